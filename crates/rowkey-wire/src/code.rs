@@ -1,7 +1,8 @@
-//! Service error codes: an open set, because the service invents new ones.
+//! Service error codes: an open set, because the service adds new ones.
 //!
 //! Source: [Table service error codes](https://learn.microsoft.com/rest/api/storageservices/table-service-error-codes)
-//! and [common ones](https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes).
+//! and [common error
+//! codes](https://learn.microsoft.com/rest/api/storageservices/common-rest-api-error-codes).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +16,7 @@ use http::StatusCode;
 pub struct ErrorCode(Cow<'static, str>);
 
 impl ErrorCode {
-    /// The code with this text, known or not.
+    /// Creates a code from its text, known or not.
     pub fn new(text: impl Into<Cow<'static, str>>) -> Self {
         Self(text.into())
     }
@@ -28,12 +29,12 @@ impl ErrorCode {
 
 macro_rules! codes {
     ($($name:ident = $text:literal $status:literal),* $(,)?) => {
-        /// The codes that this crate names. The constant's name is the code's.
+        /// The codes that this crate knows. Each constant is named after its code.
         #[expect(missing_docs, reason = "the name is the code")]
         impl ErrorCode {
             $(pub const $name: Self = Self(Cow::Borrowed($text));)*
 
-            /// The HTTP status that goes with a known code.
+            /// The HTTP status of a known code.
             pub fn status(&self) -> Option<StatusCode> {
                 let status: u16 = match self.as_str() {
                     $($text => $status,)*

@@ -1,6 +1,6 @@
-//! Rejections, and the error bodies in which a server tells them.
+//! Rejections, and the error bodies in which a server sends them.
 //!
-//! | shape | where the service writes it | server |
+//! | format | used by the service for | server |
 //! |---|---|---|
 //! | JSON `odata.error` | tables and entities; authentication, if `Accept` names JSON | [`render_json`] |
 //! | XML `m:error` | ACL, properties, statistics; authentication otherwise | [`render_xml`] |
@@ -18,23 +18,23 @@ use crate::xml::{Writer, push_escaped};
 /// The namespace of OData's XML errors.
 const METADATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
 
-/// Why the server refuses a request (the server's half), in no shape yet.
+/// The error for a rejected request, independent of the body's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     /// The HTTP status.
     pub status: StatusCode,
     /// The code.
     pub code: ErrorCode,
-    /// The text for people, without request id and time.
+    /// The human-readable message, without request id and time.
     pub message: Cow<'static, str>,
     /// Elements that the Queue and Blob services add to the body, such as `Reason`.
     pub details: Vec<(&'static str, String)>,
-    /// The rule that refused the request, for the server's log; empty where the code says it all.
+    /// The rule that rejected the request, for the server's log; empty if the code is sufficient.
     /// It never quotes the request.
     pub rule: &'static str,
 }
 
-/// The element of a 403 or 401 that says why a request is not authenticated.
+/// The element of a 403 or 401 with the reason why a request is not authenticated.
 pub const AUTHENTICATION_ERROR_DETAIL: &str = "AuthenticationErrorDetail";
 
 impl Rejection {
@@ -46,20 +46,20 @@ impl Rejection {
         Self::with_message(code, message)
     }
 
-    /// A rejection with the code's usual status and another message.
+    /// A rejection with the code's usual status and a different message.
     pub fn with_message(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         let status = code.status().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self { status, code, message: message.into(), details: Vec::new(), rule: "" }
     }
 
-    /// Names the rule that refused the request, for the server's log.
+    /// Sets the rule that rejected the request, for the server's log.
     #[must_use]
     pub fn because(mut self, rule: &'static str) -> Self {
         self.rule = rule;
         self
     }
 
-    /// The same with one more element in the body of the Queue and Blob services.
+    /// Adds an element to the error body of the Queue and Blob services.
     #[must_use]
     pub fn detail(mut self, name: &'static str, text: impl Into<String>) -> Self {
         self.details.push((name, text.into()));
@@ -67,8 +67,8 @@ impl Rejection {
     }
 }
 
-/// The body of OData errors in JSON. The caller has appended `\nRequestId:…\nTime:…` to the
-/// message, here and below.
+/// Renders OData errors in JSON. Here and below, the caller has appended `\nRequestId:…\nTime:…` to
+/// the message.
 pub fn render_json(code: &ErrorCode, message: &str) -> String {
     let mut out = String::with_capacity(message.len().saturating_add(96));
     out.push_str(r#"{"odata.error":{"code":""#);
@@ -79,7 +79,7 @@ pub fn render_json(code: &ErrorCode, message: &str) -> String {
     out
 }
 
-/// The body of the Table service's errors in XML.
+/// Renders the Table service's errors in XML.
 pub fn render_xml(code: &ErrorCode, message: &str) -> String {
     let mut out = r#"<?xml version="1.0" encoding="utf-8"?><m:error xmlns:m=""#.to_owned();
     out.push_str(METADATA);
@@ -91,7 +91,7 @@ pub fn render_xml(code: &ErrorCode, message: &str) -> String {
     out
 }
 
-/// The body of the Table service's error about `x-ms-version`: indented, with a byte order mark.
+/// Renders the Table service's error about `x-ms-version`: indented, with a byte order mark.
 pub fn render_xml_version(code: &ErrorCode, message: &str) -> String {
     let mut out =
         "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\r\n<error xmlns=\""
@@ -105,8 +105,8 @@ pub fn render_xml_version(code: &ErrorCode, message: &str) -> String {
     out
 }
 
-/// The body of the Queue and Blob services' errors. `details` are elements that some codes add,
-/// such as `Reason` or `QueryParameterName`.
+/// Renders the Queue and Blob services' errors. `details` are elements that some codes add, such as
+/// `Reason` or `QueryParameterName`.
 pub fn render_xml_plain(code: &ErrorCode, message: &str, details: &[(&str, String)]) -> String {
     let mut writer = Writer::response();
     writer.start("Error");
@@ -119,8 +119,8 @@ pub fn render_xml_plain(code: &ErrorCode, message: &str, details: &[(&str, Strin
     writer.finish()
 }
 
-/// Appends text as the service escapes it in JSON: everything outside ASCII as UTF-16 units in
-/// lower-case hexadecimal.
+/// Appends text with the service's JSON escapes: non-ASCII characters as UTF-16 units in lower-case
+/// hexadecimal.
 fn push_json(text: &str, out: &mut String) {
     for c in text.chars() {
         match c {
@@ -141,7 +141,7 @@ fn push_json(text: &str, out: &mut String) {
     }
 }
 
-/// The service's own text for a code, where it has one text for all occasions; otherwise the
+/// The message of a code: the service's own if it is always the same, otherwise the
 /// documentation's.
 fn message(code: &ErrorCode) -> &'static str {
     match code.as_str() {

@@ -1,15 +1,16 @@
-//! Entity tags, and the condition a write carries in `If-Match`.
+//! Entity tags, and the `If-Match` condition of a write.
 
 use std::fmt;
 
 use crate::edm::{DateTime, Iso};
 
-/// An entity tag: opaque text that changes with every write of the entity. By serde it is its text.
+/// An entity tag: opaque text that changes with every write of the entity. With serde it is its
+/// text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ETag(Box<str>);
 
 impl ETag {
-    /// The tag with this text, as an `ETag` header or an `odata.etag` property has it.
+    /// Creates a tag from its text, as in an `ETag` header or an `odata.etag` property.
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Self(text.into())
     }
@@ -19,7 +20,7 @@ impl ETag {
         &self.0
     }
 
-    /// The Timestamp that the tag is made of, when it is one of the service's.
+    /// The Timestamp in the tag, if it has the service's format.
     pub fn timestamp(&self) -> Option<DateTime> {
         let text = self.0.strip_prefix("W/\"datetime'")?.strip_suffix("'\"")?;
         text.replace("%3A", ":").parse().ok()
@@ -36,8 +37,8 @@ impl ETag {
 /// The longest text of a tag.
 pub const ETAG_LEN: usize = "W/\"datetime'2017-11-10T02%3A46%3A53.6366921Z'\"".len();
 
-/// Appends `W/"datetime'…'"`: the instant with `:` as `%3A`. `quote` is how a `"` is written where
-/// the tag goes.
+/// Appends `W/"datetime'…'"`: the instant with `:` as `%3A`. `quote` is how a `"` is written at
+/// this place.
 #[inline]
 #[expect(clippy::arithmetic_side_effects, reason = "a tag has at most 46 bytes")]
 pub fn write_etag<const N: usize>(out: &mut Vec<u8>, quote: &[u8; N], timestamp: &Iso) {
@@ -46,7 +47,7 @@ pub fn write_etag<const N: usize>(out: &mut Vec<u8>, quote: &[u8; N], timestamp:
     out.extend_from_slice(b"W/");
     out.extend_from_slice(quote);
     out.extend_from_slice(b"datetime'");
-    // All of it, because a fixed length costs least, and back to its end.
+    // Append a fixed length, which is fastest, then truncate to the actual end.
     let end = out.len() + length;
     out.extend_from_slice(&text);
     out.truncate(end);
@@ -60,12 +61,12 @@ impl fmt::Display for ETag {
     }
 }
 
-/// What a replace, merge or delete requires of the stored entity.
+/// The condition of a replace, merge or delete on the stored entity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
     /// Unconditional: the last writer wins (`If-Match: *`). The entity must exist.
     Any,
-    /// The entity must still have this tag, or the write is refused with 412.
+    /// The entity must still have this tag; otherwise the write fails with 412.
     ETag(ETag),
 }
 

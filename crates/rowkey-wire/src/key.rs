@@ -1,5 +1,4 @@
-//! PartitionKey and RowKey: which strings are valid, how they are quoted in an address, and the
-//! order the service keeps them in.
+//! PartitionKey and RowKey: valid characters, quoting in an address, and the service's order.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,18 +8,18 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use crate::edm::size::utf16_len;
 use crate::limits::MAX_KEY_UNITS;
 
-/// What the service itself leaves unencoded when it writes a key into an address.
+/// The characters that the service itself leaves unencoded in the keys of an address.
 const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
-/// Why a string cannot be a PartitionKey or a RowKey.
+/// The reason why a string is not a valid PartitionKey or RowKey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// A character that keys must not contain, and its place in bytes.
+    /// A forbidden character, and its position.
     Forbidden {
         /// The character: `/`, `\`, `#`, `?` or a control character.
         character: char,
-        /// Where it stands, in bytes from the start.
+        /// Its position, in bytes from the start.
         at: usize,
     },
     /// Longer than 1 KiB of UTF-16 (512 units).
@@ -30,7 +29,7 @@ pub enum KeyError {
     },
 }
 
-/// Checks that `key` may be a PartitionKey or a RowKey. The empty string may.
+/// Checks that `key` is a valid PartitionKey or RowKey. The empty string is valid.
 pub fn check(key: &str) -> Result<(), KeyError> {
     if let Some((at, character)) = key.char_indices().find(|(_, c)| is_forbidden(*c)) {
         return Err(KeyError::Forbidden { character, at });
@@ -44,7 +43,7 @@ pub fn check(key: &str) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// Whether keys must not contain `character`: `/ \ # ?`, U+0000 to U+001F, U+007F to U+009F.
+/// Whether `character` is forbidden in keys: `/ \ # ?`, U+0000 to U+001F, U+007F to U+009F.
 const fn is_forbidden(character: char) -> bool {
     matches!(character, '/' | '\\' | '#' | '?' | '\0'..='\x1F' | '\x7F'..='\u{9F}')
 }
@@ -58,10 +57,10 @@ pub fn write_address(out: &mut String, partition_key: &str, row_key: &str) {
     out.push_str("')");
 }
 
-/// Appends a key as it stands between the quotes of an address: `'` doubled, then everything but
-/// letters, digits, `-`, `_`, `.` and `'` percent-encoded as UTF-8.
+/// Appends a key as it is written between the quotes of an address: `'` is doubled, then everything
+/// except letters, digits, `-`, `_`, `.` and `'` is percent-encoded as UTF-8.
 fn write_quoted(out: &mut String, key: &str) {
-    // Most keys need nothing of that.
+    // Most keys need neither.
     if key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')) {
         out.push_str(key);
         return;
@@ -76,12 +75,12 @@ fn write_quoted(out: &mut String, key: &str) {
 
 /// Compares two keys as the service does: ordinal, by UTF-16 code unit.
 ///
-/// Rust compares strings by UTF-8 byte, which is the same except that characters outside the Basic
-/// Multilingual Plane (surrogate pairs in UTF-16) come before U+E000 to U+FFFF.
+/// Rust compares strings by UTF-8 byte. The result is the same except that in UTF-16 characters
+/// outside the Basic Multilingual Plane (surrogate pairs) come before U+E000 to U+FFFF.
 pub fn compare(a: &str, b: &str) -> Ordering {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     let order = a.cmp(b);
-    // Only a first difference between bytes of 0xEE and above can be one of those characters.
+    // The orders can differ only if the first different bytes are 0xEE or above.
     if order == Ordering::Equal {
         return order;
     }
@@ -92,16 +91,16 @@ pub fn compare(a: &str, b: &str) -> Ordering {
     order
 }
 
-/// The smallest key that is greater than every key that begins with `prefix`, or `None` when
-/// there is none (an empty prefix, or one of U+FFFF alone).
+/// The smallest key that is greater than every key with this `prefix`, or `None` if there is none
+/// (an empty prefix, or one that consists of U+FFFF).
 ///
 /// This is the exclusive end of a prefix range: `RowKey ge 'abc' and RowKey lt 'abd'`.
 pub fn successor(prefix: &str) -> Option<String> {
     beyond(prefix, is_forbidden)
 }
 
-/// The same for the text of a property, in which every character may stand: behind what begins
-/// with `a.` comes `a/`, which no key can be.
+/// The same for the text of a property, in which every character is valid: the successor of `a.` is
+/// `a/`, which is not a valid key.
 pub fn text_successor(prefix: &str) -> Option<String> {
     beyond(prefix, |_| false)
 }
@@ -117,7 +116,7 @@ fn beyond(prefix: &str, skipped: impl Fn(char) -> bool) -> Option<String> {
     None
 }
 
-/// The next character in UTF-16 order that is not one of the `skipped`.
+/// The next character in UTF-16 order that is not `skipped`.
 #[expect(clippy::arithmetic_side_effects, reason = "a character is far below the largest number")]
 fn next_in_key_order(character: char, skipped: impl Fn(char) -> bool) -> Option<char> {
     // UTF-16 order: U+0000..U+D7FF, then U+10000.. (surrogates), then U+E000..U+FFFF.

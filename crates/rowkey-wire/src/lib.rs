@@ -1,15 +1,16 @@
-//! What goes over the wire between a client and the Azure Table, Queue and Blob services.
+//! The wire formats of the Azure Table, Queue and Blob services that client and server share.
 //!
-//! This crate turns intent into bytes and bytes into intent. It knows nothing of sockets, clocks
-//! or randomness, so the client (`rowkey`) and the in-memory server (`rowkey-emulator`) share it
-//! without sharing any behaviour: *formats* live here, *semantics* (what a merge does, when a 412
-//! is due) live in the server alone.
+//! This crate encodes and decodes bytes. It has no access to sockets, clocks or randomness, so the
+//! client (`rowkey`) and the in-memory server (`rowkey-emulator`) can share it without sharing
+//! behaviour: it defines *formats*, while the server alone defines *semantics* (the effect of a
+//! merge, when a 412 is returned).
 //!
-//! What only one side speaks is in that side: `rowkey` writes requests and reads responses, `rowkey-emulator`
-//! reads requests and writes responses. Each half is pinned to bytes from outside the project (`vectors/`,
-//! each file naming its source), because two halves that only agree with each other may both be wrong.
+//! Formats that only one side uses are in the crate of that side: `rowkey` writes requests and
+//! reads responses, `rowkey-emulator` reads requests and writes responses. Each side is tested
+//! against bytes from outside the project (`vectors/`, each file naming its source), because two
+//! sides that only agree with each other may both be wrong.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
 //! | [`limits`] | the documented limits of the service |
 //! | [`edm`] | the eight property types and their values |
@@ -18,19 +19,19 @@
 //! | [`code`] | service error codes |
 //! | [`filter`] | the `$filter` language: tree, printer, parser |
 //! | [`odata`] | entities as JSON |
-//! | [`multipart`] | the messages in the body of an entity group transaction |
+//! | [`multipart`] | HTTP messages in the body of an entity group transaction |
 //! | [`xml`] | ACL, service properties, statistics |
-//! | [`error`] | the three shapes of an error body |
+//! | [`error`] | rejections and the formats of error bodies |
 //! | [`auth`] | strings to sign, signatures, shared access signatures |
 //! | [`table`] | names of tables, lists of tables, continuation tokens |
 //! | [`blob`] | names of containers and blobs, checksums, headers |
 //! | [`queue`] | names of queues |
-//! | [`metadata`] | the names and values that queues, containers and blobs are described with |
-//! | [`serial`] | values in the formats of serde, such as the JSON of an API |
+//! | [`metadata`] | the metadata of queues, containers and blobs |
+//! | [`serial`] | values in serde formats, such as the JSON of an API |
 //! | [`headers`] | header names, versions, dates |
 
-// Decoders read numbers, dates and lengths that anyone sent. Arithmetic on them is checked or saturates;
-// where it cannot overflow, the exception says why.
+// Decoders read numbers, dates and lengths from untrusted input. Arithmetic on them is checked or
+// saturates. Where it cannot overflow, the lint exception states the reason.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub mod auth;

@@ -1,8 +1,9 @@
-//! Metadata as a server reads, keeps and writes it: the names and values that a queue, a container or a
-//! blob is described with, each in a header `x-ms-meta-name`.
+//! Metadata as a server reads, stores and writes it: names and values of a queue, a container or a
+//! blob, each in a header `x-ms-meta-name`.
 //!
-//! The services keep the case of these names and compare them without it. Names of headers have no
-//! case here, so a server that has seen the bytes of a request brings their [`Spelling`] along.
+//! The services keep the case of these names and compare them without case. The HTTP library
+//! converts header names to lower case, so a server that has seen the raw bytes of a request passes
+//! on their [`Spelling`].
 //!
 //! Reference: [Setting and retrieving properties and metadata](https://learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-blob-resources).
 
@@ -12,15 +13,15 @@ use crate::code::ErrorCode;
 use crate::error::Rejection;
 use crate::limits::MAX_METADATA;
 
-/// What the header of each pair begins with.
+/// The prefix of metadata headers.
 pub const PREFIX: &str = "x-ms-meta-";
 
-/// Metadata as a server keeps it: headers, in the order of their names. Two are equal when they
+/// Metadata as a server stores it: headers, in the order of their names. Two are equal if they
 /// differ at most in the case of names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metadata(Vec<Pair>);
 
-/// Headers of metadata as a client wrote them, where that is not in lower case.
+/// Metadata headers as a client spelled them, if not in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spelling(Vec<Box<str>>);
 
@@ -28,7 +29,7 @@ pub struct Spelling(Vec<Box<str>>);
 struct Pair {
     header: HeaderName,
     value: HeaderValue,
-    /// The header's name as it was written, if not in lower case.
+    /// The header's name as spelled, if not in lower case.
     written: Option<Box<str>>,
 }
 
@@ -64,7 +65,7 @@ impl Metadata {
         Ok(Self(pairs))
     }
 
-    /// Gives the names the case that they were written in.
+    /// Restores the case in which the names were written.
     pub fn spell(&mut self, spelling: &Spelling) {
         for pair in &mut self.0 {
             let header = pair.header.as_str();
@@ -73,7 +74,7 @@ impl Metadata {
         }
     }
 
-    /// Adds the headers to an answer, and their [`Spelling`] to its extensions.
+    /// Adds the headers to a response, and their [`Spelling`] to its extensions.
     pub fn write<B>(&self, answer: &mut Response<B>) {
         let headers = answer.headers_mut();
         for pair in &self.0 {
@@ -85,7 +86,7 @@ impl Metadata {
         }
     }
 
-    /// Names without what their headers begin with, and values.
+    /// The names, without the prefix of their headers, and the values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, String)> {
         self.0.iter().map(|pair| {
             let header = pair.written.as_deref().unwrap_or(pair.header.as_str());
@@ -93,14 +94,14 @@ impl Metadata {
         })
     }
 
-    /// Whether there is none.
+    /// Whether there is no metadata.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl Spelling {
-    /// How the head of a request, byte by byte, writes the headers of its metadata.
+    /// Finds the spelling of metadata headers in the raw head of a request.
     pub fn of_head(head: &[u8]) -> Self {
         let written = head.split(|byte| *byte == b'\n').filter_map(|line| {
             let is_metadata = line
@@ -113,12 +114,12 @@ impl Spelling {
         Self(written.collect())
     }
 
-    /// Whether all is in lower case.
+    /// Whether all names are in lower case.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Writes these headers in the head of an answer as they were written before.
+    /// Restores the spelling of these headers in the head of a response.
     pub fn restore(&self, head: &mut [u8]) {
         for line in head.split_mut(|byte| *byte == b'\n') {
             let Some(end) = line.iter().position(|byte| *byte == b':') else { continue };
@@ -137,11 +138,11 @@ fn is_identifier(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// Repeated headers are one, with commas between.
+/// Joins repeated headers with commas.
 fn joined(headers: &HeaderMap, name: &HeaderName) -> HeaderValue {
     let mut values = headers.get_all(name).iter();
     let (Some(first), Some(second)) = (values.next(), values.next()) else {
-        // A copy: headers share a buffer with the whole request, which would be kept as long.
+        // A copy: a header value shares a buffer with the whole request, and would keep it alive.
         let value =
             headers.get(name).and_then(|value| HeaderValue::from_bytes(value.as_bytes()).ok());
         return value.unwrap_or(HeaderValue::from_static(""));
@@ -154,7 +155,7 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> HeaderValue {
     HeaderValue::from_bytes(&all).unwrap_or(HeaderValue::from_static(""))
 }
 
-/// UTF-8, or else Latin-1, what header values were before.
+/// Decodes UTF-8, or otherwise Latin-1, the earlier encoding of header values.
 fn text(value: &HeaderValue) -> String {
     match std::str::from_utf8(value.as_bytes()) {
         Ok(text) => text.to_owned(),

@@ -1,8 +1,8 @@
 //! Finds the HTTP messages in a `multipart/mixed` body, and the head and body of each.
 //!
-//! One pass over the lines of the body. Lines end with CRLF or with LF alone, which several
-//! clients send. A body that stops before its last message does is an error: its messages may be
-//! fewer than were sent. Requests need not close the outermost level, see [`Ending`].
+//! One pass over the lines of the body. Lines end with CRLF, or with LF, which several clients
+//! send. A body that stops before the end of its last message is an error, because messages may be
+//! missing. Requests need not close the outermost level, see [`Ending`].
 
 mod render;
 
@@ -11,48 +11,48 @@ use std::ops::Range;
 
 pub use render::ResponseWriter;
 
-/// Why a batch cannot be read, and where.
+/// The error in a batch, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchError {
-    /// Where in the body, in bytes from its start.
+    /// The position in the body, in bytes from its start.
     pub at: usize,
-    /// What is wrong there.
+    /// The error at that position.
     pub fault: BatchFault,
 }
 
-/// What is wrong with a batch.
+/// The kind of error in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BatchFault {
     /// A part is neither an HTTP message nor a changeset of them.
     ContentType,
-    /// A header is not `name: value`.
+    /// A header does not have the form `name: value`.
     Header,
     /// The `Content-Type` is not `multipart/mixed` or names no boundary.
     NoBoundary,
-    /// There is nothing in the batch, not even a changeset.
+    /// The batch is empty, without even a changeset.
     NoPart,
-    /// A changeset may not contain a query.
+    /// A changeset contains a query.
     QueryInChangeset,
-    /// There may be one changeset or one query, and this is one more.
+    /// There is more than one changeset or query.
     SecondPart,
-    /// A message does not begin with a request line or status line.
+    /// A message does not start with a request line or a status line.
     StartLine,
-    /// The body ends before the delimiter that closes it.
+    /// The body ends before its closing delimiter.
     Truncated,
-    /// A write stands outside a changeset.
+    /// A write is outside a changeset.
     WriteOutsideChangeset,
 }
 
 impl BatchError {
-    /// The fault that is at this byte of the body.
+    /// Creates an error at this byte of the body.
     pub const fn new(at: usize, fault: BatchFault) -> Self {
         Self { at, fault }
     }
 }
 
 impl fmt::Display for BatchError {
-    /// Never shows any of the body.
+    /// Shows no part of the body.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = match self.fault {
             BatchFault::ContentType => "the part is neither application/http nor multipart/mixed",
@@ -71,31 +71,31 @@ impl fmt::Display for BatchError {
 
 impl std::error::Error for BatchError {}
 
-/// A part of the outermost level.
+/// A part on the outermost level.
 #[derive(Clone, Debug)]
 pub enum Part {
     /// A changeset.
     Changeset {
-        /// Where it begins.
+        /// Its position.
         at: usize,
-        /// The extent of each message in it.
+        /// The range of each message in it.
         messages: Vec<Range<usize>>,
     },
-    /// A message by itself.
+    /// A single message.
     Message(Range<usize>),
 }
 
 /// How the outermost level may end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// With `--boundary--`: all responses do, and one that does not was cut short.
+    /// With `--boundary--`. All responses do, and one that does not was truncated.
     Closed,
-    /// With anything behind a changeset that is itself closed. The service takes requests that end
-    /// so: `azure_data_tables` 0.21 for Rust ends all of its batches with `--boundary`.
+    /// With any text after a closed changeset. The service accepts such requests:
+    /// `azure_data_tables` 0.21 for Rust ends all of its batches with `--boundary`.
     Open,
 }
 
-/// The parts of a body. At least one.
+/// The parts of a body. There is at least one.
 pub fn parts(content_type: &str, body: &[u8], ending: Ending) -> Result<Vec<Part>, BatchError> {
     let outer = boundary(content_type).ok_or(BatchError::new(0, BatchFault::NoBoundary))?;
     let mut reader = Reader::new(body, 0);
@@ -128,7 +128,7 @@ pub fn parts(content_type: &str, body: &[u8], ending: Ending) -> Result<Vec<Part
     Ok(parts)
 }
 
-/// A message taken apart, each piece as its extent in the bytes.
+/// A message split into parts, each a range of the bytes.
 #[derive(Clone, Debug)]
 pub struct Message {
     /// The request line or the status line.
@@ -142,24 +142,24 @@ pub struct Message {
 /// The header lines of a message.
 #[derive(Clone, Debug)]
 pub struct Head {
-    /// Where they are.
+    /// The range of the lines.
     pub headers: Range<usize>,
     /// The value of `Content-Length`, if it has one.
     pub content_length: Option<usize>,
-    /// Where the body begins, behind the empty line.
+    /// The start of the body, after the empty line.
     pub end: usize,
 }
 
-/// A header line: its name, its value without the white space around it, and where both are.
+/// A header line: its name, its value without surrounding white space, and their positions.
 #[derive(Clone)]
 pub struct Header<'a> {
     /// The name.
     pub name: &'a [u8],
     /// The value.
     pub value: &'a [u8],
-    /// Where the line begins.
+    /// The start of the line.
     pub at: usize,
-    /// Where the value is. It never leaves the line, not even when it is empty.
+    /// The range of the value. It is always within the line, even if it is empty.
     pub value_at: Range<usize>,
 }
 
@@ -170,7 +170,7 @@ impl fmt::Debug for Header<'_> {
     }
 }
 
-/// Takes apart the message that has this extent, which [`parts`] found. `see` is shown each header.
+/// Splits a message that [`parts`] found. Passes each header to `see`.
 pub fn message<'a>(
     bytes: &'a [u8],
     extent: Range<usize>,
@@ -182,12 +182,12 @@ pub fn message<'a>(
     Ok(Message { start_line, headers: head.headers, body })
 }
 
-/// The first line of a message, and where its header lines begin.
+/// The first line of a message, and the start of its header lines.
 pub fn start_line(bytes: &[u8], extent: Range<usize>) -> Result<(Range<usize>, usize), BatchError> {
     let mut reader = Reader::new(&bytes[..extent.end], extent.start);
     loop {
         match reader.line() {
-            // Some clients leave a line between the part's head and the message.
+            // Some clients send an empty line between the part's head and the message.
             Some(line) if line.is_empty() => {}
             Some(line) => return Ok((line, reader.at)),
             None => return Err(BatchError::new(extent.start, BatchFault::StartLine)),
@@ -195,7 +195,7 @@ pub fn start_line(bytes: &[u8], extent: Range<usize>) -> Result<(Range<usize>, u
     }
 }
 
-/// The header lines that begin here. `see` is shown each.
+/// The header lines that start here. Passes each to `see`.
 pub fn head<'a>(
     bytes: &'a [u8],
     range: Range<usize>,
@@ -204,7 +204,7 @@ pub fn head<'a>(
     let mut reader = Reader::new(&bytes[..range.end], range.start);
     let mut headers = range.start..range.start;
     let mut content_length = None;
-    // The empty line may be missing at the end: the delimiter took its line break.
+    // The empty line may be missing at the end, because the delimiter includes its line break.
     while let Some(line) = reader.line() {
         if line.is_empty() {
             break;
@@ -239,14 +239,14 @@ fn header(bytes: &[u8], line: Range<usize>) -> Result<Header<'_>, BatchError> {
     if name.is_empty() || name.iter().any(u8::is_ascii_whitespace) {
         return Err(fault);
     }
-    // What is left of the line behind the white space, so that no place lies behind the line.
+    // The rest of the line after the white space, so that no range extends beyond the line.
     let rest = rest[1..].trim_ascii_start();
     let value = rest.trim_ascii_end();
     let start = end.saturating_sub(rest.len());
     Ok(Header { name, value, at, value_at: start..start.saturating_add(value.len()) })
 }
 
-/// A number in digits and nothing else; `None` also when it is too large for any body.
+/// A number of digits only; `None` also if it is too large for any body.
 pub fn decimal(digits: &[u8]) -> Option<usize> {
     if !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -254,9 +254,9 @@ pub fn decimal(digits: &[u8]) -> Option<usize> {
     std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
-/// The body within `range`: as long as `Content-Length` says if nothing but line breaks follows.
-/// Otherwise all but the line breaks around it, which are no part of JSON, and of which some clients
-/// send one before and others one behind.
+/// The body within `range`: as long as `Content-Length` states, if only line breaks follow.
+/// Otherwise everything except the surrounding line breaks, which are not part of JSON, and which
+/// some clients add before the body and others after it.
 pub fn body(bytes: &[u8], range: Range<usize>, content_length: Option<usize>) -> Range<usize> {
     let is_break = |byte: &u8| matches!(byte, b'\r' | b'\n');
     let body = &bytes[range.clone()];
@@ -270,7 +270,7 @@ pub fn body(bytes: &[u8], range: Range<usize>, content_length: Option<usize>) ->
     range.start.saturating_add(start)..range.end.saturating_sub(end)
 }
 
-/// The boundary that a `Content-Type` of `multipart/mixed` names.
+/// The boundary in a `Content-Type` of `multipart/mixed`.
 pub fn boundary(content_type: &str) -> Option<&str> {
     let (media_type, parameters) = content_type.split_once(';')?;
     if !media_type.trim().eq_ignore_ascii_case("multipart/mixed") {
@@ -284,23 +284,23 @@ pub fn boundary(content_type: &str) -> Option<&str> {
     (!value.is_empty()).then_some(value)
 }
 
-/// What a part's head says about its content.
+/// The content of a part, according to its head.
 enum Content<'a> {
     Http,
     /// A changeset with this boundary.
     Multipart(&'a str),
 }
 
-/// A line that begins with `--` and a boundary.
+/// A line that starts with `--` and a boundary.
 struct Delimiter {
-    /// Whether it is the last, `--boundary--`.
+    /// Whether it is the closing one, `--boundary--`.
     closes: bool,
 }
 
 struct Reader<'a> {
     body: &'a [u8],
     at: usize,
-    /// The last head of a part that said it is an HTTP message: mostly all have the same.
+    /// The last head of a part that was an HTTP message. Usually all heads are the same.
     http: Option<&'a [u8]>,
 }
 
@@ -309,7 +309,7 @@ impl<'a> Reader<'a> {
         Self { body, at, http: None }
     }
 
-    /// The next line without its break; `None` at the end.
+    /// The next line without its line break; `None` at the end.
     fn line(&mut self) -> Option<Range<usize>> {
         let start = self.at;
         let rest = self.body.get(start..).filter(|rest| !rest.is_empty())?;
@@ -323,7 +323,7 @@ impl<'a> Reader<'a> {
         Some(start..start.saturating_add(line.len()))
     }
 
-    /// Skips what is before the next delimiter line, and that line.
+    /// Skips everything up to and including the next delimiter line.
     fn skip_to_delimiter(&mut self, boundary: &str) -> Result<Delimiter, BatchError> {
         while let Some(line) = self.line() {
             if let Some(delimiter) = delimiter(&self.body[line], boundary) {
@@ -333,7 +333,7 @@ impl<'a> Reader<'a> {
         Err(self.truncated())
     }
 
-    /// Reads a part's head, as far as the empty line.
+    /// Reads a part's head up to the empty line.
     fn content_type(&mut self) -> Result<Content<'a>, BatchError> {
         let at = self.at;
         if let Some(http) = self.http
@@ -370,7 +370,7 @@ impl<'a> Reader<'a> {
         content.ok_or(BatchError::new(at, BatchFault::ContentType))
     }
 
-    /// Reads a changeset as far as the delimiter that closes it.
+    /// Reads a changeset up to its closing delimiter.
     fn changeset(&mut self, outer: &str, inner: &str) -> Result<Vec<Range<usize>>, BatchError> {
         let mut messages = Vec::new();
         let mut next = loop {
@@ -396,8 +396,8 @@ impl<'a> Reader<'a> {
         Ok(messages)
     }
 
-    /// Reads a message as far as the next delimiter. A delimiter of the level above, if there is
-    /// one, may not come first.
+    /// Reads a message up to the next delimiter. If there is an outer level, its delimiter must not
+    /// come first.
     fn message(
         &mut self,
         boundary: &str,
@@ -409,7 +409,7 @@ impl<'a> Reader<'a> {
             let line_at = line.start;
             let line = &self.body[line];
             if let Some(found) = delimiter(line, boundary) {
-                // The line break before a delimiter belongs to it.
+                // The line break before a delimiter is part of the delimiter.
                 let before = &self.body[start..line_at];
                 let before = before.strip_suffix(b"\n").unwrap_or(before);
                 let before = before.strip_suffix(b"\r").unwrap_or(before);
@@ -430,7 +430,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether `line` is `--boundary` or `--boundary--`, white space after it allowed.
+/// Whether `line` is `--boundary` or `--boundary--`, optionally followed by white space.
 fn delimiter(line: &[u8], boundary: &str) -> Option<Delimiter> {
     let rest = line.strip_prefix(b"--")?.strip_prefix(boundary.as_bytes())?.trim_ascii_end();
     match rest {

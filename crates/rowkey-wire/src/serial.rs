@@ -1,4 +1,4 @@
-//! Values in the formats of serde, such as the JSON of an API.
+//! Values in serde formats, such as the JSON of an API.
 //!
 //! | type | in text formats (JSON, YAML) | in binary formats (postcard, bincode) |
 //! |---|---|---|
@@ -6,12 +6,12 @@
 //! | [`Type`] | its name, `"Edm.Int64"` | the same |
 //! | [`ETag`] | its text | the same |
 //! | [`Value`], String, Boolean, Int32 | text, `true`, `5` | the variant and the value |
-//! | [`Value`], all others | `{"Edm.Int64":"5"}`: the type, and the text that OData has for the value | the variant and the value |
+//! | [`Value`], all others | `{"Edm.Int64":"5"}`: the type, and the value's text in OData | the variant and the value |
 //!
-//! [`Guid`] is a `uuid::Uuid`, which has a form of its own: 36 characters in lower case.
+//! [`Guid`] is a `uuid::Uuid`, which has its own form: 36 characters in lower case.
 //!
-//! serde's own messages show what was read where it is not what was expected. Values are contents of
-//! entities, so [`read`] goes another way: it takes what there is, and its messages show none of it.
+//! serde's own error messages quote unexpected input. Values are contents of entities, so [`read`]
+//! accepts any input, and its messages quote none of it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -29,12 +29,12 @@ use crate::edm::{DateTime, Guid, Type, Value, ValueRef, double};
 use crate::etag::ETag;
 use crate::odata::Scalar;
 
-/// What is read from a scalar or from the members of an object.
+/// Reads a value from a scalar or from the members of an object.
 pub trait Read<'de>: Sized {
-    /// What is made of it.
+    /// The resulting type.
     type Value;
 
-    /// Writes the message for everything that is not what was expected.
+    /// Writes the message for unexpected input: what was expected.
     fn expected(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
     /// Reads a scalar.
@@ -49,13 +49,13 @@ pub trait Read<'de>: Sized {
         Err(self.refuse())
     }
 
-    /// The error for everything that is not what was expected.
+    /// The error for unexpected input.
     fn refuse<E: Error>(&self) -> E {
         E::custom(Expected(self, PhantomData))
     }
 }
 
-/// Reads from a format that says what it holds. No message shows what that is.
+/// Reads from a self-describing format. Error messages do not show the input.
 pub fn read<'de, D: Deserializer<'de>, R: Read<'de>>(
     deserializer: D,
     read: R,
@@ -72,7 +72,7 @@ impl<'de, R: Read<'de>> fmt::Display for Expected<'_, 'de, R> {
     }
 }
 
-/// A visitor that takes everything, so that serde never has to say what it found.
+/// A visitor that accepts every type, so that serde never has to describe the input.
 #[derive(Debug)]
 pub struct Quiet<R>(pub R);
 
@@ -161,7 +161,7 @@ impl<'de, R: Read<'de>> Visitor<'de> for Quiet<R> {
     }
 }
 
-/// What stands as text in every text format.
+/// A type that is text in every text format.
 pub(crate) struct Text<T> {
     pub(crate) expected: &'static str,
     pub(crate) read: fn(Cow<'_, str>) -> Option<T>,
@@ -194,7 +194,7 @@ impl Serialize for DateTime {
     }
 }
 
-/// Reads what `str::parse` reads: any offset, and a fraction that is cut to 100 ns.
+/// Accepts the input of `str::parse`: any offset, and a fraction that is cut to 100 ns.
 impl<'de> Deserialize<'de> for DateTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if !deserializer.is_human_readable() {
@@ -265,15 +265,16 @@ impl Serialize for ValueRef<'_> {
     }
 }
 
-/// Text, `true` or a number for a String, a Boolean and an Int32; for all other types an object with
-/// one member, the type and the value as OData writes it: `{"Edm.Double":"0.5"}`.
+/// Text, `true` or a number for a String, a Boolean and an Int32; for all other types an object
+/// with one member, the type and the value's text in OData: `{"Edm.Double":"0.5"}`.
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.as_ref().serialize(serializer)
     }
 }
 
-/// Every type may be named, and a number may stand where the type says which: `{"Edm.Double":0.5}`.
+/// Accepts an object for every type, and a number in it if the type is numeric:
+/// `{"Edm.Double":0.5}`.
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let property = Property { name: None };
@@ -281,14 +282,15 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// Reads the value of a property, `None` for a null, and names the property in messages.
+/// Reads the value of a property, `None` for null, and names the property in messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Property<'n> {
     /// The name of the property, if it is known.
     pub name: Option<&'n str>,
 }
 
-/// `serde_json` has numbers in an object with this member if a program asks for arbitrary precision.
+/// `serde_json` represents numbers by an object with this member if its feature
+/// `arbitrary_precision` is on.
 const ANY_NUMBER: &str = "$serde_json::private::Number";
 
 impl Property<'_> {
@@ -300,7 +302,7 @@ impl Property<'_> {
             }
             Scalar::Null => return Ok(None),
             Scalar::Text(text) => Value::String(text.to_string()),
-            // 5.0 and 5 are one number to many programs, so no number but an Int32 is plain.
+            // Many programs do not distinguish 5.0 and 5, so only an Int32 is a plain number.
             Scalar::Float(_) | Scalar::Structure => return Err(self.refuse()),
         }))
     }
@@ -356,7 +358,7 @@ impl<'de> Read<'de> for Property<'_> {
     }
 }
 
-/// A value whose type is named.
+/// A value with a named type.
 struct Typed<'n> {
     property: Option<&'n str>,
     edm_type: Type,
@@ -399,7 +401,7 @@ fn write_property(f: &mut fmt::Formatter<'_>, name: Option<&str>) -> fmt::Result
     name.map_or(Ok(()), |name| write!(f, "property `{name}`: "))
 }
 
-/// A value in formats that do not say what they hold.
+/// A value in formats that are not self-describing.
 #[derive(serde::Deserialize, serde::Serialize)]
 #[serde(remote = "ValueRef", rename = "Value")]
 enum Compact<'a> {
@@ -413,7 +415,7 @@ enum Compact<'a> {
     String(Cow<'a, str>),
 }
 
-/// Bytes as such: serde makes a list of numbers of them.
+/// Bytes as such; by default serde writes a list of numbers.
 pub(crate) mod bytes {
     use super::{Cow, Deserializer, Error, SeqAccess, Serializer, Visitor, fmt};
 

@@ -1,4 +1,4 @@
-//! User delegation keys: what the holder of a token signs with in the place of the account key.
+//! User delegation keys: keys that a token holder signs with instead of the account key.
 //!
 //! Reference: [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key),
 //! [user delegation SAS](https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas).
@@ -9,43 +9,43 @@ use zeroize::Zeroizing;
 
 use crate::xml::{Element, Writer, XmlError};
 
-/// A key, and for whom and when it is good. All of it but the value is in the signatures made with
-/// it, as it was given.
+/// A key, with its user and its validity. Signatures made with the key contain all of these fields
+/// except the value, exactly as the service returned them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct DelegationKey {
     /// The user.
     pub oid: String,
     /// The user's directory.
     pub tid: String,
-    /// From when on.
+    /// The start of the validity.
     pub start: String,
-    /// Until when.
+    /// The end of the validity.
     pub expiry: String,
     /// The service, `b`.
     pub service: String,
-    /// The version that gave it.
+    /// The version that issued it.
     pub version: String,
     /// The key in base64.
     pub value: Zeroizing<String>,
 }
 
-/// The time for which a key is asked, as the document has it.
+/// The requested validity of a key, in the format of the document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyInfo {
-    /// From when on.
+    /// The start of the validity.
     pub start: String,
-    /// Until when.
+    /// The end of the validity.
     pub expiry: String,
 }
 
-/// The body of the request (the server's half).
+/// Parses the body of the request.
 pub fn parse(body: &[u8]) -> Result<KeyInfo, XmlError> {
     let root = Element::read_small(body, "KeyInfo")?;
     let start = root.text_of("Start").unwrap_or_default().to_owned();
     Ok(KeyInfo { start, expiry: root.require("Expiry")?.text.clone() })
 }
 
-/// The answer (the server's half).
+/// Renders the response.
 pub fn render(key: &DelegationKey) -> String {
     let mut writer = Writer::response();
     writer.start("UserDelegationKey");
@@ -65,7 +65,7 @@ pub fn render(key: &DelegationKey) -> String {
 }
 
 impl fmt::Debug for DelegationKey {
-    /// Without the value, and without who it is for.
+    /// Leaves out the value and the user.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DelegationKey")
             .field("start", &self.start)

@@ -1,4 +1,4 @@
-//! The account key: it signs a text, and verifies another's signature in constant time.
+//! The account key: signs text, and verifies signatures in constant time.
 
 use std::fmt;
 
@@ -10,29 +10,29 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-/// The portal shows keys with padding, but copies of them lose it.
+/// The portal shows keys with padding, which is sometimes lost in copies.
 const KEY_BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// Length of a signature: of a SHA-256 in base64.
+/// The length of a signature: a SHA-256 in base64.
 pub const SIGNATURE_LEN: usize = 44;
 
-/// An account key (or a user delegation key), ready to sign with.
+/// An account key (or a user delegation key), ready for signing.
 ///
-/// Holds the state of HMAC-SHA256 after the key has gone in, so that a signature copies that state
-/// instead of hashing the key's two blocks again. Neither `Debug` nor any error shows the key, and its
-/// memory, and that of every copy that is made on the way, is cleared when it is dropped.
+/// Holds the state of HMAC-SHA256 after the key has been absorbed, so that a signature copies that
+/// state instead of hashing the key's two blocks again. Neither `Debug` nor any error shows the
+/// key. Its memory, and that of every intermediate copy, is cleared on drop.
 #[derive(Clone)]
 pub struct SigningKey(Hmac<Sha256>);
 
 impl SigningKey {
-    /// The key with this base64 text, as connection strings and the portal have it.
+    /// Creates a key from its base64 text, as in connection strings and the portal.
     ///
     /// Fails when the text is empty or not base64.
     pub fn from_base64(text: &str) -> Result<Self, InvalidKey> {
-        // Made long enough at once, so that no copy is left behind by growing.
+        // Allocated in full, because growing would leave a copy behind.
         let mut key = Zeroizing::new(Vec::with_capacity(base64::decoded_len_estimate(text.len())));
         KEY_BASE64.decode_vec(text.trim(), &mut key).map_err(|_| InvalidKey(()))?;
         if key.is_empty() {
@@ -41,28 +41,28 @@ impl SigningKey {
         Hmac::new_from_slice(&key).map(Self).map_err(|_| InvalidKey(()))
     }
 
-    /// The signature of `text`, in base64.
+    /// Signs `text`; returns the signature in base64.
     pub fn sign(&self, text: &str) -> String {
         self.sign_into(text, &mut [0; SIGNATURE_LEN]).to_owned()
     }
 
-    /// The signature of `text`, in base64, written to `out`.
+    /// Signs `text`; writes the signature to `out` in base64.
     pub fn sign_into<'a>(&self, text: &str, out: &'a mut [u8; SIGNATURE_LEN]) -> &'a str {
         let mut mac = self.0.clone();
         mac.update(text.as_bytes());
-        // It has just the length that it takes.
+        // The buffer has exactly the length of a signature.
         let _ = BASE64_STANDARD.encode_slice(mac.finalize().into_bytes(), out);
         std::str::from_utf8(out).unwrap_or_default()
     }
 
     /// Whether `signature_base64` is the signature of `text`.
     ///
-    /// Takes the same time wherever a wrong signature differs.
+    /// Takes the same time regardless of where a wrong signature differs.
     pub fn verify(&self, text: &str, signature_base64: &str) -> bool {
         if signature_base64.len() != SIGNATURE_LEN {
             return false;
         }
-        // A little more than 32 bytes: the decoder estimates before it sees the padding.
+        // A little more than 32 bytes: the decoder estimates the length without the padding.
         let mut signature = [0; SIGNATURE_LEN];
         let Ok(len) = BASE64_STANDARD.decode_slice(signature_base64, &mut signature) else {
             return false;
@@ -79,7 +79,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// A text that is no account key. It does not say which text.
+/// The error for text that is not an account key. It does not contain the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidKey(());
 
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn what_is_made_of_a_key_is_cleared_when_it_is_dropped() {
         fn cleared<T: zeroize::ZeroizeOnDrop>() {}
-        // Two of them are the state of HMAC, which forges signatures as the key does.
+        // Two of these are the state of HMAC, which can forge signatures just like the key.
         cleared::<Sha256>();
         cleared::<Zeroizing<Vec<u8>>>();
     }

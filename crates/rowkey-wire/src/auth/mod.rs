@@ -1,12 +1,13 @@
-//! How requests are authorized: strings to sign, signatures, shared access signatures.
+//! Authorization of requests: strings to sign, signatures, shared access signatures.
 //!
 //! - [`SigningKey`]: the account key that signs and verifies
-//! - [`string_to_sign`]: what Shared Key signs, in the order of `header_order`
+//! - [`string_to_sign`]: the text that Shared Key signs, with headers in the order of
+//!   `header_order`
 //! - [`authorization`], [`parse_authorization`]: the `Authorization` header
-//! - [`delegation`]: the keys that tokens get, to sign with
-//! - [`Sas`]: a shared access signature as a request's query carries it
+//! - [`delegation`]: user delegation keys, with which token holders sign
+//! - [`Sas`]: a shared access signature in a request's query
 //!
-//! Whether a request is *allowed* (expiry, permissions, clock skew) is the server's business.
+//! The server decides whether a request is *allowed* (expiry, permissions, clock skew).
 //!
 //! Reference: [Authorize with Shared Key](https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key).
 

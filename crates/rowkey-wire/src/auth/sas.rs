@@ -1,4 +1,4 @@
-//! Shared access signatures: what the query of a request grants, and what was signed for it.
+//! Shared access signatures: their parameters in a query, and the string to sign.
 //!
 //! Reference: [service SAS](https://learn.microsoft.com/rest/api/storageservices/create-service-sas),
 //! [account SAS](https://learn.microsoft.com/rest/api/storageservices/create-account-sas).
@@ -12,20 +12,20 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use super::SigningKey;
 use crate::edm;
 
-/// What stands in a query as it is.
+/// The characters that are not encoded in a query.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// A shared access signature. Its parts are decoded once and otherwise as sent, because they are
-/// signed as sent; a part that was not sent is `None`.
+/// A shared access signature. Its parts are decoded once and otherwise kept as sent, because they
+/// are signed as sent. A part that was not sent is `None`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Sas {
     /// `sv`: the version, which decides what is signed.
     pub version: Option<String>,
     /// `sp`: letters, in the order they were signed.
     pub permissions: Option<String>,
-    /// `st`: valid from, see [`parse_time`].
+    /// `st`: the start of the validity, see [`parse_time`].
     pub start: Option<String>,
-    /// `se`: valid until, see [`parse_time`].
+    /// `se`: the end of the validity, see [`parse_time`].
     pub expiry: Option<String>,
     /// `sip`: an address or a range, see [`IpRange`].
     pub ip: Option<String>,
@@ -47,7 +47,7 @@ pub struct Sas {
     pub services: Option<String>,
     /// `srt`: the resource types of an account SAS, letters of `sco`.
     pub resource_types: Option<String>,
-    /// `sr`: what a blob SAS is for: `b` blob, `c` container, `bs` snapshot, `bv` version.
+    /// `sr`: the resource type of a blob SAS: `b` blob, `c` container, `bs` snapshot, `bv` version.
     pub blob_resource: Option<String>,
     /// `snapshot`: the snapshot that the request addresses.
     pub snapshot: Option<String>,
@@ -55,35 +55,35 @@ pub struct Sas {
     pub version_id: Option<String>,
     /// `ses`: the encryption scope.
     pub encryption_scope: Option<String>,
-    /// `rscc`: the `Cache-Control` of the answer.
+    /// `rscc`: the `Cache-Control` of the response.
     pub cache_control: Option<String>,
-    /// `rscd`: the `Content-Disposition` of the answer.
+    /// `rscd`: the `Content-Disposition` of the response.
     pub content_disposition: Option<String>,
-    /// `rsce`: the `Content-Encoding` of the answer.
+    /// `rsce`: the `Content-Encoding` of the response.
     pub content_encoding: Option<String>,
-    /// `rscl`: the `Content-Language` of the answer.
+    /// `rscl`: the `Content-Language` of the response.
     pub content_language: Option<String>,
-    /// `rsct`: the `Content-Type` of the answer.
+    /// `rsct`: the `Content-Type` of the response.
     pub content_type: Option<String>,
-    /// What is said of the user delegation key that signs; nothing when it is an account key.
+    /// The description of the user delegation key that signs; `None` for an account key.
     pub delegation: Option<Box<Delegation>>,
     signature: String,
 }
 
-/// The parts that tell the user delegation key, and what else goes with one.
+/// The parameters that describe the user delegation key, and others that require one.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Delegation {
-    /// `skoid`: the user whose key it is.
+    /// `skoid`: the user to whom the key was issued.
     pub oid: Option<String>,
     /// `sktid`: the user's directory.
     pub tid: Option<String>,
-    /// `skt`: from when on the key is good.
+    /// `skt`: the start of the key's validity.
     pub start: Option<String>,
-    /// `ske`: until when.
+    /// `ske`: the end of the key's validity.
     pub expiry: Option<String>,
-    /// `sks`: for which service.
+    /// `sks`: the key's service.
     pub service: Option<String>,
-    /// `skv`: the version that gave the key.
+    /// `skv`: the version that issued the key.
     pub version: Option<String>,
     authorized_oid: Option<String>,
     unauthorized_oid: Option<String>,
@@ -94,7 +94,7 @@ pub struct Delegation {
     request_query: Option<String>,
 }
 
-/// What a service SAS gives access to. An account SAS has no such resource.
+/// The resource of a service SAS. An account SAS has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resource<'a> {
     /// A blob, or a snapshot of it.
@@ -112,7 +112,7 @@ pub enum Resource<'a> {
     Table(&'a str),
 }
 
-/// The names of a signature's parts in queries, without the signature itself, as they are written.
+/// The names of a signature's parts in queries, as written there, without the signature itself.
 pub const PARTS: [&str; 36] = [
     "sv",
     "ss",
@@ -153,9 +153,9 @@ pub const PARTS: [&str; 36] = [
 ];
 
 impl Sas {
-    /// Reads the signature out of a request's query; `None` when there is none (no `sig`).
+    /// Parses the signature in a request's query; `None` if there is none (no `sig`).
     ///
-    /// When a name is repeated the first one counts.
+    /// If a name is repeated, the first occurrence counts.
     pub fn from_query(query: &str) -> Option<Self> {
         let mut sas = Self::default();
         let mut signed = false;
@@ -172,10 +172,10 @@ impl Sas {
         signed.then_some(sas)
     }
 
-    /// Signs it for a resource of an account; an account SAS does not sign the resource (the
-    /// client's half).
+    /// Signs it for a resource of an account. An account SAS does not sign the resource. (The
+    /// client's half.)
     ///
-    /// Fails, and signs nothing, when a part could be taken for several: see
+    /// Fails, and signs nothing, if a part could be mistaken for several: see
     /// [`check`](Self::check).
     pub fn sign(
         &mut self,
@@ -198,15 +198,15 @@ impl Sas {
         Ok(())
     }
 
-    /// Refuses parts with control characters or line separators.
+    /// Rejects parts with control characters or line separators.
     ///
-    /// The parts are signed as lines. One with a line break in it would sign other parts, too, which
-    /// another query could then claim: such as the keys of another partition.
+    /// The parts are signed as lines. A part with a line break would also sign other parts, such as
+    /// the keys of another partition, which a different query could then use.
     pub fn check(&self) -> Result<(), UnsafePart> {
         self.parts().try_for_each(|(name, part)| safe(name, part.as_deref().unwrap_or_default()))
     }
 
-    /// The query that carries it, without a `?` (the client's half).
+    /// Renders it as a query, without a `?` (the client's half).
     pub fn encode(&self) -> String {
         let mut query = String::with_capacity(256);
         for (name, value) in self.parts() {
@@ -222,7 +222,7 @@ impl Sas {
         query
     }
 
-    /// Everything but the signature, by the names that queries have for it, which are [`PARTS`].
+    /// All parts except the signature, by their names in queries, which are [`PARTS`].
     pub(super) fn parts(&self) -> impl Iterator<Item = (&'static str, &Option<String>)> {
         let parts = [
             ("sv", &self.version),
@@ -279,9 +279,9 @@ impl Sas {
         self.services.is_some() && self.resource_types.is_some()
     }
 
-    /// The text whose signature this must carry to be genuine.
+    /// The text that the signature must match.
     ///
-    /// `resource` is what the request addresses; an account SAS does not sign it.
+    /// `resource` is the resource that the request addresses; an account SAS does not sign it.
     pub fn string_to_sign(&self, account: &str, resource: Resource<'_>) -> String {
         if self.is_account() {
             return self.account_string_to_sign(account);
@@ -328,11 +328,11 @@ impl Sas {
         if self.is_since("2020-12-06") {
             lines.push(self.encryption_scope.as_deref());
         }
-        // Unlike the others, this text ends with a line break.
+        // Unlike the others, this string ends with a line break.
         lines.0
     }
 
-    /// In the place of a stored access policy, which these signatures cannot have.
+    /// Takes the place of a stored access policy, which these signatures cannot have.
     fn push_delegation(&self, lines: &mut Lines, key: &Delegation) {
         for part in [&key.oid, &key.tid, &key.start, &key.expiry, &key.service, &key.version] {
             lines.push(part.as_deref());
@@ -354,7 +354,7 @@ impl Sas {
             lines.push(match self.blob_resource.as_deref() {
                 Some("bs") => self.snapshot.as_deref(),
                 Some("bv") => self.version_id.as_deref(),
-                // A blob's SAS is good for its snapshots, too: which one is not signed.
+                // A blob's SAS is also valid for its snapshots, so the snapshot is not signed.
                 _ => None,
             });
         }
@@ -374,7 +374,7 @@ impl Sas {
         }
     }
 
-    /// `/table/account/name`; the service's name leads since version 2015-02-21.
+    /// `/table/account/name`; since version 2015-02-21 it starts with the service's name.
     fn canonical_resource(&self, account: &str, resource: Resource<'_>) -> String {
         let named = self.is_since("2015-02-21");
         let service = match resource {
@@ -392,7 +392,7 @@ impl Sas {
         }
     }
 
-    /// Versions are dates, so their order is that of their text.
+    /// Versions are dates, so they are compared as text.
     fn is_since(&self, version: &str) -> bool {
         self.version.as_deref().unwrap_or_default() >= version
     }
@@ -450,7 +450,7 @@ impl fmt::Debug for Delegation {
 }
 
 impl fmt::Debug for Sas {
-    /// Shows what is granted, not the signature and not the keys of a range.
+    /// Shows the permissions, but neither the signature nor the keys of a range.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sas")
             .field("version", &self.version)
@@ -464,10 +464,10 @@ impl fmt::Debug for Sas {
     }
 }
 
-/// Reads a time as `st`, `se` and stored policies write it: `2021-12-12`, `2021-12-12T01:00Z`,
-/// `2021-12-12T01:00:00Z`, with or without a fraction, or with an offset in place of `Z`.
+/// Parses a time as in `st`, `se` and stored policies: `2021-12-12`, `2021-12-12T01:00Z`,
+/// `2021-12-12T01:00:00Z`, with or without a fraction, or with an offset instead of `Z`.
 pub fn parse_time(text: &str) -> Option<DateTime<Utc>> {
-    // As libraries write it, before anything else that may come.
+    // First the form that libraries write, then all others.
     if let Some(time) = edm::DateTime::from_canonical(text) {
         return Some(time.to_chrono());
     }
@@ -486,7 +486,7 @@ pub fn parse_time(text: &str) -> Option<DateTime<Utc>> {
         .map(|time| time.to_utc())
 }
 
-/// The addresses that `sip` admits: `168.1.5.65` or `168.1.5.60-168.1.5.70`, ends included.
+/// The addresses that `sip` permits: `168.1.5.65` or `168.1.5.60-168.1.5.70`, ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpRange {
     first: IpAddr,
@@ -494,7 +494,7 @@ pub struct IpRange {
 }
 
 impl IpRange {
-    /// Reads `sip`; `None` when it is neither an address nor a range of one kind of address.
+    /// Parses `sip`; `None` if it is neither an address nor a range of one kind of address.
     pub fn parse(text: &str) -> Option<Self> {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         let (first, last): (IpAddr, IpAddr) = (first.parse().ok()?, last.parse().ok()?);
@@ -508,17 +508,17 @@ impl IpRange {
     }
 }
 
-/// The protocols that `spr` admits.
+/// The protocols that `spr` permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocols {
-    /// `https` alone.
+    /// Only `https`.
     Https,
-    /// `https,http`: both, which is also what holds without `spr`.
+    /// `https,http`: both, which is also the default without `spr`.
     HttpsAndHttp,
 }
 
 impl Protocols {
-    /// Reads `spr`.
+    /// Parses `spr`.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "https" => Some(Self::Https),
@@ -528,13 +528,13 @@ impl Protocols {
     }
 }
 
-/// A part of a shared access signature that must not be signed. It does not say what is in it.
+/// The error for a part of a shared access signature that must not be signed. It does not contain
+/// the part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnsafePart {
-    /// The part, by its name in a query, or what it names: `account`, `table`, `queue`, `container`,
-    /// `blob`.
+    /// The part: its name in a query, or `account`, `table`, `queue`, `container` or `blob`.
     pub part: &'static str,
-    /// Where the character is, in bytes from the start.
+    /// The position of the character, in bytes from the start.
     pub at: usize,
 }
 
@@ -551,7 +551,7 @@ impl fmt::Display for UnsafePart {
 
 impl std::error::Error for UnsafePart {}
 
-/// Refuses what ends a line somewhere, or is not to be seen.
+/// Rejects line separators and invisible characters.
 fn safe(part: &'static str, text: &str) -> Result<(), UnsafePart> {
     let is_unsafe = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     match text.char_indices().find(|(_, c)| is_unsafe(*c)) {
@@ -575,7 +575,7 @@ impl Lines {
     }
 }
 
-/// Once, and `+` stays `+`: some tokens carry the `+` of base64 as it is.
+/// Decodes once, and keeps `+`: some tokens contain the `+` of base64 unencoded.
 fn decode(value: &str) -> String {
     if !value.bytes().any(|byte| byte == b'%') {
         return value.to_owned();

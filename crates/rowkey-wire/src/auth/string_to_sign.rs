@@ -1,6 +1,6 @@
-//! What Shared Key and Shared Key Lite sign, and the `Authorization` header that carries it.
+//! The string to sign of Shared Key and Shared Key Lite, and the `Authorization` header.
 //!
-//! Both the client (to sign) and the server (to verify) come here, so each layout is pinned to
+//! Both the client (to sign) and the server (to verify) use it, so each format is tested against
 //! signatures that other libraries made.
 
 use std::borrow::Cow;
@@ -12,7 +12,7 @@ use percent_encoding::percent_decode_str;
 use super::header_order;
 use crate::headers::MS_DATE;
 
-/// A storage service: each has its own rules for signatures.
+/// A storage service. Each has its own rules for signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Service {
     /// Blob storage.
@@ -23,12 +23,12 @@ pub enum Service {
     Table,
 }
 
-/// How a request is signed with the account key.
+/// The scheme by which a request is signed with the account key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
-    /// Covers the method and all headers that matter.
+    /// Signs the method and all relevant headers.
     SharedKey,
-    /// Covers less; the official table libraries use it.
+    /// Signs fewer of them; the official table libraries use it.
     SharedKeyLite,
 }
 
@@ -42,15 +42,15 @@ impl Scheme {
     }
 }
 
-/// What a signature covers of a request.
+/// The parts of a request that a signature covers.
 #[derive(Clone, Copy, Debug)]
 pub struct Unsigned<'a> {
     /// The method, in upper case.
     pub method: &'a str,
-    /// The path exactly as it is encoded on the wire, with the account's segment that path-style
-    /// addresses (`http://127.0.0.1:10002/devstoreaccount1/..`) begin with.
+    /// The path exactly as encoded on the wire, including the account segment of path-style
+    /// addresses (`http://127.0.0.1:10002/devstoreaccount1/..`).
     pub path: &'a str,
-    /// What follows the `?`, still encoded.
+    /// The text after the `?`, still encoded.
     pub query: Option<&'a str>,
     /// The headers.
     pub headers: &'a HeaderMap,
@@ -58,7 +58,7 @@ pub struct Unsigned<'a> {
     pub content_length: u64,
 }
 
-/// The text whose signature authorizes `request`.
+/// The string to sign of `request`.
 ///
 /// `account` is the primary name, without `-secondary`. With a path-style address it appears
 /// twice in the result, which is what the service expects.
@@ -74,7 +74,7 @@ pub fn string_to_sign(
     }
 }
 
-/// The value of the `Authorization` header for a signature, in the pieces of which it is made.
+/// The value of the `Authorization` header for a signature, in pieces.
 pub const fn authorization<'a>(
     scheme: Scheme,
     account: &'a str,
@@ -83,14 +83,14 @@ pub const fn authorization<'a>(
     [scheme.name(), " ", account, ":", signature]
 }
 
-/// What an `Authorization` header says.
+/// A parsed `Authorization` header.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Authorization<'a> {
     /// A token of Microsoft Entra ID.
     Bearer(&'a str),
     /// A signature with the account key.
     SharedKey {
-        /// Which text was signed.
+        /// The scheme of the string to sign.
         scheme: Scheme,
         /// The account's name.
         account: &'a str,
@@ -99,8 +99,8 @@ pub enum Authorization<'a> {
     },
 }
 
-/// Reads the value of an `Authorization` header; `None` when it is neither Shared Key, nor Shared
-/// Key Lite, nor a bearer token, or has not their shape.
+/// Parses the value of an `Authorization` header; `None` if it is malformed, or neither Shared Key,
+/// Shared Key Lite nor a bearer token.
 pub fn parse_authorization(value: &str) -> Option<Authorization<'_>> {
     let (scheme, rest) = value.trim().split_once(' ')?;
     let rest = rest.trim_start();
@@ -134,7 +134,7 @@ impl fmt::Debug for Authorization<'_> {
     }
 }
 
-/// No header but Content-MD5, Content-Type and the date is signed, and no query but `comp`.
+/// Signs only the headers Content-MD5, Content-Type and the date, and of the query only `comp`.
 fn table(scheme: Scheme, account: &str, request: &Unsigned<'_>) -> String {
     let headers = request.headers;
     let date = headers.get(MS_DATE).or_else(|| headers.get(header::DATE));
@@ -163,7 +163,7 @@ fn blob_or_queue(scheme: Scheme, account: &str, request: &Unsigned<'_>) -> Strin
         push_header_line(&mut text, headers, &header::CONTENT_ENCODING);
         push_header_line(&mut text, headers, &header::CONTENT_LANGUAGE);
         if request.content_length > 0 {
-            // Nothing instead of 0 since version 2015-02-21.
+            // Since version 2015-02-21 empty instead of 0.
             text.push_str(&request.content_length.to_string());
         }
         text.push('\n');
@@ -171,7 +171,7 @@ fn blob_or_queue(scheme: Scheme, account: &str, request: &Unsigned<'_>) -> Strin
     push_header_line(&mut text, headers, &CONTENT_MD5);
     push_header_line(&mut text, headers, &header::CONTENT_TYPE);
     if headers.contains_key(MS_DATE) {
-        // It is signed among the `x-ms-` headers.
+        // The date is signed among the `x-ms-` headers.
         text.push('\n');
     } else {
         push_header_line(&mut text, headers, &header::DATE);
@@ -195,8 +195,8 @@ fn blob_or_queue(scheme: Scheme, account: &str, request: &Unsigned<'_>) -> Strin
     text
 }
 
-/// All `x-ms-` headers in the service's own order, those with an empty value too. (Header values
-/// hold no line breaks here, so there is nothing to unfold.)
+/// All `x-ms-` headers in the service's order, including those with an empty value. (Header values
+/// contain no line breaks here, so nothing has to be unfolded.)
 fn push_ms_headers(text: &mut String, headers: &HeaderMap) {
     let mut names: Vec<&HeaderName> =
         headers.keys().filter(|name| name.as_str().starts_with("x-ms-")).collect();
@@ -221,7 +221,7 @@ fn push_short_resource(text: &mut String, account: &str, request: &Unsigned<'_>)
     }
 }
 
-/// `/account/path`, then a line for every name in the query, its values decoded.
+/// `/account/path`, then a line with the decoded values for every name in the query.
 fn push_full_resource(text: &mut String, account: &str, request: &Unsigned<'_>) {
     push_path(text, account, request.path);
     let Some(query) = request.query else { return };
@@ -257,7 +257,7 @@ fn push_line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// The header's value, or nothing, and a line break.
+/// The header's value, if any, and a line break.
 fn push_header_line(text: &mut String, headers: &HeaderMap, name: &HeaderName) {
     if let Some(value) = headers.get(name) {
         push_value(text, value);
@@ -278,7 +278,7 @@ fn push_value(text: &mut String, value: &HeaderValue) {
     let bytes = value.as_bytes().trim_ascii();
     match std::str::from_utf8(bytes) {
         Ok(value) => text.push_str(value),
-        // Latin-1, what header values were before UTF-8.
+        // Latin-1, the encoding of header values before UTF-8.
         Err(_) => text.extend(bytes.iter().map(|byte| char::from(*byte))),
     }
 }
@@ -287,7 +287,7 @@ fn name_and_value(pair: &str) -> (&str, &str) {
     pair.split_once('=').unwrap_or((pair, ""))
 }
 
-/// A `+` is a space, as where queries are read: Go's libraries send it so, and sign the space.
+/// A `+` is a space, as in query parsers: Go's libraries send a space this way, and sign the space.
 fn decode(text: &str) -> Cow<'_, str> {
     if text.contains('+') {
         let spaced = text.replace('+', " ");

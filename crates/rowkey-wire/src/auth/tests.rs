@@ -1,4 +1,5 @@
-//! Signatures that other libraries made (`vectors/auth-vectors.json`), and what they leave open.
+//! Tests against signatures that other libraries made (`vectors/auth-vectors.json`), and of cases
+//! that these do not cover.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -104,7 +105,7 @@ fn lite_table_text(vector: &Vector) -> String {
     let url = vector.inputs["url"].as_str().unwrap();
     let path = &url[url.find(".net").unwrap() + 4..];
     let date = vector.inputs["x-ms-date"].as_str().unwrap();
-    // The `Date` must lose against `x-ms-date`.
+    // `x-ms-date` takes precedence over `Date`.
     let pairs = [("date", "yesterday"), ("x-ms-date", date), ("content-type", "text/plain")];
     sign(Service::Table, Scheme::SharedKeyLite, &vector.account, "GET", path, 0, &pairs)
 }
@@ -136,11 +137,11 @@ fn blob_text(vector: &Vector) -> String {
     if vector.kind == "SharedKeyLite blob/queue" {
         let (scheme, rest) = (Scheme::SharedKeyLite, &pairs[3..]);
         let text = sign(Service::Blob, scheme, account, "POST", "/resource", 0, rest);
-        // Without `x-ms-` headers, which no request lacks, that library leaves an empty line.
+        // Without `x-ms-` headers, which every real request has, that library leaves an empty line.
         return text.replace("/account-name", "\n/account-name");
     }
     let text = sign(Service::Blob, Scheme::SharedKey, account, "POST", "/resource", 7, &pairs);
-    // That test puts `foo` into the place of Content-Length, too.
+    // That test also replaces Content-Length with `foo`.
     text.replacen("\n7\n", "\nfoo\n", 1)
 }
 
@@ -189,8 +190,8 @@ fn the_payload_of_a_table_request_is_what_the_service_said_it_verified() {
 
 #[test]
 fn the_payload_of_a_blob_request_is_what_the_service_said_it_verified() {
-    // azure-sdk-for-go, TestAppendBlockWithMD5: the text is in the 403's detail. (Its date is not
-    // known; any will do.)
+    // azure-sdk-for-go, TestAppendBlockWithMD5: the text is in the detail of the 403. (Its date is
+    // unknown, so any date will do.)
     let pairs = [
         ("content-type", "application/octet-stream"),
         ("content-length", "1024"),
@@ -250,7 +251,8 @@ fn blob_and_queue_signatures_cover_every_parameter_and_empty_headers() {
         "GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:D\nx-ms-meta-b:\n/acct/q/messages\
          \na:1,2\ncomp:a b\nflag:\npopreceipt:x+y=\nvisibilitytimeout:30"
     );
-    // As rclone asks for a folder whose name has a space: Go writes it as a plus, and signs a space.
+    // rclone's request for a folder whose name has a space: Go encodes it as a plus, and signs a
+    // space.
     let target = "/c?comp=list&delimiter=%2F&prefix=a+b%2B%2F&restype=container";
     let text = sign(Service::Blob, Scheme::SharedKey, "acct", "GET", target, 0, &[]);
     assert!(text.ends_with("\ndelimiter:/\nprefix:a b+/\nrestype:container"), "{text}");
@@ -266,7 +268,7 @@ fn headers_are_signed_in_the_order_of_the_official_libraries() {
     let mut compared = 0;
     for set in sets.filter(|line| !line.starts_with("# ")) {
         let expected: Vec<String> = set.split(' ').map(|name| format!("x-ms-{name}")).collect();
-        // A map gives its names in the order in which they came, mostly.
+        // A map usually iterates in insertion order.
         for rotation in 0..expected.len() {
             let mut names: Vec<&str> = expected.iter().map(String::as_str).collect();
             names.rotate_left(rotation);
@@ -352,7 +354,7 @@ fn a_query_without_sig_has_no_sas_and_parts_are_decoded_once() {
 
 #[test]
 fn each_version_signs_its_own_lines() {
-    // The layouts of azure-sdk-for-cpp's SAS builders and of the documentation.
+    // The formats of azure-sdk-for-cpp's SAS builders and of the documentation.
     let blob = Resource::Blob { container: "c", name: "d/b" };
     let rest = "sp=r&st=S&se=E&si=I&sip=P&spr=https&ses=X&snapshot=N&versionid=V&rscc=1&rscd=2\
                 &rsce=3&rscl=4&rsct=5&spk=pk&srk=rk&sig=x";
@@ -446,7 +448,7 @@ fn protocols_are_https_or_both() {
     assert_eq!(Protocols::parse("http"), None);
 }
 
-/// What `azure-storage-blob` 12.31 for Python makes of a key.
+/// A signature with such a key by `azure-storage-blob` 12.31 for Python.
 #[test]
 fn a_user_delegation_signature_is_that_of_the_official_library() {
     let query = "se=2026-01-01T01%3A00%3A00Z&sp=r&sv=2026-10-06&sr=b&rsct=image/png\
@@ -463,7 +465,7 @@ fn a_user_delegation_signature_is_that_of_the_official_library() {
     assert_eq!(again, sas);
 }
 
-/// What may end a line, and what cannot be seen.
+/// Characters that may end a line or are invisible.
 fn unsafe_characters() -> impl Iterator<Item = char> {
     ('\0'..' ').chain('\u{7F}'..'\u{A0}').chain(['\u{2028}', '\u{2029}'])
 }
@@ -500,7 +502,7 @@ fn no_part_of_a_signature_can_be_taken_for_several() {
             assert_eq!(signed, Err(UnsafePart { part, at: 2 }), "{character:?}");
         }
     }
-    // Everything else may be signed.
+    // All other characters may be signed.
     for text in ["", " ", "a b", "100%", "\u{A0}", "\u{2027}", "\u{FFFF}", "😀"] {
         let mut sas = Sas::default();
         sas.start_partition_key = Some(text.to_owned());
@@ -508,7 +510,7 @@ fn no_part_of_a_signature_can_be_taken_for_several() {
     }
 }
 
-/// A part that is forgotten would be signed unchecked.
+/// A part that was forgotten here would be signed without a check.
 #[test]
 fn every_part_that_is_read_is_checked_and_written_again() {
     for part in PARTS {

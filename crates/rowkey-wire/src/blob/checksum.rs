@@ -1,4 +1,4 @@
-//! The checksums that guard bodies: MD5 and the CRC64 of storage, both a piece at a time.
+//! Checksums of bodies: MD5 and the storage CRC64, both computed incrementally.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,10 +8,10 @@ use md5::{Digest as _, Md5};
 /// An MD5, 16 bytes, as `Content-MD5` carries it in base64.
 pub type Md5Sum = [u8; 16];
 
-/// A CRC64 as `x-ms-content-crc64` carries it in base64: 8 bytes, the lowest first.
+/// A CRC64 as in `x-ms-content-crc64`, there in base64: 8 bytes, little-endian.
 pub type Crc64Sum = [u8; 8];
 
-/// Sums up a body that comes in pieces.
+/// Computes checksums of a body that is received in pieces.
 #[derive(Clone)]
 pub struct Checksum {
     crc64: Option<Digest>,
@@ -19,10 +19,10 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// Sums up what is asked for.
+    /// Computes the requested checksums.
     pub fn new(md5: bool, crc64: bool) -> Self {
         Self {
-            // The reflected polynomial is 9A6C9329AC4BC9B5, which others know from NVMe.
+            // The reflected polynomial is 9A6C9329AC4BC9B5, also known from NVMe.
             crc64: crc64.then(|| Digest::new(CrcAlgorithm::Crc64Nvme)),
             md5: md5.then(Md5::new),
         }
@@ -38,7 +38,7 @@ impl Checksum {
         }
     }
 
-    /// The sums of all pieces, those that were asked for.
+    /// The requested checksums of all pieces.
     pub fn finish(self) -> (Option<Md5Sum>, Option<Crc64Sum>) {
         let crc64 = self.crc64.map(|crc64| crc64.finalize().to_le_bytes());
         (self.md5.map(|md5| md5.finalize().into()), crc64)
@@ -54,27 +54,27 @@ impl std::fmt::Debug for Checksum {
     }
 }
 
-/// The MD5 of a body that is there as a whole.
+/// The MD5 of a whole body.
 pub fn md5(body: &[u8]) -> Md5Sum {
     Md5::digest(body).into()
 }
 
-/// The CRC64 of a body that is there as a whole.
+/// The CRC64 of a whole body.
 pub fn crc64(body: &[u8]) -> Crc64Sum {
     crc_fast::checksum(CrcAlgorithm::Crc64Nvme, body).to_le_bytes()
 }
 
-/// A sum as headers carry it.
+/// Encodes a checksum for a header.
 pub fn encode(sum: &[u8]) -> String {
     STANDARD.encode(sum)
 }
 
-/// Reads a sum of `N` bytes out of a header's text.
+/// Decodes a checksum of `N` bytes from a header.
 pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     STANDARD.decode(text).ok()?.try_into().ok()
 }
 
-/// Reads a sum of any length, as the properties of blobs have it. An empty text is none.
+/// Decodes a checksum of any length, as in the properties of blobs. Empty text is invalid.
 pub fn decode_any(text: &str) -> Option<Box<[u8]>> {
     STANDARD.decode(text).ok().filter(|sum| !sum.is_empty()).map(Vec::into_boxed_slice)
 }

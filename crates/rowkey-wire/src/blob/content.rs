@@ -1,21 +1,21 @@
-//! What both sides say of blobs: their kinds, headers, sums and leases.
+//! Blob types, content headers, checksums and lease actions that both sides share.
 
 use http::HeaderValue;
 use uuid::Uuid;
 
 use super::checksum::{Crc64Sum, Md5Sum};
 
-/// Who may read a container without authorization.
+/// The public access level of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublicAccess {
-    /// Its blobs may be read.
+    /// Anyone may read its blobs.
     Blob,
-    /// Its blobs may be read and listed.
+    /// Anyone may read and list its blobs.
     Container,
 }
 
 impl PublicAccess {
-    /// The text in headers and lists.
+    /// The text in headers and listings.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Blob => "blob",
@@ -24,45 +24,46 @@ impl PublicAccess {
     }
 }
 
-/// What is to become of a lease.
+/// An action on a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseAction {
-    /// It begins.
+    /// Acquires a lease.
     Acquire {
-        /// Seconds, 15 to 60; none: without an end.
+        /// The duration in seconds, 15 to 60; `None` for an infinite lease.
         seconds: Option<u32>,
-        /// The id that it is to have; none: the service makes one.
+        /// The proposed id; `None` lets the service choose one.
         proposed: Option<Uuid>,
     },
-    /// It ends for any holder.
+    /// Breaks a lease, whoever holds it.
     Break {
-        /// After this number of seconds, 0 to 60; none: when it would have ended, or at once if never.
+        /// The break period in seconds, 0 to 60; `None` for the remaining time, or 0 for an
+        /// infinite lease.
         period: Option<u32>,
     },
-    /// It gets another id.
+    /// Changes the id of a lease.
     Change {
-        /// The id it has.
+        /// The current id.
         lease: Uuid,
-        /// The id it is to have.
+        /// The new id.
         proposed: Uuid,
     },
-    /// Its holder gives it up; another may begin at once.
+    /// Releases a lease, so that another can be acquired at once.
     Release(Uuid),
-    /// Its time begins anew.
+    /// Renews a lease for its full duration.
     Renew(Uuid),
 }
 
-/// What sort of blob.
+/// The type of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlobType {
-    /// Grows at its end.
+    /// Can be appended to.
     Append,
-    /// Made of blocks.
+    /// Consists of blocks.
     Block,
 }
 
 impl BlobType {
-    /// The text in headers and lists.
+    /// The text in headers and listings.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Append => "AppendBlob",
@@ -71,7 +72,7 @@ impl BlobType {
     }
 }
 
-/// The headers of HTTP that a blob answers with.
+/// The HTTP headers of a blob.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContentHeaders {
     /// `Cache-Control`
@@ -82,13 +83,14 @@ pub struct ContentHeaders {
     pub encoding: Option<HeaderValue>,
     /// `Content-Language`
     pub language: Option<HeaderValue>,
-    /// `Content-MD5`: 16 bytes, unless a client stored something else. Nothing checks a property.
+    /// `Content-MD5`: 16 bytes, unless a client stored something else. The service does not check
+    /// the property.
     pub md5: Option<Box<[u8]>>,
     /// `Content-Type`
     pub content_type: Option<HeaderValue>,
 }
 
-/// The sums that a client sends of a body.
+/// The checksums of a body in a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// `Content-MD5`
@@ -97,28 +99,28 @@ pub struct Sums {
     pub crc64: Option<Crc64Sum>,
 }
 
-/// What an append requires of the blob's length.
+/// Conditions of an append on the blob's length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AppendLimits {
-    /// How long it must be before.
+    /// The required length before the append.
     pub position: Option<u64>,
-    /// How long it may be afterwards.
+    /// The maximum length after the append.
     pub max_size: Option<u64>,
 }
 
-/// Where the service looks for a block that is named.
+/// The list in which a block is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockSource {
-    /// Among the blocks that the blob has.
+    /// The committed blocks.
     Committed,
-    /// Among the blocks that were put since, and else among those that the blob has.
+    /// The uncommitted blocks first, then the committed ones.
     Latest,
-    /// Among the blocks that were put since.
+    /// The uncommitted blocks.
     Uncommitted,
 }
 
 impl BlockSource {
-    /// The element that holds the ids of such blocks.
+    /// The element that contains the ids of such blocks.
     pub const fn element(self) -> &'static str {
         match self {
             Self::Committed => "Committed",

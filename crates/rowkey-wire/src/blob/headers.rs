@@ -1,4 +1,4 @@
-//! Names of headers that only the Blob service has.
+//! Names of headers that are specific to the Blob service.
 
 use http::HeaderName;
 

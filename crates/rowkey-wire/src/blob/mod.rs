@@ -1,10 +1,10 @@
-//! The operations of the Blob service that this project knows: containers, block blobs, append
-//! blobs, leases, snapshots, copies within an account.
+//! Formats of the Blob service that client and server share. This project supports containers,
+//! block blobs, append blobs, leases, snapshots and copies within an account.
 //!
-//! - [`headers`]: names of headers that only blobs have
-//! - [`name`]: which names containers and blobs may have
-//! - [`checksum`]: MD5 and CRC64 of bodies, a piece at a time
-//! - `content`: kinds of blobs, their headers, sums and leases
+//! - [`headers`]: names of headers specific to blobs
+//! - [`name`]: rules for names of containers and blobs
+//! - [`checksum`]: MD5 and CRC64 of bodies, computed incrementally
+//! - `content`: blob types, content headers, checksums and lease actions
 
 pub mod checksum;
 mod content;

@@ -1,4 +1,4 @@
-//! Which names containers and blobs may have.
+//! Rules for names of containers and blobs.
 //!
 //! Reference: [Naming containers and blobs](https://learn.microsoft.com/rest/api/storageservices/naming-and-referencing-containers--blobs--and-metadata).
 
@@ -9,12 +9,12 @@ use crate::edm::size::utf16_len;
 /// The container that is left out of addresses.
 pub const ROOT: &str = "$root";
 
-/// Characters in the name of a blob (UTF-16 units).
+/// The most characters in the name of a blob (UTF-16 units).
 const MAX_BLOB: usize = 1024;
-/// Parts between slashes in the name of a blob.
+/// The most parts between slashes in the name of a blob.
 const MAX_SEGMENTS: usize = 254;
 
-/// Why a name is not one of a container or a blob.
+/// The reason why a name is not valid for a container or a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameError {
     /// Something other than lower-case letters, digits and single hyphens between them.
@@ -27,7 +27,7 @@ pub enum NameError {
     BlobSegments,
 }
 
-/// Refuses the name of a container when the service would.
+/// Rejects a container name that the service would reject.
 pub fn check_container(name: &str) -> Result<(), NameError> {
     if matches!(name, ROOT | "$logs" | "$web") {
         return Ok(());
@@ -43,9 +43,9 @@ pub fn check_container(name: &str) -> Result<(), NameError> {
     Ok(())
 }
 
-/// Refuses the name of a blob when the service would.
+/// Rejects a blob name that the service would reject.
 pub fn check_blob(name: &str) -> Result<(), NameError> {
-    // Characters are at most as many as bytes.
+    // There are never more UTF-16 units than bytes.
     if name.is_empty() || (name.len() > MAX_BLOB && utf16_len(name) > MAX_BLOB) {
         return Err(NameError::BlobLength);
     }

@@ -1,6 +1,7 @@
-//! Bytes of a field as base64 text in the formats of serde, where serde itself makes a list of numbers.
+//! Serializes bytes as base64 text with serde, which by default writes a list of numbers.
 //!
-//! For `#[serde(with = "rowkey::edm::base64")]` on a field of `Vec<u8>`, `bytes::Bytes` or a type like them.
+//! For `#[serde(with = "rowkey::edm::base64")]` on a field of `Vec<u8>`, `bytes::Bytes` or a
+//! similar type.
 
 use std::borrow::Cow;
 
@@ -23,7 +24,7 @@ pub fn serialize<T: AsRef<[u8]>, S: Serializer>(
     }
 }
 
-/// Reads what [`serialize`] writes. The error for anything else does not show it.
+/// Reads the output of [`serialize`]. The error for anything else does not contain it.
 pub fn deserialize<'de, T: From<Vec<u8>>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {

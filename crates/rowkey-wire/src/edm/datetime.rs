@@ -18,7 +18,7 @@ const UNIX_EPOCH: i64 = 621_355_968_000_000_000;
 ///
 /// # JSON
 ///
-/// By serde it is RFC 3339 text with up to seven digits of fraction, and ticks in binary formats.
+/// With serde it is RFC 3339 text with up to seven digits of fraction, and ticks in binary formats.
 ///
 /// ```
 /// use rowkey_wire::edm::DateTime;
@@ -30,7 +30,7 @@ const UNIX_EPOCH: i64 = 621_355_968_000_000_000;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DateTime(i64);
 
-/// Why text or a number is not a [`DateTime`].
+/// The reason why text or a number is not a [`DateTime`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DateTimeError {
     /// Before 1601-01-01 or after 9999-12-31.
@@ -53,8 +53,8 @@ impl DateTime {
         Ok(Self(ticks))
     }
 
-    /// The instant in the one form that nearly all have, `2017-11-10T02:44:50.3846037Z` with up to
-    /// seven digits of fraction or none; `None` for every other text.
+    /// Parses the form that nearly all instants have, `2017-11-10T02:44:50.3846037Z`, with up to
+    /// seven digits of fraction or none; `None` for any other text.
     pub(crate) fn from_canonical(text: &str) -> Option<Self> {
         canonical(text.as_bytes()).and_then(|ticks| Self::from_ticks(ticks).ok())
     }
@@ -64,7 +64,7 @@ impl DateTime {
         self.0
     }
 
-    /// The instant as [`chrono`] has it. Every `DateTime` fits.
+    /// The instant as a [`chrono`] type. Every `DateTime` fits.
     #[expect(clippy::arithmetic_side_effects, reason = "ticks are those of 1601 to 9999")]
     pub fn to_chrono(self) -> chrono::DateTime<Utc> {
         let since = self.0 - UNIX_EPOCH;
@@ -72,16 +72,16 @@ impl DateTime {
         chrono::DateTime::from_timestamp(since.div_euclid(SECOND), nanos).unwrap_or_default()
     }
 
-    /// The ISO 8601 form, `2017-11-10T02:44:50.3846037Z`: trailing zeros of the fraction are left
-    /// out, and the whole fraction when it is zero.
+    /// The ISO 8601 form, `2017-11-10T02:44:50.3846037Z`, without trailing zeros of the fraction,
+    /// and without the fraction if it is zero.
     pub fn iso(self) -> Iso {
         Iso::of(self.whole_seconds(), self.fraction())
     }
 
-    /// The text as far as the seconds.
+    /// The text up to the seconds.
     fn whole_seconds(self) -> [u8; 28] {
         let (year, month, day) = civil(self.0.div_euclid(DAY));
-        // Small numbers are faster to divide.
+        // Small integers are faster to divide.
         let (year, month, day) = (small(year), small(month), small(day));
         let seconds = small(self.0.rem_euclid(DAY) / SECOND);
         let mut text = *b"0000-00-00T00:00:00.0000000Z";
@@ -100,7 +100,7 @@ impl DateTime {
         small(self.0.rem_euclid(SECOND))
     }
 
-    /// The form of HTTP headers, `Fri, 10 Nov 2017 02:44:50 GMT`. A fraction is cut off.
+    /// The form of HTTP headers, `Fri, 10 Nov 2017 02:44:50 GMT`. The fraction is dropped.
     pub fn to_http(self) -> String {
         let mut out = String::with_capacity(29);
         self.write_http(&mut out);
@@ -145,7 +145,7 @@ impl DateTime {
     }
 }
 
-/// An instant as text, see [`DateTime::iso`].
+/// An instant as text; see [`DateTime::iso`].
 #[derive(Clone, Copy)]
 pub struct Iso {
     text: [u8; 28],
@@ -153,10 +153,10 @@ pub struct Iso {
 }
 
 impl Iso {
-    /// Where the fraction begins, with its point, or the `Z`.
+    /// The position of the fraction with its point, or of the `Z`.
     const FRACTION: usize = 19;
 
-    /// A text whose fraction is still zero, with its fraction.
+    /// Adds the fraction to a text whose fraction is zero.
     #[expect(clippy::arithmetic_side_effects, reason = "the fraction has seven digits")]
     fn of(mut text: [u8; 28], fraction: u32) -> Self {
         if fraction == 0 {
@@ -164,7 +164,7 @@ impl Iso {
             return Self { text, length: Self::FRACTION + 1 };
         }
         let digits = eight_digits(fraction * 10);
-        // Trailing zeros are the high bytes; the last digit is always one.
+        // Trailing zeros are the high bytes; the last digit is never zero here.
         let count = 8 - digits.leading_zeros() / 8;
         let ascii = (digits | 0x3030_3030_3030_3030) & ((1 << (count * 8)) - 1);
         let ends = ascii | u64::from(b'Z') << (count * 8);
@@ -182,7 +182,7 @@ impl Iso {
         std::str::from_utf8(self.as_bytes()).unwrap_or_default()
     }
 
-    /// The text with `%3A` for its two colons, and how much of that it is.
+    /// The text with `%3A` for its two colons, and its length.
     #[expect(clippy::arithmetic_side_effects, reason = "the text has at most 28 bytes")]
     pub(crate) fn percent_encoded(&self) -> ([u8; 32], usize) {
         let mut text = *b"0000-00-00T00%3A00%3A00.0000000Z";
@@ -193,8 +193,8 @@ impl Iso {
     }
 }
 
-/// Writes instants, of which one after the other is often of the same second: then only the
-/// fraction is another.
+/// Formats instants. Consecutive instants are often in the same second, so that only the fraction
+/// differs.
 #[derive(Clone, Debug)]
 pub struct IsoWriter {
     second: i64,
@@ -214,7 +214,7 @@ impl IsoWriter {
 }
 
 impl Default for IsoWriter {
-    /// One that has written nothing yet.
+    /// A writer without a cached second.
     fn default() -> Self {
         Self { second: i64::MIN, text: [0; 28] }
     }
@@ -242,8 +242,8 @@ impl fmt::Display for DateTime {
 impl FromStr for DateTime {
     type Err = DateTimeError;
 
-    /// Reads any ISO 8601 date and time; no offset means UTC. A fraction beyond 100 ns is cut off,
-    /// as the service does.
+    /// Parses any ISO 8601 date and time; no offset means UTC. A fraction beyond 100 ns is dropped,
+    /// as in the service.
     fn from_str(text: &str) -> Result<Self, DateTimeError> {
         if let Some(ticks) = canonical(text.as_bytes()) {
             return Self::from_ticks(ticks);
@@ -258,7 +258,7 @@ impl FromStr for DateTime {
             Some(time) => time_of_day(time).ok_or(DateTimeError::Syntax)?,
             None => 0,
         };
-        // Years may have more than four digits, up to those whose ticks no longer fit.
+        // Years may have more than four digits, as long as the ticks fit.
         let ticks = i64::from(date.num_days_from_ce())
             .checked_sub(1)
             .and_then(|days| days.checked_mul(DAY))
@@ -271,7 +271,7 @@ impl FromStr for DateTime {
 impl TryFrom<chrono::DateTime<Utc>> for DateTime {
     type Error = DateTimeError;
 
-    /// Nanoseconds below 100 are cut off.
+    /// Nanoseconds below 100 are dropped.
     fn try_from(value: chrono::DateTime<Utc>) -> Result<Self, DateTimeError> {
         let fraction = i64::from(value.nanosecond().min(999_999_999) / 100);
         let ticks = value
@@ -300,7 +300,8 @@ impl fmt::Display for DateTimeError {
 
 impl std::error::Error for DateTimeError {}
 
-/// Ticks of the one form nearly every instant on the wire has: `yyyy-MM-ddTHH:mm:ss[.f{1,7}]Z`.
+/// The ticks of the form that nearly every instant on the wire has:
+/// `yyyy-MM-ddTHH:mm:ss[.f{1,7}]Z`.
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "numbers of at most four digits, a fraction of at most seven"
@@ -332,7 +333,7 @@ fn canonical(text: &[u8]) -> Option<i64> {
     Some(days * DAY + (hour * 3600 + minute * 60 + second) * SECOND + fraction)
 }
 
-/// Takes the offset off the end: the text before it, and the offset in minutes.
+/// Splits off the offset: returns the text before it, and the offset in minutes.
 #[expect(clippy::arithmetic_side_effects, reason = "four digits")]
 fn split_offset(text: &str) -> Result<(&str, i64), DateTimeError> {
     if let Some(rest) = text.strip_suffix(['Z', 'z']) {
@@ -349,7 +350,7 @@ fn split_offset(text: &str) -> Result<(&str, i64), DateTimeError> {
     Ok((rest, if offset.starts_with('-') { -minutes } else { minutes }))
 }
 
-/// Ticks since midnight of `HH:mm[:ss[.fraction]]`.
+/// The ticks since midnight of `HH:mm[:ss[.fraction]]`.
 #[expect(clippy::arithmetic_side_effects, reason = "numbers of two digits, a fraction of seven")]
 fn time_of_day(text: &str) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -369,7 +370,7 @@ fn time_of_day(text: &str) -> Option<i64> {
     Some((hour * 3600 + minute * 60 + second) * SECOND + ticks)
 }
 
-/// Year, month and day of a day counted from 0001-01-01 (Howard Hinnant's `civil_from_days`).
+/// The year, month and day of a day counted from 0001-01-01 (Howard Hinnant's `civil_from_days`).
 #[expect(clippy::arithmetic_side_effects, reason = "days of 1601 to 9999")]
 fn civil(days: i64) -> (i64, i64, i64) {
     let shifted = days + 306;
@@ -383,7 +384,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// Days from 0001-01-01; `None` when the month has no such day.
+/// The days since 0001-01-01; `None` if the date does not exist.
 #[expect(clippy::arithmetic_side_effects, reason = "a year of four digits, a month, a day")]
 fn days_from_civil(year: i64, month: i64, day: i64) -> Option<i64> {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
@@ -413,8 +414,9 @@ fn put(buffer: &mut [u8], at: &mut usize, bytes: &[u8]) {
 /// byte by byte they cost more than the rest of an entity's head.
 #[expect(clippy::arithmetic_side_effects, reason = "a number of eight digits, a byte for each")]
 fn eight_digits(number: u32) -> u64 {
-    // Two fours, then four twos, then eight ones, each half the width of those before. The products
-    // are quotients by 100 and 10 that are exact for numbers this small.
+    // Splits into two groups of four digits, then four of two, then eight of one, each in half the
+    // width of the previous step. The products are quotients by 100 and 10, which are exact for
+    // numbers this small.
     let fours = u64::from(number / 10_000) | u64::from(number % 10_000) << 32;
     let hundreds = (fours * 10_486) >> 20 & 0x7F_0000_007F;
     let twos = hundreds | (fours - 100 * hundreds) << 16;
@@ -471,7 +473,7 @@ mod tests {
 
     #[test]
     fn years_that_are_far_away_are_out_of_range() {
-        // Each once overflowed: 60474 came back as 2018 where arithmetic is not checked.
+        // Each of these once overflowed: 60474 came back as 2018 without overflow checks.
         for text in [
             "+60474-03-01T00:00:00Z",
             "+29228-01-01T00:00:00Z",

@@ -1,10 +1,10 @@
-//! How a Double is written: shortest text that reads back as the same number, always with a point
-//! or an exponent, so that no reader takes `3.0` for an Int32.
+//! Text of Doubles: the shortest text that reads back as the same number, always with a point or an
+//! exponent, so that no reader mistakes `3.0` for an Int32.
 
 use std::fmt::Write;
 
 /// Writes a finite `value` as the service does (.NET's "R" format): `3.0`, `0.1`, `1E+24`,
-/// `1.5E-07`. Not for NaN and the infinities: those are text with an annotation, see [`name`].
+/// `1.5E-07`. NaN and the infinities are annotated text instead, see [`name`].
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "a double has at most 17 digits and an exponent of three"
@@ -15,7 +15,7 @@ pub(crate) fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result
     let text = buffer.format_finite(value);
     let (text, sign) = text.strip_prefix('-').map_or((text, ""), |rest| (rest, "-"));
     out.write_str(sign)?;
-    // What most numbers look like is written already.
+    // Most numbers already have the right form.
     let whole = text.bytes().take_while(u8::is_ascii_digit).count();
     if (1..=15).contains(&whole) && !text.starts_with('0') && !text.bytes().any(|byte| byte == b'e')
     {
@@ -24,7 +24,7 @@ pub(crate) fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let exponent: i32 = exponent.parse().unwrap_or_default();
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
-    // The number is 0.DIGITS * 10^point, DIGITS without zeros at either end.
+    // The number is 0.DIGITS * 10^point, where DIGITS has no zeros at either end.
     let digits = format!("{whole}{fraction}");
     let zeros = digits.len() - digits.trim_start_matches('0').len();
     let point =
@@ -34,7 +34,7 @@ pub(crate) fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result
         return out.write_str("0.0");
     }
     match usize::try_from(point) {
-        // .NET changes to an exponent from 15 digits before the point and below 1E-05.
+        // .NET uses an exponent from 16 digits before the point, and below 0.0001.
         Ok(point @ 1..=15) => {
             if point < digits.len() {
                 write!(out, "{}.{}", &digits[..point], &digits[point..])
@@ -59,7 +59,7 @@ pub(crate) fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result
     }
 }
 
-/// The text of any `value`, names of NaN and the infinities included.
+/// The text of any `value`, including NaN and the infinities.
 pub(crate) fn text(value: f64) -> String {
     if let Some(name) = name(value) {
         return name.to_owned();
@@ -83,14 +83,14 @@ pub(crate) fn name(value: f64) -> Option<&'static str> {
     }
 }
 
-/// The number that text stands for, names of NaN and the infinities included (`INF` too, which
-/// older documents use).
+/// Parses a number, including the names of NaN and the infinities (and `INF`, which older documents
+/// use).
 pub fn parse(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),
         "Infinity" | "INF" => Some(f64::INFINITY),
         "-Infinity" | "-INF" => Some(f64::NEG_INFINITY),
-        // `str::parse` would also take "inf", "nan" and "infinity".
+        // `str::parse` would also accept "inf", "nan" and "infinity".
         _ if text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b)) => text.parse().ok(),
         _ => None,
     }

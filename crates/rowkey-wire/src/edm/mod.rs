@@ -1,10 +1,10 @@
-//! The eight types a property may have (the Entity Data Model's primitive types) and their values.
+//! The eight property types (the Entity Data Model's primitive types) and their values.
 //!
-//! - [`Value`], its borrowed twin [`ValueRef`], and [`Type`]
+//! - [`Value`], its borrowed form [`ValueRef`], and [`Type`]
 //! - [`DateTime`]: 100 ns ticks
-//! - [`double`]: how a Double is written, `3.0`, `1E+24`, `NaN`
-//! - [`mod@base64`]: bytes of a field as text in the formats of serde
-//! - [`size`]: how many bytes the service counts for an entity
+//! - [`double`]: text of Doubles, `3.0`, `1E+24`, `NaN`
+//! - [`mod@base64`]: serializes bytes as base64 text with serde
+//! - [`size`]: the size of an entity as the service counts it
 
 pub mod base64;
 mod datetime;
@@ -15,5 +15,5 @@ mod value;
 pub use datetime::{DateTime, DateTimeError, Iso, IsoWriter};
 pub use value::{Type, Value, ValueRef};
 
-/// A globally unique identifier, `Edm.Guid` on the wire: 36 lower-case characters, by serde, too.
+/// A globally unique identifier, `Edm.Guid`: 36 lower-case characters on the wire and with serde.
 pub type Guid = uuid::Uuid;

@@ -1,11 +1,11 @@
-//! How many bytes the service counts for an entity: UTF-16 text, a fixed cost a property.
+//! The size of an entity as the service counts it: UTF-16 text, and a fixed cost per property.
 //!
 //! Formula: `4 + 2·len(PartitionKey + RowKey) + Σ (8 + 2·len(name) + size(value))`, from
 //! "How the size of an entity is calculated" (Microsoft, 2011-11-30). Lengths in UTF-16 units.
 
 use super::ValueRef;
 
-/// Bytes of an entity without its properties.
+/// The bytes of an entity without its properties.
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "twice the length of what is in memory, and some"
@@ -14,7 +14,7 @@ pub fn of_keys(partition_key: &str, row_key: &str) -> usize {
     4 + 2 * (utf16_len(partition_key) + utf16_len(row_key))
 }
 
-/// Bytes that one property adds.
+/// The bytes of one property.
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "twice the length of what is in memory, and some"
@@ -23,7 +23,7 @@ pub fn of_property(name: &str, value: &ValueRef<'_>) -> usize {
     8 + 2 * utf16_len(name) + of_value(value)
 }
 
-/// At least as many, without a look at texts: none has more units than bytes.
+/// An upper bound that does not read texts: a text never has more units than bytes.
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "twice the length of what is in memory, and some"
@@ -36,7 +36,7 @@ pub fn of_property_at_most(name: &str, value: &ValueRef<'_>) -> usize {
     8 + 2 * name.len() + value
 }
 
-/// Bytes of a value alone.
+/// The bytes of a value.
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "twice the length of what is in memory, and some"
@@ -52,15 +52,15 @@ fn of_value(value: &ValueRef<'_>) -> usize {
     }
 }
 
-/// UTF-16 units in `text`.
+/// The number of UTF-16 units in `text`.
 #[expect(clippy::arithmetic_side_effects, reason = "0, 1 or 2")]
 pub fn utf16_len(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();
     }
-    // One unit a character, two for those outside the Basic Multilingual Plane, which are the
-    // four-byte ones in UTF-8. Counting bytes that start a character is several times faster
-    // than `encode_utf16`.
+    // One unit per character, and two for those outside the Basic Multilingual Plane, which have
+    // four bytes in UTF-8. Counting the bytes that start a character is several times faster than
+    // `encode_utf16`.
     text.bytes().map(|b| usize::from(b & 0xC0 != 0x80) + usize::from(b >= 0xF0)).sum()
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::{DateTime, Guid};
 
-/// The type of a property, as the `@odata.type` annotation names it. By serde it is its name.
+/// The type of a property, as in the `@odata.type` annotation. With serde it is its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Type {
     /// `Edm.Binary`: up to 64 KiB of bytes, base64 on the wire.
@@ -41,7 +41,7 @@ impl Type {
         }
     }
 
-    /// The type that `name` (such as `Edm.Int64`) stands for.
+    /// The type with this name, such as `Edm.Int64`.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
             "Edm.Binary" => Self::Binary,
@@ -67,8 +67,9 @@ impl fmt::Display for Type {
 ///
 /// # JSON
 ///
-/// By serde a String, a Boolean and an Int32 are JSON's own. Every other value is an object with one
-/// member, the name of its type with the text that OData has for it, so that each comes back exactly.
+/// With serde, a String, a Boolean and an Int32 are plain JSON values. Every other value is an
+/// object with one member: the name of its type, and its text in OData. So every value is read back
+/// exactly.
 ///
 /// ```
 /// use rowkey_wire::edm::Value;

@@ -1,4 +1,4 @@
-//! Error bodies against recorded ones; each names the suite and test it is from.
+//! Compares error bodies with recorded ones. Each names its test suite and test.
 
 use super::*;
 

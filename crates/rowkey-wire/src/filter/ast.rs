@@ -1,21 +1,21 @@
-//! The tree of a filter.
+//! The syntax tree of a filter.
 
 use crate::edm::Value;
 
 /// A condition on an entity's properties.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Filter {
-    /// Every one of these holds. Empty: always true.
+    /// All of these hold. Empty: always true.
     And(Vec<Filter>),
     /// A property compared with a constant.
     Compare(Comparison),
-    /// The other one does not hold.
+    /// The inner condition does not hold.
     Not(Box<Filter>),
     /// At least one of these holds. Empty: never true.
     Or(Vec<Filter>),
-    /// A Boolean property by itself, `active`.
+    /// A Boolean property on its own, `active`.
     Property(String),
-    /// `true` or `false` by itself.
+    /// `true` or `false` on its own.
     Constant(bool),
 }
 
@@ -26,7 +26,7 @@ pub struct Comparison {
     pub property: String,
     /// How they are compared.
     pub operator: Operator,
-    /// The constant. Its type must be the stored one's.
+    /// The constant. It must have the type of the stored value.
     pub value: Value,
 }
 
@@ -60,7 +60,7 @@ impl Operator {
         }
     }
 
-    /// The operator that says the same with the sides exchanged: `5 lt x` is `x gt 5`.
+    /// The equivalent operator with exchanged sides: `5 lt x` is `x gt 5`.
     #[must_use]
     pub const fn mirrored(self) -> Self {
         match self {
@@ -83,7 +83,7 @@ impl Filter {
         Self::Compare(Comparison { property: property.into(), operator, value: value.into() })
     }
 
-    /// Both hold. Conjunctions are flattened.
+    /// Both conditions. Nested conjunctions are flattened.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -103,7 +103,7 @@ impl Filter {
         }
     }
 
-    /// At least one holds. Disjunctions are flattened.
+    /// At least one condition. Nested disjunctions are flattened.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         match (self, other) {
@@ -123,7 +123,7 @@ impl Filter {
         }
     }
 
-    /// Both hold, where there may be none yet.
+    /// Both conditions, or only the second if there is no first.
     #[must_use]
     pub fn narrowed(before: Option<Self>, by: Self) -> Self {
         match before {
@@ -132,7 +132,7 @@ impl Filter {
         }
     }
 
-    /// How many comparisons the filter makes; the service allows
+    /// The number of comparisons in the filter; the service allows
     /// [`MAX_COMPARISONS`](crate::limits::MAX_COMPARISONS).
     pub fn comparisons(&self) -> usize {
         match self {

@@ -1,24 +1,24 @@
-//! The text of a filter as tokens: the server's half.
+//! Splits the text of a filter into tokens.
 //!
-//! The lexer follows the one of .NET's OData library, which the service uses: the positions it
-//! reports are UTF-16 units, and a syntax error is reported *after* the token that caused it.
+//! The lexer follows that of .NET's OData library, which the service uses: it reports positions in
+//! UTF-16 units, and a syntax error *after* the token that caused it.
 
 use super::parse::{ErrorKind, ParseError};
 use crate::edm::size::utf16_len;
 use crate::edm::{DateTime, Guid, Type, Value};
 
-/// What the text is made of.
+/// A token.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token<'a> {
     /// `)`.
     Close,
     /// `,`.
     Comma,
-    /// The text is over.
+    /// The end of the text.
     End,
     /// A constant, `true` and `false` included.
     Literal(Value),
-    /// `-` that is not part of a number.
+    /// A `-` that is not part of a number.
     Minus,
     /// A property or a keyword.
     Name(&'a str),
@@ -30,30 +30,30 @@ pub(super) enum Token<'a> {
     Slash,
 }
 
-/// Cuts a filter into tokens.
+/// Splits a filter into tokens.
 #[derive(Clone, Debug)]
 pub(super) struct Lexer<'a> {
     text: &'a str,
-    /// Where the next token is looked for, in bytes.
+    /// The position of the next token, in bytes.
     at: usize,
-    /// A place behind which tokens are still to come, in bytes and in UTF-16 units: counting
-    /// every position from the beginning would take quadratic time.
+    /// A position before all remaining tokens, in bytes and in UTF-16 units. Counting every
+    /// position from the start of the text would take quadratic time.
     counted: (usize, usize),
 }
 
 impl<'a> Lexer<'a> {
-    /// A lexer at the beginning of `text`.
+    /// A lexer at the start of `text`.
     pub(super) const fn new(text: &'a str) -> Self {
         Self { text, at: 0, counted: (0, 0) }
     }
 
-    /// The position behind the last token, in UTF-16 units.
+    /// The position after the last token, in UTF-16 units.
     pub(super) fn position(&self) -> usize {
         self.units(self.at)
     }
 
-    /// The next token and where it begins (UTF-16 units). After [`Token::End`] comes
-    /// [`Token::End`].
+    /// The next token and its start (in UTF-16 units). After [`Token::End`], it returns
+    /// [`Token::End`] again.
     pub(super) fn next_token(&mut self) -> Result<(Token<'a>, usize), ParseError> {
         self.skip(char::is_whitespace);
         let start = self.units(self.at);
@@ -109,14 +109,14 @@ impl<'a> Lexer<'a> {
         let value = match edm_type {
             Type::Binary => unhex(&text).map(Value::Binary),
             Type::DateTime => text.parse::<DateTime>().ok().map(Value::DateTime),
-            // The parser of `uuid` also takes braces and URNs.
+            // The parser of `uuid` also accepts braces and URNs.
             _ if text.len() != 36 => None,
             _ => text.parse::<Guid>().ok().map(Value::Guid),
         };
         value.map(Token::Literal).ok_or_else(|| self.bad_literal(start, edm_type))
     }
 
-    /// `12`, `12L`, `1.5`, `1e10`, `2d`; the sign, if any, is already behind.
+    /// `12`, `12L`, `1.5`, `1e10`, `2d`. A sign has already been consumed.
     fn number(&mut self, start: usize) -> Result<Token<'a>, ParseError> {
         let mut edm_type = Type::Int32;
         self.skip(|c| c.is_ascii_digit());
@@ -148,7 +148,7 @@ impl<'a> Lexer<'a> {
         let value = match edm_type {
             Type::Int32 => text.parse().ok().map(Value::Int32),
             Type::Int64 => text.parse().ok().map(Value::Int64),
-            // What is too large for a double reads as an infinity, which the text does not say.
+            // A number that is too large is parsed as infinity, which is not its value.
             _ => text.parse().ok().filter(|v: &f64| v.is_finite()).map(Value::Double),
         };
         value.map(Token::Literal).ok_or_else(|| self.bad_literal(start, edm_type))
@@ -162,11 +162,11 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// The text between quotes, `''` standing for a quote.
+    /// The text between quotes, in which `''` stands for a quote.
     fn quoted(&mut self) -> Result<String, ParseError> {
         let mut value = String::new();
         loop {
-            // At the opening quote, or at the second one of a pair.
+            // The opening quote, or the second one of a pair.
             self.step(1);
             let Some(length) = self.rest().find('\'') else {
                 self.at = self.text.len();
@@ -198,7 +198,7 @@ impl<'a> Lexer<'a> {
         self.step(rest.find(|c| !wanted(c)).unwrap_or(rest.len()));
     }
 
-    /// Advances past bytes that the caller has seen.
+    /// Skips bytes that were already inspected.
     fn step(&mut self, bytes: usize) {
         self.at = self.at.saturating_add(bytes);
     }
@@ -219,13 +219,13 @@ impl<'a> Lexer<'a> {
         ParseError { at: self.units(at), kind }
     }
 
-    /// UTF-16 units before the byte `at`, which is in or behind the current token.
+    /// The UTF-16 units before the byte `at`, which is in or after the current token.
     fn units(&self, at: usize) -> usize {
         self.counted.1.saturating_add(utf16_len(&self.text[self.counted.0..at]))
     }
 }
 
-/// Property names may hold any letter of any script, marks and digits included.
+/// Property names may contain letters of any script, marks and digits.
 fn begins_name(c: char) -> bool {
     c.is_ascii_alphabetic() || c == '_' || !(c.is_ascii() || c.is_whitespace() || c.is_control())
 }

@@ -1,7 +1,7 @@
 //! The `$filter` language of the Table service.
 //!
-//! - [`Filter`]: the tree, which both halves share
-//! - [`print`]: tree to text (the client's half)
+//! - [`Filter`]: the syntax tree
+//! - [`print`]: tree to text
 //! - [`parse`]: text to tree
 //!
 //! Reference: [Querying tables and entities](https://learn.microsoft.com/rest/api/storageservices/querying-tables-and-entities).

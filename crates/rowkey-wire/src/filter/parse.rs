@@ -1,7 +1,7 @@
-//! The text of `$filter` as a tree: the server's half.
+//! Parses the text of `$filter` into a tree.
 //!
-//! Precedence: comparisons, then `not`, `and`, `or`. Where the service's rules are known only from
-//! its error texts, they are those of .NET's OData library, which it uses.
+//! Precedence: comparisons, then `not`, `and`, `or`. Rules that are known only from the service's
+//! error messages follow .NET's OData library, which the service uses.
 
 use std::fmt;
 
@@ -10,13 +10,13 @@ use super::{Comparison, Filter, Operator};
 use crate::code::ErrorCode;
 use crate::edm::{Type, Value};
 
-/// Parentheses, `not` and `-` that may stand inside one another.
+/// The maximum nesting of parentheses, `not` and `-`.
 pub(super) const MAX_DEPTH: usize = 200;
 
-/// Reads the text of `$filter`, percent-decoded.
+/// Parses the text of `$filter`, percent-decoded.
 ///
-/// Constants may stand on either side: `5 lt Age` is `Age gt 5`. An empty text is not a filter;
-/// the service takes an empty `$filter` for none, and that is the caller's business.
+/// Constants may be on either side: `5 lt Age` is `Age gt 5`. Empty text is an error. The service
+/// treats an empty `$filter` as missing; the caller has to do the same.
 pub fn parse(text: &str) -> Result<Filter, ParseError> {
     let mut lexer = Lexer::new(text);
     let (token, start) = lexer.next_token()?;
@@ -28,43 +28,44 @@ pub fn parse(text: &str) -> Result<Filter, ParseError> {
     operand.into_condition().map_err(|_| ParseError { at: 0, kind: ErrorKind::NotBoolean })
 }
 
-/// Why text is not a filter, and where.
+/// The error in the text of a filter, and its position.
 ///
-/// Holds nothing of the text itself: filters name keys. [`ParseError::message`] quotes it, for the
-/// answer to the one who sent it.
+/// Contains none of the text, because filters contain keys. [`ParseError::message`] quotes it, for
+/// the response to its sender.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
-    /// The position the service would report, in UTF-16 units. A syntax error is reported behind
-    /// the offending token: 7 in `aaa bbb ccc`.
+    /// The position that the service would report, in UTF-16 units. A syntax error is reported
+    /// after the offending token: 7 in `aaa bbb ccc`.
     pub at: usize,
-    /// What is wrong there.
+    /// The kind of error.
     pub kind: ErrorKind,
 }
 
-/// What is wrong with a filter.
+/// The kind of error in a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// A constant that its type cannot hold, such as `99999999999` without `L`.
+    /// A constant that its type cannot represent, such as `99999999999` without `L`.
     BadLiteral {
-        /// The type that its form announces.
+        /// The type according to its form.
         edm_type: Type,
-        /// The position behind it, in UTF-16 units.
+        /// The position after it, in UTF-16 units.
         end: usize,
     },
-    /// An opened parenthesis is not closed here.
+    /// A closing parenthesis is missing here.
     CloseExpected,
-    /// A number goes on without a digit.
+    /// A digit is missing in a number.
     DigitExpected,
-    /// Something is missing here.
+    /// An expression is missing here.
     ExpressionExpected,
-    /// `not`, or `-`, of something that has another type.
+    /// The operand of `not` or `-` has the wrong type.
     IncompatibleOperand {
         /// The type found.
         operand: Type,
         /// .NET's name of the operator, such as `Not`.
         operator: &'static str,
     },
-    /// An operator between types that it does not take, such as a bare `PartitionKey` in an `and`.
+    /// Operands of types that the operator does not accept, such as a bare `PartitionKey` in an
+    /// `and`.
     IncompatibleTypes {
         /// The type on the left.
         left: Type,
@@ -73,26 +74,26 @@ pub enum ErrorKind {
         /// .NET's name of the operator, such as `And` or `GreaterThan`.
         operator: &'static str,
     },
-    /// No token begins with this character.
+    /// A character that cannot start a token.
     InvalidCharacter(char),
     /// The filter as a whole is not a condition, such as `'text'` or `PartitionKey`.
     NotBoolean,
-    /// OData, but not of the Table service.
+    /// Valid OData that the Table service does not support.
     NotSupported(Unsupported),
-    /// Compared with `null`, which no stored property is.
+    /// A comparison with `null`; stored properties are never null.
     Null,
-    /// Something stands where the end or an operator should.
+    /// A token in place of an operator or the end.
     Syntax,
     /// Nested deeper than [`MAX_DEPTH`].
     TooDeep,
-    /// A string has no closing quote.
+    /// A string without a closing quote.
     UnterminatedString,
 }
 
-/// OData that the Table service does not offer.
+/// OData features that the Table service does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsupported {
-    /// `add`, `sub`, `mul`, `div`, `mod`, or the minus of a property.
+    /// `add`, `sub`, `mul`, `div`, `mod`, or the negation of a property.
     Arithmetic,
     /// A comparison of two constants.
     Constants,
@@ -102,16 +103,16 @@ pub enum Unsupported {
     Path,
     /// A comparison of two properties.
     Properties,
-    /// A condition compared with something, `(a eq 1) eq true`.
+    /// A comparison with a condition, `(a eq 1) eq true`.
     Condition,
 }
 
 impl ParseError {
-    /// The code of the service's answer: `NotImplemented` (501) for [`ErrorKind::NotSupported`],
-    /// `InvalidInput` (400) for everything else.
+    /// The code of the service's response: `NotImplemented` (501) for [`ErrorKind::NotSupported`],
+    /// `InvalidInput` (400) for all others.
     ///
-    /// The first is the documented answer for query functions that the service lacks; the
-    /// recordings hold none of them.
+    /// The first is the documented response to query functions that the service does not support;
+    /// it does not occur in the recordings.
     pub const fn code(&self) -> ErrorCode {
         match self.kind {
             ErrorKind::NotSupported(_) => ErrorCode::NOT_IMPLEMENTED,
@@ -119,7 +120,8 @@ impl ParseError {
         }
     }
 
-    /// The message of the service's answer to `filter`, the text that was parsed. It quotes it.
+    /// The message of the service's response to `filter`, the text that was parsed. It quotes that
+    /// text.
     pub fn message(&self, filter: &str) -> String {
         let at = self.at;
         match self.kind {
@@ -210,7 +212,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// What an expression is, before it is known what it is used for.
+/// A parsed expression, before its use is known.
 enum Operand<'a> {
     Condition(Filter),
     Literal(Value),
@@ -219,13 +221,13 @@ enum Operand<'a> {
 }
 
 impl Operand<'_> {
-    /// The expression as a condition, or the type that keeps it from being one.
+    /// Converts the expression to a condition, or returns its type if it is not one.
     fn into_condition(self) -> Result<Filter, Type> {
         match self {
             Self::Condition(filter) => Ok(filter),
             Self::Literal(Value::Boolean(value)) => Ok(Filter::Constant(value)),
             Self::Literal(value) => Err(value.edm_type()),
-            // A bare null is as little a condition as a text.
+            // A bare null is not a condition, just like text.
             Self::Null => Err(Type::String),
             Self::Property(name) => {
                 declared(name).map_or_else(|| Ok(Filter::Property(name.into())), Err)
@@ -233,8 +235,8 @@ impl Operand<'_> {
         }
     }
 
-    /// The type as far as the text tells. Properties without a declared type count as Boolean:
-    /// this is asked only where a condition is wanted.
+    /// The type as far as it is known. Properties without a declared type count as Boolean, because
+    /// this is called only where a condition is expected.
     fn condition_type(&self) -> Type {
         match self {
             Self::Condition(_) => Type::Boolean,
@@ -254,13 +256,14 @@ fn declared(property: &str) -> Option<Type> {
     }
 }
 
-/// A descent by recursion. What does not recurse has functions of its own: without optimization each value of a
-/// function has its place on the stack, and 200 levels took more than the 2 MiB of a thread.
+/// A recursive descent parser. Code that does not recurse is in separate functions: without
+/// optimization, every local value takes stack space, and 200 levels needed more than a thread's 2
+/// MiB.
 struct Parser<'a> {
-    /// Behind `token`.
+    /// The lexer after `token`.
     lexer: Lexer<'a>,
     token: Token<'a>,
-    /// Where `token` begins.
+    /// The start of `token`.
     start: usize,
     depth: usize,
 }
@@ -284,7 +287,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// `part keyword part keyword part`, or a single part as it is.
+    /// `part keyword part keyword part`, or a single part unchanged.
     fn joined(
         &mut self,
         keyword: &str,
@@ -299,7 +302,7 @@ impl<'a> Parser<'a> {
         Ok(first)
     }
 
-    /// The rest of `part keyword part keyword part`, behind the first part.
+    /// The rest of `part keyword part keyword part`, after the first part.
     fn chain(
         &mut self,
         first: Operand<'a>,
@@ -329,7 +332,7 @@ impl<'a> Parser<'a> {
         self.enter()?;
         self.advance()?;
         let operand = self.negation()?;
-        // A comparison is printed in parentheses here, which must not be one level too many.
+        // The printer adds parentheses around a comparison here, which must not exceed the limit.
         if self.depth >= MAX_DEPTH && matches!(operand, Operand::Condition(Filter::Compare(_))) {
             return Err(ParseError { at, kind: ErrorKind::TooDeep });
         }
@@ -345,7 +348,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The rest of a comparison behind its left side.
+    /// The rest of a comparison, after its left side.
     fn compared(
         &mut self,
         left: Operand<'a>,
@@ -359,15 +362,15 @@ impl<'a> Parser<'a> {
         }
         compare(left, operator, right).map_err(|kind| match self.token {
             Token::Close | Token::End | Token::Name("and" | "or") => ParseError { at, kind },
-            // The service reads the whole text before it looks at the types.
+            // The service parses the whole text before it checks types.
             _ => self.unexpected(),
         })
     }
 
-    /// What stands on either side of a comparison.
+    /// An operand of a comparison.
     fn operand(&mut self) -> Result<Operand<'a>, ParseError> {
         let operand = match std::mem::replace(&mut self.token, Token::End) {
-            // `not` is no name of a property on the right of an operator either.
+            // `not` is not a property name on the right of an operator either.
             Token::Name("not") => self.not_operand(),
             Token::Open => self.group(),
             Token::Minus => self.minus(),
@@ -409,7 +412,7 @@ impl<'a> Parser<'a> {
         negated(operand, at)
     }
 
-    /// What stands in parentheses.
+    /// The contents of parentheses.
     fn group(&mut self) -> Result<Operand<'a>, ParseError> {
         self.enter()?;
         self.advance()?;
@@ -422,7 +425,7 @@ impl<'a> Parser<'a> {
         Ok(inner)
     }
 
-    /// `- 5`, `-(5)`: the minus of a constant.
+    /// `- 5`, `-(5)`: a negated constant.
     fn minus(&mut self) -> Result<Operand<'a>, ParseError> {
         let at = self.start;
         self.enter()?;
@@ -462,13 +465,13 @@ impl<'a> Parser<'a> {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    /// The current token cannot stand here.
+    /// The error for a token that cannot occur here.
     fn unexpected(&self) -> ParseError {
         ParseError { at: self.lexer.position(), kind: ErrorKind::Syntax }
     }
 }
 
-/// `-operand`, where the text of a number ends at `end`.
+/// `-operand`, where the text of the number ends at `end`.
 fn negative(operand: Operand<'_>, end: usize) -> Result<Operand<'_>, ErrorKind> {
     let incompatible = |operand| ErrorKind::IncompatibleOperand { operand, operator: "Negate" };
     let too_large = |edm_type| ErrorKind::BadLiteral { edm_type, end };
@@ -489,7 +492,7 @@ fn negative(operand: Operand<'_>, end: usize) -> Result<Operand<'_>, ErrorKind> 
     }
 }
 
-/// Moves the left side of `and` or `or` to the parts, and makes the right side the next left one.
+/// Moves the left side of `and` or `or` to the parts, and makes the right side the next left side.
 fn take_left<'a>(
     parts: &mut Vec<Filter>,
     left: Operand<'a>,
@@ -503,11 +506,11 @@ fn take_left<'a>(
         kind: ErrorKind::IncompatibleTypes { left: types.0, right: types.1, operator },
     };
     parts.push(left.into_condition().map_err(incompatible)?);
-    // The last one of the chain is checked here, the others as the next one's left side.
+    // The last part of the chain is checked here, the others as the left side of the next one.
     Ok(Operand::Condition(right.into_condition().map_err(incompatible)?))
 }
 
-/// `not operand`, where `not` stands at `at`.
+/// `not operand`, where `at` is the position of `not`.
 fn negated(operand: Operand<'_>, at: usize) -> Result<Operand<'_>, ParseError> {
     let inner = operand.into_condition().map_err(|operand| ParseError {
         at,
@@ -516,7 +519,7 @@ fn negated(operand: Operand<'_>, at: usize) -> Result<Operand<'_>, ParseError> {
     Ok(Operand::Condition(Filter::Not(Box::new(inner))))
 }
 
-/// `left operator right` as a condition: one side a property, the other a constant.
+/// `left operator right` as a condition between a property and a constant.
 fn compare<'a>(
     left: Operand<'a>,
     operator: Operator,
@@ -541,7 +544,7 @@ fn compare<'a>(
     if let Some(declared) = declared(property).filter(|declared| *declared != value.edm_type()) {
         let (left, right) =
             if mirrored { (value.edm_type(), declared) } else { (declared, value.edm_type()) };
-        // The name as it was written, before sides were exchanged.
+        // The operator as written, before the sides were exchanged.
         let written = if mirrored { operator.mirrored() } else { operator };
         return Err(ErrorKind::IncompatibleTypes { left, right, operator: kind_name(written) });
     }
@@ -552,7 +555,7 @@ fn compare<'a>(
     })))
 }
 
-/// What .NET's OData library calls an operator in its messages.
+/// The name of an operator in the messages of .NET's OData library.
 const fn kind_name(operator: Operator) -> &'static str {
     match operator {
         Operator::Equal => "Equal",
@@ -568,7 +571,7 @@ const fn not_supported(what: Unsupported) -> ErrorKind {
     ErrorKind::NotSupported(what)
 }
 
-/// Puts the parts of nested chains of the same operator, `(a and b) and c`, into one.
+/// Flattens nested chains of the same operator, `(a and b) and c`.
 fn flatten(
     parts: Vec<Filter>,
     inner: impl Fn(Filter) -> Result<Vec<Filter>, Filter>,

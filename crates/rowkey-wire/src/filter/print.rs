@@ -1,6 +1,6 @@
-//! A filter as the text of `$filter`: the client's half.
+//! Renders a filter as the text of `$filter`.
 //!
-//! The text is not percent-encoded; the caller that puts it into a URL does that, once.
+//! The text is not percent-encoded; the caller encodes it when it puts it into a URL.
 
 use std::fmt::Write;
 
@@ -9,12 +9,12 @@ use crate::edm::{Value, double};
 
 /// The text of `filter`, such as `PartitionKey eq 'o''clock' and Age gt 40`.
 ///
-/// Parentheses appear only where the tree needs them; what `not` applies to always has them,
-/// because readers of OData disagree on whether `not` binds before a comparison. An empty
+/// Parentheses are added only where the tree needs them. The operand of `not` always has them,
+/// because OData parsers disagree on whether `not` binds tighter than a comparison. An empty
 /// [`Filter::And`] is `true`, an empty [`Filter::Or`] is `false`.
 ///
-/// NaN and the infinities are written `NaN`, `INF` and `-INF`, the spelling of OData 3 in URIs;
-/// in JSON the infinities are spelled otherwise.
+/// NaN and the infinities are written `NaN`, `INF` and `-INF`, the spelling of OData 3 in URIs. In
+/// JSON the infinities are spelled differently.
 pub fn print(filter: &Filter) -> String {
     let mut out = String::new();
     write(filter, &mut out);
@@ -26,7 +26,7 @@ fn write(filter: &Filter, out: &mut String) {
     write_in(filter, Binding::Or, out);
 }
 
-/// How tightly the surroundings bind: what is looser than them needs parentheses.
+/// The precedence of the surrounding operator; looser operands need parentheses.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Binding {
     Or,
@@ -89,7 +89,7 @@ fn write_comparison(comparison: &Comparison, out: &mut String) {
     write_value(&comparison.value, out);
 }
 
-/// Writes a constant. Nothing here can fail: writing to a `String` does not.
+/// Writes a constant. Writing to a `String` cannot fail.
 fn write_value(value: &Value, out: &mut String) {
     let _ = match value {
         Value::Binary(bytes) => {

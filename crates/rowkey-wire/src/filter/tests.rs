@@ -1,4 +1,4 @@
-//! The parser against filters that official SDKs sent to the live service, and against hostile text.
+//! Parses filters that official SDKs sent to the live service, and hostile text.
 
 use std::thread;
 
@@ -17,8 +17,8 @@ fn kind(text: &str) -> ErrorKind {
     parse(text).unwrap_err().kind
 }
 
-/// Every filter shape of the recordings of azure-data-tables and azure-cosmosdb-table (Python),
-/// each with the test it is from. The service answered 200 to all of them.
+/// Every form of filter in the recordings of azure-data-tables and azure-cosmosdb-table (Python),
+/// each with its test. The service answered 200 to all of them.
 #[test]
 fn recorded_filters_are_read_as_they_were_meant() {
     let instant: crate::edm::DateTime = "1970-10-04T00:00:00Z".parse().unwrap();
@@ -94,7 +94,7 @@ fn recorded_filters_are_read_as_they_were_meant() {
     }
 }
 
-/// The documented grammar beyond what the recordings show.
+/// The documented grammar, beyond the recordings.
 #[test]
 fn the_documented_grammar_is_read() {
     let cases = [
@@ -259,7 +259,7 @@ fn nesting_is_limited_and_long_chains_are_not() {
     assert_eq!(parse(&chain).unwrap().comparisons(), 20_000);
 }
 
-/// A thread has 2 MiB where it does not ask for more, and the parser is not alone on it.
+/// A thread has 2 MiB of stack by default, which the parser shares with its callers.
 #[test]
 fn the_deepest_filter_fits_a_small_stack() {
     const STACK: usize = 3 << 19;
@@ -293,7 +293,7 @@ fn neither_debug_nor_display_of_an_error_quotes_the_filter() {
     }
 }
 
-/// A small generator (`SplitMix64`), so that the run is the same every time.
+/// A small random number generator (`SplitMix64`), so that every run is the same.
 struct Random(u64);
 
 impl Random {
@@ -354,7 +354,7 @@ fn what_is_printed_reads_back_as_the_same_filter() {
     }
 }
 
-/// Names that are keywords elsewhere, and `not` in every place.
+/// Names that are keywords elsewhere, and `not` in every position.
 #[test]
 fn all_that_parses_is_printed_so_that_it_parses_to_the_same() {
     let nots = |count: usize, inner: &str| "not ".repeat(count) + inner;
@@ -432,7 +432,7 @@ fn no_text_makes_the_parser_panic() {
         match parse(&text) {
             Ok(filter) => {
                 accepted += 1;
-                // As texts, because a NaN equals no other.
+                // Compared as text, because NaN is not equal to itself.
                 let printed = print(&filter);
                 let again = parse(&printed).map(|filter| print(&filter));
                 assert_eq!(again.as_ref(), Ok(&printed), "{text:?}");

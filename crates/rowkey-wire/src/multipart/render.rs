@@ -1,22 +1,22 @@
-//! The server's half of a batch response: the answers in the bytes that the service sends.
+//! Renders a batch response exactly as the service does.
 //!
-//! Clients read these with parsers of very different patience, so no line break may move.
+//! Clients read these with parsers of varying tolerance, so every line break must be in its place.
 
 use std::io::Write as _;
 
 use bytes::Bytes;
 
-/// Writes the body of a batch response, one answer after the other.
+/// Writes the body of a batch response, one part after the other.
 #[derive(Debug)]
 pub struct ResponseWriter {
     batch_id: String,
-    /// None: the answer to a query, which is in no changeset.
+    /// `None` for the response to a query, which is in no changeset.
     changeset_id: Option<String>,
     body: Vec<u8>,
 }
 
 impl ResponseWriter {
-    /// The response to a changeset. The ids, UUIDs, make the boundaries.
+    /// The response to a changeset. The ids, UUIDs, are used in the boundaries.
     pub fn new(batch_id: &str, changeset_id: &str) -> Self {
         let mut writer = Self::query(batch_id);
         writer.push(&[
@@ -34,12 +34,12 @@ impl ResponseWriter {
         Self { batch_id: batch_id.to_owned(), changeset_id: None, body: Vec::with_capacity(1024) }
     }
 
-    /// Makes room for this many bytes of answers at once.
+    /// Reserves memory for this many bytes of parts.
     pub fn reserve(&mut self, bytes: usize) {
         self.body.reserve(bytes);
     }
 
-    /// Appends an answer. `headers` are written as given, in that order.
+    /// Appends a part. `headers` are written as given, in that order.
     pub fn part(&mut self, status: u16, reason: &str, headers: &[(&str, &str)], body: &[u8]) {
         self.delimiter("\r\n");
         self.push(&["Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n"]);
@@ -63,7 +63,7 @@ impl ResponseWriter {
         (format!("multipart/mixed; boundary=batchresponse_{}", self.batch_id), self.body.into())
     }
 
-    /// Appends the delimiter of the innermost level that is open.
+    /// Appends the delimiter of the innermost open level.
     fn delimiter(&mut self, end: &str) {
         let (kind, id) = match &self.changeset_id {
             Some(id) => ("--changesetresponse_", id),

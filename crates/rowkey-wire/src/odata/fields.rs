@@ -1,7 +1,8 @@
-//! One JSON object of scalars, read into named fields whose conversion waits until it is asked for.
+//! Reads a JSON object of scalars into named fields, which are converted on demand.
 //!
-//! Nothing is copied out of the body unless an escape forces it, and one [`Fields`] serves a whole
-//! page of entities: its list is reused. A type annotation may stand before or after its property.
+//! Nothing is copied from the body unless it contains escapes, and one [`Fields`] serves a whole
+//! page of entities, because its list is reused. A type annotation may come before or after its
+//! property.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,27 +14,27 @@ use base64::engine::general_purpose::STANDARD;
 use super::scan::{Malformed, Scanner};
 use crate::edm::{DateTime, Guid, Type, ValueRef, double};
 
-/// Ends the name of an annotation: `Age@odata.type`.
+/// The suffix of the name of an annotation: `Age@odata.type`.
 const ANNOTATION: &str = "@odata.type";
 
-/// The properties of one JSON object, in the order they came, without its `odata.*` entries.
+/// The properties of one JSON object, in the order of the body, without its `odata.*` entries.
 #[derive(Debug, Default)]
 pub struct Fields<'de> {
     /// The `odata.etag` entry.
     pub etag: Option<Cow<'de, str>>,
     list: Vec<Field<'de>>,
-    /// The last annotation, until its property comes, which nearly always is next.
+    /// The last annotation, until its property comes, which is nearly always next.
     waiting: Option<(Cow<'de, str>, Annotation)>,
-    /// Annotations that something else came after.
+    /// Annotations that were not followed by their property.
     pending: Vec<(Cow<'de, str>, Annotation)>,
 }
 
-/// One property: a name, the annotated type if there was one, and the JSON value.
+/// One property: its name, the annotated type if there is one, and the JSON value.
 #[derive(Clone, Debug)]
 pub struct Field<'de> {
     /// The property's name.
     pub name: Cow<'de, str>,
-    /// The value as JSON has it.
+    /// The value as in JSON.
     pub scalar: Scalar<'de>,
     annotation: Annotation,
 }
@@ -49,7 +50,7 @@ pub enum Scalar<'de> {
     Integer(i64),
     /// `null`.
     Null,
-    /// An object or a list, which no property may be.
+    /// An object or a list, which is not a valid property.
     Structure,
     /// Text.
     Text(Cow<'de, str>),
@@ -62,20 +63,20 @@ enum Annotation {
     Unknown,
 }
 
-/// Why a field is not a value of the type it says.
+/// The reason why a field is not a value of its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FieldError {
-    /// The text or number is not one of the annotated type.
+    /// The text or number is not a valid value of the annotated type.
     Malformed(Type),
     /// An object or a list.
     Structure,
-    /// The annotation names no type.
+    /// The annotation is not a known type.
     UnknownType,
 }
 
 impl<'de> Fields<'de> {
-    /// The properties in the order they came.
+    /// The properties in the order of the body.
     pub fn iter(&self) -> std::slice::Iter<'_, Field<'de>> {
         self.list.iter()
     }
@@ -85,8 +86,8 @@ impl<'de> Fields<'de> {
         self.list.iter().find(|field| field.name == name)
     }
 
-    /// The property with this name and its place in the list, sought from `start` on and then from
-    /// the beginning.
+    /// The property with this name and its index in the list. The search goes from `start` to the
+    /// end and then from the beginning.
     pub fn position(&self, name: &str, start: usize) -> Option<(usize, &Field<'de>)> {
         let (before, after) = self.list.split_at(start.min(self.list.len()));
         let found = |list: &[Field<'de>]| list.iter().position(|field| field.name == name);
@@ -95,7 +96,7 @@ impl<'de> Fields<'de> {
         Some((at, &self.list[at]))
     }
 
-    /// The same for the name that `prefix` and `name` make.
+    /// The same for the concatenation of `prefix` and `name`.
     pub fn position_after(
         &self,
         prefix: &str,
@@ -109,7 +110,7 @@ impl<'de> Fields<'de> {
         Some((at, &self.list[at]))
     }
 
-    /// The text of a String property; `None` when it is absent, null or something else.
+    /// The text of a String property; `None` if it is absent, null or of another type.
     pub fn text(&self, name: &str) -> Option<&str> {
         match &self.get(name)?.scalar {
             Scalar::Text(text) => Some(text),
@@ -117,11 +118,11 @@ impl<'de> Fields<'de> {
         }
     }
 
-    /// Reads one JSON object, replacing what was there.
+    /// Reads one JSON object, replacing the current fields.
     pub fn read(&mut self, scanner: &mut Scanner<'de>) -> Result<(), Malformed> {
         self.etag = None;
         self.list.clear();
-        // Enough for most entities, in one go.
+        // Enough for most entities, in one allocation.
         self.list.reserve(16);
         self.waiting = None;
         self.pending.clear();
@@ -130,7 +131,7 @@ impl<'de> Fields<'de> {
         while scanner.goes_on(is_first, b'}')? {
             is_first = false;
             let name = scanner.name()?;
-            // Names of properties hold no point and no `@`: all others are annotations.
+            // Property names contain neither a point nor `@`, so all others are annotations.
             if !name.bytes().any(|byte| byte == b'@') && !name.starts_with("odata.") {
                 let scalar = scanner.scalar()?;
                 self.push(name, scalar);
@@ -144,7 +145,7 @@ impl<'de> Fields<'de> {
                     Scalar::Null => Annotation::Missing,
                     _ => Annotation::Unknown,
                 };
-                // Its property comes next, so there nothing has to be looked for.
+                // Its property comes next, so no search is necessary.
                 if !property.is_empty()
                     && !property.starts_with("odata.")
                     && matches!(property, Cow::Borrowed(_))
@@ -165,11 +166,11 @@ impl<'de> Fields<'de> {
         Ok(())
     }
 
-    /// Nothing, for another body: what it borrowed is gone, and its memory is used again.
+    /// Clears the fields for another body, keeping the allocation.
     #[must_use = "the fields themselves are gone"]
     pub fn recycle<'other>(mut self) -> Fields<'other> {
         self.list.clear();
-        // No element is there to be converted, so the compiler takes the list over as it is.
+        // The list is empty, so the compiler reuses its allocation.
         let list = self.list.into_iter().map(|_| Field::EMPTY).collect();
         Fields { list, ..Fields::default() }
     }
@@ -190,7 +191,7 @@ impl<'de> Fields<'de> {
         self.settle(before);
     }
 
-    /// Gives an annotation to its property if that came just before, or keeps it.
+    /// Attaches an annotation to the property just before it, or keeps it.
     fn settle(&mut self, waiting: Option<(Cow<'de, str>, Annotation)>) {
         let Some((name, annotation)) = waiting else { return };
         match self.list.last_mut().filter(|field| field.name == name) {
@@ -199,8 +200,8 @@ impl<'de> Fields<'de> {
         }
     }
 
-    /// Gives the annotations that stood apart from their properties to them: all at once, because
-    /// to seek each would take forever in a body of nothing else.
+    /// Attaches the remaining annotations to their properties in one pass. Searching for each would
+    /// take quadratic time in a body of annotations only.
     fn settle_all(&mut self) {
         let last = self.waiting.take();
         self.settle(last);
@@ -229,8 +230,8 @@ impl Field<'_> {
     const EMPTY: Self =
         Self { name: Cow::Borrowed(""), scalar: Scalar::Null, annotation: Annotation::Missing };
 
-    /// The value, typed by the annotation or, without one, as the service infers it. `None` for a
-    /// null.
+    /// The value, with the annotated type, or otherwise the type that the service infers. `None`
+    /// for null.
     pub fn value(&self) -> Result<Option<ValueRef<'_>>, FieldError> {
         let annotated = match self.annotation {
             Annotation::Known(annotated) => Some(annotated),
@@ -247,8 +248,8 @@ impl Field<'_> {
 }
 
 impl Scalar<'_> {
-    /// The value as a property of the annotated type or, without one, of the type that the service
-    /// infers. `None` for a null.
+    /// The value as a property of the annotated type, or otherwise of the type that the service
+    /// infers. `None` for null.
     #[inline]
     pub fn value(&self, annotated: Option<Type>) -> Result<Option<ValueRef<'_>>, FieldError> {
         Ok(Some(match self {
@@ -272,7 +273,8 @@ fn integer(value: i64, annotated: Option<Type>) -> Result<ValueRef<'static>, Fie
     #[expect(clippy::cast_precision_loss, reason = "a Double was asked for; it is the nearest")]
     let double = || ValueRef::Double(value as f64);
     match annotated {
-        // Beyond an Int32 it is a Double, as Azurite stores it; the service was not recorded.
+        // A number that does not fit into an Int32 is a Double, as in Azurite. The service's
+        // behaviour was not recorded.
         None => Ok(i32::try_from(value).map_or_else(|_| double(), ValueRef::Int32)),
         Some(Type::Int32) => i32::try_from(value)
             .map(ValueRef::Int32)
@@ -292,7 +294,7 @@ fn typed(text: &str, annotated: Type) -> Result<ValueRef<'_>, FieldError> {
         Type::Binary => STANDARD.decode(text).ok().map(|bytes| ValueRef::Binary(bytes.into())),
         Type::Double => double::parse(text).map(ValueRef::Double),
         Type::Int32 => text.parse().ok().map(ValueRef::Int32),
-        // `False` is what Python makes of one; .NET's reader takes any case.
+        // Python writes `False`; .NET's reader accepts any case.
         Type::Boolean if text.eq_ignore_ascii_case("true") => Some(ValueRef::Boolean(true)),
         Type::Boolean if text.eq_ignore_ascii_case("false") => Some(ValueRef::Boolean(false)),
         Type::Boolean => None,
@@ -301,7 +303,7 @@ fn typed(text: &str, annotated: Type) -> Result<ValueRef<'_>, FieldError> {
 }
 
 /// The property that an annotation is about. Some clients annotate annotations
-/// (`Age@odata.type@odata.type`): those say nothing.
+/// (`Age@odata.type@odata.type`), which have no effect.
 fn strip_annotation<'de>(name: &Cow<'de, str>) -> Option<Cow<'de, str>> {
     let property = match name {
         Cow::Borrowed(text) => Cow::Borrowed(text.strip_suffix(ANNOTATION)?),
@@ -311,7 +313,7 @@ fn strip_annotation<'de>(name: &Cow<'de, str>) -> Option<Cow<'de, str>> {
 }
 
 impl fmt::Display for FieldError {
-    /// Never shows the value.
+    /// Does not show the value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(annotated) => write!(f, "the value is not a valid {annotated}"),
@@ -351,7 +353,7 @@ mod tests {
 
     #[test]
     fn values_have_the_type_that_the_service_gives_them() {
-        // Shapes of recorded entities: cosmosdb-python test_get_entity_full_metadata, sdk-go
+        // Forms of recorded entities: cosmosdb-python test_get_entity_full_metadata, sdk-go
         // TestAddAnnotatedEntity, sdk-python with redundant annotations.
         let cases = [
             (r#""x":"39""#, ValueRef::String("39".into())),
@@ -382,7 +384,7 @@ mod tests {
         assert_eq!(value(r#""x":null"#), Ok(None));
     }
 
-    /// A body of no more than a batch may have once kept a server busy for minutes.
+    /// A body no larger than a batch may be once kept a server busy for minutes.
     #[test]
     fn any_number_of_annotations_may_stand_apart_from_their_properties() {
         const COUNT: usize = 100_000;

@@ -1,18 +1,18 @@
-//! How much metadata an answer carries: none, minimal or full.
+//! The metadata levels of JSON responses: none, minimal or full.
 
-/// The metadata level of a JSON answer.
+/// The metadata level of a JSON response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metadata {
-    /// Types, links and tags of everything.
+    /// Types, links and ETags of everything.
     Full,
-    /// Types where JSON does not tell them, and entity tags. What the client asks for.
+    /// Types that JSON does not imply, and ETags. The client requests this level.
     Minimal,
-    /// Names and values alone.
+    /// Only names and values.
     None,
 }
 
 impl Metadata {
-    /// The value of `Accept` that asks for this level.
+    /// The value of `Accept` that requests this level.
     pub const fn accept(self) -> &'static str {
         match self {
             Self::Full => "application/json;odata=fullmetadata",
@@ -21,7 +21,7 @@ impl Metadata {
         }
     }
 
-    /// The `Content-Type` of an answer at this level, exactly as the service writes it.
+    /// The `Content-Type` of a response with this level, exactly as the service writes it.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Full => "application/json;odata=fullmetadata;streaming=true;charset=utf-8",

@@ -1,9 +1,9 @@
-//! Entities as the service's JSON.
+//! The service's JSON format of entities.
 //!
 //! - [`Metadata`]: the three metadata levels
-//! - [`Fields`]: one JSON object read into named, typed, unconverted fields; both readers use it
-//! - [`Scanner`]: the JSON in which they are
-//! - [`render`]: values, which both halves write, and response bodies at each level (the server's half)
+//! - [`Fields`]: one JSON object as named fields that are converted on demand; both sides use it
+//! - [`Scanner`]: the JSON reader
+//! - [`render`]: values, which both sides write, and response bodies at each level
 
 mod fields;
 mod meta;

@@ -1,7 +1,8 @@
-//! Entities as response bodies, at each metadata level (the server's half).
+//! Renders entities as response bodies, at each metadata level.
 //!
-//! The pieces here write into one buffer; who stores entities decides how they are put together.
-//! The shapes are those of recorded answers: annotations stand before their property, everything
+//! The functions here append to one buffer; the caller combines them. The output has the form of
+//! recorded responses: annotations come before their property, and non-ASCII characters are written
+//! as `\uXXXX` in lower case.
 //! outside ASCII is written as `\uXXXX` in lower case.
 
 #![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
@@ -16,7 +17,7 @@ use crate::edm::{DateTime, Guid, Iso, Type, ValueRef, double};
 use crate::etag::write_etag;
 use crate::key;
 
-/// A byte buffer as something that text can be formatted into.
+/// Lets text be formatted into a byte buffer.
 #[derive(Debug)]
 struct Text<'a>(&'a mut Vec<u8>);
 
@@ -27,17 +28,16 @@ impl fmt::Write for Text<'_> {
     }
 }
 
-/// What the links and contexts of an answer are built from.
+/// The base of the links and contexts in a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     /// The account's name.
     pub account: &'a str,
-    /// The account's endpoint as the client addressed it, without a slash at the end.
+    /// The account's endpoint as the client addressed it, without a trailing slash.
     pub endpoint: &'a str,
 }
 
-/// Appends `{"odata.metadata":"…/$metadata#table/@Element&$select=a,b",` or, without metadata,
-/// `{`.
+/// Appends `{"odata.metadata":"…/$metadata#table/@Element&$select=a,b",`, or `{` without metadata.
 pub fn begin_entity(
     out: &mut Vec<u8>,
     level: Metadata,
@@ -52,7 +52,7 @@ pub fn begin_entity(
     }
 }
 
-/// Appends `{"odata.metadata":"…/$metadata#table","value":[` or, without metadata, `{"value":[`.
+/// Appends `{"odata.metadata":"…/$metadata#table","value":[`, or `{"value":[` without metadata.
 pub fn begin_list(
     out: &mut Vec<u8>,
     level: Metadata,
@@ -68,8 +68,8 @@ pub fn begin_list(
     out.extend_from_slice(b"\"value\":[");
 }
 
-/// Appends what stands before an entity's own properties: type, id, tag and edit link with full
-/// metadata, the tag with minimal metadata. Ends in a comma unless there is nothing.
+/// Appends the members before an entity's own properties: type, id, ETag and edit link with full
+/// metadata, the ETag with minimal metadata. Ends with a comma unless it is empty.
 pub fn entity_head(
     out: &mut Vec<u8>,
     level: Metadata,
@@ -98,7 +98,7 @@ pub fn entity_head(
     }
 }
 
-/// Appends `"Timestamp":"…Z"`, with its annotation where the level has one.
+/// Appends `"Timestamp":"…Z"`, with an annotation if the level has one.
 pub fn timestamp(out: &mut Vec<u8>, level: Metadata, timestamp: &Iso) {
     if level == Metadata::Full {
         out.extend_from_slice(b"\"Timestamp@odata.type\":\"Edm.DateTime\",");
@@ -108,17 +108,17 @@ pub fn timestamp(out: &mut Vec<u8>, level: Metadata, timestamp: &Iso) {
     out.push(b'"');
 }
 
-/// What stands before a property's value, for one name and type.
+/// The text before a property's value, for one name and type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefix<'a> {
-    /// `,"age@odata.type":"Edm.Int64","age":`, with the annotation whatever the type.
+    /// `,"age@odata.type":"Edm.Int64","age":`, with the annotation for every type.
     pub annotated: &'a str,
-    /// `,"age":`, the end of it.
+    /// `,"age":`, the end of the annotated form.
     pub plain: &'a str,
 }
 
 impl<'a> Prefix<'a> {
-    /// Appends the text of a prefix to `out` and says where its plain part begins.
+    /// Appends the text of a prefix to `out`; returns the start of its plain part.
     pub fn write(out: &mut String, name: &str, edm_type: Type) -> usize {
         let mut quoted = Vec::with_capacity(name.len() + 2);
         string_body(&mut quoted, name);
@@ -129,18 +129,18 @@ impl<'a> Prefix<'a> {
         plain
     }
 
-    /// The part for `value` at `level`: values whose type JSON does not tell are annotated.
+    /// The part for a value at `level`. Values whose type JSON does not imply are annotated.
     pub fn at(self, level: Metadata, annotate: bool) -> &'a str {
         if annotate && level != Metadata::None { self.annotated } else { self.plain }
     }
 }
 
-/// Whether a value of this type is annotated. A Double is when it is not finite: then it is text.
+/// Whether a value of this type is annotated. A non-finite Double is text and annotated, too.
 pub const fn is_annotated(edm_type: Type) -> bool {
     matches!(edm_type, Type::Binary | Type::DateTime | Type::Guid | Type::Int64)
 }
 
-/// Whether a value needs its type beside it.
+/// Whether a value needs a type annotation.
 pub const fn is_annotated_value(value: &ValueRef<'_>) -> bool {
     match value {
         ValueRef::Double(number) => !number.is_finite(),
@@ -148,7 +148,7 @@ pub const fn is_annotated_value(value: &ValueRef<'_>) -> bool {
     }
 }
 
-/// Appends a property with a comma before it, with its type where JSON would not tell it.
+/// Appends a property with a leading comma, with its type if JSON does not imply it.
 pub fn property(out: &mut Vec<u8>, name: &str, property: &ValueRef<'_>) {
     let mut text = String::new();
     let plain = Prefix::write(&mut text, name, property.edm_type());
@@ -192,7 +192,7 @@ pub fn datetime(out: &mut Vec<u8>, instant: DateTime) {
     out.push(b'"');
 }
 
-/// Appends a number, or the name of one that JSON cannot write as text.
+/// Appends a number, or as text the name of one that JSON cannot represent.
 fn double(out: &mut Vec<u8>, number: f64) {
     match double::name(number) {
         Some(name) => {
@@ -224,7 +224,7 @@ fn int64(out: &mut Vec<u8>, number: i64) {
     out.push(b'"');
 }
 
-/// Appends text with everything escaped that the service escapes. Says whether that was nothing.
+/// Appends text with the service's escapes. Returns whether nothing was escaped.
 pub fn string(out: &mut Vec<u8>, text: &str) -> bool {
     out.push(b'"');
     let is_clean = is_clean(text.as_bytes());
@@ -237,9 +237,9 @@ pub fn string(out: &mut Vec<u8>, text: &str) -> bool {
     is_clean
 }
 
-/// Whether text stands in JSON as it is: printable ASCII without `"` and `\`.
+/// Whether text needs no escapes in JSON: printable ASCII without `"` and `\`.
 fn is_clean(text: &[u8]) -> bool {
-    // Without an early end and without branches the compiler looks at many bytes at once.
+    // Without an early exit and without branches, the compiler compares many bytes at once.
     let dirty = text.iter().fold(0, |dirty, b| {
         dirty
             | u8::from(*b < 0x20)

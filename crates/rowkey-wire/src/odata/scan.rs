@@ -1,8 +1,8 @@
-//! JSON as entities have it, objects of names and scalars, read from the text where it stands.
+//! A JSON reader for entities, which are objects of names and scalars. It borrows from the text.
 //!
-//! It takes exactly what `serde_json` takes (`tests/robustness` compares them), in less time: long
-//! strings are looked over many bytes at once, and nothing is passed through visitors. What is rare,
-//! objects within entities, is left to `serde_json`.
+//! It accepts exactly what `serde_json` accepts (`tests/robustness` compares them), in less time:
+//! long strings are scanned many bytes at once, and nothing is passed through visitors. Objects
+//! within entities, which are rare, are left to `serde_json`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,47 +11,47 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::fields::Scalar;
 
-/// A place in a JSON text.
+/// A position in a JSON text.
 #[derive(Clone, Debug)]
 pub struct Scanner<'de> {
     text: &'de str,
     at: usize,
 }
 
-/// What is not JSON, or not what was asked for.
+/// The error for text that is not JSON, or not the expected element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
 type Result<T> = std::result::Result<T, Malformed>;
 
 impl<'de> Scanner<'de> {
-    /// At the beginning of a text.
+    /// A scanner at the start of a text.
     pub fn new(text: &'de str) -> Self {
         Self::at(text, 0)
     }
 
-    /// At another place of it, which [`place`](Self::place) gave.
+    /// A scanner at another position, which [`place`](Self::place) returned.
     pub fn at(text: &'de str, at: usize) -> Self {
         Self { text, at }
     }
 
-    /// How far it came, in bytes; after an error, where that is.
+    /// The current position in bytes; after an error, the position of the error.
     pub fn place(&self) -> usize {
         self.at
     }
 
-    /// Whether everything was read, but for white space.
+    /// Whether only white space is left.
     pub fn is_at_end(&mut self) -> bool {
         self.peek().is_none()
     }
 
-    /// Advances past bytes that the caller has seen.
+    /// Skips bytes that were already inspected.
     #[inline]
     fn step(&mut self, bytes: usize) {
         self.at = self.at.saturating_add(bytes);
     }
 
-    /// The byte that comes next after white space, of which there mostly is none.
+    /// The next byte after white space, which is usually absent.
     #[inline]
     fn peek(&mut self) -> Option<u8> {
         match self.byte() {
@@ -68,7 +68,7 @@ impl<'de> Scanner<'de> {
         self.byte()
     }
 
-    /// Takes `byte` if it comes next.
+    /// Consumes `byte` if it is next.
     #[inline]
     fn takes(&mut self, byte: u8) -> bool {
         let found = self.peek() == Some(byte);
@@ -76,13 +76,13 @@ impl<'de> Scanner<'de> {
         found
     }
 
-    /// Takes `byte`, which must come next.
+    /// Consumes `byte`, or fails if it is not next.
     #[inline]
     pub fn expect(&mut self, byte: u8) -> Result<()> {
         if self.takes(byte) { Ok(()) } else { Err(Malformed) }
     }
 
-    /// Takes a comma before the next element, or `end`; whether there is an element.
+    /// Consumes a comma before the next element, or `end`; returns whether there is an element.
     #[inline]
     pub fn goes_on(&mut self, is_first: bool, end: u8) -> Result<bool> {
         match self.peek() {
@@ -99,7 +99,7 @@ impl<'de> Scanner<'de> {
         }
     }
 
-    /// The name of a member, and the colon behind it.
+    /// The name of a member, including the colon after it.
     #[inline]
     pub fn name(&mut self) -> Result<Cow<'de, str>> {
         let name = self.string()?;
@@ -107,8 +107,7 @@ impl<'de> Scanner<'de> {
         Ok(name)
     }
 
-    /// Takes another member if it has this name, and stands there as it is nearly always written:
-    /// `,"name":`.
+    /// Consumes the start of another member if it has this name and the usual form `,"name":`.
     #[inline]
     pub(super) fn takes_member(&mut self, name: &str) -> bool {
         let rest = &self.text.as_bytes()[self.at..];
@@ -119,7 +118,7 @@ impl<'de> Scanner<'de> {
         found
     }
 
-    /// Text, borrowed where it has no escapes.
+    /// Text, borrowed if it has no escapes.
     #[inline]
     pub(super) fn string(&mut self) -> Result<Cow<'de, str>> {
         self.expect(b'"')?;
@@ -137,7 +136,7 @@ impl<'de> Scanner<'de> {
         }
     }
 
-    /// Any value. Of an object or a list nothing is kept.
+    /// Any value. The contents of an object or a list are not kept.
     #[inline]
     pub fn scalar(&mut self) -> Result<Scalar<'de>> {
         match self.peek() {
@@ -156,7 +155,7 @@ impl<'de> Scanner<'de> {
         self.text.as_bytes().get(self.at).copied()
     }
 
-    /// Text from `start` on, of which the first escape is reached.
+    /// Text from `start` on, after the first escape was reached.
     #[inline(never)]
     fn escaped(&mut self, start: usize) -> Result<String> {
         let bytes = self.text.as_bytes();
@@ -165,7 +164,7 @@ impl<'de> Scanner<'de> {
             escapes = escapes.saturating_add(1);
             simple &= matches!(bytes.get(self.at.saturating_add(1)), Some(b'"' | b'\\' | b'/'));
             self.step(2);
-            // What is escaped is one byte, or a letter with digits behind it.
+            // An escape is one character, or a letter followed by digits.
             let rest = bytes.get(self.at..).ok_or_else(|| self.cut_off())?;
             self.step(plain(rest));
         }
@@ -178,7 +177,7 @@ impl<'de> Scanner<'de> {
             let quoted = &self.text[start.saturating_sub(1)..self.at];
             return serde_json::from_str(quoted).map_err(|_| Malformed);
         }
-        // The tags of entities are quoted, so this is every entity's way.
+        // ETags contain quotes, so every entity takes this path.
         let mut text = String::with_capacity(raw.len().saturating_sub(escapes));
         let mut rest = raw;
         while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
@@ -216,7 +215,7 @@ impl<'de> Scanner<'de> {
                 return Err(Malformed);
             }
         }
-        // Eighteen digits fit whatever they are, and there is no negative zero among integers.
+        // Eighteen digits always fit, and there is no negative zero among integers.
         if is_integer && digits <= 18 && !(is_negative && value == 0) {
             if is_negative {
                 value = value.wrapping_neg();
@@ -231,7 +230,7 @@ impl<'de> Scanner<'de> {
         if value.is_finite() { Ok(Scalar::Float(value)) } else { Err(Malformed) }
     }
 
-    /// Takes digits: how many, and the number that they are, if they are not more than eighteen.
+    /// Consumes digits; returns their count, and their value if there are at most eighteen.
     fn digits(&mut self) -> (usize, i64) {
         let start = self.at;
         let mut value = 0_i64;
@@ -254,7 +253,7 @@ impl<'de> Scanner<'de> {
         Err(Malformed)
     }
 
-    /// Takes an object or a list, as deep as `serde_json` goes.
+    /// Consumes an object or a list, up to the nesting limit of `serde_json`.
     #[cold]
     fn structure(&mut self) -> Result<()> {
         let rest = &self.text[self.at..];
@@ -275,8 +274,8 @@ impl<'de> Scanner<'de> {
     }
 }
 
-/// A value of which nothing is kept, and all is checked. `serde`'s `IgnoredAny` lets names and texts
-/// with half a surrogate pass, and numbers that are none.
+/// Checks a value without keeping it. `serde`'s `IgnoredAny` accepts lone surrogates in names and
+/// text, and invalid numbers.
 struct Checked;
 
 impl<'de> Deserialize<'de> for Checked {
@@ -327,12 +326,12 @@ impl<'de> Visitor<'de> for Checked {
     }
 }
 
-/// How many bytes come before a quote, an escape or a control character.
+/// The number of bytes before a quote, an escape or a control character.
 #[expect(clippy::arithmetic_side_effects, reason = "places within `bytes`")]
 fn plain(bytes: &[u8]) -> usize {
-    /// Names and short values end within this, and are looked over eight bytes at a time.
+    /// Names and short values end within this length, and are scanned eight bytes at a time.
     const SHORT: usize = 16;
-    /// As many as the compiler compares at once.
+    /// The number of bytes that the compiler compares at once.
     const WIDE: usize = 32;
     let mut at = 0;
     while let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk::<8>()) {
@@ -364,12 +363,12 @@ fn is_special(byte: u8) -> bool {
     byte < b' ' || byte == b'"' || byte == b'\\'
 }
 
-/// Where the first of them is among eight bytes, or 8.
+/// The position of the first special byte among eight, or 8.
 fn first_special(word: [u8; 8]) -> usize {
     const ONES: u64 = u64::MAX / 255;
     const TOPS: u64 = ONES << 7;
     let word = u64::from_le_bytes(word);
-    // The top bit of each byte that is zero; behind the first one there may be wrong ones.
+    // The top bit of each zero byte. Bits after the first one may be wrong.
     let zero = |word: u64| word.wrapping_sub(ONES) & !word & TOPS;
     let control = word.wrapping_sub(ONES * 0x20) & !word & TOPS;
     let found =
@@ -390,7 +389,7 @@ mod tests {
                     assert_eq!(plain(&bytes[..at]), at);
                     bytes[at] = special;
                     assert_eq!(plain(&bytes), at, "{special} among {other}");
-                    // What comes behind it does not matter.
+                    // The bytes after it do not matter.
                     bytes[at + 1] = special;
                     assert_eq!(plain(&bytes), at);
                 }

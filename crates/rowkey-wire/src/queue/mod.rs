@@ -1,5 +1,5 @@
-//! The operations of the Queue service.
+//! Formats of the Queue service that client and server share.
 //!
-//! - [`name`]: which names a queue may have
+//! - [`name`]: rules for names of queues
 
 pub mod name;

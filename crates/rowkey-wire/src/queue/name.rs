@@ -1,9 +1,9 @@
-//! Which names a queue may have.
+//! Rules for names of queues.
 
 use std::fmt;
 
-/// A name that no queue can have: 3 to 63 lower-case letters, digits and single dashes between
-/// them.
+/// The error for an invalid queue name. Valid names have 3 to 63 lower-case letters, digits and
+/// single dashes between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameError {
     /// A character other than lower-case ASCII letters, digits and dashes; or a dash at either
@@ -13,7 +13,7 @@ pub enum NameError {
     Length,
 }
 
-/// Checks that a queue may have this name.
+/// Checks that a queue name is valid.
 pub fn check(name: &str) -> Result<(), NameError> {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if !name.bytes().all(allowed)

@@ -1,4 +1,4 @@
-//! The forms of values, that every value survives them, and that messages show none.
+//! Tests that every value is read back as written, and that error messages show no values.
 
 use serde::de::value::MapDeserializer;
 use serde_json::json;
@@ -9,7 +9,7 @@ fn date(text: &str) -> DateTime {
     text.parse().unwrap()
 }
 
-/// The same value, where `==` does not say so of NaN, and says so of the two zeros.
+/// Whether two values are identical. Unlike `==`, NaN equals itself, and the two zeros differ.
 fn is_same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Double(one), Value::Double(other)) => {
@@ -143,7 +143,8 @@ fn messages_name_the_property_where_it_is_known() {
     assert!(error.starts_with("property `Age`: expected a valid Edm.Guid at line 1"), "{error}");
 }
 
-/// As `serde_json` gives numbers where a crate of the program turns its feature `arbitrary_precision` on.
+/// The form of numbers in `serde_json` if a crate of the program enables its feature
+/// `arbitrary_precision`.
 #[test]
 fn numbers_of_any_precision_are_numbers() {
     let number = |text: &'static str| {
@@ -159,7 +160,7 @@ fn numbers_of_any_precision_are_numbers() {
     assert!(typed("secret", Type::Double).is_err());
 }
 
-/// Numbers that look random.
+/// Pseudorandom numbers.
 struct Random(u64);
 
 impl Random {
@@ -184,7 +185,7 @@ impl Random {
                 DateTime::from_ticks(ticks).unwrap().into()
             }
             3 => {
-                // Any bits, and whole numbers of every size.
+                // Random bit patterns, and whole numbers of every size.
                 let bits = self.next();
                 let power = 1_u64 << self.below(63);
                 Value::Double(match self.below(3) {

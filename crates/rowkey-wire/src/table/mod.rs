@@ -1,6 +1,6 @@
-//! The operations of the Table service.
+//! Formats of the Table service that client and server share.
 //!
-//! - [`name`]: which names a table may have
+//! - [`name`]: rules for names of tables
 //! - [`render`]: tables as the service writes them
 //! - [`token`]: continuation tokens
 

@@ -1,19 +1,20 @@
-//! Which names a table may have.
+//! Rules for names of tables.
 
 use std::fmt;
 
-/// A name that no table can have: 3 to 63 letters and digits, a letter first, and not `tables`.
+/// The error for an invalid table name. Valid names have 3 to 63 letters and digits, start with a
+/// letter, and are not `tables`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameError {
     /// A character other than ASCII letters and digits, or a digit first.
     Characters,
     /// Shorter than 3 or longer than 63 characters.
     Length,
-    /// `tables`, which the service keeps for itself.
+    /// `tables`, which the service reserves.
     Reserved,
 }
 
-/// Checks that a table may have this name. Names are compared without case.
+/// Checks that a table name is valid. Names are compared without case.
 pub fn check(name: &str) -> Result<(), NameError> {
     if !(3..=63).contains(&name.len()) {
         return Err(NameError::Length);

@@ -1,10 +1,9 @@
-//! Tables and addresses as the service writes them (the server's half). Entities are rendered by
-//! [`crate::odata::render`].
+//! Renders tables as the service writes them. Entities are rendered by [`crate::odata::render`].
 
 use crate::odata::Metadata;
 use crate::odata::render::Origin;
 
-/// The answer to Create Table and Get Table.
+/// The response to Create Table and Get Table.
 pub fn table(level: Metadata, origin: Origin<'_>, name: &str) -> Vec<u8> {
     let mut out = String::with_capacity(256);
     out.push('{');
@@ -18,7 +17,7 @@ pub fn table(level: Metadata, origin: Origin<'_>, name: &str) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// The answer to Query Tables.
+/// The response to Query Tables.
 pub fn tables<'a>(
     level: Metadata,
     origin: Origin<'_>,
@@ -38,7 +37,7 @@ pub fn tables<'a>(
     out.into_bytes()
 }
 
-/// The members of a table, after the opening brace. Names need no escapes.
+/// Appends the members of a table, after the opening brace. Names need no escapes.
 fn push_table(out: &mut String, level: Metadata, origin: Origin<'_>, name: &str) {
     if level == Metadata::Full {
         push(out, &["\"odata.type\":\"", origin.account, ".Tables\",\"odata.id\":\""]);

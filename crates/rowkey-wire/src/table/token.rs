@@ -1,7 +1,7 @@
-//! Continuation tokens: opaque to clients, `1!length!base64` to those who look.
+//! Continuation tokens: opaque to clients, `1!length!base64` inside.
 //!
-//! Recorded: `1!8!cGtleQ--` is `pkey`. `=` is written as `-`. What the service makes of `+` and
-//! `/` was never seen; here they are `*` and `_`, which need no encoding in a query string.
+//! Recorded: `1!8!cGtleQ--` is `pkey`. `=` is written as `-`. The service's replacements of `+` and
+//! `/` were never recorded; here they are `*` and `_`, which need no encoding in a query string.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ use crate::error::Rejection;
 /// Ticks from 0001-01-01 to 1601-01-01, where FILETIME begins.
 const FILETIME: i64 = DateTime::MIN.ticks();
 
-/// The token that names `key`.
+/// Encodes a token with the key `key`.
 pub fn encode(key: &str) -> String {
     let text: String = STANDARD
         .encode(key)
@@ -28,7 +28,7 @@ pub fn encode(key: &str) -> String {
     format!("1!{}!{text}", text.len())
 }
 
-/// The token that names a table: its name and when it was created.
+/// Encodes a token for a table, with its name and creation time.
 pub fn encode_table(name: &str, created: DateTime) -> String {
     encode(&format!(
         "{}\u{1}{:016x}",
@@ -37,7 +37,7 @@ pub fn encode_table(name: &str, created: DateTime) -> String {
     ))
 }
 
-/// The key that a token names.
+/// Decodes the key in a token.
 pub fn decode(token: &str) -> Result<String, Rejection> {
     let mut parts = token.splitn(3, '!');
     let (Some("1"), Some(length), Some(text)) = (parts.next(), parts.next(), parts.next()) else {
@@ -59,7 +59,7 @@ pub fn decode(token: &str) -> Result<String, Rejection> {
     String::from_utf8(bytes).map_err(|_| invalid())
 }
 
-/// The name of the table that a token names.
+/// Decodes the name of the table in a token.
 pub fn decode_table(token: &str) -> Result<String, Rejection> {
     let mut name = decode(token)?;
     name.truncate(name.find('\u{1}').unwrap_or(name.len()));

@@ -7,28 +7,28 @@ use crate::edm::DateTime;
 use crate::edm::size::utf16_len;
 use crate::limits::MAX_ACCESS_POLICIES;
 
-/// Characters in the id of a stored access policy (UTF-16 units).
+/// The most characters in the id of a stored access policy (UTF-16 units).
 const MAX_ID: usize = 64;
 
-/// A stored access policy: what a shared access signature may refer to instead of saying it.
+/// A stored access policy: terms that a shared access signature can refer to by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SignedIdentifier {
     /// The policy's name, unique within the table, at most 64 characters.
     pub id: String,
-    /// From when on it holds.
+    /// The start of the validity.
     pub start: Option<DateTime>,
-    /// Until when it holds.
+    /// The end of the validity.
     pub expiry: Option<DateTime>,
-    /// What it permits, such as `raud` (query, add, update, delete) for tables.
+    /// The permissions, such as `raud` (query, add, update, delete) for tables.
     pub permission: Option<String>,
 }
 
-/// The body of a Set ACL request. No identifiers: all policies are removed.
+/// Renders the body of a Set ACL request. Without identifiers, all policies are removed.
 pub fn encode_acl(identifiers: &[SignedIdentifier]) -> String {
     write(Writer::request(), identifiers, |instant| instant.to_string())
 }
 
-/// The policies in the body of a Get ACL response. Unknown elements are ignored.
+/// Reads the policies from the body of a Get ACL response. Unknown elements are ignored.
 pub fn decode_acl(body: &[u8]) -> Result<Vec<SignedIdentifier>, XmlError> {
     let root = Element::read_root(body, "SignedIdentifiers")?;
     let identifiers = root.children.iter().filter(|child| child.name == "SignedIdentifier");
@@ -49,11 +49,11 @@ pub fn decode_acl(body: &[u8]) -> Result<Vec<SignedIdentifier>, XmlError> {
         .collect()
 }
 
-/// Reads the body of a Set ACL request as strictly as the service: at most 5 policies, ids unique
-/// and of 1 to 64 characters. Fractions of a second are cut off at seven digits. An empty body is
-/// no policies.
+/// Reads the body of a Set ACL request as strictly as the service: at most 5 policies, with unique
+/// ids of 1 to 64 characters. Fractions of a second are cut off after seven digits. An empty body
+/// means no policies.
 ///
-/// Which letters `Permission` may hold depends on the service, and is not checked.
+/// The letters allowed in `Permission` depend on the service, and are not checked.
 pub fn parse_acl(body: &[u8]) -> Result<Vec<SignedIdentifier>, XmlError> {
     if body.is_empty() {
         return Ok(Vec::new());
@@ -77,7 +77,8 @@ pub fn parse_acl(body: &[u8]) -> Result<Vec<SignedIdentifier>, XmlError> {
     Ok(identifiers)
 }
 
-/// The body of a Get ACL response: seven digits of fraction, a policy that says nothing left out.
+/// Renders the body of a Get ACL response, with seven digits of fraction and without empty
+/// policies.
 pub fn render_acl(identifiers: &[SignedIdentifier]) -> String {
     write(Writer::response(), identifiers, DateTime::to_iso7)
 }
@@ -201,7 +202,7 @@ mod tests {
         assert_eq!(parse_acl(REQUEST.as_bytes()), Ok(vec![test_policy()]));
         assert_eq!(parse_acl(PARTIAL_REQUEST.as_bytes()), Ok(partial_policies()));
         assert_eq!(parse_acl(b""), Ok(vec![]));
-        // test_table.test_set_table_acl_with_signed_identifiers of azure-cosmosdb-table: days.
+        // azure-cosmosdb-table, test_table.test_set_table_acl_with_signed_identifiers: only days.
         let days = REQUEST.replace("2020-07-21T20:19:49Z", "2011-10-11");
         assert_eq!(
             parse_acl(days.as_bytes()).unwrap()[0].start,
@@ -226,8 +227,8 @@ mod tests {
         let six = "<?xml version='1.0' encoding='utf-8'?>\n<SignedIdentifiers><SignedIdentifier><Id>id0</Id></SignedIdentifier><SignedIdentifier><Id>id1</Id></SignedIdentifier><SignedIdentifier><Id>id2</Id></SignedIdentifier><SignedIdentifier><Id>id3</Id></SignedIdentifier><SignedIdentifier><Id>id4</Id></SignedIdentifier><SignedIdentifier><Id>id5</Id></SignedIdentifier></SignedIdentifiers>";
         let too_many = XmlError::TooMany { element: "SignedIdentifier", limit: 5 };
         assert_eq!(parse_acl(six.as_bytes()), Err(too_many));
-        // aztables (Go), TestSetInvalidAccessPolicy: no id, the same answer. (Its expiry has nine
-        // digits of fraction, which is not what is wrong with it.)
+        // aztables (Go), TestSetInvalidAccessPolicy: without an id, the response is the same. (Its
+        // expiry has nine digits of fraction, which is not the error.)
         let without_id = "<SignedIdentifiers><SignedIdentifier><AccessPolicy>\
             <Expiry>2042-01-01T01:01:01.000000001Z</Expiry></AccessPolicy></SignedIdentifier>\
             </SignedIdentifiers>";

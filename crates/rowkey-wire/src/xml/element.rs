@@ -1,4 +1,4 @@
-//! A small XML tree and a small XML writer, enough for documents without meaning in attributes.
+//! A small XML tree and a small XML writer, for documents without significant attributes.
 
 use std::fmt;
 
@@ -6,68 +6,68 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use quick_xml::events::{BytesRef, Event};
 use quick_xml::{Reader, escape};
 
-/// Elements of a document that has few: five policies, five rules of CORS, a message.
+/// The most elements of a small document: five policies, five CORS rules, a message.
 const MAX_ELEMENTS: usize = 1000;
 
-/// Elements that may stand inside one another; the deepest document of the services has five.
+/// The maximum nesting of elements; the deepest document of the services has five levels.
 const MAX_DEPTH: usize = 16;
 
-/// An element: its name without a prefix, its text, its child elements. Of attributes there is one
-/// that means something.
+/// An element: its name without a prefix, its text, its child elements. Only one attribute is
+/// significant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Element {
     /// The name without a namespace prefix.
     pub name: String,
-    /// The element's own text, entities resolved, white space kept.
+    /// The element's own text, with entities resolved and white space kept.
     pub text: String,
     /// The child elements in document order.
     pub children: Vec<Element>,
-    /// Whether the text is percent-encoded, for XML could not hold it: `Encoded="true"`.
+    /// Whether the text is percent-encoded because XML could not represent it: `Encoded="true"`.
     pub encoded: bool,
-    /// Where the element ends: the offset in bytes of its name in the end tag.
+    /// The end of the element: the offset in bytes of its name in the end tag.
     pub end: u64,
 }
 
-/// Why a document is not what it should be. The server answers `InvalidXmlDocument`.
+/// The error for an invalid document. The server answers `InvalidXmlDocument`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum XmlError {
     /// The root has no elements.
     Empty {
-        /// The offset in bytes of its end.
+        /// The offset of its end, in bytes.
         at: u64,
     },
     /// An element is missing.
     Missing(&'static str),
-    /// An element stands more than once, or its value does.
+    /// An element or its value is repeated.
     Repeated(&'static str),
-    /// Retention days that are not from 1 to 365, or missing, or given for a disabled policy.
+    /// The retention days are missing, not from 1 to 365, or given for a disabled policy.
     RetentionDays {
-        /// The offset in bytes of the policy's end.
+        /// The offset of the policy's end, in bytes.
         at: u64,
     },
-    /// Not well-formed XML of UTF-8.
+    /// The document is not well-formed XML in UTF-8.
     Syntax {
-        /// The offset in bytes, about.
+        /// The approximate offset, in bytes.
         at: u64,
     },
-    /// Elements nested deeper than any document of the services.
+    /// The nesting of elements exceeds that of any document of the services.
     TooDeep,
-    /// More of an element than the service takes.
+    /// There are more of an element than the service accepts.
     TooMany {
         /// The element.
         element: &'static str,
-        /// How many it takes.
+        /// The most that it accepts.
         limit: usize,
     },
-    /// The element holds one that it must not.
+    /// The element contains one that is not allowed.
     Unexpected(&'static str),
-    /// The element's text is not a value of it.
+    /// The element's text is not a valid value.
     Value(&'static str),
 }
 
 impl XmlError {
-    /// Where in the document it is, in bytes, if that is known.
+    /// The position in the document, in bytes, if known.
     pub const fn position(&self) -> Option<u64> {
         match self {
             Self::Empty { at } | Self::RetentionDays { at } | Self::Syntax { at } => Some(*at),
@@ -75,7 +75,7 @@ impl XmlError {
         }
     }
 
-    /// What the Queue and Blob services add as `<Reason>` to the error's body. The Table service
+    /// The `<Reason>` that the Queue and Blob services add to the error's body. The Table service
     /// adds none.
     pub const fn reason(&self) -> &'static str {
         match self {
@@ -109,7 +109,7 @@ impl fmt::Display for XmlError {
 impl std::error::Error for XmlError {}
 
 impl Element {
-    /// Reads a document, with or without a byte order mark, and gives its root.
+    /// Parses a document, with or without a byte order mark, and returns its root.
     pub fn read(body: &[u8]) -> Result<Self, XmlError> {
         Self::read_with(body, |element, parent, _| {
             parent.children.push(element);
@@ -117,8 +117,8 @@ impl Element {
         })
     }
 
-    /// Reads a document of a few elements whose root is `name`: what requests hold. A tree takes many
-    /// times the memory of its text, so one that is longer is refused before it is made.
+    /// Parses a small document with the root `name`, as in requests. A tree takes many times the
+    /// memory of its text, so a longer document is rejected before the tree is built.
     pub fn read_small(body: &[u8], name: &'static str) -> Result<Self, XmlError> {
         let mut elements = 0_usize;
         let root = Self::read_with(body, |element, parent, _| {
@@ -132,8 +132,8 @@ impl Element {
         root.named_as(name)
     }
 
-    /// Reads a document whose root is `name`, and gives each element in the root to `child` rather
-    /// than keeping it.
+    /// Parses a document with the root `name`. Each child of the root is passed to `child` instead
+    /// of being kept.
     pub fn read_children(
         body: &[u8],
         name: &'static str,
@@ -155,8 +155,8 @@ impl Element {
         root.named_as(name)
     }
 
-    /// Reads a document. `add` is given each element at its end, the one that it is in, and whether
-    /// that is the root.
+    /// Parses a document. At the end of each element, `add` receives the element, its parent, and
+    /// whether the parent is the root.
     fn read_with(
         body: &[u8],
         mut add: impl FnMut(Self, &mut Self, bool) -> Result<(), XmlError>,
@@ -189,7 +189,7 @@ impl Element {
                     Self { end: reader.buffer_position(), ..element }
                 }
                 Event::End(_) => {
-                    // Behind the `</`.
+                    // After the `</`.
                     Self { end: begin.saturating_add(2), ..open.pop().ok_or(syntax.clone())? }
                 }
                 Event::Text(text) => {
@@ -206,7 +206,7 @@ impl Element {
                     continue;
                 }
                 Event::Comment(_) | Event::Decl(_) | Event::PI(_) => continue,
-                // A document type may define entities, and the service takes none.
+                // A document type may define entities, and the service rejects it.
                 Event::DocType(_) => return Err(syntax),
                 Event::Eof => break,
             };
@@ -220,7 +220,7 @@ impl Element {
         root.filter(|_| open.is_empty()).ok_or(XmlError::Syntax { at: body.len() as u64 })
     }
 
-    /// Reads a document whose root is `name`.
+    /// Parses a document with the root `name`.
     pub fn read_root(body: &[u8], name: &'static str) -> Result<Self, XmlError> {
         Self::read(body)?.named_as(name)
     }
@@ -229,17 +229,17 @@ impl Element {
         if self.name == name { Ok(self) } else { Err(XmlError::Missing(name)) }
     }
 
-    /// The first child of this name.
+    /// The first child with this name.
     pub fn child(&self, name: &str) -> Option<&Self> {
         self.children.iter().find(|child| child.name == name)
     }
 
-    /// The first child of this name, or [`XmlError::Missing`].
+    /// The first child with this name, or [`XmlError::Missing`].
     pub fn require(&self, name: &'static str) -> Result<&Self, XmlError> {
         self.child(name).ok_or(XmlError::Missing(name))
     }
 
-    /// The text of the first child of this name, unless there is none or it is empty.
+    /// The text of the first child with this name; `None` if it is missing or empty.
     pub fn text_of(&self, name: &str) -> Option<&str> {
         self.child(name).map(|child| child.text.as_str()).filter(|text| !text.is_empty())
     }
@@ -253,7 +253,7 @@ impl Element {
         }
     }
 
-    /// Refuses children that are not among `allowed`, or that stand twice, or text between them.
+    /// Rejects children that are not in `allowed` or that are repeated, and text between them.
     /// `own` is the element's name, for the error.
     pub fn holds_only(
         &self,
@@ -278,7 +278,7 @@ impl Element {
     }
 }
 
-/// Whether a document can hold this text: XML has no place for most control characters.
+/// Whether a document can contain this text: XML does not allow most control characters.
 pub fn can_hold(text: &str) -> bool {
     text.chars().all(|c| match c {
         '\t' | '\n' | '\r' => true,
@@ -287,8 +287,8 @@ pub fn can_hold(text: &str) -> bool {
     })
 }
 
-/// Adds to the text of the innermost open element. Outside the root only white space may stand;
-/// and nowhere a character that XML has no place for.
+/// Adds to the text of the innermost open element. Only white space is allowed outside the root,
+/// and characters that XML does not allow are rejected everywhere.
 fn add_text(open: &mut [Element], text: &str) -> Option<()> {
     if !can_hold(text) {
         return None;
@@ -301,7 +301,7 @@ fn add_text(open: &mut [Element], text: &str) -> Option<()> {
     Some(())
 }
 
-/// The character that `&name;` or `&#number;` stands for. There are no others.
+/// The character for `&name;` or `&#number;`. No other entities are supported.
 fn resolve(reference: &BytesRef<'_>) -> Option<char> {
     if let Ok(Some(character)) = reference.resolve_char_ref() {
         return Some(character);
@@ -318,15 +318,15 @@ fn resolve(reference: &BytesRef<'_>) -> Option<char> {
 
 /// Writes a document element by element.
 ///
-/// Names are the caller's to get right; text is escaped. Characters that XML cannot hold, such as
-/// U+0000, are written as they are, and the reader refuses them.
+/// The caller must pass valid names; text is escaped. Characters that XML does not allow, such as
+/// U+0000, are written unchanged, and the reader rejects them.
 #[derive(Clone, Debug)]
 pub struct Writer {
     out: String,
 }
 
 impl Writer {
-    /// A document as clients write it: no byte order mark.
+    /// A document as clients write it, without a byte order mark.
     pub fn request() -> Self {
         Self { out: "<?xml version='1.0' encoding='utf-8'?>\n".to_owned() }
     }
@@ -357,7 +357,8 @@ impl Writer {
         self.tag("<", name, ">");
     }
 
-    /// A leaf for text that XML may be unable to hold: then it is percent-encoded, and says so.
+    /// A leaf whose text XML may not allow. It is then percent-encoded and marked with the
+    /// attribute.
     pub fn name_leaf(&mut self, name: &str, text: &str) {
         if can_hold(text) {
             return self.leaf(name, text);
@@ -376,7 +377,7 @@ impl Writer {
         self.out.push_str("\">");
     }
 
-    /// Makes room for `bytes` bytes more.
+    /// Reserves memory for `bytes` more bytes.
     pub fn reserve(&mut self, bytes: usize) {
         self.out.reserve(bytes);
     }
@@ -386,7 +387,7 @@ impl Writer {
         self.tag("</", name, ">");
     }
 
-    /// The document.
+    /// The finished document.
     pub fn finish(self) -> String {
         self.out
     }
@@ -398,12 +399,12 @@ impl Writer {
     }
 }
 
-/// Appends `text` with `<`, `>` and `&` escaped. A carriage return is, too: readers make a line
-/// feed of a bare one.
+/// Appends `text` with `<`, `>` and `&` escaped. Carriage returns are escaped, too, because readers
+/// turn a bare one into a line feed.
 pub fn push_escaped(text: &str, out: &mut String) {
     let special = |byte: u8| matches!(byte, b'<' | b'>' | b'&' | b'\r');
-    // Nearly all text has nothing to escape. Looking at every byte, rather than for the first that
-    // is special, takes many at once.
+    // Nearly all text has nothing to escape. Checking every byte, rather than searching for the
+    // first special one, lets the compiler compare many at once.
     if !text.bytes().fold(false, |found, byte| found | special(byte)) {
         out.push_str(text);
         return;

@@ -1,4 +1,4 @@
-//! The XML documents of the storage services, both halves.
+//! The XML documents of the storage services, for client and server.
 //!
 //! | document | client | server |
 //! |---|---|---|
@@ -6,10 +6,10 @@
 //! | service properties | [`encode_properties`], [`decode_properties`] | [`parse_properties`], [`render_properties`] |
 //! | replication statistics | `rowkey` | [`render_stats`] |
 //!
-//! All are read into a small tree, [`Element`], and written by a small [`Writer`].
+//! All are parsed into a small tree, [`Element`], and written by a small [`Writer`].
 //!
-//! Decoding takes what it knows and ignores the rest, as a client must that outlives a service
-//! version. Parsing refuses what the service refuses, with `InvalidXmlDocument`.
+//! Decoding ignores unknown elements, so that a client works with later versions of the service.
+//! Parsing rejects what the service rejects, with `InvalidXmlDocument`.
 
 mod acl;
 mod element;

@@ -1,17 +1,17 @@
-//! Service properties: logging, metrics and cross-origin rules of a whole service.
+//! Service properties: logging, metrics and CORS rules of a whole service.
 //!
 //! Reference: [Set Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-table-service-properties).
 
 use super::element::{Element, Writer, XmlError};
 use crate::limits::MAX_CORS_RULES;
 
-/// Origins a rule may name.
+/// The most origins in a rule.
 const MAX_ORIGINS: usize = 64;
-/// Headers a rule may name in full, and by prefix (`x-ms-meta-*`).
+/// The most header names in a rule; prefixes (`x-ms-meta-*`) are counted separately.
 const MAX_HEADERS: usize = 64;
 const MAX_HEADER_PREFIXES: usize = 2;
-/// What a request may hold. The last three belong to the Blob service; the last two are taken and
-/// not read.
+/// The sections that a request may contain. The last three belong to the Blob service; the last two
+/// are accepted and ignored.
 const SECTIONS: &[&str] = &[
     "Logging",
     "HourMetrics",
@@ -21,80 +21,79 @@ const SECTIONS: &[&str] = &[
     "DeleteRetentionPolicy",
     "StaticWebsite",
 ];
-/// Days that logs and metrics may be kept.
+/// The most days for which logs and metrics may be kept.
 const MAX_RETENTION_DAYS: u16 = 365;
 
-/// The properties of a service. A section that is `None` is not sent, and stays as it is.
+/// The properties of a service. A section that is `None` is not sent, and remains unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServiceProperties {
-    /// What is logged.
+    /// The requests that are logged.
     pub logging: Option<Logging>,
-    /// Metrics by the hour.
+    /// Metrics by hour.
     pub hour_metrics: Option<Metrics>,
-    /// Metrics by the minute.
+    /// Metrics by minute.
     pub minute_metrics: Option<Metrics>,
-    /// Rules for requests from scripts of other origins, at most 5. Empty: none are allowed.
+    /// The CORS rules, at most 5. If empty, cross-origin requests are not allowed.
     pub cors: Option<Vec<CorsRule>>,
-    /// The version of requests that do not say theirs. Of the Blob service alone; the others leave
-    /// it out, and do not read it.
+    /// The default version of requests. Only for the Blob service; the others omit and ignore it.
     pub default_service_version: Option<String>,
-    /// The static website of the account. Of the Blob service alone, as the default version.
+    /// The static website of the account. Only for the Blob service, like the default version.
     pub static_website: Option<StaticWebsite>,
 }
 
-/// Whether the container `$web` is served as a website, and which blobs stand for its pages.
+/// Whether the container `$web` is served as a website, and the blobs used as its pages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StaticWebsite {
-    /// Whether it is.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// The name of the page of each directory.
+    /// The name of the index page in each directory.
     pub index_document: Option<String>,
-    /// The path of the page of the root, instead of the former.
+    /// The path of the index page of the root, instead of `index_document`.
     pub default_index_document_path: Option<String>,
-    /// The path of the page for paths without one.
+    /// The path of the error page for paths that do not exist.
     pub error_document_404_path: Option<String>,
 }
 
 /// Which requests are logged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Logging {
-    /// Requests that read.
+    /// Log read requests.
     pub read: bool,
-    /// Requests that write.
+    /// Log write requests.
     pub write: bool,
-    /// Requests that delete.
+    /// Log delete requests.
     pub delete: bool,
-    /// For how many days logs are kept, 1 to 365; `None` keeps them for ever.
+    /// For how many days logs are kept, 1 to 365; `None` keeps them forever.
     pub retention_days: Option<u16>,
 }
 
 /// Which metrics are collected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
-    /// Whether any are.
+    /// Whether metrics are collected.
     pub enabled: bool,
-    /// Whether they are told apart by operation. Sent only when `enabled`.
+    /// Whether metrics are broken down by operation. Sent only when `enabled`.
     pub include_apis: bool,
-    /// For how many days they are kept, 1 to 365; `None` keeps them for ever.
+    /// For how many days they are kept, 1 to 365; `None` keeps them forever.
     pub retention_days: Option<u16>,
 }
 
-/// What scripts of other origins may do.
+/// A CORS rule: what scripts of other origins may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CorsRule {
-    /// Origins such as `https://example.com`, or `*` alone.
+    /// Origins such as `https://example.com`, or a single `*`.
     pub allowed_origins: Vec<String>,
     /// HTTP methods such as `PUT`.
     pub allowed_methods: Vec<String>,
     /// Request headers; a name may end in `*`.
     pub allowed_headers: Vec<String>,
-    /// Response headers that scripts see; a name may end in `*`.
+    /// Response headers that scripts can read; a name may end in `*`.
     pub exposed_headers: Vec<String>,
-    /// For how many seconds a browser may remember the answer to a preflight request.
+    /// For how many seconds a browser may cache the response to a preflight request.
     pub max_age_seconds: u32,
 }
 
-/// The body of a request that sets the sections which are `Some`.
+/// Renders the body of a request that sets the sections which are `Some`.
 pub fn encode_properties(properties: &ServiceProperties) -> String {
     let mut writer = Writer::request();
     writer.start("StorageServiceProperties");
@@ -167,9 +166,9 @@ pub fn decode_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
     })
 }
 
-/// Reads the body of a request as strictly as the service: known sections and at least one of
-/// them, complete; retention of 1 to 365 days exactly when it is enabled; at most 5 rules of at
-/// most 64 origins, 64 headers and 2 header prefixes.
+/// Reads the body of a request as strictly as the service: only known sections, at least one, each
+/// complete; retention of 1 to 365 days exactly when it is enabled; at most 5 rules of at most 64
+/// origins, 64 headers and 2 header prefixes.
 pub fn parse_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
     let root = Element::read_small(body, "StorageServiceProperties")?;
     root.holds_only("StorageServiceProperties", SECTIONS)?;
@@ -186,7 +185,7 @@ pub fn parse_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
     })
 }
 
-/// The body of a response. Sections that are `None` are left out; the service itself always
+/// Renders the body of a response. Sections that are `None` are left out; the service itself always
 /// writes all four.
 pub fn render_properties(properties: &ServiceProperties) -> String {
     let mut writer = Writer::response();
@@ -343,7 +342,7 @@ fn check_headers(headers: &[String], element: &'static str) -> Result<(), XmlErr
     Ok(())
 }
 
-/// Reads a rule; `text` tells the text of one of its elements.
+/// Reads a rule; `text` returns the text of one of its elements.
 fn read_rule<'a>(
     element: &Element,
     text: impl Fn(&'static str) -> Result<&'a str, XmlError>,
@@ -362,7 +361,7 @@ fn read_rule<'a>(
     })
 }
 
-/// `true` or `false`; `True` and `False` too, which older Python clients send.
+/// `true` or `false`, and `True` or `False`, which older Python clients send.
 fn boolean(element: &Element, name: &'static str) -> Result<bool, XmlError> {
     match element.text.as_str() {
         "true" | "True" => Ok(true),
@@ -396,7 +395,7 @@ fn write_retention(writer: &mut Writer, days: Option<u16>) {
     writer.end("RetentionPolicy");
 }
 
-/// Writes the rules; `lists` writes all of one but its age, in the order of its half.
+/// Writes the rules; `lists` writes everything in a rule except its age, in the order of its side.
 fn write_cors(
     writer: &mut Writer,
     properties: &ServiceProperties,
@@ -418,7 +417,7 @@ fn write_cors(
     }
 }
 
-/// The service gives headers back with the prefixes behind the full names.
+/// The service returns headers with the prefixes after the full names.
 fn prefixes_last(headers: &[String]) -> String {
     let (prefixes, full): (Vec<_>, Vec<_>) =
         headers.iter().map(String::as_str).partition(|name| name.ends_with('*'));

@@ -1,5 +1,5 @@
-//! Replication statistics: the body of Get Table Service Stats, which the secondary endpoint
-//! answers.
+//! Replication statistics: the body of Get Table Service Stats, available only at the secondary
+//! endpoint.
 //!
 //! Reference: [Get Table Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-table-service-stats).
 
@@ -8,24 +8,24 @@ use chrono::{DateTime, Utc};
 use super::element::Writer;
 use crate::headers::http_date;
 
-/// How the copy in the secondary region is doing.
+/// The replication state of the secondary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceStats {
     /// Whether the secondary can be read.
     pub status: GeoStatus,
-    /// Everything written before this instant can be read from the secondary. Whole seconds.
-    /// Unknown while the secondary is unavailable.
+    /// Everything written before this instant can be read from the secondary. Whole seconds. `None`
+    /// while the secondary is unavailable.
     pub last_sync: Option<DateTime<Utc>>,
 }
 
 /// Whether the secondary region can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GeoStatus {
-    /// The first copy is under way.
+    /// The initial copy is in progress.
     Bootstrap,
-    /// It can.
+    /// The secondary can be read.
     Live,
-    /// It cannot.
+    /// The secondary cannot be read.
     Unavailable,
 }
 
@@ -40,7 +40,7 @@ impl GeoStatus {
     }
 }
 
-/// The body of a response (the server's half).
+/// Renders the body of a response.
 pub fn render_stats(stats: &ServiceStats) -> String {
     let mut writer = Writer::response();
     writer.start("StorageServiceStats");
@@ -49,7 +49,7 @@ pub fn render_stats(stats: &ServiceStats) -> String {
     if let Some(instant) = stats.last_sync {
         writer.leaf("LastSyncTime", &http_date(instant));
     } else {
-        // The one element that the service does not shorten when it is empty.
+        // The only element that the service does not shorten when it is empty.
         writer.start("LastSyncTime");
         writer.end("LastSyncTime");
     }

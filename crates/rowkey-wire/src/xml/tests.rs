@@ -1,10 +1,10 @@
-//! Service properties against the bodies of azure-data-tables (Python) recordings, module
-//! `test_table_service_properties` unless another is named.
+//! Compares service properties with the recordings of azure-data-tables (Python), module
+//! `test_table_service_properties` unless stated otherwise.
 
 use super::XmlError;
 use super::properties::*;
 
-/// A request's document around some sections.
+/// A request's document with these sections.
 fn request(sections: &str) -> String {
     format!(
         "<?xml version='1.0' encoding='utf-8'?>\n<StorageServiceProperties>{sections}</StorageServiceProperties>"
@@ -49,7 +49,7 @@ fn off() -> ServiceProperties {
     }
 }
 
-/// What [`CORS_REQUEST`] asks for.
+/// The properties in [`CORS_REQUEST`].
 fn cors() -> ServiceProperties {
     let first = CorsRule {
         allowed_origins: list("www.xyz.com"),
