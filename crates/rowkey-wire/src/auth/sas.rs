@@ -172,8 +172,8 @@ impl Sas {
         signed.then_some(sas)
     }
 
-    /// Signs it for a resource of an account. An account SAS does not sign the resource. (The
-    /// client's half.)
+    /// Signs it for a resource of an account, as a client does. An account SAS does not sign the
+    /// resource.
     ///
     /// Fails, and signs nothing, if a part could be mistaken for several: see
     /// [`check`](Self::check).
@@ -206,7 +206,7 @@ impl Sas {
         self.parts().try_for_each(|(name, part)| safe(name, part.as_deref().unwrap_or_default()))
     }
 
-    /// Renders it as a query, without a `?` (the client's half).
+    /// Renders it as a query, without a `?`, as a client does.
     pub fn encode(&self) -> String {
         let mut query = String::with_capacity(256);
         for (name, value) in self.parts() {

@@ -10,8 +10,8 @@ const MAX_ORIGINS: usize = 64;
 /// The most header names in a rule; prefixes (`x-ms-meta-*`) are counted separately.
 const MAX_HEADERS: usize = 64;
 const MAX_HEADER_PREFIXES: usize = 2;
-/// The sections that a request may contain. The last three belong to the Blob service; the last two
-/// are accepted and ignored.
+/// The sections that a request may contain. The last three belong to the Blob service;
+/// `DeleteRetentionPolicy` is accepted and ignored.
 const SECTIONS: &[&str] = &[
     "Logging",
     "HourMetrics",

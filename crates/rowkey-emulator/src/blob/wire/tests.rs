@@ -18,7 +18,7 @@ use super::tags::Tags;
 use super::tier::{AccessTier, RehydratePriority, TierView};
 use crate::options::Options;
 
-/// `test_container.test_list_blobs_with_delimiter`, version 2019-07-07, but for the tier.
+/// `test_container.test_list_blobs_with_delimiter`, version 2019-07-07, except for the tier.
 /// The MD5 of `hello world`.
 const SUM: &str = "XrY7u+Ae7tCTyyK7j1rNww==";
 
