@@ -1,6 +1,7 @@
-//! Flags as scripts give them to Azurite, for tests: of how the program takes them, and of the page that explains them.
+//! Azurite's flags as scripts give them, for tests of the program and of the page that explains
+//! the flags.
 
-/// Each option that `azurite --help` of version 3.37.0 lists, as it is given there.
+/// All options that `azurite --help` of version 3.37.0 lists, in the form given there.
 pub(crate) const FLAGS: [&[&str]; 33] = [
     &["--blobHost", "127.0.0.1"],
     &["--blobPort", "0"],

@@ -3,9 +3,9 @@
 /// The metadata level of a JSON response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Metadata {
-    /// Types, links and ETags of everything.
+    /// Types, links and entity tags of everything.
     Full,
-    /// Types that JSON does not imply, and ETags. The client requests this level.
+    /// Types that JSON does not imply, and entity tags. The client requests this level.
     Minimal,
     /// Only names and values.
     None,

@@ -1,4 +1,4 @@
-//! Conditions on entity tags, times and tags, as reads and writes evaluate them.
+//! Conditions on entity tags, times and index tags, as reads and writes evaluate them.
 
 use http::StatusCode;
 use rowkey_wire::code::ErrorCode;

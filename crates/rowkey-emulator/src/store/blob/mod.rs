@@ -10,7 +10,7 @@
 //! | [`change`] | operations that change a blob but not its content: headers, metadata, snapshots, deletion |
 //! | [`list`] | pages of blobs by prefix and delimiter |
 //! | [`lease`] | [`lease::Lease`]: its states, and which operations each permits |
-//! | [`condition`] | conditions on ETags, times and tags |
+//! | [`condition`] | conditions on entity tags, times and index tags |
 //! | [`tier`] | [`tier::Tier`]: access tiers, archiving and rehydration |
 //! | [`find`] | searches for blobs by their tags |
 //! | [`content`] | [`Content`]: bytes in the pieces in which they were received |
