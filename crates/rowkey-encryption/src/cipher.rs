@@ -127,8 +127,8 @@ fn check(row: &DynamicEntity, names: &[&'static str]) -> Result<()> {
             || name.strip_suffix(format::INDEX_SUFFIX).is_some_and(|of| names.contains(&of))
     };
     if let Some((name, _)) = row.iter().find(|(name, _)| reserved(name)) {
-        let what = format!("the entity has a property `{name}`, which encryption writes");
-        return Err(Error::refused(ErrorKind::Invalid, what).advise("give it another name"));
+        let what = format!("the entity has a property `{name}`, which is reserved for encryption");
+        return Err(Error::refused(ErrorKind::Invalid, what).advise("rename it"));
     }
     if let Some(name) = names.iter().find(|name| !name.chars().all(is_plain)) {
         let what = format!("property `{name}` has white space or a control character in its name");

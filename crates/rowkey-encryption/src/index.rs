@@ -34,7 +34,7 @@ impl IndexKey {
         append(&mut message, &bytes);
         let message = Zeroizing::new(message);
         let mut mac = Hmac::<Sha256>::new_from_slice(&*self.0)
-            .map_err(|_| Error::refused(ErrorKind::Unexpected, "the index key is refused"))?;
+            .map_err(|_| Error::refused(ErrorKind::Unexpected, "invalid index key"))?;
         mac.update(&message);
         Ok(base64(&mac.finalize().into_bytes()))
     }

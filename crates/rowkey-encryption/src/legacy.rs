@@ -62,14 +62,16 @@ pub(crate) fn is_legacy(entity: &DynamicEntity) -> bool {
 /// Decrypts the entity in place; returns the names of the encrypted properties.
 pub(crate) async fn decrypt(entity: &mut DynamicEntity, ring: &KeyRing) -> Result<Vec<String>> {
     let Some(Value::String(metadata)) = entity.remove(METADATA) else {
-        return Err(unreadable("is absent or no String"));
+        return Err(unreadable("is missing or not a String"));
     };
     // serde's errors quote the text.
     let metadata: Metadata =
         serde_json::from_str(&metadata).map_err(|_| unreadable("is not the JSON it should be"))?;
     let Agent { protocol, encryption_algorithm } = &metadata.encryption_agent;
     if protocol != "1.0" || encryption_algorithm != "AES_CBC_256" {
-        return Err(unreadable("names another protocol than 1.0, or another cipher"));
+        return Err(unreadable(
+            "names an unsupported protocol or cipher (1.0 with AES-256-CBC is supported)",
+        ));
     }
     let wrapped = STANDARD.decode(&metadata.wrapped_content_key.encrypted_key);
     let wrapped = wrapped.map_err(|_| unreadable("has a key that is not base64"))?;
@@ -146,7 +148,7 @@ fn unreadable(what: &str) -> Error {
 fn altered(name: &str) -> Error {
     let what = format!("property `{name}` cannot be decrypted");
     Error::refused(ErrorKind::Decode, what)
-        .advise("it was altered or moved here, or another key has the name of the right one")
+        .advise("it was altered or moved, or the ring has another key with this name")
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ impl Random {
                 Ok(())
             }
             None => getrandom::fill(bytes).map_err(|error| {
-                let what = "the operating system gives no random bytes, so there are no keys";
+                let what = "the operating system provided no random bytes for keys";
                 Error::refused(ErrorKind::Unavailable, what).with_source(error)
             }),
         }

@@ -64,7 +64,7 @@ pub struct Held {
 
 /// The result of work under the lock.
 #[derive(Debug)]
-#[must_use = "work whose lock was lost was cut off at an await"]
+#[must_use = "work whose lock was lost was dropped at an await"]
 pub enum Guarded<T> {
     /// The work finished while the lock was held.
     Done(T),
@@ -88,7 +88,7 @@ impl LeaseLock {
     }
 
     /// Sets how long the lock stays taken when its holder dies: 15 to 60 seconds.
-    #[must_use = "the lock itself does not change"]
+    #[must_use = "use the returned lock"]
     pub fn term(mut self, term: Duration) -> Self {
         self.term = term;
         self
@@ -167,7 +167,7 @@ impl LeaseLock {
         let last = last.map_or(Some(0), |(_, value)| value.parse::<u64>().ok());
         let Some(token) = last.and_then(|last| last.checked_add(1)) else {
             // Restarting at one would let former holders write after later ones.
-            let what = "the blob's metadata `fence` is not the number that locks keep there";
+            let what = "the blob's metadata `fence` is not a number written by a lock";
             let error = Error::refused(ErrorKind::Decode, what);
             return Err(error.of("AcquireLock", self.blob.container()));
         };

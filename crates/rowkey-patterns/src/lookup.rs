@@ -204,7 +204,7 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
     fn failed_since(&self, failures: u64) -> Option<Error> {
         let state = self.state();
         let (kind, what) = state.failure.as_ref().filter(|_| state.failures != failures)?;
-        let what = format!("the reading that this one waited for failed: {what}");
+        let what = format!("the concurrent read that this call waited for failed: {what}");
         Some(Error::refused(*kind, what).of(OPERATION, self.table.name()))
     }
 
@@ -227,17 +227,17 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
         let limit = u64::try_from(self.limit).unwrap_or(u64::MAX);
         let rows = query.take(limit.saturating_add(1)).all().await?;
         if rows.len() > self.limit {
-            let what = format!("there are more than {} entities to keep in memory", self.limit);
+            let what = format!("more than {} entities would be kept in memory", self.limit);
             return Err(Error::refused(ErrorKind::TooLarge, what)
                 .of(OPERATION, self.table.name())
-                .advise("ask the table itself, keep a part of it, or raise the limit"));
+                .advise("query the table instead, cache a part of it, or raise the limit"));
         }
         let mut snapshot =
             Snapshot { entities: Vec::with_capacity(rows.len()), places: HashMap::new(), read_at };
         for row in rows {
             let key = Key::of(&row.entity);
             let Ok((partition_key, row_key)) = key.parts() else {
-                let what = "an entity that was read has a key that cannot be written";
+                let what = "an entity that was read has an invalid key";
                 return Err(
                     Error::refused(ErrorKind::Decode, what).of(OPERATION, self.table.name())
                 );
@@ -266,7 +266,7 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
         tracing::warn!(
             table = self.table.name(),
             %error,
-            "a reference table cannot be read again; what was read before is used"
+            "a reference table cannot be read; the previous data is used"
         );
         current.good_until = later(now, self.time_to_live / 10).min(end);
         Some(Arc::clone(&current.snapshot))

@@ -138,11 +138,9 @@ impl<V: Property> Series<V> {
         let refused =
             |kind, what: String| Err(Error::refused(kind, what).of("Series", table.name()));
         if slots > MAX_SLOTS {
-            let what = format!(
-                "{slots} slots are more than the {MAX_SLOTS} properties that an entity has"
-            );
+            let what = format!("{slots} slots exceed the {MAX_SLOTS} properties of an entity");
             return refused(ErrorKind::TooLarge, what).map_err(|error: Error| {
-                error.advise("roll over to the next entity earlier, or use wide entities")
+                error.advise("use fewer slots per entity, or wide entities")
             });
         }
         if slots == 0 {
@@ -280,14 +278,12 @@ impl<V: Property> Series<V> {
     {
         let most = MAX_SLOTS - type_marks::<E>() - 1;
         if self.slots > most {
-            let what = format!(
-                "{} slots leave no property to say which call changed the period last",
-                self.slots
-            );
+            let what =
+                format!("{} slots leave no property for the id of the last change", self.slots);
             return Err(Error::refused(ErrorKind::Invalid, what)
                 .of("Series", self.table.name())
                 .advise(format!(
-                    "have at most {most} slots where values depend on what was there"
+                    "use at most {most} slots for values that depend on the old value"
                 )));
         }
         let row = self.row(key)?;
@@ -303,7 +299,7 @@ impl<V: Property> Series<V> {
                 }
                 return Err(Error::refused(
                     ErrorKind::Conflict,
-                    "the period is deleted again and again",
+                    "other programs keep deleting the period",
                 )
                 .of("Series", self.table.name()));
             };
@@ -341,10 +337,11 @@ impl<V: Property> Series<V> {
         let (partition_key, row_key) = self.parts(key)?;
         let most = MAX_SLOTS - type_marks::<E>();
         if self.slots > most {
-            let what = format!("{} slots and what tells the type do not fit an entity", self.slots);
+            let what =
+                format!("{} slots and the type properties do not fit into an entity", self.slots);
             return Err(Error::refused(ErrorKind::TooLarge, what)
                 .of("Series", self.table.name())
-                .advise(format!("have at most {most} slots, or use wide entities")));
+                .advise(format!("use at most {most} slots, or wide entities")));
         }
         let mut patch = DynamicEntity::new(partition_key, row_key);
         // A period that this merge creates is read as an `E`, which checks the type properties.
@@ -369,7 +366,7 @@ impl<V: Property> Series<V> {
     /// The property name of a slot.
     fn name_of(&self, slot: usize) -> Result<String> {
         if slot >= self.slots {
-            let what = format!("there is no slot {slot}: they are 0 to {}", self.slots - 1);
+            let what = format!("slot {slot} does not exist: slots are 0 to {}", self.slots - 1);
             return Err(Error::refused(ErrorKind::Invalid, what).of("Series", self.table.name()));
         }
         Ok(format!("{}{slot:0DIGITS$}", self.prefix))

@@ -158,11 +158,11 @@ impl Vending {
     pub fn token(&self, user: &str) -> Result<Vended> {
         let refused = |what| Err(Error::refused(ErrorKind::Invalid, what).of(OPERATION, ""));
         if user.is_empty() {
-            return refused("a user without a name has no rows of their own");
+            return refused("the user name is empty");
         }
         let now = self.account.clock().now();
         let Some((expires, margin)) = self.expiry(user, now) else {
-            return refused("the margin is not shorter than the lifetime, by a second at least");
+            return refused("the margin must be at least a second shorter than the lifetime");
         };
         let grant = (self.grant)(user);
         let token = grant.sign(&self.account, expires, self.policy.as_deref())?;
@@ -171,7 +171,7 @@ impl Vending {
         let new = expires - TimeDelta::from_std(self.lifetime).unwrap_or_default();
         let mut warnings = [now, new].into_iter().flat_map(|at| token.lint(at));
         if let Some(warning) = warnings.find(|warning| is_serious(warning, &token)) {
-            let what = "the token that is granted would be unwise";
+            let what = "the granted token would be unsafe";
             return Err(Error::refused(ErrorKind::Invalid, what)
                 .of(OPERATION, "")
                 .advise(warning.to_string()));

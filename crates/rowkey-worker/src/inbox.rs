@@ -93,7 +93,7 @@ impl Inbox {
 
     /// Sets how long rows are kept. This must be longer than a message can wait, be retried, and stay a dead
     /// letter before it is redriven.
-    #[must_use = "the inbox itself does not change"]
+    #[must_use = "use the returned inbox"]
     pub fn keep(mut self, keep: Duration) -> Self {
         self.keep = keep;
         self
@@ -165,7 +165,7 @@ impl Inbox {
         let is_old = age.to_std().is_ok_and(|age| age >= self.keep);
         is_old.then(|| {
             Done::TooOld(
-                "it is older than its inbox keeps rows, so it may have been done".to_owned(),
+                "it is older than the rows that its inbox keeps, so it may have been processed already".to_owned(),
             )
         })
     }

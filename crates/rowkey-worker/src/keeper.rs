@@ -30,7 +30,7 @@ pub(crate) fn spawn<R: Send + 'static>(
     let handle = match &mut *thread {
         Some(handle) => handle,
         none => none.insert(start().map_err(|error| {
-            let what = "the thread that renews messages cannot be started";
+            let what = "the renewal thread cannot be started";
             Error::refused(ErrorKind::Unavailable, what).with_source(error)
         })?),
     };

@@ -38,7 +38,7 @@ pub(crate) type Nonce = [u8; NONCE];
 pub(crate) fn refused() -> Error {
     let what = "the entity cannot be opened: it is not what was sealed here";
     Error::refused(ErrorKind::Decode, what).advise(
-        "it was altered or moved, something that does not encrypt wrote it, or the ring has other keys",
+        "it was altered or moved, was written without encryption, or needs other keys than those of the ring",
     )
 }
 

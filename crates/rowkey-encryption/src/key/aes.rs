@@ -63,13 +63,12 @@ impl KeyWrapper for AesKeyWrap {
 
     async fn unwrap_key(&self, algorithm: &str, wrapped: &[u8]) -> Result<DataKey> {
         if algorithm != ALGORITHM {
-            let what =
-                "a key is wrapped by another algorithm than A256KW, the only one of keys in memory";
+            let what = "a key is wrapped by another algorithm than A256KW, the only one that keys in memory support";
             return Err(Error::refused(ErrorKind::Decode, what));
         }
         let mut key = Zeroizing::new(vec![0; wrapped.len()]);
         let unwrapped = self.cipher().unwrap_key(wrapped, &mut key).map_err(|_| {
-            let what = format!("the key `{}` does not unwrap what is stored", self.key_id);
+            let what = format!("the key `{}` does not unwrap the stored key", self.key_id);
             Error::refused(ErrorKind::Decode, what)
                 .advise("it is another key of the same name, or the stored one was altered")
         })?;

@@ -35,7 +35,7 @@ impl MacKey {
 
     fn mac(&self, message: &[u8]) -> Result<Hmac<Sha256>> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&*self.key)
-            .map_err(|_| Error::refused(ErrorKind::Unexpected, "the signing key is refused"))?;
+            .map_err(|_| Error::refused(ErrorKind::Unexpected, "invalid signing key"))?;
         mac.update(message);
         Ok(mac)
     }

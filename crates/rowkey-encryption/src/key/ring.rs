@@ -231,13 +231,12 @@ impl KeyRing {
         check_name("signing key", signer.key_id())?;
         if self.signers.iter().filter(|other| other.key_id() == signer.key_id()).count() > 1 {
             let what = format!("two signers of the ring have the name `{}`", signer.key_id());
-            return Err(
-                Error::refused(ErrorKind::Invalid, what).advise("a name is one key's for ever")
-            );
+            return Err(Error::refused(ErrorKind::Invalid, what)
+                .advise("give each key a unique name, and never reuse it"));
         }
         if self.current.key_id() == signer.key_id() {
-            let what = format!("`{}` is to wrap and to sign", signer.key_id());
-            return Err(Error::refused(ErrorKind::Invalid, what).advise("sign with another key"));
+            let what = format!("the key `{}` is used both to wrap and to sign", signer.key_id());
+            return Err(Error::refused(ErrorKind::Invalid, what).advise("use another key to sign"));
         }
         Ok(signer)
     }
@@ -250,7 +249,8 @@ impl KeyRing {
             (Some(key), None) => Ok(&**key),
             (Some(_), Some(_)) => {
                 let what = format!("two keys of the ring have the name `{key_id}`");
-                Err(Error::refused(ErrorKind::Invalid, what).advise("a name is one key's for ever"))
+                Err(Error::refused(ErrorKind::Invalid, what)
+                    .advise("give each key a unique name, and never reuse it"))
             }
             (None, _) => {
                 let what = format!("a key is wrapped by `{key_id}`, which the ring lacks");

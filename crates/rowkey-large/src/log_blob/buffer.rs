@@ -66,12 +66,13 @@ impl Buffer {
     ) -> Result<bool> {
         line::check(text)?;
         if !(0..10_000).contains(&time.year()) {
-            let what = "the year of the line has not four digits, as names of blobs have";
+            let what = "the year of the line does not have four digits, as blob names require";
             return Err(Error::refused(ErrorKind::Invalid, what));
         }
         let length = text.len() + line::OVERHEAD;
         if length > self.capacity {
-            let what = format!("the line has {length} bytes, and the buffer {}", self.capacity);
+            let what =
+                format!("the line has {length} bytes, more than the buffer's {}", self.capacity);
             return Err(Error::refused(ErrorKind::TooLarge, what).advise("set a larger capacity"));
         }
         if self.bytes + length > self.capacity {

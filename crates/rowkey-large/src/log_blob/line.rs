@@ -27,16 +27,14 @@ pub struct LogLine {
 /// Refuses a text that is not a valid line.
 pub(super) fn check(text: &str) -> Result<()> {
     if text.contains('\n') {
-        let what = "the text has a line break, and would be several lines";
+        let what = "the text has a line break and would be several lines";
         return Err(
             Error::refused(ErrorKind::Invalid, what).advise("escape line breaks, as JSON does")
         );
     }
     if text.len() > MAX_TEXT {
-        let what = format!("the text has {} bytes; {MAX_TEXT} can be logged as a line", text.len());
-        return Err(
-            Error::refused(ErrorKind::TooLarge, what).advise("put it into a blob of its own")
-        );
+        let what = format!("the text has {} bytes; a line has at most {MAX_TEXT}", text.len());
+        return Err(Error::refused(ErrorKind::TooLarge, what).advise("store it in a separate blob"));
     }
     Ok(())
 }

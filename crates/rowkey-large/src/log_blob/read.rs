@@ -207,7 +207,7 @@ impl Lines {
         let what = "a blob of the log has something in it that is no line of a log";
         Error::refused(ErrorKind::Decode, what)
             .of("ReadLog", self.blob.container())
-            .advise("something else has written to it")
+            .advise("another program has written to it")
     }
 }
 

@@ -64,7 +64,7 @@ impl Sink {
                     let next = (full.begin == block.begin).then_some(full.number + 1);
                     // Its end in the metadata stays valid; it only makes readers open more blobs.
                     if let Err(error) = full.seal().await {
-                        tracing::debug!(%error, "a blob of a log keeps the end of its period");
+                        tracing::debug!(%error, "the end time of a log's blob could not be set; the end of its period is used");
                     }
                     *open = None;
                     next
@@ -83,7 +83,7 @@ impl Sink {
             // The blob was deleted, or another client wrote to it: the rest of the block goes to a new one.
             *open = None;
         }
-        let what = "every blob that was begun for the log was deleted or changed by another client";
+        let what = "other clients deleted or changed every blob that was started for the log";
         Err(Error::refused(ErrorKind::Conflict, what).of("WriteLog", log.container.name()))
     }
 
@@ -119,7 +119,7 @@ impl Open {
                 let what = format!("the period of the log has {} blobs", name::MAX_NUMBER);
                 return Err(Error::refused(ErrorKind::TooLarge, what)
                     .of("WriteLog", log.container.name())
-                    .advise("let blobs become larger, or periods shorter"));
+                    .advise("use larger blobs or shorter periods"));
             }
             let blob = log.container.blob(&name::blob(&log.service, begin, number));
             let missing = blob.with_options(options.clone()).with_conditions(Conditions::missing());

@@ -144,8 +144,10 @@ impl LogWriter {
             let flushed = self.flush().await;
             failed = flushed.is_err();
             if let Err(error) = flushed {
-                quietly(async { tracing::warn!(%error, "lines of a log wait to be written") })
-                    .await;
+                quietly(async {
+                    tracing::warn!(%error, "lines of a log could not be written yet")
+                })
+                .await;
             }
         }
     }
@@ -216,10 +218,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let lines = self.buffer.get_mut().unwrap_or_else(PoisonError::into_inner).lines();
         if lines > 0 {
-            tracing::warn!(
-                lines,
-                "a writer of a log was dropped with lines that it has not written"
-            );
+            tracing::warn!(lines, "a log writer was dropped with unwritten lines");
         }
     }
 }

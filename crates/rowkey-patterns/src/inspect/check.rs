@@ -87,7 +87,7 @@ impl fmt::Display for Check {
         for fault in &self.faults {
             let mut count = |kind| *kinds.entry(kind).or_default() += 1;
             match &fault.fault {
-                Fault::Unreadable(why) => count(format!("not read: {why}")),
+                Fault::Unreadable(why) => count(format!("unreadable: {why}")),
                 Fault::Key => count("written under another key".to_owned()),
                 Fault::Properties(differences) => differences.iter().for_each(|difference| {
                     count(match difference {

@@ -90,7 +90,7 @@ impl<E: Entity + Send + 'static> Tail<E> {
             self.position = position;
         } else {
             self.refused =
-                Some("the position is not of this log: its table or partition is another");
+                Some("the position belongs to another log: its table or partition differs");
         }
         self
     }
@@ -213,7 +213,7 @@ impl<E: Entity + Send + 'static> Tail<E> {
                     "a row among the entries does not begin with 19 digits of inverted ticks",
                 )
                 .of("Tail", self.table.name())
-                .advise("keep other rows out of the partition, or give the log's rows a head")),
+                .advise("keep other rows out of the partition, or begin the log's RowKeys with a literal prefix")),
             })
             .collect()
     }

@@ -299,7 +299,7 @@ impl<P: Projection + Send + 'static> Results<P> {
     }
 
     fn other_list(&self) -> Failure {
-        let what = "the checkpoint is not of these queries: their number or order is another, or \
+        let what = "the checkpoint belongs to other queries: their number or order differs, or \
                     their tables or filters are";
         self.list_failed(Error::refused(ErrorKind::Invalid, what).of(OPERATION, ""))
     }
@@ -391,7 +391,7 @@ fn is_after<P>(row: &Keyed<P>, (partition_key, row_key): &(String, String)) -> b
 }
 
 fn out_of_order(table: &Table) -> Error {
-    let what = "a query that is merged has rows that are not in the order of the merge";
+    let what = "a merged query returns rows that are not in the order of the merge";
     Error::refused(ErrorKind::Invalid, what)
         .of(OPERATION, table.name())
         .advise("merge by RowKey single partitions, by key whole tables, and no long lists")

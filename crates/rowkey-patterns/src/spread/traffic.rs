@@ -100,7 +100,7 @@ impl Traffic {
     }
 
     /// Sets how many partitions are counted, at least 1: all that get more than one in this many writes.
-    #[must_use = "the new number counts in the result only"]
+    #[must_use = "use the returned value"]
     pub fn tracking(mut self, partitions: usize) -> Self {
         self.tracked = partitions.max(1);
         self

@@ -76,7 +76,7 @@ impl<T: Task> DeadLetters<T> {
             is_gone = error.kind() == ErrorKind::NotFound;
             known = self.task_row(&row.id).await?;
         }
-        let what = "the row of the task is changed again and again by others";
+        let what = "other workers keep changing the row of the task";
         Err(rowkey::Error::refused(ErrorKind::Conflict, what).of("PutAside", self.queue()))
     }
 

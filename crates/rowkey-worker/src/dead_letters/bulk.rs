@@ -32,7 +32,7 @@ const MOVING: Duration = Duration::from_secs(60);
 /// The result of a bulk operation on dead letters.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-#[must_use = "it says what failed"]
+#[must_use = "it reports what failed"]
 pub struct Summary {
     /// Dead letters (or messages) that were found.
     pub matched: u64,
@@ -247,7 +247,7 @@ impl<T: Task> DeadLetters<T> {
                 if !self.tasks.mark(&letter, true).await? {
                     let what = "the blob with the task is gone";
                     let error = Error::refused(ErrorKind::NotFound, what);
-                    let advice = "purge the letter, or put the task anew";
+                    let advice = "purge the dead letter, or put the task again";
                     return Err(error.of("RedriveTask", self.queue()).advise(advice));
                 }
                 self.tasks.with_history(&letter)
@@ -295,8 +295,8 @@ impl<T: Task> DeadLetters<T> {
 }
 
 fn foreign() -> Error {
-    let what = "the row is no letter: its keys and its properties differ";
-    Error::refused(ErrorKind::Decode, what).advise("delete it in the table")
+    let what = "the row is not a dead letter: its keys and its properties disagree";
+    Error::refused(ErrorKind::Decode, what).advise("delete it from the table")
 }
 
 impl Letter {

@@ -127,7 +127,7 @@ impl Selection {
     }
 
     /// Only with this cause. Called several times, any of the causes matches. Evaluated by the service.
-    #[must_use = "the selection itself is what is narrowed"]
+    #[must_use = "use the returned selection"]
     pub fn cause(mut self, cause: Cause) -> Self {
         self.causes.push(cause);
         self
@@ -135,7 +135,7 @@ impl Selection {
 
     /// Only tasks of this [kind](crate::Task::KIND), because a queue may hold messages of other kinds.
     /// Evaluated by the service.
-    #[must_use = "the selection itself is what is narrowed"]
+    #[must_use = "use the returned selection"]
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         self.kind = Some(kind.into());
         self
@@ -143,21 +143,21 @@ impl Selection {
 
     /// Only with this text in the reason; case-sensitive. Evaluated by this program, so every other condition
     /// is cheaper.
-    #[must_use = "the selection itself is what is narrowed"]
+    #[must_use = "use the returned selection"]
     pub fn reason_contains(mut self, text: impl Into<String>) -> Self {
         self.reason = Some(text.into());
         self
     }
 
     /// Only dead letters put aside longer ago than this. Narrows the range of keys that is read.
-    #[must_use = "the selection itself is what is narrowed"]
+    #[must_use = "use the returned selection"]
     pub fn older_than(mut self, age: Duration) -> Self {
         self.older = Some(age);
         self
     }
 
     /// Only dead letters put aside less long ago than this. Narrows the range of keys that is read.
-    #[must_use = "the selection itself is what is narrowed"]
+    #[must_use = "use the returned selection"]
     pub fn newer_than(mut self, age: Duration) -> Self {
         self.newer = Some(age);
         self
@@ -165,7 +165,7 @@ impl Selection {
 
     /// Only tasks redriven fewer than `times` times: the limit for scheduled redrives. Evaluated by the
     /// service.
-    #[must_use = "the selection itself is what is narrowed"]
+    #[must_use = "use the returned selection"]
     pub fn redriven_less_than(mut self, times: u32) -> Self {
         self.redriven_less_than = Some(times);
         self

@@ -76,7 +76,7 @@ impl Chore {
     }
 
     /// Sets the time from the beginning of one run to that of the next. At least a second.
-    #[must_use = "the chore itself is what is set up"]
+    #[must_use = "use the returned chore"]
     pub fn every(mut self, every: Duration) -> Self {
         self.every = every.max(Duration::from_secs(1));
         self.jitter = self.every / 10;
@@ -84,7 +84,7 @@ impl Chore {
     }
 
     /// Sets the delay of the first run after a janitor first registers the chore. Default: no delay.
-    #[must_use = "the chore itself is what is set up"]
+    #[must_use = "use the returned chore"]
     pub fn first_after(mut self, first_after: Duration) -> Self {
         self.first_after = first_after;
         self
@@ -92,7 +92,7 @@ impl Chore {
 
     /// Sets the maximum jitter: a delay of each run, derived from its name and time. Default: a tenth
     /// of [`every`](Self::every).
-    #[must_use = "the chore itself is what is set up"]
+    #[must_use = "use the returned chore"]
     pub fn jitter(mut self, jitter: Duration) -> Self {
         self.jitter = jitter;
         self
@@ -100,7 +100,7 @@ impl Chore {
 
     /// Sets the time limit of a run. Default: an hour. A run that exceeds it is dropped at its current await.
     /// Code that blocks cannot be stopped; this program does not begin the chore again before that code ends.
-    #[must_use = "the chore itself is what is set up"]
+    #[must_use = "use the returned chore"]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;
         self

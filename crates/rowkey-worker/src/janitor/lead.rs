@@ -100,7 +100,7 @@ impl Janitor {
                 },
                 Ok(None) => {}
                 Err(error) if passes(&error) => {
-                    tracing::warn!(%error, "the janitor's lock cannot be asked for yet");
+                    tracing::warn!(%error, "the janitor cannot acquire its lock yet");
                 }
                 Err(error) => return Err(error),
             }
@@ -171,7 +171,7 @@ impl Janitor {
                 }
                 Event::Ended(ran) => leader.end(ran),
                 Event::Lost(lost) => {
-                    tracing::warn!(%lost, "the janitor leads no longer");
+                    tracing::warn!(%lost, "the janitor no longer leads");
                     leader.lose();
                     return Ok(Led::Lost);
                 }

@@ -138,7 +138,7 @@ impl Janitor {
     }
 
     /// Adds a chore. Each needs a unique name.
-    #[must_use = "the janitor itself is what is set up"]
+    #[must_use = "use the returned janitor"]
     pub fn chore(mut self, chore: Chore) -> Self {
         self.chores.push(chore);
         self
@@ -146,7 +146,7 @@ impl Janitor {
 
     /// Calls `observer` after each run. It is called in the janitor's own task and must not block; a panic in
     /// it is logged.
-    #[must_use = "the janitor itself is what is set up"]
+    #[must_use = "use the returned janitor"]
     pub fn observe(mut self, observer: impl Fn(&Report) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));
         self
@@ -154,7 +154,7 @@ impl Janitor {
 
     /// Sets how long [`run_until`](Self::run_until) lets chores continue after `shutdown`. Default: 25
     /// seconds.
-    #[must_use = "the janitor itself is what is set up"]
+    #[must_use = "use the returned janitor"]
     pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
         self.shutdown_deadline = deadline;
         self
@@ -180,7 +180,7 @@ impl Janitor {
             let what = format!("two chores have the name `{}`", chore.name());
             let error = Error::refused(ErrorKind::Invalid, what);
             return Err(
-                self.named(error.advise("give each a name of its own: the schedule is kept by it"))
+                self.named(error.advise("give each a unique name: the schedule is stored by name"))
             );
         }
         Ok(())

@@ -78,7 +78,7 @@ impl Schedule {
         // The parser's error quotes the content.
         let refused = |_| {
             let what = "the content of the lock's blob is no schedule of a janitor";
-            Error::refused(ErrorKind::Decode, what).advise("give the janitor a blob of its own")
+            Error::refused(ErrorKind::Decode, what).advise("use a separate blob for the janitor")
         };
         let Versioned { v } = serde_json::from_slice(bytes).map_err(refused)?;
         if v > VERSION {
@@ -90,7 +90,7 @@ impl Schedule {
     }
 
     pub(super) fn text(&self) -> Result<String> {
-        let what = "the schedule is no JSON";
+        let what = "the schedule is not JSON";
         serde_json::to_string(self).map_err(|_| Error::refused(ErrorKind::Invalid, what))
     }
 

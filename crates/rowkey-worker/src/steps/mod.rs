@@ -109,7 +109,7 @@ where
         match steps.run_once().await {
             Ok(()) => return Ok(done),
             Err(error) if is_lost(&error) => {
-                tracing::debug!(%error, "a step lost, the transaction begins anew");
+                tracing::debug!(%error, "a step lost a race; the transaction starts again");
                 if !rounds.again().await {
                     return Err(error);
                 }

@@ -195,9 +195,9 @@ impl<T: Task> Tasks<T> {
             return Err(Error::refused(ErrorKind::Invalid, what).of("GetTask", self.queue().name()));
         }
         self.container().map(|container| container.blob(name)).ok_or_else(|| {
-            let what = "the message names a claim, and these tasks have no container for claims";
+            let what = "the message names a claim, and no container for claims is configured";
             let error = Error::refused(ErrorKind::Invalid, what).of("GetTask", self.queue().name());
-            error.advise("give these tasks theirs with `claims`")
+            error.advise("set it with `Tasks::claims`")
         })
     }
 

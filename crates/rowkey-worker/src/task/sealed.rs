@@ -115,9 +115,7 @@ impl<T: Task> Tasks<T> {
         if self.keys.is_none() {
             let what = "these tasks are not encrypted";
             let error = Error::refused(ErrorKind::Invalid, what).of("SealTask", self.queue.name());
-            return Err(
-                error.advise("give them keys with `encrypted_with`, or add the task itself")
-            );
+            return Err(error.advise("set keys with `encrypted_with`, or add the task unencrypted"));
         }
         let letter = self.letter(new_id()?, task).await;
         let letter = letter.map_err(|error| error.of("SealTask", self.queue.name()))?;
@@ -171,7 +169,7 @@ impl Keys {
         row.set(TASK, key);
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|error| {
-            let what = "the operating system gives no random bytes, so there is no key";
+            let what = "the operating system provided no random bytes for a key";
             Error::refused(ErrorKind::Unavailable, what).with_source(error)
         })?;
         let op = Op::new(self.table.account().clock().now(), random);
@@ -180,14 +178,15 @@ impl Keys {
         let (Some(Value::Binary(key)), Some(Value::String(encryption))) =
             (row.get(TASK), row.get(ENCRYPTION))
         else {
-            return Err(refused("the keys do not say how they sealed a task"));
+            return Err(refused("the key ring returned no encryption metadata for a task"));
         };
         let sealed = Sealed {
             encryption: encryption.into(),
             key: STANDARD.encode(key).into(),
             content: STANDARD.encode(content).into(),
         };
-        serde_json::value::to_raw_value(&sealed).map_err(|_| refused("a sealed task is no JSON"))
+        serde_json::value::to_raw_value(&sealed)
+            .map_err(|_| refused("an encrypted task is not JSON"))
     }
 
     async fn open<'j>(

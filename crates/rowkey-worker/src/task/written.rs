@@ -43,7 +43,7 @@ impl<T: Task> Tasks<T> {
         match self.send(&self.queue.with_options(options), letter, Duration::ZERO).await {
             Ok(()) => Ok(Settled::Done),
             Err(error) if error.is_retryable() || error.outcome() == Outcome::Unknown => {
-                tracing::warn!(%error, "a task waits in its op row until the queue takes it");
+                tracing::warn!(%error, "a task waits in its op row until the queue accepts it");
                 let until = clock.now().checked_add_signed(PAUSE).unwrap_or(now);
                 *self.resting_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
                 Ok(Settled::Pending)
@@ -60,6 +60,7 @@ pub(crate) fn text<T: Task>(task: &T) -> Result<String> {
 }
 
 fn read<T: Task>(text: &str) -> Result<Letter> {
-    let refused = |what| Error::refused(ErrorKind::Decode, format!("a task of an op row: {what}"));
+    let refused =
+        |what| Error::refused(ErrorKind::Decode, format!("invalid task in an op row: {what}"));
     Letter::read(text, "", T::KIND).map_err(refused)
 }

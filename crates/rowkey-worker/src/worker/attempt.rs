@@ -82,7 +82,7 @@ impl Failure {
                 is_transient: true,
                 ..Self::counted(
                     Cause::UnknownEnd,
-                    "the runtime was shut down while the handler worked",
+                    "the runtime was shut down while the handler ran",
                 )
             },
         }
@@ -145,7 +145,10 @@ impl Running {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a panic or an endless poll stays in its own task")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a panic or a blocked poll affects only its own task"
+)]
 pub(crate) fn spawn<R: Send + 'static>(
     work: impl Future<Output = R> + Send + 'static,
 ) -> JoinHandle<R> {

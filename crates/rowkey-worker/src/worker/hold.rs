@@ -150,7 +150,7 @@ impl Hold {
                 // Logged here because code that blocks keeps its own thread from logging.
                 tracing::error!(
                     id = self.message().id,
-                    "a task takes longer than its time limit and is not renewed any more"
+                    "a task exceeds its time limit and is no longer renewed"
                 );
                 return Lost::Overrun;
             }
@@ -168,7 +168,7 @@ impl Hold {
                 Either::Left((Err(lost), _)) => return lost,
                 Either::Left((Ok(Ok(())), _)) => self.visibility / 3,
                 Either::Left((Ok(Err(error)), _)) => {
-                    tracing::warn!(%error, "the message could not be hidden for longer yet");
+                    tracing::warn!(%error, "the message could not be renewed yet");
                     self.visibility / 15
                 }
             };
@@ -203,7 +203,7 @@ impl Hold {
 impl std::fmt::Display for Lost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Expired => "it could not be hidden for longer in time",
+            Self::Expired => "it could not be renewed in time",
             Self::Overrun => "its task took longer than the time limit",
             Self::Taken => "another worker has received or deleted it",
         })

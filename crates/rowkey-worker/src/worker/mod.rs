@@ -101,7 +101,7 @@ pub struct Worker<T, H> {
 
 /// What happened to the message that [`Worker::step`] received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "it says whether there was anything to do"]
+#[must_use = "it tells whether there was anything to do"]
 pub enum Step {
     /// The task is received again, and the reception did not count as an attempt: a dependency is not
     /// available, the handler asked for it, or a newer program put the task.
@@ -183,7 +183,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     /// Receptions without a known result (the worker died, a response was lost) are not attempts. After as
     /// many of them in a row, the task is tried once while this worker runs nothing else, because another
     /// task may have killed the worker. If that has no known result either, the task becomes a dead letter.
-    #[must_use = "the worker itself is what is set up"]
+    #[must_use = "use the returned worker"]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts.max(1);
         self
@@ -191,7 +191,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
 
     /// Sets how long a message stays hidden when its worker dies, 1 second to 7 days. Default: 30 seconds.
     /// While a handler runs, the timeout is renewed after each third of it.
-    #[must_use = "the worker itself is what is set up"]
+    #[must_use = "use the returned worker"]
     pub fn visibility(mut self, visibility: Duration) -> Self {
         self.visibility = visibility;
         self
@@ -202,7 +202,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     ///
     /// Code that blocks cannot be stopped. It keeps its thread, but neither its message nor its concurrency
     /// slot: another task is received. [`Counts::at_work`] counts it until it ends.
-    #[must_use = "the worker itself is what is set up"]
+    #[must_use = "use the returned worker"]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;
         self
@@ -210,7 +210,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
 
     /// Sets the message age after which transient failures, and tasks that this program does not know, count
     /// as attempts. Default: 3 days.
-    #[must_use = "the worker itself is what is set up"]
+    #[must_use = "use the returned worker"]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -220,7 +220,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     /// Default: 5. It then waits as long as an [idle](Self::idle_backoff) worker, and at least as long as the
     /// service asked for (`Retry-After`), and receives one message. If that one does not fail in this way,
     /// normal operation resumes.
-    #[must_use = "the worker itself is what is set up"]
+    #[must_use = "use the returned worker"]
     pub fn breaker(mut self, failures: u32) -> Self {
         self.breaker = failures.max(1);
         self
@@ -229,14 +229,14 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     /// Sets how long [`run_until`](Self::run_until) lets handlers continue after `shutdown`. Default: 25
     /// seconds, less than the 30 that Kubernetes allows. After that they are dropped, and other workers can
     /// receive their messages at once; this does not count as an attempt.
-    #[must_use = "the worker itself is what is set up"]
+    #[must_use = "use the returned worker"]
     pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
         self.shutdown_deadline = deadline;
         self
     }
 
     /// Sets how many tasks [`run_until`](Self::run_until) processes concurrently. Default: 1.
-    #[must_use = "the worker itself is what is set up"]
+    #[must_use = "use the returned worker"]
     pub fn concurrency(mut self, tasks: usize) -> Self {
         self.concurrency = tasks.max(1);
         self
@@ -245,7 +245,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     /// Sets how long [`run_until`](Self::run_until) waits when the queue is empty: `least` at first, then
     /// doubled each time up to `most`, with random jitter of up to a half. Both are at least 10 milliseconds.
     /// A put through the same [`Tasks`] or a clone of it ends the wait. Default: 1 to 30 seconds.
-    #[must_use = "the worker itself is what is set up"]
+    #[must_use = "use the returned worker"]
     pub fn idle_backoff(mut self, least: Duration, most: Duration) -> Self {
         self.idle = Waits::new(least.max(SHORTEST_IDLE), most.max(SHORTEST_IDLE));
         self
@@ -254,7 +254,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     /// Sets how long a failed task waits for its next attempt: `least` after the first, then doubled each
     /// time up to `most` (at most 7 days), with random jitter of up to a half, in whole seconds. Default: 2
     /// seconds to 10 minutes.
-    #[must_use = "the worker itself is what is set up"]
+    #[must_use = "use the returned worker"]
     pub fn retry_backoff(mut self, least: Duration, most: Duration) -> Self {
         self.retry = Waits::new(least, most);
         self

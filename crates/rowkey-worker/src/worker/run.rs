@@ -129,7 +129,10 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             });
             match event.await {
                 Event::Deadline => {
-                    tracing::warn!(tasks = at_work.len(), "tasks are handed back at the deadline");
+                    tracing::warn!(
+                        tasks = at_work.len(),
+                        "unfinished tasks are returned to the queue at the deadline"
+                    );
                     phase.send_replace(Phase::Over);
                 }
                 Event::Paused => {
@@ -150,7 +153,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                             continue;
                         }
                         Err(error) if error.is_retryable() => {
-                            tracing::warn!(%error, "nothing could be received");
+                            tracing::warn!(%error, "messages could not be received");
                         }
                         Err(error) => {
                             failure = Some(error);
@@ -163,12 +166,12 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                     quiet += 1;
                 }
                 Event::Settled(Err(error)) => {
-                    tracing::warn!(%error, "a message is not settled, and may come again");
+                    tracing::warn!(%error, "a message could not be settled, and may be received again");
                 }
                 Event::Settled(Ok(settled)) => {
                     if let Some((opened, least)) = breaker.count(settled.dependency, self.breaker) {
                         let wait = self.idle.after(opened).max(least);
-                        tracing::warn!(?wait, "no more tasks are received until this has passed");
+                        tracing::warn!(?wait, "receiving is paused for this duration");
                         pause = Some(self.clock().sleep(wait));
                     }
                 }

@@ -153,14 +153,14 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         if matches!(end, Err(_) | Ok(End::Over))
             && tokio::time::timeout(GRACE, worked).await.is_err()
         {
-            tracing::error!("a handler blocks its thread, and goes on after its time is over");
+            tracing::error!("a handler blocks its thread and continues after its time limit");
         }
         let end = match end {
             Ok(end) => end,
             Err(Lost::Overrun) => {
                 let limit = self.time_limit;
                 self.counting().overrun += 1;
-                let text = format!("it took longer than its time limit, {limit:?}");
+                let text = format!("it exceeded its time limit of {limit:?}");
                 End::Fail(Failure::counted(Cause::TimeLimit, text))
             }
             Err(lost) => return Ok(given_up(lost)),
@@ -168,7 +168,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         match end {
             End::Delete(step) => self.delete(&hold, Some(&letter), step).await,
             End::Drop => {
-                tracing::warn!("the task is or was among the dead letters; its message is deleted");
+                tracing::warn!("the task is or was a dead letter; its message is deleted");
                 self.delete(&hold, None, Step::Suppressed).await
             }
             End::Fail(failure) => self.fail(&hold, &mut letter, failure).await,
@@ -434,6 +434,6 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
 }
 
 fn given_up(lost: Lost) -> Settled {
-    tracing::warn!(%lost, "the message was lost, and its task is another worker's");
+    tracing::warn!(%lost, "the message was lost to another worker");
     Settled::new(Step::Lost)
 }

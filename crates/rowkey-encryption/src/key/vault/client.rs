@@ -114,7 +114,7 @@ impl VaultKey {
         let value = Zeroizing::new(URL_SAFE_NO_PAD.encode(value));
         let request = Request { alg, digest: None, value: &value };
         let answer = self.send(operation, &request).await?;
-        let unreadable = || self.unexpected("the key vault's answer cannot be read");
+        let unreadable = || self.unexpected("the key vault's response cannot be read");
         let answer: Answer = serde_json::from_slice(&answer).map_err(|_| unreadable())?;
         let value = Zeroizing::new(answer.value);
         if !answer.kid.eq_ignore_ascii_case(&self.key_id) {
@@ -135,7 +135,7 @@ impl VaultKey {
             Err(error) => return Err(error),
         };
         let answer = serde_json::from_slice::<Verified>(&answer);
-        let unreadable = |_| self.unexpected("the key vault's answer cannot be read");
+        let unreadable = |_| self.unexpected("the key vault's response cannot be read");
         answer.map(|answer| answer.value).map_err(unreadable)
     }
 
@@ -146,7 +146,7 @@ impl VaultKey {
         request: &Request<'_>,
     ) -> Result<Zeroizing<Vec<u8>>> {
         let body = serde_json::to_vec(request).map(Zeroizing::new);
-        let body = body.map_err(|_| self.unexpected("the request cannot be written"))?;
+        let body = body.map_err(|_| self.unexpected("the request cannot be serialized"))?;
         let url = format!("{}/{operation}?api-version={API_VERSION}", self.key_id);
         let mut pause = PAUSE;
         let mut attempt = 1;
@@ -221,7 +221,7 @@ impl VaultKey {
         let now = self.clock.now().timestamp();
         if held.as_ref().is_none_or(|token| good_until(token) <= now) {
             let token = self.tokens.token(&scope.0).await.map_err(|error| {
-                let what = "the token provider gave no token for the key vault";
+                let what = "the token provider returned no token for the key vault";
                 Error::refused(ErrorKind::Auth, what).with_source(error)
             })?;
             *held = Some(token);
@@ -263,14 +263,14 @@ impl VaultKey {
                 )
             }
             ErrorKind::Decode => {
-                error.advise("what is to be unwrapped was wrapped by another key, or altered")
+                error.advise("the data to unwrap was wrapped by another key, or altered")
             }
             _ => error,
         }
     }
 
     fn lost(&self, error: reqwest::Error) -> (Error, Option<Duration>) {
-        let what = format!("the key vault of `{}` did not answer", self.key_id);
+        let what = format!("the key vault of `{}` did not respond", self.key_id);
         let error = error.without_url();
         (Error::refused(ErrorKind::Unavailable, what).with_source(error), None)
     }
@@ -288,7 +288,7 @@ fn wait(answer: &reqwest::Response) -> Option<Duration> {
 }
 
 fn malformed() -> Error {
-    Error::refused(ErrorKind::Invalid, "this is not the identifier of a version of a key").advise(
+    Error::refused(ErrorKind::Invalid, "invalid identifier of a key version").advise(
         "it is https://VAULT.vault.azure.net/keys/NAME/VERSION, or that of a managed HSM, and the version must be named: the \
          vault's newest is another one after it was rotated",
     )

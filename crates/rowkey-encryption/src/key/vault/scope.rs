@@ -33,7 +33,7 @@ pub(super) fn challenged(challenge: &str, host: &str) -> Result<Scope> {
         Err(Error::refused(ErrorKind::Auth, what).advise("check the identifier of the key"))
     };
     let Some(parameters) = challenge.strip_prefix("Bearer ") else {
-        return refused("the key vault does not say which token it takes");
+        return refused("the key vault does not name the resource for tokens");
     };
     let parameter = |name: &str| {
         parameters.split(',').find_map(|part| {
@@ -42,7 +42,7 @@ pub(super) fn challenged(challenge: &str, host: &str) -> Result<Scope> {
         })
     };
     let Some(resource) = parameter("resource").or_else(|| parameter("scope")) else {
-        return refused("the key vault does not say which token it takes");
+        return refused("the key vault does not name the resource for tokens");
     };
     let scope = resource.strip_suffix("/.default").unwrap_or(resource).trim_end_matches('/');
     let named = Url::parse(scope).ok();
@@ -50,7 +50,7 @@ pub(super) fn challenged(challenge: &str, host: &str) -> Result<Scope> {
     if host.eq_ignore_ascii_case(named) || named.contains('.') && is_below(host, named) {
         return Ok(Scope(format!("{scope}/.default")));
     }
-    refused("the key vault asks for a token of another service")
+    refused("the key vault requests a token for another service")
 }
 
 /// Returns whether `host` is a subdomain of `service`.
