@@ -1,8 +1,8 @@
 //! Prepend/append anti-pattern: spreads writes over buckets, and gathers them again in order.
 //!
 //! Entities whose keys only grow, such as events by time, are all written to one end of one partition, which
-//! is limited to about 2,000 entities per second, whatever the account's limit. A bucket in the PartitionKey
-//! spreads the writes over several partitions.
+//! is limited to about 2,000 entities per second, regardless of the account's limit. A bucket in the
+//! PartitionKey spreads the writes over several partitions.
 //!
 //! - [`Spread`]: the choice of the bucket; the ordered read over all buckets · [`Gather`], [`Found`]
 //! - [`Traffic`]: counts the writes of this client, with a [`Report`] of hot and append-only partitions

@@ -41,7 +41,7 @@ pub(crate) struct Letter {
 }
 
 /// Why a task is given up. Written into its message before it becomes a dead letter, so that it is not tried
-/// again whatever fails in between.
+/// again, even if a later step fails.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GivenUp {
     /// The name of a [`Cause`](crate::dead_letters::Cause).
