@@ -1,7 +1,7 @@
-//! Lists in blobs: the airports of three states, each state a partition, found by their city in all of
-//! them. Each city has a blob that lists the keys of its airports.
+//! Lists in blobs: the airports of three states, each state a partition, found by city across all partitions.
+//! Each city has a blob that lists the keys of its airports.
 //!
-//! The type declares it, and the store keeps it as it keeps an index: `list(.., blob)`.
+//! The type declares the list with `list(.., blob)`, and the store maintains it like an index.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 

@@ -1,5 +1,5 @@
-//! Bulk writing: 3,376 airports into a table, then into one where three of them are already, and one state
-//! as a whole or not at all.
+//! Bulk writing: 3,376 airports into a table, then into a table that already has three of them, and one state
+//! in a single transaction.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 

@@ -1,5 +1,5 @@
-//! Deletion by query: the stock prices of before 2005 are counted, then deleted; the program stops after
-//! the first page, and the next one resumes.
+//! Deletion by query: the stock prices before 2005 are counted, then deleted; the program stops after the
+//! first page, and the next one resumes.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 

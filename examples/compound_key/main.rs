@@ -1,5 +1,5 @@
-//! Compound keys: the reviews of an employee, one a year, beside the employee. Each RowKey is made
-//! of parts, read back into them, and any leading parts are a range.
+//! Compound keys: the yearly reviews of an employee, stored beside the employee. Each RowKey consists of
+//! parts, is parsed back into them, and any leading parts select a range.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 

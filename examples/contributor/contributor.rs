@@ -1,4 +1,4 @@
-//! A contributor of a program's own: a total that each write edits, an audit row, and a row elsewhere.
+//! A custom contributor: a total that each write edits, an audit row, and a row in another partition.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;

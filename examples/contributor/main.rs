@@ -1,5 +1,5 @@
-//! A contributor of a program's own, and the sweep that it passes: every request of a write fails in
-//! every way, and a minute later all its rows agree.
+//! A custom contributor and its sweep test: every request of a write fails in every way, and a minute later
+//! all rows agree.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -37,7 +37,7 @@ fn order(customer: &str) -> Order {
     Order { tenant: "contoso".into(), id: 1, customer: customer.into(), cents: 100 }
 }
 
-/// The store on a server. It reads from the secondary where it may, and waits for nothing.
+/// The store on a server. It reads from the secondary where allowed, and its waits take no time.
 fn store(server: &Server) -> Result<Store<Order>, rowkey::Error> {
     let account = StorageAccount::builder()
         .connection_string(server.connection_string())?
@@ -52,7 +52,7 @@ fn store(server: &Server) -> Result<Store<Order>, rowkey::Error> {
 async fn sweep(server: &Server) -> Result<Swept, Box<dyn Error>> {
     let swept = Sweep::new(server).lagging_secondary().run(
         async |server| Ok(store(server)?),
-        // The order goes from one customer to another, and gets dearer.
+        // The order moves from one customer to another, and its price rises.
         async |orders| {
             let change = |order: &mut Order| (order.customer, order.cents) = ("lee".into(), 250);
             orders.update(Order::key("contoso", 1), change).await.is_ok()

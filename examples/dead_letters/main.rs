@@ -1,5 +1,6 @@
-//! Tasks that cannot be done, and the morning after: a photo service gets formats that it does not know. The
-//! operator sees what failed and why, mends the program, puts back what it can do now, and deletes the rest.
+//! Tasks that fail, and their repair: a photo service receives formats that it does not support. The operator
+//! inspects what failed and why, fixes the program, redrives the tasks that can now succeed, and deletes the
+//! rest.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 

@@ -1,8 +1,8 @@
-//! Denormalisation: a department shows its manager, without a second read.
+//! Denormalization: a department shows its manager without a second read.
 //!
-//! The manager is an employee, and the employee's entity is where name and e-mail are changed. The
-//! department's entity holds copies of both. A declaration says where copies belong and what is
-//! copied; from then on the employee and the copies are written in one transaction.
+//! The manager is an employee, whose entity is where name and e-mail are changed. The department's entity
+//! holds copies of both. A declaration states where copies are stored and what they contain; then the
+//! employee and the copies are written in one transaction.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -91,12 +91,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(shown(&table, "sales").await?.as_deref(), Some("Jun Cao-Smith"));
     // ANCHOR_END: write
 
-    // What is not copied costs what it would without copies: no department is read or written.
+    // A change of other values costs the same as without copies: no department is read or written.
     let before = server.journal();
     staff.update(jun.clone(), |e| e.salary += 5_000.0).await?;
     assert_eq!(server.journal().since(&before).count(Operation::GetEntity), 1);
 
-    // The department's own properties are its own, and any program may change them.
+    // Any program may change the department's own properties.
     table.update(Department::key("contoso", "sales"), |d| d.budget *= 2.0).await?;
     assert_eq!(shown(&table, "sales").await?.as_deref(), Some("Jun Cao-Smith"));
 

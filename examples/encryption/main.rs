@@ -1,5 +1,5 @@
-//! Patients whose names and findings no reader of the table sees: encrypted fields beside an index, a
-//! lookup by an encrypted name, and a new key for all that is stored.
+//! Patients whose names and findings are hidden from readers of the table: encrypted fields beside an index,
+//! a lookup by an encrypted name, and a key rotation for all stored data.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -32,14 +32,14 @@ fn patient(number: u32, name: &str, finding: &str) -> Patient {
     Patient { ward: "north".into(), number, name, findings, bed: number }
 }
 
-/// A key-encryption key. In production its bytes come from where secrets are kept, or it is a
-/// `KeyVault`, and stays there.
+/// A key-encryption key. In production its bytes come from a secret store, or it is a `KeyVault` and never
+/// leaves the vault.
 fn key_of(year: u8) -> AesKeyWrap {
     AesKeyWrap::new(format!("patients-20{year}"), [year; 32])
 }
 
 /// The key that signs the records of branch keys. In production it is a `KeyVaultSigner`, or its bytes come
-/// from where secrets are kept.
+/// from a secret store.
 fn signer() -> MacKey {
     MacKey::new("patients-records", [42; 32])
 }
@@ -47,7 +47,7 @@ fn signer() -> MacKey {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
     let server = Server::start().await?;
-    // A clock that the example moves.
+    // A clock that the example advances.
     let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
     let account = StorageAccount::builder()
         .connection_string(server.connection_string())?

@@ -1,5 +1,5 @@
-//! A test with an injected fault, and one with every fault: money moves from one account to another
-//! exactly once, although any request may fail, before or after it took effect.
+//! A test with an injected fault, and one with every fault: money moves from one account to another exactly
+//! once, although any request may fail, before or after it took effect.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -14,7 +14,7 @@ struct Balance {
     cents: i64,
 }
 
-/// That a transfer was made. It is written together with what it does.
+/// The record of a transfer, written in the transaction of the transfer.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{bank}", row = "transfer_{id:8}")]
 struct Transfer {
@@ -29,7 +29,7 @@ struct Bank {
 }
 
 impl Bank {
-    /// Moves money, once for each `id`: asking again is safe.
+    /// Moves money once for each `id`; repeating the call is safe.
     async fn transfer(&self, id: u32, from: u32, to: u32, cents: i64) -> Result<()> {
         let bank = String::from("north");
         loop {
@@ -42,7 +42,7 @@ impl Bank {
             let transaction = self.table.transaction().insert(&record).replace(&from).replace(&to);
             match transaction.submit().await {
                 Ok(_) => return Ok(()),
-                // Whether it was made is unknown. The record does: look again.
+                // The outcome is unknown. The record shows whether the transfer was made, so read again.
                 Err(error) if error.outcome() == Outcome::Unknown => {}
                 Err(error)
                     if error.kind() == rowkey::ErrorKind::Conflict
@@ -68,7 +68,7 @@ async fn main() -> TestResult {
     Ok(())
 }
 
-/// One fault: the transaction is made and its answer is lost.
+/// One fault: the transaction is committed and its response is lost.
 async fn a_lost_answer_moves_no_money_twice() -> TestResult {
     let server = prepared().await?;
     let lost = server.inject(Fault::on(Operation::Transaction).times(1).close_after_commit());
@@ -77,7 +77,7 @@ async fn a_lost_answer_moves_no_money_twice() -> TestResult {
 
     assert_eq!(lost.hits(), 1);
     assert_eq!(cents(&server.snapshot()), [500, 500]);
-    // It was not sent again: the record was found.
+    // It was not sent again, because the record was found.
     assert_eq!(server.journal().count(Operation::Transaction), 1);
     Ok(())
 }
@@ -89,7 +89,7 @@ async fn no_failure_moves_money_twice_or_half() -> TestResult<u64> {
     let swept = Sweep::new(&prepared).run(
         async |server| Ok(bank(server)?),
         async |bank| bank.transfer(1, 7, 8, 500).await.is_ok(),
-        // Asking again is safe in every case.
+        // Repeating the call is safe in every case.
         async |bank| Ok(bank.transfer(1, 7, 8, 500).await?),
         async |server, _, _| {
             assert_eq!(cents(&server.snapshot()), [500, 500]);
@@ -120,7 +120,7 @@ fn bank(server: &Server) -> Result<Bank> {
     Ok(Bank { table: account.table("bank") })
 }
 
-/// What is in the two accounts, read from the store itself.
+/// The balances of the two accounts, read from the store itself.
 fn cents(snapshot: &Snapshot) -> [i64; 2] {
     ["account_0007", "account_0008"].map(|row| {
         let entity = snapshot.table("bank").and_then(|table| table.entity("north", row));

@@ -1,6 +1,6 @@
-//! Several types in one table: departments, employees and reviews in one partition, read by one
-//! query as an enum. Employees of an older version are upgraded when they are read, and rows that
-//! another program put there are kept as they are.
+//! Several types in one table: departments, employees and reviews in one partition, read by one query as an
+//! enum. Employees of an older version are upgraded when they are read, and rows that another program wrote
+//! are kept unchanged.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -129,7 +129,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 async fn fill(staff: &rowkey::Table) -> Result<(), Box<dyn std::error::Error>> {
     let department = || "sales".to_owned();
-    // What a .NET program wrote, with a property that tells its type to programs that know it.
+    // A row of a .NET program, with a property that identifies its type.
     let mut badge = DynamicEntity::new("sales", "badge_0042");
     badge.set("EntityType", "Badge");
     badge.set("Holder", 7_i64);

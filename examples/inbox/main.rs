@@ -1,5 +1,5 @@
-//! Money that must be counted once: deposits come by a queue, which may deliver each twice, from a shop that
-//! puts a deposit again when it has no answer.
+//! Deposits that must be counted once: a queue may deliver each of them twice, and the shop puts a deposit
+//! again if it gets no response.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -88,7 +88,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(balance.entity.cents, 4_900);
     println!("two messages, one deposit: {} cents", balance.entity.cents);
 
-    // Once a day. Nothing is old yet.
+    // Run this once a day. Nothing has expired yet.
     assert_eq!(bank.inbox.expire().await?.total.right, 0);
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Index entities: for each state a list of the airports there, in the partition of the airports.
+//! Index entities: for each state a list of its airports, in the partition of the airports.
 //!
-//! A table finds entities by their keys alone. Airports are stored by code; to find those of a state
-//! without reading all, a row for each state lists their codes. What keeps such a list right is that
-//! it is changed in the same transaction as the airport it names.
+//! A table finds entities only by their keys. Airports are stored by code; to find those of a state without
+//! reading all, a row for each state lists their codes. The list stays correct because it is changed in the
+//! same transaction as the airports that it names.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -65,7 +65,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(!keys.contains(&newark));
     // ANCHOR_END: change
 
-    // What the list of a small state looks like.
+    // The row of the list of a small state.
     let snapshot = server.snapshot();
     let table = snapshot.table("airports").ok_or("no table")?;
     let list = table.entity("USA", "list_iata_by_state_RI").ok_or("no list")?;

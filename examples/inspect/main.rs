@@ -1,5 +1,6 @@
-//! Looks at a table that another program fills: `cargo run --example inspect -- TABLE [ROWS]` with
-//! `AZURE_STORAGE_CONNECTION_STRING` set. Without arguments it fills a table as a program on `azure_data_tables` 0.21 does.
+//! Inspects a table that another program fills: `cargo run --example inspect -- TABLE [ROWS]` with
+//! `AZURE_STORAGE_CONNECTION_STRING` set. Without arguments it fills a table in the way of a program on
+//! `azure_data_tables` 0.21.
 
 #![expect(clippy::print_stdout, reason = "the example says what it found")]
 

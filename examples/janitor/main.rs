@@ -1,5 +1,5 @@
-//! A janitor in two programs: one is elected and runs what is due, and when it dies in the middle of a chore
-//! the other one goes on, by a schedule that both share.
+//! A janitor in two programs: one is elected and runs the chores that are due. When it dies in the middle of
+//! a chore, the other one takes over with the shared schedule.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -25,7 +25,7 @@ struct Order {
     courier: String,
 }
 
-/// What a program that may lead has: the chores of the library, and one of its own.
+/// The janitor of a program that may lead: the chores of the library, and a custom one.
 fn janitor(account: &StorageAccount, orders: &Store<Order>, report: Chore) -> Janitor {
     let lock = LeaseLock::new(account.container("locks").blob("janitor"));
     Janitor::new(lock.term(Duration::from_secs(60)))
@@ -37,7 +37,7 @@ fn janitor(account: &StorageAccount, orders: &Store<Order>, report: Chore) -> Ja
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Clocks are moved by hand, so that the example waits for nothing.
+    // The clocks are advanced manually, so that the example waits for nothing.
     let server = Server::builder().manual_clock().start().await?;
     let connect = || {
         let clock = ManualClock::new(server.clock().now().to_chrono());
@@ -52,8 +52,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     orders.create_if_missing().await?;
     account.container("locks").create().await?;
 
-    // The queue is down while an order is written, and its writer stops before it has settled it: a row of the
-    // backlog is left.
+    // The queue is unavailable while an order is written, and the writer stops before settling it: a backlog
+    // row remains.
     let down = server.inject(Fault::on(Operation::PutMessage).reject(ErrorCode::INTERNAL_ERROR));
     let stops = server.inject(Fault::on(Operation::GetEntity).hold());
     let order =
@@ -80,7 +80,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         () = begun.notified() => println!("the first program dies"),
     }
 
-    // Its lease ends with its term. The second program takes over, and begins the report again.
+    // Its lease ends with its term. The second program takes over, and starts the report again.
     server.clock().advance(Duration::from_secs(121));
     let written = Arc::new(Notify::new());
     let done = Arc::clone(&written);
@@ -100,7 +100,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let runs = second.reports().await?;
     let report = runs.iter().find(|run| run.chore == "report").ok_or("no report")?;
     assert!(report.is_done() && report.leader == 2 && report.counts["pages"] == 3);
-    // What the writer left is settled: the order is found by its courier.
+    // The interrupted write is settled: the order is found by its courier.
     let found = orders.find(Order::by_courier("kim", "contoso", 1)).await?.ok_or("not settled")?;
     assert_eq!(found.entity, order);
     Ok(())

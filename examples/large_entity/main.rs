@@ -1,6 +1,6 @@
-//! Photos as large entities: the title is in the row and the image in a blob, written and read as one.
-//! A new title does not send the image again, a list of titles reads no image, and what an upload that
-//! was broken off leaves behind is swept away.
+//! Photos as large entities: the title is in the row and the image in a blob, written and read as one entity.
+//! A new title does not upload the image again, a list of titles reads no image, and blobs left by an
+//! interrupted upload are swept.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 

@@ -1,5 +1,5 @@
-//! A lease as a lock: one of several programs works at a time, and one that has lost the lease
-//! writes nothing any more.
+//! A lease as a lock: only one of several programs works at a time, and a program that has lost the lease can
+//! no longer write.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -17,7 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let locks = account.container("locks");
     locks.create_if_missing().await?;
     let state = locks.blob("nightly-report");
-    // The first program makes the blob that is leased.
+    // The first program creates the leased blob.
     state.put("not begun").insert().await?;
 
     let ours = state.acquire_lease(TERM).await?.ok_or("another client is at work")?;
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     guarded.put("page 1").send().await?;
     ours.renew().await?;
 
-    // No program writes without the lease, and every program reads.
+    // No program writes without the lease, but every program can read.
     let refused = state
         .put("page 1, by another client")
         .send()
@@ -36,7 +36,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(refused.kind(), ErrorKind::Leased);
     assert_eq!(state.get().await?.ok_or("it exists")?.bytes, "page 1");
 
-    // An operator takes the lock away, and the next program has it.
+    // An operator breaks the lease, and the next program acquires it.
     assert_eq!(state.break_lease(Duration::ZERO).await?, Some(Duration::ZERO));
     let theirs = state.acquire_lease(TERM).await?.ok_or("it was broken")?;
     let lost = guarded.put("page 2").send().await.err().ok_or("written without the lease")?;

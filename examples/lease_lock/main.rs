@@ -1,6 +1,6 @@
-//! Leader election with a lease: three programs want to write one report, one of them does. It is
-//! paused for longer than its lease lasts, another takes over, and the first one's late page is
-//! refused because the report remembers a later token.
+//! Leader election with a lease: of three programs that can write a report, one does. It is paused for longer
+//! than its lease lasts, another takes over, and the late page of the first one is refused because the report
+//! stores a later token.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 

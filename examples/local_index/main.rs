@@ -1,8 +1,8 @@
-//! A staff directory: one row a person, found by id, e-mail address, last name, manager or pay.
+//! A staff directory: one row per person, found by id, e-mail address, last name, manager or pay.
 //!
-//! A table finds rows by their keys alone. To find a person by e-mail address with one read, there has to
-//! be a row under a key made of the address: a copy. This program declares such copies on the type, and a
-//! store writes person and copies in one transaction, so that they always agree.
+//! A table finds rows only by their keys. To find a person by e-mail address with one read, there must be a
+//! copy under a key derived from the address. This program declares such copies on the type, and a store
+//! writes person and copies in one transaction, so that they always agree.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -40,7 +40,7 @@ impl Employee {
 }
 // ANCHOR_END: declaration
 
-/// What a copy in the index by manager has.
+/// The properties of a copy in the index by manager.
 #[derive(Debug, Projection)]
 struct Name {
     first_name: String,
@@ -139,7 +139,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Shows all rows that Ada has, as they are stored.
+/// Prints all rows of Ada as stored.
 async fn show(staff: &Store<Employee>, when: &str) -> Result<(), Box<dyn std::error::Error>> {
     println!("{when}:");
     for row in staff.table().query(Partition::<DynamicEntity>::new("sales")).all().await? {

@@ -1,5 +1,5 @@
-//! An access log in blobs: two web servers write it, a range of time is read back by opening only the
-//! blobs that it needs, events of `tracing` go to a log of their own, and old blobs are deleted.
+//! An access log in blobs: two web servers write it, a time range is read by opening only the blobs that it
+//! needs, events of `tracing` go to a separate log, and old blobs are deleted.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -60,7 +60,7 @@ async fn main() -> Result<(), Failure> {
     println!("read 2 of {} blobs, {} among them", blobs.len(), blobs[28].name);
     // ANCHOR_END: read
 
-    // A stream holds a piece of each open blob, so a whole day is read in little memory.
+    // A stream holds a piece of each open blob, so reading a whole day needs little memory.
     let day_long = log.read(day..day + TimeDelta::days(1));
     let failed = |line: &LogLine| future::ready(line.text.ends_with(" 404"));
     let missing = day_long.try_filter(failed).try_fold(0, async |sum, _| Ok(sum + 1)).await?;
@@ -91,7 +91,7 @@ async fn main() -> Result<(), Failure> {
     println!("{}", traced[0].text);
     // ANCHOR_END: events
 
-    // Logs are kept for as long as they are needed.
+    // Deletes logs that are no longer needed.
     let deleted = log.delete_before(day + TimeDelta::hours(12)).await?;
     println!("deleted {deleted} blobs of the morning");
     assert_eq!(deleted, 24);
@@ -99,7 +99,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// A request a minute, every tenth of which is for something that is not there.
+/// One request per minute; every tenth is for a missing resource.
 fn access_of_a_day(
     day: DateTime<Utc>,
     server: &str,

@@ -1,5 +1,5 @@
-//! Log tail: the newest entries first without a scan, beside rows that a program for .NET wrote, and
-//! a consumer that reads on, oldest first, from where it stopped.
+//! Log tail: the newest entries first without a scan, beside rows of a .NET program, and a consumer that
+//! continues, oldest first, where it stopped.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -22,7 +22,7 @@ struct Expense {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Time stands still in this example until it is moved.
+    // Time stands still in this example until it is advanced.
     let server = Server::builder().manual_clock().start().await?;
     let clock = ManualClock::auto_advancing("2026-01-01T00:00:00Z".parse()?);
     let account = StorageAccount::builder()
@@ -41,7 +41,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     // ANCHOR_END: append
 
-    // An answer is lost, it is unknown whether the entry was stored, and it is there once.
+    // A response is lost, so it is unknown whether the entry was stored; it is stored once.
     let lost = server.inject(Fault::on(Operation::InsertEntity).times(1).close_after_commit());
     let expense = Expense { employee: "000223".into(), id: log.next_id(), cents: 640 };
     log.append(&expense).await?;
@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(server.journal().since(&before).len(), 1);
     // ANCHOR_END: newest
 
-    // What a program for .NET wrote, ticks and a GUID, is an entry like all others.
+    // A row of a .NET program, ticks and a GUID, is an ordinary entry.
     let mut row =
         DynamicEntity::new("000223", "2516350751989999999-9c5b94b1-35ad-49bb-b118-8e8fc24abf80");
     row.set("Cents", 3300_i64);

@@ -1,5 +1,5 @@
-//! A join in the client: 3,376 airports with the names of their states. The table of states is
-//! small, so it is read once and answers from memory until its time to live has passed.
+//! A join in the client: 3,376 airports with the names of their states. The table of states is small, so it
+//! is read once and served from memory until its time to live has passed.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 

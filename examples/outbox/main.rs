@@ -1,5 +1,5 @@
-//! A change and what follows from it: a price changes, and those who wait for it are told. Neither a crash
-//! nor a queue that is down makes the shop forget to tell, and a change that is refused tells nothing.
+//! A change and its consequence: a price changes, and its watchers are notified. Neither a crash nor an
+//! unavailable queue loses a notification, and a refused change notifies no one.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -49,8 +49,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     tells.create_if_missing().await?;
     // ANCHOR_END: declare
 
-    // A worker may see a task twice, when one before it stopped too early. Mails are told apart by the id
-    // of the task, which is the same each time.
+    // A worker may receive a task twice, if an earlier one stopped too soon. Mails are identified by the task
+    // id, which is the same each time.
     let sent = Arc::new(Mutex::new(Vec::new()));
     let mailbox = Arc::clone(&sent);
     let worker = Worker::new(tells.clone(), move |task: TellWatchers, attempt: Attempt| {
@@ -73,7 +73,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(worker.step().await?, Step::Handled);
     // ANCHOR_END: write
 
-    // The queues are down: the price is set all the same, and the op row keeps the task.
+    // The queues are unavailable: the price is set anyway, and the op row keeps the task.
     let down = server.inject(Fault::on(Operation::PutMessage).reject(ErrorCode::SERVER_BUSY));
     let chair = Price { shop: "leeds".into(), item: "chair".into(), cents: 7_500 };
     let tell = TellWatchers { item: "chair".into(), cents: 7_500 };
@@ -81,9 +81,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(submitted.settled, Settled::Pending);
     drop(down);
     assert_eq!(worker.step().await?, Step::Idle);
-    // A worker of the store puts it. Programs let one run for good: `prices.run(shutdown)`. This is one
-    // of another program, which does not know that the queues were down. It leaves what is younger than
-    // a minute to its writer, by the clock of its account.
+    // A worker of the store puts the task. Programs keep one running: `prices.run(shutdown)`. This worker
+    // belongs to another program, which does not know that the queues were unavailable. By the clock of its
+    // account, it leaves op rows younger than a minute to their writer.
     server.clock().advance(Duration::from_secs(61));
     let account = StorageAccount::builder()
         .connection_string(server.connection_string())?
@@ -96,7 +96,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     another.drain_backlog().await?;
     assert_eq!(worker.step().await?, Step::Handled);
 
-    // What is refused tells nothing.
+    // A refused change notifies no one.
     let tell = TellWatchers { item: "lamp".into(), cents: 1 };
     let refused = prices.transaction().insert(&lamp).task(&tell).submit().await;
     assert!(refused.err().ok_or("there are two lamps")?.kind() == rowkey::ErrorKind::AlreadyExists);

@@ -1,5 +1,5 @@
-//! Parallel queries: 3,376 airports, a partition for each state. Twelve states are read at once, in
-//! three orders; a reader stops in the middle and goes on; one table is read in parts.
+//! Parallel queries: 3,376 airports, one partition per state. Twelve states are read concurrently, in three
+//! orders; a reader stops in the middle and resumes; one table is read in parts.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -20,7 +20,7 @@ struct Airport {
     latitude: f64,
 }
 
-/// What is read of one.
+/// The projection for names.
 #[derive(Debug, Projection)]
 struct Name {
     name: String,

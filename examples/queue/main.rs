@@ -1,5 +1,5 @@
-//! A queue between two programs: one puts work into it, the other does the work, and work that
-//! cannot be done is put aside.
+//! A queue between two programs: one puts work into it, the other processes it, and work that fails
+//! permanently is put aside.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -9,9 +9,9 @@ use rowkey::queue::Body;
 use rowkey::{Queue, Result, StorageAccount};
 use rowkey_emulator::Server;
 
-/// How long a worker has for a message before another one gets it.
+/// The visibility timeout: how long a worker has for a message before another one gets it.
 const AT_WORK: Duration = Duration::from_secs(30);
-/// How often a message is tried.
+/// The maximum number of attempts per message.
 const MAX_ATTEMPTS: u32 = 3;
 
 #[tokio::main(flavor = "current_thread")]
@@ -39,15 +39,15 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Takes a few messages and does what they say. The deletion comes last: a worker that dies before
-/// leaves the message to the next one.
+/// Receives a few messages and processes them. Each is deleted last: a worker that dies before that leaves
+/// the message to the next one.
 async fn work(jobs: &Queue, poison: &Queue, done: &mut Vec<u32>) -> Result<()> {
     for message in jobs.receive(32, AT_WORK).await? {
         match message.text().parse() {
             Ok(order) if done.contains(&order) => {}
             Ok(order) => done.push(order),
             Err(_) if message.dequeue_count < MAX_ATTEMPTS => {
-                // Visible again at once, here; a program would wait for a while.
+                // Visible again at once in this example; a program would wait for a while.
                 jobs.update(&message).send().await?;
                 continue;
             }
