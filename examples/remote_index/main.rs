@@ -1,8 +1,8 @@
-//! Employees of all departments by e-mail and by city: indexes in partitions of their own.
+//! Employees of all departments by e-mail and by city: indexes in separate partitions.
 //!
-//! Employees lie in the partition of their department, so no transaction reaches an index over all
-//! departments. The store writes the copies after the commit, before the call returns; what it cannot
-//! write then, a worker does.
+//! Employees are stored in the partition of their department, so no transaction can include an index over all
+//! departments. The store writes the copies after the commit, before the call returns; if that fails, a
+//! worker writes them.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -57,14 +57,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("in Leeds: {} {}", found.entity.first_name, found.entity.last_name);
     }
 
-    // Cem changes his address: when the call returns, the index is right.
+    // Cem changes his address: when the call returns, the index is correct.
     let changed = Employee { email: "kaya@contoso.com".into(), ..cem.entity };
     staff.replace_if(&changed, &cem.version).await?;
     assert!(staff.find(Employee::by_email("cem@contoso.com")).await?.is_none());
     assert!(staff.find(Employee::by_email("kaya@contoso.com")).await?.is_some());
 
-    // A program stops after its commit. A minute later a worker settles what it left; programs let one
-    // run for good: `staff.run(shutdown)`.
+    // A program stops after its commit. A minute later a worker settles the write; programs keep one running:
+    // `staff.run(shutdown)`.
     let stopped = server.inject(Fault::on(Operation::GetEntity).nth(2).hold());
     tokio::select! {
         _ = staff.update(Employee::key("sales", 8), |e| e.city = "Leeds".into()) => {

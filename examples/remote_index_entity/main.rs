@@ -1,9 +1,9 @@
-//! Index entities elsewhere: all employees of a last name, in all departments.
+//! Index entities in another partition: all employees with a last name, in all departments.
 //!
-//! Employees lie in the partition of their department, so a list of all Joneses cannot change together
-//! with each of them: no transaction reaches two partitions. The lists here lie in a partition of their
-//! own, and follow the employees after each commit. A lookup reads one list, then the employees it
-//! names, and returns those that have the name when they are read.
+//! Employees are stored in the partition of their department, so a list of all Joneses cannot change in the
+//! same transaction: no transaction spans two partitions. The lists here are in a separate partition, and are
+//! updated after each commit. A lookup reads one list, then the employees that it names, and returns those
+//! that still have the name.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(staff.query(Employee::by_last_name("King")).all().await?.len(), 2);
     // ANCHOR_END: change
 
-    // What the list of the Kings looks like.
+    // The row of the list of the Kings.
     let snapshot = server.snapshot();
     let table = snapshot.table("staff").ok_or("no table")?;
     let kings = table.entity("names", "list_id_by_last_name_King").ok_or("no list")?;

@@ -1,5 +1,5 @@
-//! A table a month: a year of hourly temperatures, read over the months as one table, and what is old
-//! dropped a month a request.
+//! One table per month: a year of hourly temperatures, read across the months as one table; old months are
+//! dropped with one request each.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 

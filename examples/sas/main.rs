@@ -1,5 +1,5 @@
-//! A shared access signature for one user: a service that has the account key lets a user's app at
-//! the user's own rows, and nothing else, for an hour; and takes that back when it has to.
+//! A shared access signature for one user: a service with the account key gives a user's app access to only
+//! the user's own rows, for an hour, and can revoke it.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -43,18 +43,18 @@ async fn main() -> Result {
         .valid_for(Duration::from_secs(3600))
         .sign(&account)?;
 
-    // Nothing is unwise about it, but that this server has no https.
+    // The only warning is that this server has no https.
     let now = SystemClock.now();
     assert_eq!(token.lint(now), [Warning::AllowsHttp]);
 
-    // The user's app: a connection string is all it gets, and works with any client.
+    // The user's app: it gets only a connection string, which works with any client.
     let app = StorageAccount::from_connection_string(&token.connection_string())?;
     let hers = app.table("notes");
     assert_eq!(hers.query(Note::partition("ada")).all().await?.len(), 1);
     hers.insert(&Note { user: "ada".into(), id: 2, text: "new".into() }).await?;
     println!("ada reads and adds her notes");
 
-    // What is not hers is not there, and cannot be written.
+    // Other users' rows are invisible and cannot be written.
     assert!(hers.get(Note::key("bob", 1)).await?.is_none());
     let written = hers.insert(&Note { user: "bob".into(), id: 2, text: "x".into() }).await;
     assert_eq!(code_of(written), Some(ErrorCode::AUTHORIZATION_FAILURE));
@@ -62,13 +62,13 @@ async fn main() -> Result {
     assert_eq!(code_of(deleted), Some(ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH));
     println!("she sees nothing of bob's, and may not delete");
 
-    // Another policy in its place: from now on her token is good for nothing.
+    // Another policy replaces it: from now on her token is invalid.
     notes.rotate_access_policy("app-1", policy("app-2")).await?;
     let read = hers.get(Note::key("ada", 1)).await;
     assert_eq!(code_of(read), Some(ErrorCode::AUTHENTICATION_FAILED));
     println!("her token is revoked");
 
-    // What a careless token looks like.
+    // An example of an unsafe token.
     let careless = Sas::table("notes")
         .permissions(TablePermissions::ALL)
         .valid_for(Duration::from_secs(365 * 24 * 3600))
@@ -81,7 +81,7 @@ async fn main() -> Result {
     Ok(())
 }
 
-/// Why something was refused; `None` if it was not.
+/// The error code of a refusal; `None` if the call succeeded.
 fn code_of<T>(result: rowkey::Result<T>) -> Option<ErrorCode> {
     result.err().and_then(|error| error.code().cloned())
 }

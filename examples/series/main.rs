@@ -1,4 +1,4 @@
-//! Data series: a year of hourly temperatures, one entity a day and one property an hour.
+//! Data series: a year of hourly temperatures, one entity per day and one property per hour.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -74,7 +74,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The hours of each day, and how warm it was then.
+/// The hours of each day, with their temperatures.
 type Days = BTreeMap<u32, Vec<(usize, f64)>>;
 
 /// Lines such as `2010/03/14 02:00,43.0`.

@@ -1,4 +1,4 @@
-//! Calls each route of the service and asserts its answer.
+//! Calls each route of the service and asserts its response.
 
 use reqwest::header::{ETAG, IF_MATCH, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode};
@@ -9,11 +9,11 @@ pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Erro
 
 pub(crate) async fn all_routes(service: &str, server: &Server) -> Result {
     let client = Client::builder().no_proxy().build()?;
-    // Runs against one account do not meet.
+    // Concurrent runs against one account use different tenants.
     let tenant = format!("contoso{}", std::process::id());
     let at = |path: &str| format!("{service}/{tenant}/{path}");
 
-    // A user, and a second one with the same address in other letters.
+    // A user, and a second one with the same address in another case.
     let ada = json!({ "id": 7, "email": "ada@contoso.com" });
     let added = client.post(at("users")).json(&ada).send().await?;
     assert_eq!(added.status(), StatusCode::CREATED);
@@ -55,7 +55,7 @@ pub(crate) async fn all_routes(service: &str, server: &Server) -> Result {
         assert_eq!(ids.len(), expected, "{list}");
     }
 
-    // A change under a version: required, then accepted once.
+    // A change under a version: the version is required, then accepted once.
     let read = client.get(at("orders/1")).send().await?;
     let etag = read.headers()[ETAG].clone();
     let changed = json!({ "cents": 500, "courier": null });
@@ -72,12 +72,12 @@ pub(crate) async fn all_routes(service: &str, server: &Server) -> Result {
         StatusCode::PRECONDITION_FAILED
     );
 
-    // A change that may refuse.
+    // A change that can be refused.
     assert_eq!(client.post(at("orders/1/close")).send().await?.status(), StatusCode::OK);
     assert_eq!(client.post(at("orders/1/close")).send().await?.status(), StatusCode::CONFLICT);
     assert_eq!(client.post(at("orders/999/close")).send().await?.status(), StatusCode::NOT_FOUND);
 
-    // What was written with each of these: the audit rows and the revenue.
+    // The audit rows and the revenue that were written with these changes.
     let audit = body(client.get(at("orders/1/audit")).send().await?).await?;
     let audit: Vec<_> =
         audit.as_array().into_iter().flatten().map(|row| row["state"].clone()).collect();
@@ -93,7 +93,7 @@ pub(crate) async fn all_routes(service: &str, server: &Server) -> Result {
     let read = client.get(at("orders/1/files/invoice.pdf")).send().await?;
     assert_eq!(read.bytes().await?, invoice);
 
-    // The account is busy: after some attempts of the client the service says when to come back.
+    // The account is busy: after several attempts of the client, the service responds with a retry time.
     if std::env::var("AZURE_STORAGE_CONNECTION_STRING").is_err() {
         let busy = Fault::on(Operation::GetEntity).reject(ErrorCode::SERVER_BUSY);
         let _busy = server.inject(busy);

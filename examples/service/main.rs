@@ -1,8 +1,8 @@
-//! A web service over stores: tenants, users with unique e-mail addresses, orders in three lists, audit
-//! rows, attachments, mails, a view of the revenue, conditional requests and bulk import.
+//! A web service over stores: tenants, users with unique e-mail addresses, orders in three lists, audit rows,
+//! attachments, mails, a view of the revenue, conditional requests and bulk import.
 //!
-//! It starts on a free port, calls each of its own routes, and ends. It runs against the account of
-//! `AZURE_STORAGE_CONNECTION_STRING`, or without one against the bundled server.
+//! It starts on a free port, calls each of its own routes, and ends. It runs against the account in
+//! `AZURE_STORAGE_CONNECTION_STRING`, or without it against the bundled server.
 
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "a program says what it does")]
 

@@ -1,4 +1,4 @@
-//! What the service stores. Each type declares how it is looked up; its store keeps all of that in step.
+//! The types that the service stores. Each declares its lookups; its store keeps them consistent.
 
 use chrono::{DateTime, Utc};
 use rowkey::{Entity, Result};

@@ -1,4 +1,4 @@
-//! What goes wrong, as HTTP says it.
+//! Errors as HTTP responses.
 
 use axum::Json;
 use axum::http::{StatusCode, header::RETRY_AFTER};

@@ -1,4 +1,4 @@
-//! The routes: each is a call of a store and its answer.
+//! The routes: each calls a store and returns its result.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! The prepend/append anti-pattern, and the way out: events by time go to one end of one partition,
-//! which refuses them; over eight buckets all are taken, and come back in order.
+//! The prepend/append anti-pattern, and the solution: events by time are all written to one end of one
+//! partition, which throttles them; over eight buckets all are accepted, and are read back in order.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -21,8 +21,8 @@ struct Reading {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A server that throttles as the service does, in small: 100 entities a second for a partition
-    // instead of 2,000. Time stands still, so all of this is one second.
+    // A server that throttles like the service on a smaller scale: 100 entities a second per partition
+    // instead of 2,000. Time stands still, so everything happens in one second.
     let targets = Targets { entities_per_partition: 100, ..Targets::default() };
     let server = Server::builder().manual_clock().throttle(targets).start().await?;
     let retry = RetryOptions { max_attempts: 1, ..RetryOptions::default() };

@@ -1,9 +1,9 @@
-//! The archive worker: employees who left move from one account to another, with a photo in a blob
-//! and a contract on the disk.
+//! The archive worker: employees who left are moved from one account to another, with a photo in a blob and a
+//! contract on the disk.
 //!
-//! No transaction spans accounts, blobs and files. A task on a queue says who left; a worker does
-//! what is to be done in steps that are safe to repeat, and deletes the message last. Whatever stops
-//! it in between, the message comes back, and the next worker finds out by reading what is left.
+//! No transaction spans accounts, blobs and files. A task on a queue names the employee; a worker performs
+//! steps that are safe to repeat, and deletes the message last. If it is interrupted, the message is
+//! delivered again, and the next worker detects by reading what remains to be done.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -152,8 +152,8 @@ async fn run(
     is_archived(archiver, 7).await?;
     println!("Ada, her photo and her contract are in the archive");
 
-    // A raise, while a worker is about to delete the old row: it must not be lost.
-    // The key makes a put that is repeated the same task.
+    // A raise while a worker is about to delete the old row must not be lost. With the key, a repeated put is
+    // the same task.
     let leave = ArchiveEmployee { department: "sales".into(), id: 8 };
     tasks.put_with_key("8 left in 2026", &leave).await?;
     let held = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
@@ -170,7 +170,7 @@ async fn run(
     assert_eq!(grace, raised?.entity);
     println!("Grace got her raise, and it is in the archive: {}", grace.salary);
 
-    // She is hired again, and the same task comes again, as a queue may deliver it: she stays.
+    // She is hired again, and the same task is delivered again, as queues may do: she stays.
     archiver.current.table().insert(&grace).await?;
     tasks.put_with_key("8 left in 2026", &leave).await?;
     assert_eq!(Box::pin(worker.step()).await?, Step::Suppressed);

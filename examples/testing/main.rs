@@ -1,5 +1,5 @@
-//! How a service that stores its data in tables is tested: against stubs that answer what the test
-//! wants to see, and against the embedded server that really stores.
+//! Tests of a service that stores its data in tables: with stubs that return prepared responses, and with the
+//! embedded server, which really stores data.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 

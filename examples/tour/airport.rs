@@ -16,7 +16,7 @@ pub(crate) struct Airport {
     pub(crate) country: String,
     pub(crate) latitude: f64,
     pub(crate) longitude: f64,
-    /// How often it was looked up: absent until the first time.
+    /// The number of lookups: absent until the first one.
     pub(crate) visits: Option<i32>,
 }
 

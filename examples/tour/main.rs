@@ -1,7 +1,7 @@
 //! A tour of the client on real input: 3,376 airports in a table.
 //!
-//! `cargo run --example tour` uses a server of its own; with `AZURE_STORAGE_CONNECTION_STRING` set,
-//! it runs against that account instead. It creates a table, and deletes it in the end.
+//! `cargo run --example tour` uses its own server; with `AZURE_STORAGE_CONNECTION_STRING` set, it runs
+//! against that account instead. It creates a table, and deletes it at the end.
 
 #![expect(clippy::print_stdout, reason = "the tour is what it prints")]
 
@@ -24,7 +24,7 @@ type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
 #[tokio::main]
 async fn main() -> Result {
-    // The server lives as long as this variable.
+    // The server runs until this variable is dropped.
     let (account, _server) = connect().await?;
     let table = account.table(&format!("tour{}", std::process::id()));
     table.create_if_missing().await?;
@@ -58,7 +58,7 @@ async fn show(
     failing_transaction(table).await
 }
 
-/// Entity group transactions: 100 airports at a time, a state at a time, eight at once.
+/// Entity group transactions: 100 airports each, one state at a time, eight concurrently.
 async fn load(table: &Table, states: &BTreeMap<String, Vec<Airport>>) -> Result {
     let total = states.values().map(Vec::len).sum::<usize>();
     let bar = ProgressBar::new(total as u64)
@@ -124,8 +124,7 @@ async fn filter(table: &Table, states: &BTreeMap<String, Vec<Airport>>) -> Resul
 }
 
 async fn projection(table: &Table, states: &BTreeMap<String, Vec<Airport>>) -> Result {
-    // Without a partition a query is a table scan. Those are refused where the policy says so, and
-    // here they are what is wanted.
+    // A query without a partition is a table scan. A policy can refuse scans; here a scan is intended.
     let scan = table.scan::<Airport>().scan_policy(ScanPolicy::Deny).all().await;
     assert!(scan.is_err_and(|error| error.outcome() == Outcome::NotSent));
 
@@ -155,7 +154,7 @@ async fn paging(
     let first = pages.try_next().await?.ok_or("no page")?;
     drop(pages);
 
-    // The token is text: it survives this process.
+    // The token is text, so it can outlive this process.
     let file = std::env::temp_dir().join(format!("{}.token", table.name()));
     let token = first.continuation.ok_or("one page is all")?;
     std::fs::write(&file, token.to_string())?;
@@ -184,7 +183,7 @@ async fn conflict(table: &Table) -> Result {
     assert!(error.kind() == rowkey::ErrorKind::Conflict);
     println!("conflict    {error}");
 
-    // The loop that reads again and decides again, written once.
+    // The loop that reads, decides and retries on a conflict is built in.
     let now = table.update(key(), |a| a.visits = Some(a.visits.unwrap_or(0) + 1)).await?;
     assert_eq!(now.entity.visits, Some(2));
     println!("            update: both visits counted, {:?}", now.entity.visits.unwrap_or(0));

@@ -1,7 +1,7 @@
-//! Unique values: an e-mail address that one user alone has, in any partition.
+//! Unique values: an e-mail address that belongs to only one user, across all partitions.
 //!
-//! A table keeps its keys unique and nothing else. Users are stored by country; that no two of them,
-//! in any country, have the same address is kept by a row for each address, which says whose it is.
+//! A table guarantees only unique keys. Users are stored by country; a row for each address, which names its
+//! owner, ensures that no two users in any country have the same address.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(found.entity, ada);
     // ANCHOR_END: constraint
 
-    // Many at once want the same address: one gets it.
+    // Many users claim the same address concurrently: one succeeds.
     let claims = (10..20).map(|id| {
         let (users, claim) = (users.clone(), user("fr", id, "grace@contoso.com"));
         async move { users.insert(&claim).await }
@@ -60,7 +60,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(users.delete(User::key("us", 2)).await?);
     // ANCHOR_END: change
 
-    // The connection breaks when the address is claimed: the store finds out what became of it.
+    // The connection breaks while the address is claimed: the store determines the outcome.
     let claim = Fault::on(Operation::InsertEntity).nth(1).close_after_commit();
     let lost = server.inject(claim);
     users.insert(&user("de", 3, "konrad@contoso.com")).await?;

@@ -1,5 +1,5 @@
-//! Token vending: a service that has the account key hands each user a token of the user's own rows.
-//! Two users' apps then work with the table themselves, and neither gets at the other's rows.
+//! Token vending: a service with the account key issues each user a token for the user's own rows. The apps
+//! of two users then access the table themselves, and neither can access the other's rows.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -95,7 +95,7 @@ async fn main() -> Result {
     println!("after the policy was replaced, only new tokens are good");
     // ANCHOR_END: revoke
 
-    // What would be unwise is not handed out at all.
+    // Unsafe tokens are not issued at all.
     let careless =
         Vending::new(&account, |_| Sas::table("notes").permissions(TablePermissions::QUERY));
     if let Err(error) = careless.token("ada") {
@@ -104,7 +104,7 @@ async fn main() -> Result {
     Ok(())
 }
 
-/// Why something was refused; `None` if it was not.
+/// The error code of a refusal; `None` if the call succeeded.
 fn refusal<T>(result: rowkey::Result<T>) -> Option<ErrorCode> {
     result.err().and_then(|error| error.code().cloned())
 }

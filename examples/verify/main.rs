@@ -1,8 +1,8 @@
-//! An index for a table that has been in use for long, and a check that it is right.
+//! An index for a table with existing data, and a check that it is correct.
 //!
-//! 3,376 airports were stored by their codes alone. Now they are to be found by city, too, while programs
-//! go on changing them; the program that builds the index is killed on the way and resumes where it was.
-//! Then copies are damaged by writes past the index, found and repaired.
+//! 3,376 airports were stored by code only. Now they need an index by city, while programs continue to change
+//! them; the program that builds the index is killed and resumes where it stopped. Then writes without the
+//! index damage copies, which are found and repaired.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -18,7 +18,7 @@ use rowkey_store::Store;
 use rowkey_store::job::{Job, Report};
 use tokio::sync::Notify;
 
-/// As programs stored airports until now.
+/// The previous type of airports.
 #[derive(Clone, Debug, Entity)]
 #[entity(partition = "{state}", row = "iata_{iata}")]
 struct Before {
@@ -95,13 +95,13 @@ async fn main() -> Result {
     Ok(())
 }
 
-/// How many copies were missing, stale and orphaned.
+/// The numbers of missing, stale and orphaned copies.
 fn drift(report: &Report) -> (u64, u64, u64) {
     let by_city = report.part("by_city");
     (by_city.missing, by_city.stale, by_city.orphaned)
 }
 
-/// Builds the index up to some page, and leaves the checkpoint as text.
+/// Builds part of the index, and returns the checkpoint as text.
 async fn build_some(airports: &Store<Airport>) -> Result<String> {
     let (stored, some_pages) = (Mutex::new(String::new()), Notify::new());
     let build = airports.repair().progress(|progress| {
@@ -112,7 +112,7 @@ async fn build_some(airports: &Store<Airport>) -> Result<String> {
     Ok(stored.into_inner()?)
 }
 
-/// Stores the airports as it was done before there was an index.
+/// Stores the airports as before the index existed.
 async fn load_without_index(table: &Table) -> Result<u64> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/airports.csv");
     let mut airports = Vec::new();

@@ -1,8 +1,8 @@
-//! Materialized views: a dashboard of departments that reads one row for each.
+//! Materialized views: a dashboard of departments that reads one row per department.
 //!
-//! How many people work in a department, what they cost and when the latest came would be a scan of
-//! all employees, wherever they are stored. Here a summary for each department says it, and the store of
-//! the employees keeps it right.
+//! The number of employees of a department, their cost and the latest hire would require a scan of all
+//! employees. Here a summary row per department has these values, and the store of the employees keeps it
+//! correct.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 

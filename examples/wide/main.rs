@@ -1,5 +1,5 @@
-//! A wide entity: every hour of a year in one entity, 8,759 properties where a row may have 252. It is
-//! written as one and read as one.
+//! A wide entity: every hour of a year in one entity, 8,759 properties where a row is limited to 252. It is
+//! written and read as a single entity.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -66,7 +66,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     assert_eq!(rows(), 0);
     // ANCHOR_END: write
 
-    // Insert, two updates and delete: a transaction each. (The version told of the lost race.)
+    // Insert, two updates and delete: one transaction each. (The lost race was detected by the version.)
     assert_eq!(server.journal().count(Operation::Transaction), 4);
     Ok(())
 }

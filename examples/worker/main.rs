@@ -1,6 +1,6 @@
-//! Work that must not be lost: a photo service puts a task for each upload into a queue, and workers
-//! make small pictures. One worker dies at its work, one picture is too large for a message, and one
-//! task cannot be done before the program is mended; all three are done in the end.
+//! Tasks that must not be lost: a photo service puts a task for each upload into a queue, and workers create
+//! thumbnails. One worker dies during a task, one picture is too large for a message, and one task fails
+//! until the program is fixed; all three are done in the end.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
