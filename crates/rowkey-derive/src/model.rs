@@ -72,8 +72,7 @@ impl Keys {
         self.partition.values().filter_map(move |part| Some((part, in_row(part)?)))
     }
 
-    /// Checks that one key has the finer resolution of all values in both keys, because one key is read
-    /// first.
+    /// Checks that one key has the finer resolution of all values that are in both keys.
     fn check_resolutions(&self) -> Result<()> {
         if !self.is_finer_in_row() {
             return Ok(());
