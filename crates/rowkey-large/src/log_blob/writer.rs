@@ -145,7 +145,7 @@ impl LogWriter {
             failed = flushed.is_err();
             if let Err(error) = flushed {
                 quietly(async {
-                    tracing::warn!(%error, "lines of a log could not be written yet")
+                    tracing::warn!(%error, "lines of a log could not be written yet");
                 })
                 .await;
             }
