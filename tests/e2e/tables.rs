@@ -70,6 +70,15 @@ async fn tables_are_listed_by_prefix_and_page_by_page() -> TestResult {
     assert_eq!(names, expected);
     let all = service.tables().all().await?;
     assert!(expected.iter().all(|name| all.contains(name)));
+
+    // From where an earlier listing ended, of the same tables alone.
+    let listing = || service.tables().starting_with(&prefix).page_size(2);
+    let first = listing().pages().try_next().await?.ok_or("there is a page")?;
+    assert_eq!(first.entries, expected[..2]);
+    let stored = first.continuation.ok_or("there is more")?.to_string();
+    assert_eq!(listing().resume(stored.parse()?).all().await?, expected[2..]);
+    let other = service.tables().page_size(2).resume(stored.parse()?);
+    assert_eq!(other.all().await.unwrap_err().kind(), ErrorKind::Invalid);
     Ok(())
 }
 

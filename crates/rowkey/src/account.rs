@@ -3,11 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::table::wire::encode::Flavor;
-
 use crate::clock::Clock;
 use crate::error::Result;
 use crate::options::ClientOptions;
+use crate::table::wire::encode::Flavor;
 use crate::telemetry::Telemetry;
 use crate::transport::Pipeline;
 

@@ -14,7 +14,6 @@ use std::ops::{Bound, RangeBounds};
 
 use crate::entity::{Entity, KIND, VERSION};
 use crate::error::{Error, Result};
-
 use crate::key::address::Span;
 use crate::key::between::{End, NotOfTemplate, between};
 use crate::key::stretch::{RowKeys, prefix};

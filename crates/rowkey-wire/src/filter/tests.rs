@@ -2,12 +2,12 @@
 
 use std::thread;
 
+use Operator::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
+
 use super::parse::{MAX_DEPTH, parse};
 use super::{ErrorKind, Filter, Operator, Unsupported, print};
 use crate::code::ErrorCode;
 use crate::edm::{Type, Value};
-
-use Operator::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, NotEqual};
 
 fn eq(property: &str, value: impl Into<Value>) -> Filter {
     Filter::compare(property, Equal, value)

@@ -1,11 +1,10 @@
 //! Connection strings, in all the forms that Azure and the emulators give out.
 
-use crate::credential::Credential;
-use crate::error::{Error, Result};
-
 use rowkey_wire::auth::Service;
 
 use super::endpoint::{Endpoint, Given, SERVICES, label};
+use crate::credential::Credential;
+use crate::error::{Error, Result};
 
 /// What a connection string says of an account.
 #[derive(Debug)]

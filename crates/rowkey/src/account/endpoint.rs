@@ -3,12 +3,12 @@
 use std::fmt;
 use std::net::IpAddr;
 
-use crate::table::wire::encode::Flavor;
 use http::HeaderValue;
 use reqwest::Url;
 use rowkey_wire::auth::Service;
 
 use crate::error::{Error, Result};
+use crate::table::wire::encode::Flavor;
 
 /// The base of all addresses of a service, checked.
 #[derive(Clone, PartialEq, Eq)]

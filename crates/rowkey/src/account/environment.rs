@@ -3,11 +3,10 @@
 
 use std::ffi::OsString;
 
+use rowkey_wire::auth::Service;
 use zeroize::Zeroizing;
 
 use super::StorageAccountBuilder;
-use rowkey_wire::auth::Service;
-
 use crate::credential::Credential;
 use crate::error::{Error, Result};
 

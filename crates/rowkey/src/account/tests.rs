@@ -1,11 +1,12 @@
 //! Connection strings in all their forms, and what is wrong with others.
 
+use reqwest::Url;
+use rowkey_wire::auth::Service;
+
 use super::connection_string::Parts;
 use super::*;
 use crate::credential::{Authority, Credential};
 use crate::error::ErrorKind;
-use reqwest::Url;
-use rowkey_wire::auth::Service;
 
 /// Base64 of `account-key`.
 const KEY: &str = "YWNjb3VudC1rZXk=";

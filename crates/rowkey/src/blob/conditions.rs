@@ -1,9 +1,9 @@
 //! What must hold for an operation to be done.
 
-use crate::blob::wire::encode;
 use chrono::{DateTime, Utc};
 use rowkey_wire::etag::{ETag, Match};
 
+use crate::blob::wire::encode;
 use crate::transport::Safety;
 
 /// What must hold for an operation to be done.

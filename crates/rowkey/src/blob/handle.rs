@@ -2,9 +2,6 @@
 
 use std::fmt;
 
-use crate::blob::wire::decode;
-use crate::blob::wire::encode::{self, Conditions as Wire, DeleteSnapshots, Place};
-use crate::transport::Request;
 use bytes::Bytes;
 use rowkey_wire::auth::Service;
 use rowkey_wire::blob::name;
@@ -19,9 +16,12 @@ use super::upload::Upload;
 use super::{ContentHeaders, CopyStatus, Properties, Written};
 use crate::ErrorCode;
 use crate::account::StorageAccount;
+use crate::blob::wire::decode;
+use crate::blob::wire::encode::{self, Conditions as Wire, DeleteSnapshots, Place};
 use crate::error::{Error, Outcome, Result};
 use crate::options::ClientOptions;
 use crate::queue::handle::metadata_error;
+use crate::transport::Request;
 use crate::transport::{Call, Pipeline, Reply, Safety};
 
 /// A blob, or a snapshot of one.

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::blob::wire::decode;
-use crate::blob::wire::encode::{self, ListBlobs};
-
 use super::Properties;
 use super::container::{Container, incomplete};
+use crate::blob::wire::decode;
+use crate::blob::wire::encode::{self, ListBlobs};
 use crate::error::{Error, Result};
 use crate::service::listing::{Listing, Next, Read};
 use crate::service::unreadable;

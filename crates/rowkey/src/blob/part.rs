@@ -1,11 +1,11 @@
 //! A part of a blob that is compared with its checksum when all of it has come.
 
-use crate::blob::wire::decode;
-use crate::blob::wire::encode::RangeSum;
 use http::HeaderMap;
 use rowkey_wire::blob::checksum::Checksum;
 
 use super::Check;
+use crate::blob::wire::decode;
+use crate::blob::wire::encode::RangeSum;
 
 /// The longest part that the service sums up.
 pub(super) const MAX_PART: u64 = 4 << 20;

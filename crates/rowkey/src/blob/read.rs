@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 
-use crate::blob::wire::encode::{self, Conditions as Wire};
 use bytes::{Bytes, BytesMut};
 use futures_util::{StreamExt as _, stream};
 use http::HeaderMap;
@@ -14,6 +13,7 @@ use super::container::incomplete;
 use super::handle::{Blob, is_missing_blob};
 use super::part::{self, MAX_PART, Part};
 use super::{Check, Properties};
+use crate::blob::wire::encode::{self, Conditions as Wire};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::table::Stream;
 use crate::transport::http::Chunks;

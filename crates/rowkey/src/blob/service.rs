@@ -2,9 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::blob::wire::decode;
-use crate::blob::wire::delegation;
-use crate::blob::wire::encode::{self, ListContainers};
 use chrono::{DateTime, SecondsFormat, Utc};
 use rowkey_wire::auth::SigningKey;
 use rowkey_wire::auth::delegation::{DelegationKey, KeyInfo};
@@ -13,6 +10,9 @@ use zeroize::Zeroize as _;
 use super::ContainerProperties;
 use super::container::{Container, incomplete};
 use crate::account::StorageAccount;
+use crate::blob::wire::decode;
+use crate::blob::wire::delegation;
+use crate::blob::wire::encode::{self, ListContainers};
 use crate::error::{Error, Result};
 use crate::service::listing::{Listing, Next, Read};
 use crate::service::unreadable;

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use crate::queue::wire::decode;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, Datelike as _, Utc};
@@ -10,6 +9,7 @@ use rowkey_wire::limits::MAX_MESSAGE;
 use rowkey_wire::xml;
 
 use crate::error::{Error, Result};
+use crate::queue::wire::decode;
 
 /// What a message carries, and how it is written in the message's text.
 ///

@@ -3,13 +3,13 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::queue::wire::encode::Lifetime;
-use crate::queue::wire::{decode, encode};
 use rowkey_wire::limits::{MAX_MESSAGES, MAX_VISIBILITY_SECONDS};
 
 use super::handle::Queue;
 use super::message::{Body, Message, Peeked};
 use crate::error::{Error, Outcome, Result};
+use crate::queue::wire::encode::Lifetime;
+use crate::queue::wire::{decode, encode};
 use crate::service::unreadable;
 use crate::transport::{Call, Host, Reply, Safety};
 

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::queue::wire::{decode, encode};
-
 use super::handle::Queue;
 use crate::account::StorageAccount;
 use crate::error::Result;
+use crate::queue::wire::{decode, encode};
 use crate::service::listing::{Listing, Next, Read};
 use crate::service::unreadable;
 use crate::transport::{Call, Safety};

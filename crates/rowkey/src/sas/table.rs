@@ -2,7 +2,6 @@
 
 use std::ops::RangeBounds;
 
-use crate::table::wire::encode::Flavor;
 use rowkey_wire::auth::Resource as Signed;
 use rowkey_wire::auth::Service;
 
@@ -14,6 +13,7 @@ use crate::account::StorageAccount;
 use crate::entity::Entity;
 use crate::error::{Error, Result};
 use crate::key::{Key, Partition};
+use crate::table::wire::encode::Flavor;
 
 impl Sas<TablePermissions> {
     /// Begins a signature for a table, or for a range of its keys. It never opens the table

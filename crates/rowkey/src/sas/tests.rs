@@ -271,6 +271,14 @@ fn what_would_be_refused_is_not_signed() {
         assert!(error.to_string().contains(named), "{named}: {error}");
     }
     assert!(Sas::table("orders").policy("readers").sign(&contoso()).is_ok());
+    // Stored access policies are those of a resource; an account has none.
+    let whole = Sas::account(Services::TABLE, ResourceTypes::ALL)
+        .permissions(AccountPermissions::READ)
+        .valid_for(hour);
+    assert!(whole.sign(&contoso()).is_ok());
+    let error = whole.policy("readers").sign(&contoso()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("policy"), "{error}");
     let cosmos = StorageAccount::builder()
         .credential(Credential::shared_key("contoso", "YmFy").unwrap())
         .endpoint(crate::service::Service::Table, "https://contoso.table.cosmos.azure.com")

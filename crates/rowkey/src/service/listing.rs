@@ -5,7 +5,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::table::wire::decode::Continuation as Token;
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey_wire::filter::Filter as WireFilter;
@@ -16,6 +15,7 @@ use crate::account::StorageAccount;
 use crate::blob::Container;
 use crate::error::{Error, Result};
 use crate::service::progress::{Limits, Progress, limits};
+use crate::table::wire::decode::Continuation as Token;
 use crate::table::{Continuation, Stream};
 use crate::transport::{Host, Reply};
 

@@ -2,14 +2,14 @@
 
 /// A stored access policy: its name, from when until when it holds, and what it permits (`r` query,
 /// `a` add, `u` update, `d` delete).
-use crate::service::AccessPolicy;
-use crate::table::wire::encode;
 use rowkey_wire::xml;
 
 use super::handle::Table;
 use crate::error::Result;
+use crate::service::AccessPolicy;
 use crate::service::policies::{self, policies};
 use crate::service::unreadable;
+use crate::table::wire::encode;
 use crate::transport::{Call, Safety};
 
 impl Table {

@@ -9,13 +9,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::table::wire::decode::Continuation as Token;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 use crate::service::listing::fingerprint;
+use crate::table::wire::decode::Continuation as Token;
 use crate::transport::Host;
 
 /// The place where a query goes on.

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::table::wire::encode;
 use rowkey_wire::edm::Type;
 use rowkey_wire::filter::{self, Filter};
 
@@ -12,6 +11,7 @@ use super::cost::Cost;
 use super::handle::Table;
 use super::plan::Plan;
 use crate::error::Result;
+use crate::table::wire::encode;
 
 /// What a query would send.
 ///

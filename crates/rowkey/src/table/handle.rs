@@ -3,10 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::table::wire::decode as headers;
-use crate::table::wire::encode::{self, Flavor};
-use crate::table::wire::odata::decode::{self, BodyError};
-use crate::table::wire::odata::encode::{EntityError, EntityWriter};
 use bytes::Bytes;
 use rowkey_wire::etag::{ETag, Match};
 use rowkey_wire::odata::Fields;
@@ -23,6 +19,10 @@ use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::key::{Key, Partition};
 use crate::options::ClientOptions;
 use crate::service;
+use crate::table::wire::decode as headers;
+use crate::table::wire::encode::{self, Flavor};
+use crate::table::wire::odata::decode::{self, BodyError};
+use crate::table::wire::odata::encode::{EntityError, EntityWriter};
 use crate::transport::{Call, Pipeline, Reply, Request, Safety};
 
 /// A table of an account.

@@ -4,8 +4,6 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use crate::table::wire::odata::decode::{self, PageError};
-use crate::table::wire::{decode as headers, encode};
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt as _, stream};
 use rowkey_wire::odata::Fields;
@@ -18,6 +16,8 @@ use super::plan::Plan;
 use crate::entity::{Projection, RowReader, Stored};
 use crate::error::{Error, Result};
 use crate::service::progress::{Limits, Progress};
+use crate::table::wire::odata::decode::{self, PageError};
+use crate::table::wire::{decode as headers, encode};
 use crate::transport::{Call, Host, Reply, Safety};
 
 const OPERATION: &str = "QueryEntities";

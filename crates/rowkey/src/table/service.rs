@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::table::wire::odata::decode;
-use crate::table::wire::{decode as headers, encode};
 use rowkey_wire::edm::Value;
 use rowkey_wire::filter::{Filter as WireFilter, Operator};
 
@@ -12,6 +10,8 @@ use crate::account::StorageAccount;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
 use crate::service::listing::{Listing, Next, Read};
+use crate::table::wire::odata::decode;
+use crate::table::wire::{decode as headers, encode};
 use crate::transport::{Call, Safety};
 
 const LIST: &str = "QueryTables";

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::table::wire::decode::Continuation as Token;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
+use crate::table::wire::decode::Continuation as Token;
 
 /// Where a query of another library goes on, to be given to the same query here:
 /// [`Query::continuation`](crate::Query::continuation).

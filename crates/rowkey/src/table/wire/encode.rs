@@ -9,13 +9,12 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH};
 use http::{HeaderMap, HeaderValue, Method};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-
-use super::decode::Continuation;
 use rowkey_wire::auth::Service;
 use rowkey_wire::etag::Match;
 use rowkey_wire::headers::{HTTP_METHOD, PREFER};
 use rowkey_wire::key::write_address;
 
+use super::decode::Continuation;
 use crate::transport::Request;
 
 /// What stands as it is in the value of a query parameter.
