@@ -1,8 +1,8 @@
 //! Authorization of requests: strings to sign, signatures, shared access signatures.
 //!
 //! - [`SigningKey`]: the account key that signs and verifies
-//! - [`string_to_sign`]: the text that Shared Key signs, with headers in the order of
-//!   `header_order`
+//! - [`string_to_sign`](fn@string_to_sign): the text that Shared Key signs, with headers in the
+//!   order of `header_order`
 //! - [`authorization`], [`parse_authorization`]: the `Authorization` header
 //! - [`delegation`]: user delegation keys, with which token holders sign
 //! - [`Sas`]: a shared access signature in a request's query

@@ -1,8 +1,8 @@
 //! The `$filter` language of the Table service.
 //!
 //! - [`Filter`]: the syntax tree
-//! - [`print`]: tree to text
-//! - [`parse`]: text to tree
+//! - [`print`](fn@print): tree to text
+//! - [`parse`](fn@parse): text to tree
 //!
 //! Reference: [Querying tables and entities](https://learn.microsoft.com/rest/api/storageservices/querying-tables-and-entities).
 

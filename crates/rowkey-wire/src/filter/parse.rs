@@ -84,7 +84,7 @@ pub enum ErrorKind {
     Null,
     /// A token in place of an operator or the end.
     Syntax,
-    /// Nested deeper than [`MAX_DEPTH`].
+    /// Nested deeper than 200 levels, `MAX_DEPTH`.
     TooDeep,
     /// A string without a closing quote.
     UnterminatedString,
