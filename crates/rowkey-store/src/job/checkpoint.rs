@@ -105,7 +105,7 @@ impl Checkpoint {
         } else if resumed.open.iter().any(|open| open.at >= resumed.begun)
             || !resumed.open.is_sorted_by(|one, next| one.at < next.at)
         {
-            "the checkpoint is inconsistent".to_owned()
+            "the checkpoint contradicts itself".to_owned()
         } else {
             return Ok(());
         };
