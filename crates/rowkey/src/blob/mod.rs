@@ -1,9 +1,9 @@
 //! Containers and blobs: put at once, uploaded and downloaded in pieces, appended to, copied,
 //! leased.
 //!
-//! - `container`: [`Container`](crate::Container), made, described and deleted
+//! - `container`: [`Container`], made, described and deleted
 //! - `listing`: what is in a container
-//! - `handle`: [`Blob`](crate::Blob), read, described, copied and deleted
+//! - `handle`: [`Blob`], read, described, copied and deleted
 //! - `put`: [`Put`], a blob written at once; `upload`: [`Upload`], one written in blocks
 //! - `read`: [`Read`], a blob or a part of it; [`Download`], which goes on after a lost connection
 //! - `append`: [`Append`], a block at the end of an append blob

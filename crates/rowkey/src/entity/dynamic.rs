@@ -35,7 +35,7 @@ use crate::table::wire::odata::decode;
 /// # JSON
 ///
 /// By serde it is an object with its keys and its properties, each with its type; the values are those
-/// of [`Value`]. [`to_odata_json`](Self::to_odata_json) has the service's own JSON.
+/// of [`Value`](crate::edm::Value). [`to_odata_json`](Self::to_odata_json) has the service's own JSON.
 ///
 /// ```
 /// # use rowkey::DynamicEntity;

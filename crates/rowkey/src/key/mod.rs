@@ -4,7 +4,7 @@
 //! - `notation`: [`Notation`], how a part is written, and [`PartKind`], which types have which
 //! - `write`: [`KeyWriter`], which puts parts together so that text order is value order
 //! - `read`: [`KeyReader`], which takes a key apart again
-//! - `address`: [`Key`](crate::Key), [`Partition`](crate::Partition)
+//! - `address`: [`Key`], [`Partition`]
 //! - `template`: [`Piece`], templates as the derives state them
 //! - `bucket`: [`bucket_of`], which of several buckets a value is in
 //! - `instant`: dates in all their notations

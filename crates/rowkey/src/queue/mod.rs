@@ -1,6 +1,6 @@
 //! Queues: messages, and the queues themselves.
 //!
-//! - `handle`: [`Queue`](crate::Queue), made, described, emptied and deleted
+//! - `handle`: [`Queue`], made, described, emptied and deleted
 //! - `messages`: putting, receiving, peeking at, updating and deleting messages
 //! - `message`: [`Message`], [`Peeked`], and [`Body`], how a message's text is written
 //! - `reference`: [`MessageRef`], a message by its id and pop receipt

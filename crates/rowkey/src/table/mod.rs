@@ -1,6 +1,6 @@
 //! Tables: single entities, queries and transactions.
 //!
-//! - `handle`: [`Table`](crate::Table), operations on one entity and on the table itself
+//! - `handle`: [`Table`], operations on one entity and on the table itself
 //! - `once`: [`Table::insert_once`](crate::Table::insert_once), the insert that may be repeated
 //! - `update`: [`Table::update`](crate::Table::update), the read-modify-write loop
 //! - `query`: [`Query`](crate::Query), what to read; `pages`: reading it, page by page
@@ -9,9 +9,9 @@
 //! - `plan`: a query as requests: key bounds, filters, the split of long lists
 //! - `azurite`: the filters of a query as Azurite understands them
 //! - `keyed`: [`Keyed`], an entity with its keys as they are stored
-//! - `failed`: [`FailedRow`](crate::FailedRow), a row that does not decode
+//! - `failed`: [`FailedRow`], a row that does not decode
 //! - `cost`: [`Cost`](crate::Cost), what a query makes the service read
-//! - `continuation`: [`Continuation`](crate::Continuation), where a query goes on
+//! - `continuation`: [`Continuation`], where a query goes on
 //! - `explain`: [`Explanation`], the requests of a query without sending them
 //! - `transaction`: [`Transaction`](crate::Transaction), entity group transactions
 //! - `service_token`: [`ServiceToken`], the continuation tokens of other libraries

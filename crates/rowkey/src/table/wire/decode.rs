@@ -1,5 +1,5 @@
-//! What the headers of answers say: the client's half. Bodies are read by [`rowkey_wire::odata::decode`],
-//! [`rowkey_wire::batch`] and [`rowkey_wire::xml`].
+//! What the headers of answers say: the client's half. Bodies are read by [`super::odata`],
+//! [`super::batch`] and [`rowkey_wire::xml`].
 
 use http::header::ETAG;
 use http::{HeaderMap, HeaderName};
