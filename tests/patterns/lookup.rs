@@ -200,7 +200,7 @@ async fn what_repeating_does_not_mend_is_an_error_even_so() -> TestResult {
     clock.advance(MINUTE);
     let error = states.get(&key("WA")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
-    let what = "Lookup on states: there are more than 3 entities to keep in memory; ask the table";
+    let what = "Lookup on states: more than 3 entities would be kept in memory; query the table";
     assert!(error.to_string().starts_with(what), "{error}");
     table.delete(key("CA"), Match::Any).await?;
     assert!(states.get(&key("WA")).await?.is_some());

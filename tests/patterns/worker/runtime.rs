@@ -282,7 +282,7 @@ async fn a_handler_that_hangs_is_ended_at_its_time_limit() -> TestResult {
         "two renewals, and the failure"
     );
     let text: Value = serde_json::from_str(&texts(&server.snapshot(), "jobs")[0])?;
-    assert_eq!(text["history"][0]["error"], "it took longer than its time limit, 25s");
+    assert_eq!(text["history"][0]["error"], "it exceeded its time limit of 25s");
     assert_eq!(text["attempts"], 1);
     Ok(())
 }

@@ -164,7 +164,7 @@ async fn a_checkpoint_of_another_job_is_refused_before_anything_is_sent() -> Tes
     assert!(interrupted.error.to_string().contains("job `count`"), "{interrupted}");
     let other = Walk::keys(&account.table("others"));
     let refused = Job::count(other).resume(told.last().unwrap()).run().await.unwrap_err();
-    assert!(refused.to_string().contains("of the table readings"), "{refused}");
+    assert!(refused.to_string().contains("belongs to the table readings"), "{refused}");
     let rows = Walk::keys(&account.table("readings")).split_rows(["01"]);
     let refused = Job::count(rows).resume(told.last().unwrap()).run().await.unwrap_err();
     assert!(refused.to_string().contains("another `split_by`"), "{refused}");

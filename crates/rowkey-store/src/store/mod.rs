@@ -97,7 +97,7 @@ pub use work::Worked;
 ///
 /// let other = User { tenant: "fabrikam".into(), id: 2, ..ada.clone() };
 /// let taken = users.insert(&other).await.unwrap_err();
-/// assert_eq!(taken.index(), Some("by_email"));
+/// assert_eq!(taken.details().index, Some("by_email"));
 ///
 /// users.update(User::key("contoso", 1), |user| user.name = "Ada L.".into()).await?;
 /// # Ok(()) }
