@@ -1,8 +1,9 @@
-//! What the Table service answers, for stubs: one call an answer, made of your own entities.
+//! Responses of the Table service for stubs: one call builds one response from your own entities.
 //!
-//! A test of a service of yours that talks to a stub server (wiremock or another) needs answers
-//! that look like the real ones. These are rendered by the code that the bundled server renders
-//! with, which is pinned to recordings of the live service, so no test has JSON written by hand.
+//! A test that runs your service against a stub server (wiremock or another) needs responses that
+//! look like the real ones. The code that renders these responses also renders those of the bundled
+//! server, and is checked against recordings of the live service, so no test contains handwritten
+//! JSON.
 //!
 #![cfg_attr(feature = "wiremock-0_6", doc = "```")]
 #![cfg_attr(not(feature = "wiremock-0_6"), doc = "```text")]

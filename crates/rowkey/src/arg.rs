@@ -1,14 +1,14 @@
 //! Arguments of key constructors and filters: a value, a reference to one, or `&str` for a string.
 
-/// What may be given where a `T` is wanted. Implemented for all `T`, `&T`, and `&str` for `String`;
-/// not meant to be implemented elsewhere.
+/// An argument that converts to a `T`. Implemented for all `T` and `&T`, and for `&str` as
+/// `String`; not meant to be implemented elsewhere.
 #[diagnostic::on_unimplemented(
     message = "a `{T}` is wanted here, not a `{Self}`",
     label = "give a `{T}` or a reference to one",
     note = "a `String` may also be given as `&str`"
 )]
 pub trait Arg<T> {
-    /// The value.
+    /// Converts the argument to the value.
     fn into_arg(self) -> T;
 }
 

@@ -1,4 +1,4 @@
-//! Where the client takes the time from, and how it waits.
+//! The clock of the client: the time, and how to wait.
 
 use std::fmt;
 use std::future::Future;
@@ -13,18 +13,19 @@ pub(crate) mod manual;
 #[cfg(test)]
 pub(crate) use manual::ManualClock;
 
-/// The source of time: what requests are dated with, and how the client waits between attempts.
+/// The source of time: it dates requests and makes the waits between attempts.
 ///
 /// [`SystemClock`] is the default. Tests that must not wait use `ManualClock` (feature
 /// `test-util`).
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// The date and time now, which an operator or NTP may set forward and back.
+    /// The current date and time, which an operator or NTP may set forward and back.
     fn now(&self) -> DateTime<Utc>;
 
-    /// The time that has passed since a moment that stays the same while the program runs.
+    /// The time since a fixed moment, which stays the same while the program runs.
     ///
-    /// Leases and guards are measured with it, so it must not go back, and should go on while the machine
-    /// is suspended. The default is derived from [`now`](Self::now), which is right for clocks of tests.
+    /// It measures leases and guards, so it must not go back, and should advance while the machine
+    /// is suspended. The default is derived from [`now`](Self::now), which is sufficient for clocks
+    /// of tests.
     fn elapsed(&self) -> Duration {
         self.now().signed_duration_since(DateTime::UNIX_EPOCH).to_std().unwrap_or_default()
     }
@@ -35,9 +36,9 @@ pub trait Clock: fmt::Debug + Send + Sync {
 
 /// The machine's clock. Sleeping needs a running tokio runtime with its timer enabled.
 ///
-/// [`elapsed`](Clock::elapsed) is `CLOCK_BOOTTIME` on Linux and Android, and the performance counter on
-/// Windows: both go on while the machine is suspended. On other systems it is
-/// [`Instant`](std::time::Instant), which on macOS stands still meanwhile.
+/// [`elapsed`](Clock::elapsed) is `CLOCK_BOOTTIME` on Linux and Android, and the performance
+/// counter on Windows: both advance while the machine is suspended. On other systems it is
+/// [`Instant`](std::time::Instant), which on macOS stops during suspension.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -50,7 +51,7 @@ impl Clock for SystemClock {
     #[cfg(any(target_os = "android", target_os = "linux"))]
     fn elapsed(&self) -> Duration {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        // Since the machine was started, so neither is negative.
+        // Both count from the start of the machine, so neither is negative.
         Duration::new(
             u64::try_from(time.tv_sec).unwrap_or_default(),
             u32::try_from(time.tv_nsec).unwrap_or_default(),

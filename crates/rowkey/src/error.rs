@@ -1,7 +1,8 @@
-//! What can go wrong, and what the caller can still know: [`Error`], [`ErrorKind`], [`Outcome`].
+//! Errors: [`Error`], the advice it gives ([`ErrorKind`]) and the effect of the operation
+//! ([`Outcome`]).
 //!
-//! No message, `Debug` output or source of an [`Error`] shows a credential, the query of an
-//! address, a key or what is in an entity. The service's own text may quote all of that, so it is
+//! No message, `Debug` output or source of an [`Error`] shows a credential, the query string of a
+//! URL, a key or the contents of an entity. The service's own text may quote any of these, so it is
 //! kept apart in [`ErrorDetails::service_message`].
 
 use std::borrow::Cow;
@@ -18,52 +19,52 @@ mod tests;
 
 pub(crate) use answer::{Failure, is_being_deleted, outcome_of};
 
-/// The result of everything that can fail here.
+/// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation failed, and whether it may have happened nevertheless.
+/// Why an operation failed, and whether it may have been applied nevertheless.
 ///
-/// Branch on [`kind`](Self::kind) and, after a write, on [`outcome`](Self::outcome); the finer
-/// reason that the service gave is [`code`](Self::code).
+/// Branch on [`kind`](Self::kind) and, after a write, on [`outcome`](Self::outcome). The service's
+/// own, more specific error code is [`code`](Self::code).
 pub struct Error(Box<Inner>);
 
 /// What the caller should do about an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The entity, table, queue, container or blob exists. Read it, or write with an operation
-    /// that may overwrite.
+    /// The entity, table, queue, container or blob exists. Read it, or write with an operation that
+    /// may overwrite.
     AlreadyExists,
-    /// The service refused the credential, or what it is allowed to do. Correct the credential,
-    /// the permission or this machine's clock; repeating does not help.
+    /// The service rejected the credential, or the credential does not permit the operation.
+    /// Correct the credential, the permission or this machine's clock; retrying does not help.
     Auth,
-    /// The entity or blob was changed since it was read, or the message was received
-    /// again. Read it again, decide again, write again.
+    /// The entity or blob was changed since it was read, or the message was received again. Read it
+    /// again, decide again, write again.
     Conflict,
-    /// What was sent or read did not arrive as it was: its checksum is another. Send or read it
-    /// again.
+    /// The data was damaged in transit: its checksum does not match. Send or read it again.
     Damaged,
-    /// The answer, or an entity in it, is not what was expected: another type, another schema, or
-    /// something that is no storage service and answers in its place: a 404 without a code of the
-    /// service is such an answer, and not [`NotFound`](Self::NotFound).
+    /// The response, or an entity in it, is not what was expected: another type, another schema, or
+    /// a response that does not come from a storage service. A 404 without an error code of the
+    /// service is such a response, and not [`NotFound`](Self::NotFound).
     Decode,
     /// The request cannot succeed as it is. Change it.
     Invalid,
-    /// A lease stands in the way: another client holds one, or the caller's own has ended. Stop
-    /// what the lease protects, and acquire one; reading again does not help.
+    /// A lease prevents the operation: another client holds one, or the caller's own has ended.
+    /// Stop the work that the lease protects, and acquire a new one; reading again does not help.
     Leased,
-    /// It does not exist. Create it, or treat it as absent.
+    /// The resource does not exist. Create it, or treat it as absent.
     NotFound,
-    /// What was read under a condition is still what the caller has. Use that.
+    /// The resource has not changed since it was read under this condition. Use the copy that you
+    /// have.
     NotModified,
     /// The service asked for fewer requests. Slow down; the client has already waited and retried.
     Throttled,
-    /// The entity, property, key, message, blob or request is over a documented limit. Split it.
+    /// The entity, property, key, message, blob or request exceeds a documented limit. Split it.
     TooLarge,
-    /// The service did not answer in time, or could not. Try again later; after a write look at
+    /// The service did not respond in time, or could not. Try again later; after a write check
     /// [`Error::outcome`] first.
     Unavailable,
-    /// Something the client does not know. Report it with the request id.
+    /// An error that the client does not know. Report it with the request id.
     Unexpected,
 }
 
@@ -72,45 +73,46 @@ pub enum ErrorKind {
 pub enum Outcome {
     /// Nothing reached the service, so nothing has changed.
     NotSent,
-    /// The service refused it, or it was a read whose answer cannot be understood: nothing has
-    /// changed.
+    /// Nothing has changed: the service rejected the operation, or it was a read whose response
+    /// cannot be decoded.
     Rejected,
-    /// It is unknown: the service may have applied it before the connection or the answer was lost.
-    /// Read back before you decide.
+    /// The effect is unknown: the service may have applied the operation before the connection or
+    /// the response was lost. Read back before you decide.
     Unknown,
 }
 
-/// What is known of an [`Error`] besides its kind, its outcome and its code.
+/// Details of an [`Error`] besides its kind, outcome and code.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct ErrorDetails {
-    /// The HTTP status of the last answer, when there was one.
+    /// The HTTP status of the last response, if there was one.
     pub status: Option<u16>,
-    /// The service's id of the last request, which Microsoft's support asks for.
+    /// The service's id of the last request, which Microsoft support asks for.
     pub request_id: Option<Box<str>>,
-    /// How many times the operation was tried; 0 when it was refused before the first attempt.
+    /// The number of attempts; 0 if the operation was refused before the first one.
     pub attempts: u32,
-    /// How long the service asked to wait before the next request (`Retry-After`), as its last
-    /// response said: the value is the service's own, and may be of any length.
+    /// How long the service asked to wait before the next request (`Retry-After` of its last
+    /// response). The value is the service's own, and may be of any length.
     pub retry_after: Option<Duration>,
-    /// Which operation of a transaction failed, counted from 0, when the service said so.
+    /// The operation of a transaction that failed, counted from 0, if the service reported it.
     pub operation_index: Option<usize>,
-    /// The index or the unique value, by the name that the entity declares, whose value another entity
-    /// has, with [`ErrorKind::AlreadyExists`]; or the list that is full, with [`ErrorKind::TooLarge`].
+    /// The declared name of the index or unique value in which another entity has the same value,
+    /// with [`ErrorKind::AlreadyExists`]; or of the list that is full, with
+    /// [`ErrorKind::TooLarge`].
     pub index: Option<&'static str>,
-    /// What the service wrote about it. May quote keys, values and the signed text: think before
-    /// you log it.
+    /// The service's own message. It may quote keys, values and the signed text: think before you
+    /// log it.
     pub service_message: Option<Box<str>>,
-    /// The rows that it is about, with their keys, if it is that rows do not decode
-    /// ([`ErrorKind::Decode`]); empty for every other error.
+    /// The rows that do not decode, with their keys ([`ErrorKind::Decode`]); empty for every other
+    /// error.
     ///
-    /// A stream yields an error for each such row and goes on with the next one; after an error without
-    /// rows it ends. [`Query::all`](crate::Query::all) names all of them.
+    /// A stream yields an error for each such row and continues with the next one; it ends after an
+    /// error without rows. [`Query::all`](crate::Query::all) lists all of them.
     pub failed_rows: Vec<FailedRow>,
 }
 
 impl fmt::Debug for ErrorDetails {
-    /// Shows neither what the service wrote nor the keys of rows.
+    /// Shows neither the service's message nor the keys of rows.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ErrorDetails")
             .field("status", &self.status)
@@ -126,27 +128,27 @@ impl fmt::Debug for ErrorDetails {
 struct Inner {
     kind: ErrorKind,
     outcome: Outcome,
-    /// As a part of what it happened, in words that quote nothing.
+    /// The larger operation during which it happened, in words that quote nothing.
     during: Option<Cow<'static, str>>,
     /// What happened, in words that quote nothing.
     what: Cow<'static, str>,
-    /// What to do about it; the kind's own advice when there is none.
+    /// What to do about it; `None` for the kind's own advice.
     advice: Option<Cow<'static, str>>,
     operation: Option<&'static str>,
     resource: Option<Box<str>>,
     code: Option<ErrorCode>,
-    /// Whether the operation would have changed something.
+    /// Whether the operation is a write.
     changes: bool,
     details: ErrorDetails,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
-    /// An error of a layer above the client, such as a pattern of the design guide: it refuses what
-    /// it was asked for, and has sent nothing that would change anything.
+    /// Makes an error of a layer above the client, such as a pattern of the design guide, which
+    /// refuses a call and has sent nothing that would change anything.
     ///
-    /// `what` says what is wrong and must not quote keys, values or credentials. What to do about it
-    /// is the kind's own advice, or that of [`advise`](Self::advise).
+    /// `what` says what is wrong and must not quote keys, values or credentials. The advice is that
+    /// of the kind, unless [`advise`](Self::advise) replaces it.
     ///
     /// ```
     /// use rowkey::{Error, ErrorKind, Outcome};
@@ -171,42 +173,42 @@ impl Error {
         Self::new(ErrorKind::Invalid, Outcome::NotSent, what.into())
     }
 
-    /// Like [`Error::invalid`], for something over a limit.
+    /// Like [`Error::invalid`], for a value or request over a limit.
     #[cold]
     pub(crate) fn too_large(what: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::TooLarge, Outcome::NotSent, what.into())
     }
 
-    /// A reading of several pages took too long.
+    /// A read of several pages took too long.
     #[cold]
     pub(crate) fn late(what: String) -> Self {
         Self::new(ErrorKind::Unavailable, Outcome::Rejected, what.into())
     }
 
-    /// There is nothing to authorize the request with.
+    /// No credential authorizes the request.
     #[cold]
     pub(crate) fn unauthorized(what: &'static str) -> Self {
         Self::new(ErrorKind::Auth, Outcome::NotSent, what.into())
     }
 
-    /// What was to be changed is not there.
+    /// The resource to change does not exist.
     #[cold]
     pub(crate) fn absent() -> Self {
         Self::new(ErrorKind::NotFound, Outcome::Rejected, "it does not exist".into())
     }
 
-    /// Something that was read and cannot be understood; of an answer see
-    /// [`of_answer`](Self::of_answer), too.
+    /// Data that cannot be decoded. For a response see [`of_answer`](Self::of_answer) as well.
     ///
-    /// `what` must not quote it. (The errors of `serde_json` do, so they are no sources.)
+    /// `what` must not quote the data. (The errors of `serde_json` do, so they are never a source.)
     #[cold]
     pub(crate) fn decode(what: impl Into<Cow<'static, str>>) -> Self {
         Self::new(ErrorKind::Decode, Outcome::Rejected, what.into())
     }
 
-    /// Rows that do not decode, in the order in which they were read. For layers above the client, too.
+    /// Makes an error for rows that do not decode, in the order in which they were read. Layers
+    /// above the client use it, too.
     ///
-    /// Without a row it says that no row decodes.
+    /// Without rows, the message says that no row decodes.
     #[cold]
     pub fn of_rows(rows: Vec<FailedRow>) -> Self {
         let mut error = Self::decode(match &*rows {
@@ -218,7 +220,7 @@ impl Error {
         error
     }
 
-    /// What came is not what the service sent.
+    /// The data received differs from the data that the service sent.
     #[cold]
     pub(crate) fn damaged(what: &'static str) -> Self {
         Self::new(ErrorKind::Damaged, Outcome::Rejected, what.into())
@@ -241,9 +243,9 @@ impl Error {
         }))
     }
 
-    /// Names the operation and the table, queue or container, unless they are named already. A name
-    /// that no resource can have, because of a control character, is left out: it would break lines
-    /// of a log.
+    /// Names the operation and the table, queue or container, unless they are already named. A name
+    /// that contains a control character is left out: no resource can have such a name, and it
+    /// would break log lines.
     #[must_use = "the error itself is what tells the caller"]
     pub fn of(mut self, operation: &'static str, resource: &str) -> Self {
         if self.0.operation.is_none() {
@@ -254,16 +256,15 @@ impl Error {
         self
     }
 
-    /// Replaces the advice at the end of the message: what to do about it, in words that quote
-    /// nothing.
+    /// Replaces the advice at the end of the message, in words that quote nothing.
     #[must_use = "the error itself is what tells the caller"]
     pub fn advise(mut self, advice: impl Into<Cow<'static, str>>) -> Self {
         self.0.advice = Some(advice.into());
         self
     }
 
-    /// Says as a part of what it happened, before everything else in the message: for layers above
-    /// that make several requests. `what` must not quote keys, values or credentials.
+    /// Names the larger operation of which this one was a part, before the rest of the message. For
+    /// layers that send several requests. `what` must not quote keys, values or credentials.
     ///
     /// ```
     /// use rowkey::{Error, ErrorKind};
@@ -282,8 +283,8 @@ impl Error {
         self
     }
 
-    /// Says that what was asked for may have been applied, at least in part: by an earlier attempt, or
-    /// by an earlier request of an operation that makes several.
+    /// Sets the outcome to unknown: the operation may have been applied, at least in part, by an
+    /// earlier attempt or by an earlier request of an operation that sends several.
     #[must_use = "the error itself is what tells the caller"]
     pub fn after_unknown(mut self) -> Self {
         self.0.outcome = Outcome::Unknown;
@@ -291,8 +292,8 @@ impl Error {
         self
     }
 
-    /// Says that nothing of what was asked for was applied or will be: of an operation of several requests
-    /// that failed before the one that counts, although a request before it was not answered.
+    /// Sets the outcome to not applied. For an operation of several requests that failed before the
+    /// decisive one, although an earlier request was not answered.
     ///
     /// ```
     /// use rowkey::{Error, ErrorKind, Outcome};
@@ -308,20 +309,20 @@ impl Error {
         self
     }
 
-    /// Names the operation of a transaction that made it fail, counted from 0.
+    /// Names the operation of a transaction that caused the failure, counted from 0.
     pub(crate) fn at_operation(mut self, index: usize) -> Self {
         self.0.details.operation_index = Some(index);
         self
     }
 
-    /// Names the index, the unique value or the list that refuses, for layers that keep such.
+    /// Names the index, unique value or list that refused the write. For layers that maintain them.
     #[must_use = "the error itself is what tells the caller"]
     pub fn in_index(mut self, index: &'static str) -> Self {
         self.0.details.index = Some(index);
         self
     }
 
-    /// Notes how long the service asked to wait.
+    /// Sets how long the service asked to wait.
     pub(crate) fn after(mut self, wait: Option<Duration>) -> Self {
         self.0.details.retry_after = wait;
         self
@@ -337,35 +338,35 @@ impl Error {
         self
     }
 
-    /// What to do about it.
+    /// What the caller should do about the error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Whether the operation may have happened nevertheless.
+    /// Whether the operation may have been applied nevertheless.
     pub fn outcome(&self) -> Outcome {
         self.0.outcome
     }
 
-    /// The code of the service, when it gave one.
+    /// The error code of the service, if it sent one.
     pub fn code(&self) -> Option<&ErrorCode> {
         self.0.code.as_ref()
     }
 
-    /// What else is known: of the response, of the attempts, and of what it is about.
+    /// Further details: of the response, the attempts and the rows.
     pub fn details(&self) -> &ErrorDetails {
         &self.0.details
     }
 
-    /// Whether the same call may succeed later. After a write whose [`outcome`](Self::outcome) is
-    /// unknown, repeating may apply it twice.
+    /// Whether the same call may succeed later. If it is a write whose [`outcome`](Self::outcome)
+    /// is unknown, a retry may apply it twice.
     pub fn is_retryable(&self) -> bool {
         matches!(self.0.kind, ErrorKind::Damaged | ErrorKind::Throttled | ErrorKind::Unavailable)
     }
 }
 
 impl fmt::Display for Error {
-    /// One line: what happened, to what, what to do.
+    /// One line: what happened, on which resource, what to do.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = &*self.0;
         if let Some(during) = &inner.during {

@@ -1,5 +1,5 @@
-//! Decoders of responses and encoders of bodies, for fuzz targets and tests of robustness: no part of what is
-//! promised.
+//! Decoders of responses and encoders of bodies, for fuzz targets and robustness tests. Not part of
+//! the stable API.
 
 use std::convert::Infallible;
 
@@ -14,7 +14,8 @@ use crate::table::wire::batch;
 use crate::table::wire::odata::decode;
 use crate::{blob, queue, table};
 
-/// Gives `headers` to every decoder of headers. Whether a continuation and a length of 1024 were read.
+/// Passes `headers` to every decoder of headers. Returns whether they held a continuation and a
+/// length of 1024.
 pub fn headers(headers: &HeaderMap) -> bool {
     use blob::wire::decode as blobs;
     let (properties, _) = (blobs::properties(headers), blobs::container(headers));
@@ -27,39 +28,39 @@ pub fn headers(headers: &HeaderMap) -> bool {
     table::wire::decode::continuation(headers).is_some() && properties.length == 1024
 }
 
-/// Whether it is a list of messages.
+/// Returns whether `body` is a list of messages.
 pub fn messages(body: &[u8]) -> bool {
     queue::wire::decode::messages(body).is_ok()
 }
 
-/// Whether it is a list of queues.
+/// Returns whether `body` is a list of queues.
 pub fn queues(body: &[u8]) -> bool {
     queue::wire::decode::list(body).is_ok()
 }
 
-/// Whether it is a list of containers.
+/// Returns whether `body` is a list of containers.
 pub fn containers(body: &[u8]) -> bool {
     blob::wire::decode::containers(body).is_ok()
 }
 
-/// Whether it is a list of blobs.
+/// Returns whether `body` is a list of blobs.
 pub fn blobs(body: &[u8]) -> bool {
     blob::wire::decode::blobs(body).is_ok()
 }
 
-/// The bodies in the response to a batch, whose headers are read, too.
+/// Returns the bodies in the response to a batch. Reads their headers as well.
 pub fn batch<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<&'a [u8]>, BatchError> {
     let _ = batch::failure(content_type, body);
     let parts = batch::decode_response(content_type, body)?;
     Ok(parts.iter().map(|part| (part.header("Location"), part.body).1).collect())
 }
 
-/// Whether it is an entity, which is read into `fields`.
+/// Returns whether `body` is an entity, and reads it into `fields`.
 pub fn entity<'de>(body: &'de [u8], fields: &mut Fields<'de>) -> bool {
     decode::entity(body, fields).is_ok()
 }
 
-/// Whether it is a page of entities, each of which is given to `see`.
+/// Returns whether `body` is a page of entities, and passes each entity to `see`.
 pub fn page<'de>(body: &'de [u8], mut see: impl FnMut(&Fields<'de>)) -> bool {
     let page = decode::page(body, |fields| {
         see(fields);
@@ -68,17 +69,17 @@ pub fn page<'de>(body: &'de [u8], mut see: impl FnMut(&Fields<'de>)) -> bool {
     page.is_ok()
 }
 
-/// Whether it is a page of names of tables.
+/// Returns whether `body` is a page of table names.
 pub fn tables(body: &[u8]) -> bool {
     decode::tables(body).is_ok()
 }
 
-/// The body that commits blocks; their ids are in base64.
+/// Encodes the body that commits blocks, whose ids are in base64.
 pub fn block_list<'a>(blocks: impl IntoIterator<Item = (BlockSource, &'a str)>) -> String {
     blob::wire::encode::block_list(blocks)
 }
 
-/// Whether it is an error's body.
+/// Returns whether `body` is the body of an error response.
 pub fn error(body: &[u8]) -> bool {
     ErrorBody::decode(body).is_some_and(|error| {
         let _ = error.batch_index();
@@ -86,12 +87,12 @@ pub fn error(body: &[u8]) -> bool {
     })
 }
 
-/// Whether it is a document of replication statistics.
+/// Returns whether `body` is a document of replication statistics.
 pub fn statistics(body: &[u8]) -> bool {
     stats::decode(body).is_ok()
 }
 
-/// Whether it is a user delegation key.
+/// Returns whether `body` is a user delegation key.
 pub fn delegation_key(body: &[u8]) -> bool {
     blob::wire::delegation::decode(body).is_ok()
 }

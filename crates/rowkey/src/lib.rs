@@ -50,32 +50,35 @@
 //! # The nouns
 //!
 //! - [`StorageAccount`]: endpoints and a credential. [`StorageAccount::table`] gives a [`Table`].
-//! - [`Entity`]: a type that is stored; the derive takes the templates of its keys. [`Key`] and
-//!   [`Partition`] are addresses that carry the type, [`Stored`] is an entity with its [`ETag`].
-//!   `#[derive(EntitySet)]` makes one type of several that share a table.
-//! - [`DynamicEntity`] and [`Properties`]: properties that are known only at run time, with typed getters.
-//!   Both, [`Stored`], [`edm::Value`] and [`edm::DateTime`] are JSON by serde, each in one form that comes
-//!   back exactly; [`DynamicEntity::to_odata_json`] writes the JSON of the service.
-//! - [`Index`](index::Index): what an entity is looked up by besides its keys; [`IndexKey`](index::IndexKey)
-//!   and [`IndexRange`](index::IndexRange) are the addresses of its rows.
+//! - [`Entity`]: a type that is stored. The derive takes the templates of its keys. [`Key`] and
+//!   [`Partition`] are typed addresses, [`Stored`] is an entity with its [`ETag`].
+//!   `#[derive(EntitySet)]` combines several types that share a table into one.
+//! - [`DynamicEntity`] and [`Properties`]: properties that are known only at run time, with typed
+//!   getters. Both, and [`Stored`], [`edm::Value`] and [`edm::DateTime`], serialize as JSON with
+//!   serde and round-trip exactly; [`DynamicEntity::to_odata_json`] writes the JSON of the service.
+//! - [`Index`](index::Index): a secondary index, to look up entities by other values than their
+//!   keys; [`IndexKey`](index::IndexKey) and [`IndexRange`](index::IndexRange) are the addresses of
+//!   its rows.
 //! - [`Query`]: a partition, a part of one, or a scan; with [`Filter`]s made of typed [`Column`]s,
 //!   a [`Cost`] known before it is sent, and [`Continuation`]s that resume in another process.
 //! - [`Transaction`]: up to 100 operations on one partition, all or nothing.
-//! - [`Queue`]: messages, received under a receipt; [`queue::Body`] says how their text is written.
+//! - [`Queue`]: messages, received with a pop receipt; [`queue::Body`] sets how their text is
+//!   encoded.
 //! - [`Container`] and [`Blob`]: written at once or in pieces, under conditions and leases.
 //! - [`telemetry`]: traces, counters and gauges, besides the spans of `tracing`.
-//! - [`Error`]: [`ErrorKind`] says what to do, [`Outcome`] whether it happened, [`ErrorDetails`] the rest.
+//! - [`Error`]: [`ErrorKind`] says what to do, [`Outcome`] whether the operation was applied,
+//!   [`ErrorDetails`] holds the rest.
 //!
 //! # Features
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `rustls` (default) | TLS by rustls and aws-lc-rs, as reqwest has it by default |
+//! | `rustls` (default) | TLS by rustls and aws-lc-rs, the default of reqwest |
 //! | `rustls-no-provider` | TLS by rustls and the provider that the program installs |
 //! | `native-tls` | TLS by the operating system |
-//! | `azure-identity` | take any credential of azure_core 1.x, such as those of `azure_identity` |
+//! | `azure-identity` | accept any credential of azure_core 1.x, such as those of `azure_identity` |
 //! | `reqwest-0_13` | bring your own `reqwest::ClientBuilder` |
-//! | `test-util` | `ManualClock`, time that tests move; `answers`, what the service says, for stubs |
+//! | `test-util` | `ManualClock`, a clock that tests advance; `answers`, responses of the service for stubs |
 //! | `wiremock-0_6` | `answers` as responses of wiremock 0.6 |
 
 mod account;

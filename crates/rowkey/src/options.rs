@@ -1,8 +1,8 @@
-//! Settings of a handle: plain data with documented defaults.
+//! Options of a client: plain data with documented defaults.
 
 use std::time::Duration;
 
-/// How the client behaves: deadlines, retries, secondary reads, what may be scanned and recorded.
+/// Options of a client: deadlines, retries, secondary reads, table scans and traces.
 ///
 /// Plain data. Change what you need and keep the defaults for the rest:
 ///
@@ -15,20 +15,19 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClientOptions {
-    /// How long one operation may take, retries and the waits between them included. Default: 60
-    /// seconds.
+    /// The longest time for one operation, including retries and the waits between them. Default:
+    /// 60 seconds.
     pub timeout: Duration,
-    /// How long one attempt may take, from the first byte sent to the last byte read. Default: 30
-    /// seconds, which is also the longest that the service works on a request.
+    /// The longest time for one attempt, from the first byte sent to the last byte read. Default:
+    /// 30 seconds, which is also the longest time that the service works on a request.
     pub attempt_timeout: Duration,
-    /// Whether and how failed attempts are repeated.
+    /// Whether and how failed attempts are retried.
     pub retry: RetryOptions,
-    /// Whether reads that failed at the primary may be retried at the account's secondary, whose
+    /// Whether a read that failed at the primary may be retried at the account's secondary, whose
     /// data may be older. Needs an account with a readable secondary (RA-GRS, RA-GZRS). Default:
     /// `false`.
     pub read_from_secondary: bool,
-    /// What happens to a query that has to read more than one partition. Default:
-    /// [`ScanPolicy::Warn`].
+    /// What happens to a query that reads more than one partition. Default: [`ScanPolicy::Warn`].
     pub scan_policy: ScanPolicy,
     /// Whether traces show keys and filter literals, which may be personal data. Credentials are
     /// never shown. Default: `false`.
@@ -48,21 +47,21 @@ impl Default for ClientOptions {
     }
 }
 
-/// Whether and how failed attempts are repeated.
+/// Whether and how failed attempts are retried.
 ///
-/// The wait before attempt *n* + 1 is about `base_delay` doubled *n* - 1 times, spread at random
-/// by a fifth, at most `max_delay`. When the service names a wait (`Retry-After`), that one counts.
+/// The wait before attempt *n* + 1 is about `base_delay` doubled *n* - 1 times, with a random
+/// deviation of up to a fifth, and at most `max_delay`. A wait that the service asks for
+/// (`Retry-After`) takes precedence.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryOptions {
-    /// How many times an operation is sent at most; 1 means no retry, and 0 counts as 1. Default:
-    /// 4.
+    /// The maximum number of attempts; 1 means no retry, and 0 counts as 1. Default: 4.
     pub max_attempts: u32,
     /// The wait before the second attempt. Default: 0.8 seconds.
     pub base_delay: Duration,
     /// The longest wait. Default: 60 seconds.
     pub max_delay: Duration,
-    /// Whether an insert, or a transaction with an insert in it, is repeated when it is unknown
-    /// whether the first attempt was applied. If it was, the repetition fails with
+    /// Whether an insert, or a transaction that contains an insert, is retried when it is unknown
+    /// whether the first attempt was applied. If it was applied, the retry fails with
     /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) and
     /// [`Outcome::Unknown`](crate::Outcome::Unknown). Default: `false`.
     pub repeat_inserts: bool,
@@ -79,14 +78,15 @@ impl Default for RetryOptions {
     }
 }
 
-/// What happens to a query that has to read more than one partition.
+/// What happens to a query that reads more than one partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScanPolicy {
-    /// It runs.
+    /// The query runs.
     Allow,
-    /// It fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) before anything is sent.
+    /// The query fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) before anything is
+    /// sent.
     Deny,
-    /// It runs, and a warning names the operation and the table.
+    /// The query runs, and a warning names the operation and the table.
     #[default]
     Warn,
 }

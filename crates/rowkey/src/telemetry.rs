@@ -1,7 +1,7 @@
-//! What a program's telemetry is asked and told: the trace of a task, counters and gauges.
+//! The interface to a program's telemetry: the current trace, counters and gauges.
 //!
-//! Spans and events are written with `tracing`. What `tracing` has no words for goes through one hook,
-//! [`Telemetry`]: which trace the program is in, and numbers.
+//! Spans and events are written with `tracing`. One hook, [`Telemetry`], adds what `tracing` does
+//! not cover: the trace that the program is in, and numbers.
 
 use std::fmt;
 use std::future::Future;
@@ -14,12 +14,13 @@ use tracing::field::display;
 
 use crate::error::{Error, Result};
 
-/// What the libraries on an account tell a program's telemetry, and ask it. Every method has a default.
+/// A hook that connects the libraries on an account to a program's telemetry. Every method has a
+/// default.
 ///
-/// It is given to
-/// [`StorageAccountBuilder::telemetry`](crate::StorageAccountBuilder::telemetry) and serves stores,
-/// workers and janitors on that account. Methods are called while requests and tasks are worked on, from
-/// any thread: they must not block. A panic in one is logged and changes nothing.
+/// Pass it to [`StorageAccountBuilder::telemetry`](crate::StorageAccountBuilder::telemetry); it
+/// serves stores, workers and janitors on that account. Its methods are called while requests and
+/// tasks are processed, from any thread: they must not block. A panic in a method is logged and has
+/// no other effect.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -46,15 +47,16 @@ use crate::error::{Error, Result};
 /// # Ok::<(), rowkey::Error>(())
 /// ```
 pub trait Telemetry: Send + Sync + 'static {
-    /// The trace that the program is in now, which is written into tasks and op rows. The default is
-    /// [`TraceParent::current`]; an adapter for OpenTelemetry takes the context of the current span.
+    /// The trace that the program is in now, which is written into tasks and op rows. The default
+    /// is [`TraceParent::current`]; an adapter for OpenTelemetry returns the context of the current
+    /// span.
     fn current(&self) -> Option<TraceParent> {
         TraceParent::current()
     }
 
-    /// Makes a trace the parent of a span that has not been entered: the span of a task that was put, or of
-    /// a write that was begun, by another program. The span has the fields `trace_id` and `parent_id`
-    /// anyway; an adapter for OpenTelemetry sets the span's parent.
+    /// Makes a trace the parent of a span that has not been entered: the span of a task that
+    /// another program enqueued, or of a write that it began. The span always has the fields
+    /// `trace_id` and `parent_id`; an adapter for OpenTelemetry sets the span's parent.
     fn follow(&self, span: &tracing::Span, parent: TraceParent) {
         let _ = (span, parent);
     }
@@ -64,13 +66,13 @@ pub trait Telemetry: Send + Sync + 'static {
         let _ = (name, labels, add);
     }
 
-    /// Sets a gauge: seconds, or how many there are.
+    /// Sets a gauge: a duration in seconds, or a count.
     fn gauge(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
         let _ = (name, labels, value);
     }
 }
 
-/// The hook of an account, or none. Catches its panics.
+/// The hook of an account, if it has one. Catches its panics.
 #[derive(Clone, Default)]
 pub(crate) struct Hook(Option<Arc<dyn Telemetry>>);
 
@@ -122,8 +124,8 @@ tokio::task_local! {
     static CURRENT: TraceParent;
 }
 
-/// A trace, and the span in it that caused what is done now: the `traceparent` of
-/// [W3C Trace Context](https://www.w3.org/TR/trace-context/).
+/// A trace, and the span in it that caused the current work: the `traceparent` of [W3C Trace
+/// Context](https://www.w3.org/TR/trace-context/).
 ///
 /// ```
 /// use rowkey::telemetry::TraceParent;
@@ -146,25 +148,25 @@ tokio::task_local! {
 pub struct TraceParent {
     /// The id of the trace.
     pub trace_id: NonZeroU128,
-    /// The id of the span that is the parent.
+    /// The id of the parent span.
     pub parent_id: NonZeroU64,
     /// Bit 0: whether the caller recorded the trace.
     pub flags: u8,
 }
 
 impl TraceParent {
-    /// The trace of the future that is polled now, if it runs in [`scope`](Self::scope).
+    /// The trace of the future that is being polled, if it runs in [`scope`](Self::scope).
     pub fn current() -> Option<Self> {
         CURRENT.try_with(|current| *current).ok()
     }
 
-    /// Runs a future in this trace. Tasks that it spawns are not in it.
+    /// Runs a future in this trace. Tasks that it spawns do not inherit the trace.
     pub async fn scope<F: Future>(self, future: F) -> F::Output {
         CURRENT.scope(self, future).await
     }
 }
 
-/// As `traceparent` has it, in version `00`.
+/// Writes `traceparent` in version `00`.
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "00-{:032x}-{:016x}-{:02x}", self.trace_id, self.parent_id, self.flags)
@@ -180,7 +182,7 @@ impl fmt::Debug for TraceParent {
 impl FromStr for TraceParent {
     type Err = Error;
 
-    /// Reads version `00`, and of a later version what it has in common with that. Fails with
+    /// Reads version `00`, and the fields of later versions that it shares. Fails with
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
     fn from_str(text: &str) -> Result<Self> {
         let refused = || {
@@ -197,7 +199,7 @@ impl FromStr for TraceParent {
         let trace_id = number(parts.next(), 32)?;
         let parent_id = number(parts.next(), 16)?;
         let flags = number(parts.next(), 2)?;
-        // 255 is no version, and the first has nothing behind the flags.
+        // Version 255 is invalid, and nothing follows the flags in version 0.
         if version == 0xFF || (version == 0 && parts.next().is_some()) {
             return Err(refused());
         }

@@ -1,4 +1,4 @@
-//! A clock that tests move.
+//! A clock that tests advance.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,12 +10,12 @@ use chrono::{DateTime, Utc};
 
 use super::Clock;
 
-/// A clock that stands still until a test moves it.
+/// A clock that stands still until a test advances it.
 ///
-/// Clones share the time. With [`ManualClock::new`], sleepers wake when
-/// [`advance`](Self::advance) has moved the time far enough. With
-/// [`ManualClock::auto_advancing`], sleeping itself moves the time and returns at once, so that a
-/// test of retries waits for nothing and reads the waits from [`slept`](Self::slept).
+/// Clones share the time. With [`ManualClock::new`], sleepers wake when [`advance`](Self::advance)
+/// has moved the time far enough. With [`ManualClock::auto_advancing`], a sleep advances the time
+/// itself and returns at once, so that a test of retries does not wait and reads the waits from
+/// [`slept`](Self::slept).
 #[derive(Clone, Debug)]
 pub struct ManualClock(Arc<Mutex<State>>);
 
@@ -29,12 +29,12 @@ struct State {
 }
 
 impl ManualClock {
-    /// A clock that shows `start` until it is moved.
+    /// A clock that shows `start` until it is advanced.
     pub fn new(start: DateTime<Utc>) -> Self {
         Self::with(start, false)
     }
 
-    /// A clock that shows `start` and is moved by each sleep on it.
+    /// A clock that starts at `start` and is advanced by each sleep on it.
     pub fn auto_advancing(start: DateTime<Utc>) -> Self {
         Self::with(start, true)
     }
@@ -52,22 +52,22 @@ impl ManualClock {
             state.pass(duration);
             std::mem::take(&mut state.sleepers)
         };
-        // Those who must sleep on put themselves back.
+        // Tasks that have to sleep longer register again.
         sleepers.into_iter().for_each(Waker::wake);
     }
 
-    /// Sets the date, as an operator or NTP does: no time passes, and sleepers are not woken.
+    /// Sets the date, as an operator or NTP does: no time passes, and no sleeper wakes.
     pub fn set_date(&self, now: DateTime<Utc>) {
         self.state().now = now;
     }
 
-    /// Every duration of a sleep, in order.
+    /// The duration of every sleep, in order.
     pub fn slept(&self) -> Vec<Duration> {
         self.state().slept.clone()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // The state is whole at every unlock, so a panic elsewhere does not spoil it.
+        // The state is consistent at every unlock, so a panic elsewhere does not invalidate it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

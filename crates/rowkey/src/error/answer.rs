@@ -1,4 +1,4 @@
-//! Errors from answers that are no success, and from attempts that got no answer.
+//! Errors from unsuccessful responses, and from attempts without a response.
 
 use std::borrow::Cow;
 
@@ -7,14 +7,14 @@ use rowkey_wire::code::ErrorCode;
 use super::{Error, ErrorKind, Outcome};
 use crate::transport::{Call, Reply, Safety};
 
-/// An answer that is no success: the whole one, or a part of a transaction's.
+/// An unsuccessful response: the whole one, or a part of a transaction's.
 #[derive(Debug, Default)]
 pub(crate) struct Failure<'a> {
     /// The HTTP status.
     pub(crate) status: u16,
-    /// The service's code, when it gave one.
+    /// The service's error code, if it sent one.
     pub(crate) code: Option<ErrorCode>,
-    /// The service's text.
+    /// The service's message.
     pub(crate) message: Option<String>,
     /// `x-ms-request-id`.
     pub(crate) request_id: Option<&'a str>,
@@ -25,14 +25,14 @@ pub(crate) struct Failure<'a> {
 }
 
 impl Error {
-    /// The error for an answer to `call` that is no success.
+    /// The error for an unsuccessful response to `call`.
     #[cold]
     pub(crate) fn from_response(call: &Call<'_>, failure: Failure<'_>) -> Self {
         let Failure { status, code, message, request_id, attempts, ambiguous } = failure;
         let code = code.filter(is_plausible);
         let mut outcome = outcome_of(status, code.as_ref());
         if ambiguous && call.safety != Safety::Read {
-            // The refusal may be the echo of this operation's own first attempt.
+            // The refusal may be the effect of this operation's own first attempt.
             outcome = Outcome::Unknown;
         }
         let kind = kind_of(status, code.as_ref());
@@ -56,8 +56,8 @@ impl Error {
         error
     }
 
-    /// Says which answer of the service it is about: a success that cannot be understood. A write
-    /// may have been done then; a read has changed nothing.
+    /// Adds the details of the successful response that cannot be decoded. A write may have been
+    /// applied then; a read has changed nothing.
     #[cold]
     pub(crate) fn of_answer(self, call: &Call<'_>, reply: &Reply) -> Self {
         let mut error = self.of(call.operation, call.resource);
@@ -70,7 +70,7 @@ impl Error {
         error
     }
 
-    /// The error for an attempt at `call` that got no whole answer.
+    /// The error for an attempt at `call` that got no complete response.
     #[cold]
     pub(crate) fn transport(
         call: &Call<'_>,
@@ -86,7 +86,7 @@ impl Error {
     }
 }
 
-/// The kind of an error answer.
+/// The kind of an unsuccessful response.
 pub(crate) fn kind_of(status: u16, code: Option<&ErrorCode>) -> ErrorKind {
     let known = KINDS.iter().find(|(known, _)| Some(known) == code);
     if let Some((_, kind)) = known {
@@ -98,8 +98,8 @@ pub(crate) fn kind_of(status: u16, code: Option<&ErrorCode>) -> ErrorKind {
     match status {
         304 => ErrorKind::NotModified,
         401 | 403 => ErrorKind::Auth,
-        // Without a code of the service something else answers there: "not found" then says nothing of
-        // what was asked for, and "conflict" not that it exists.
+        // Without an error code of the service, the response comes from another server: "not found"
+        // then says nothing about the resource, and "conflict" does not prove that it exists.
         404 if code.is_none() => ErrorKind::Decode,
         404 => ErrorKind::NotFound,
         408 | 500 | 502..=504 => ErrorKind::Unavailable,
@@ -116,7 +116,7 @@ pub(crate) fn kind_of(status: u16, code: Option<&ErrorCode>) -> ErrorKind {
     }
 }
 
-/// The codes that say more than the status they come with.
+/// The error codes that are more specific than their HTTP status.
 const KINDS: [(ErrorCode, ErrorKind); 23] = [
     (ErrorCode::BLOB_IS_SEALED, ErrorKind::Invalid),
     (ErrorCode::BLOCK_COUNT_EXCEEDS_LIMIT, ErrorKind::TooLarge),
@@ -143,11 +143,11 @@ const KINDS: [(ErrorCode, ErrorKind); 23] = [
     (ErrorCode::UNSATISFIABLE_CONDITION, ErrorKind::Invalid),
 ];
 
-/// What an error answer leaves open.
+/// The outcome after an unsuccessful response.
 ///
-/// A code of the service on a 503 shows that the service itself refused. Without one, the answer
-/// may come from something in between, which does not know what became of the request it passed
-/// on.
+/// An error code on a 503 proves that the service itself refused the request. Without one, the
+/// response may come from an intermediary, which does not know what happened to the request it
+/// passed on.
 pub(crate) fn outcome_of(status: u16, code: Option<&ErrorCode>) -> Outcome {
     match status {
         408 | 503 if code.is_some_and(|code| code.status().is_some()) => Outcome::Rejected,
@@ -156,7 +156,7 @@ pub(crate) fn outcome_of(status: u16, code: Option<&ErrorCode>) -> Outcome {
     }
 }
 
-/// Whether a table, queue or container of this name is still being deleted.
+/// Whether the code means that a table, queue or container of this name is still being deleted.
 pub(crate) fn is_being_deleted(code: &ErrorCode) -> bool {
     [
         ErrorCode::CONTAINER_BEING_DELETED,
@@ -166,7 +166,7 @@ pub(crate) fn is_being_deleted(code: &ErrorCode) -> bool {
     .contains(code)
 }
 
-/// Codes are words. Anything else came from somewhere else and might quote the request.
+/// A code is a single word. Other text came from another server and might quote the request.
 fn is_plausible(code: &ErrorCode) -> bool {
     let text = code.as_str();
     (1..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())

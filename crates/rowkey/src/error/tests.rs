@@ -1,4 +1,4 @@
-//! What errors say, and what they never show.
+//! Tests of what error messages say, and what they never show.
 
 use std::error::Error as _;
 
@@ -116,7 +116,7 @@ fn the_first_name_of_an_operation_stays() {
 fn what_the_service_wrote_is_only_shown_to_who_asks() {
     let failure = Failure {
         status: 403,
-        // A code that is none could be anything.
+        // An invalid code may contain anything.
         code: Some(ErrorCode::new("secret-key 'x'")),
         message: Some("signed 'GET\n\n\n/acct/t(PartitionKey='secret-key')'".to_owned()),
         attempts: 1,
