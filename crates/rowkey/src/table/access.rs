@@ -1,7 +1,7 @@
-//! Stored access policies of a table, which shared access signatures may refer to.
+//! Stored access policies of a table, which shared access signatures can refer to.
 
-/// A stored access policy: its name, from when until when it holds, and what it permits (`r` query,
-/// `a` add, `u` update, `d` delete).
+/// A stored access policy: its name, start and expiry, and permissions (`r` query, `a` add, `u`
+/// update, `d` delete).
 use rowkey_wire::xml;
 
 use super::handle::Table;
@@ -22,8 +22,8 @@ impl Table {
         xml::decode_acl(&reply.body).map_err(|error| unreadable(error, &call, &reply))
     }
 
-    /// Puts these policies, at most 5, in the place of all others. It may take 30 seconds until
-    /// the service heeds them.
+    /// Replaces all stored access policies with these, at most 5. The service may take 30 seconds
+    /// to apply them.
     ///
     /// [Set Table ACL](https://learn.microsoft.com/rest/api/storageservices/set-table-acl)
     pub async fn set_access_policies(&self, policies: &[AccessPolicy]) -> Result<()> {

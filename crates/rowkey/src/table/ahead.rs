@@ -1,5 +1,5 @@
-//! Asking for the pages of a query: each when it is needed, or one ahead, so that while a page is
-//! used the next one is on its way.
+//! Requests the pages of a query: each page when it is needed, or one page ahead, so that the next
+//! page is in transit while the current one is used.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,19 +14,19 @@ use crate::error::Result;
 use crate::service::progress::Progress;
 use crate::transport::Reply;
 
-/// An answer, and where it was asked to begin.
+/// A response, and the place where its page begins.
 pub(super) type Answer = (Continuation, Reply);
 
-/// The answers to a query, one after the other.
+/// The responses to a query, one after the other.
 ///
-/// Ahead, it asks as soon as the answer to the last request is there, before that is decoded, so that
-/// the service works at the same time. At most one page is being used, and one is on its way.
+/// With prefetch, it sends the next request as soon as a response has arrived, before decoding it,
+/// so that the service works at the same time. At most one page is in use, and one is in transit.
 pub(super) struct Ahead<P> {
     source: Arc<Source<P>>,
     prefetch: bool,
-    /// Where the next page begins, as long as it is not asked for.
+    /// Where the next page begins, until it is requested.
     next: Option<Continuation>,
-    /// How many entities are wanted of the pages that are not read yet.
+    /// How many entities are wanted from the pages that have not been read yet.
     pub(super) wanted: Wanted,
     progress: Progress<Continuation>,
     asked: Option<BoxFuture<'static, Result<Answer>>>,
@@ -39,12 +39,12 @@ impl<P: Projection + Send + 'static> Ahead<P> {
         Self { source, prefetch, next, wanted, progress, asked: None, answered: None }
     }
 
-    /// Whether an answer is on its way.
+    /// Whether a request is in progress.
     pub(super) fn is_asked(&self) -> bool {
         self.asked.is_some()
     }
 
-    /// Says where the page after the one that began at `from` begins.
+    /// Sets where the page after the one at `from` begins.
     pub(super) fn go_on(
         &mut self,
         cx: &mut Context<'_>,
@@ -59,12 +59,12 @@ impl<P: Projection + Send + 'static> Ahead<P> {
         }
     }
 
-    /// Asks for nothing any more.
+    /// Discards pending requests and sends no more.
     pub(super) fn stop(&mut self) {
         (self.next, self.asked, self.answered) = (None, None, None);
     }
 
-    /// Asks for the next page. Nothing is sent before [`look`](Self::look).
+    /// Prepares the request for the next page. Nothing is sent before [`look`](Self::look).
     fn ask(&mut self) {
         let Some(from) = self.next.take().filter(|_| !self.wanted.is_nothing()) else { return };
         let top = self.wanted.top();
@@ -82,7 +82,7 @@ impl<P: Projection + Send + 'static> Ahead<P> {
         }));
     }
 
-    /// Sends what is to be sent, and takes what has come.
+    /// Polls the pending request, and takes its response if it has arrived.
     pub(super) fn look(&mut self, cx: &mut Context<'_>) {
         if let Some(asked) = &mut self.asked
             && let Poll::Ready(answer) = asked.as_mut().poll(cx)
@@ -92,7 +92,7 @@ impl<P: Projection + Send + 'static> Ahead<P> {
         }
     }
 
-    /// The next answer; `None` when there is no more.
+    /// The next response; `None` when there are no more.
     pub(super) fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Answer>>> {
         if self.asked.is_none() && self.answered.is_none() {
             self.ask();
@@ -105,7 +105,7 @@ impl<P: Projection + Send + 'static> Ahead<P> {
         }
     }
 
-    /// The next page; `None` when all is read.
+    /// The next page; `None` when everything has been read.
     fn poll_page(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Page<P>>>> {
         let answer = self.poll_answer(cx);
         answer.map(|answer| Some(answer?.and_then(|(from, reply)| self.page(cx, &from, &reply))))
@@ -117,7 +117,7 @@ impl<P: Projection + Send + 'static> Ahead<P> {
         from: &Continuation,
         reply: &Reply,
     ) -> Result<Page<P>> {
-        // How many are missing is known only when the page is decoded.
+        // The number still missing is known only after the page is decoded.
         let is_limited = self.wanted.is_limited();
         if !is_limited {
             self.go_on(cx, from, self.source.after(from.part, reply));
@@ -138,8 +138,8 @@ impl<P: Projection + Send + 'static> Ahead<P> {
     }
 }
 
-/// Pages of `reader`, each asked for when the one before it arrived. An error ends the stream, unless it is
-/// about rows.
+/// Pages of `reader`, each requested when the one before it has arrived. An error ends the stream,
+/// unless it is about rows.
 pub(super) fn pages<P: Projection + Send + 'static>(reader: Result<Reader<P>>) -> Stream<Page<P>> {
     match reader {
         Ok(reader) => {

@@ -1,25 +1,27 @@
 //! Filters for Azurite, which compares numbers as JavaScript does and not by their types.
 //!
-//! Azurite 3.37 keeps an Int64 as text and all other numbers as JavaScript's. It answers 500 when it compares
-//! a constant like `5L` with one of those, and takes `5 ne '5'` for true. What a filter of numbers of several
-//! types says is said to it so:
+//! Azurite 3.37 stores an Int64 as text and all other numbers as JavaScript numbers. It responds
+//! with 500 when it compares a constant such as `5L` with one of those, and evaluates `5 ne '5'` as
+//! true. So the comparisons of a filter that covers several types of numbers are rewritten as
+//! follows:
 //!
 //! | comparison | of an Int32 or a Double | of an Int64 |
 //! |---|---|---|
-//! | order | the constant that is a Double | the same: text is converted |
+//! | order | the constant that is a Double | the same: the text is converted |
 //! | `eq` | the constant that is a Double | its text |
-//! | `ne` | the constant that is a Double, and not its text | the same, and of a String that holds a number |
+//! | `ne` | the constant that is a Double, and not its text | the same; also of a String that holds a number |
 //!
-//! A Double that is written with an exponent is none for Azurite. Beside such a one the Int64 stays, behind a
-//! condition that holds for text alone: JavaScript takes `' 1E400'` for infinity beside a number, and
-//! for a text before all digits beside a text.
+//! Azurite does not accept a Double that is written with an exponent. Next to such a constant the
+//! Int64 constant stays, behind a condition that holds for text only: JavaScript reads `' 1E400'`
+//! as infinity when it compares it with a number, and sorts it before all digits when it compares
+//! it with text.
 
 use rowkey_wire::edm::Value;
 use rowkey_wire::filter::{self, Comparison, Filter, Operator};
 
-/// The same filter for Azurite.
+/// Rewrites a filter for Azurite.
 pub(super) fn filter(text: &str) -> String {
-    // What was printed can be parsed.
+    // The text was printed by us, so it parses.
     filter::parse(text).map_or_else(|_| text.to_owned(), |parsed| filter::print(&adapted(parsed)))
 }
 
@@ -70,7 +72,7 @@ fn is_of_number(comparison: &Comparison, operator: Operator) -> bool {
     comparison.operator == operator && matches!(comparison.value, Value::Int64(_))
 }
 
-/// An Int64 is text.
+/// Compares an Int64 as text.
 fn equal(comparison: Comparison) -> Filter {
     match comparison.value {
         Value::Int64(value) => {

@@ -1,10 +1,10 @@
-//! Where a query goes on: text that can be stored, and resumed in another process.
+//! Continuation tokens: text that can be stored, and resumed in another process.
 //!
 //! # Format
 //!
-//! base64url without padding of: the version, 1; flags; the fingerprint
-//! of the query, 8 bytes; the part, 2 bytes; the length of the first of the service's two tokens, 2
-//! bytes, and both; a checksum over all of that, 4 bytes. Numbers are little-endian.
+//! base64url without padding of: the version, 1; flags; the fingerprint of the query, 8 bytes; the
+//! part, 2 bytes; the length of the first of the service's two tokens, 2 bytes, and both tokens; a
+//! checksum over all of that, 4 bytes. Numbers are little-endian.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,44 +18,45 @@ use crate::service::listing::fingerprint;
 use crate::table::wire::decode::Continuation as Token;
 use crate::transport::Host;
 
-/// The place where a query goes on.
+/// A continuation token: the place where a query resumes.
 ///
-/// Store it as text (`to_string` and `parse`, or serde) and give it to the same query later, in
+/// Store it as text (`to_string` and `parse`, or serde) and pass it to the same query later, in
 /// this process or another: [`Query::page`](crate::Query::page) and
-/// [`Query::resume`](crate::Query::resume). The text has letters, digits, `-` and `_` alone, so it may
-/// stand in a URL as it is.
+/// [`Query::resume`](crate::Query::resume). The text consists of letters, digits, `-` and `_`, so
+/// it can be used in a URL without encoding.
 ///
-/// It is bound to the table, the range of keys and the filters it came from; another query refuses it.
-/// What a query reads of each entity does not matter, so a token outlives a new field of the type, and
-/// neither does how many it [takes](crate::Query::take). It may contain keys, which base64 does not
-/// hide: treat it as you treat the data.
+/// It is bound to the table, the range of keys and the filters of its query; every other query
+/// refuses it. It is not bound to the properties that the query reads, so it stays valid when the
+/// type gets a new field, nor to the number of entities that the query [takes](crate::Query::take).
+/// It may contain keys, which base64 does not hide: protect it like the data.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Continuation {
     pub(crate) query: u64,
-    /// Which of the ranges and filters that the query was split into.
+    /// The part of a query that was split into several requests.
     pub(crate) part: u16,
     /// The service's token; `None` at the beginning of a part.
     pub(crate) token: Option<Token>,
-    /// Tokens are good only where they came from.
+    /// Whether the secondary issued the token. A token is valid only at the endpoint that issued
+    /// it.
     pub(crate) secondary: bool,
 }
 
 /// The first byte of a stored continuation.
 const VERSION: u8 = 1;
 
-// The flags.
+// Flags.
 const HAS_TOKEN: u8 = 1;
 const HAS_ROW_KEY: u8 = 2;
 const IS_SECONDARY: u8 = 4;
 
 impl Continuation {
-    /// In which part of the query it lies, counted from 0. There are several only when a long list is
-    /// split, or when a range of values is several ranges of keys.
+    /// The part of the query that it resumes, counted from 0. A query has several parts only when a
+    /// long list is split, or when a range of values is several ranges of keys.
     pub fn part(&self) -> usize {
         self.part.into()
     }
 
-    /// The place behind a row of something that `of` names, and that is no query of the service.
+    /// The place after a row in a list that is not a query of the service; `of` names the list.
     #[doc(hidden)]
     pub fn behind(of: &[&str], partition_key: &str, row_key: &str) -> Self {
         let token =
@@ -64,7 +65,7 @@ impl Continuation {
         Self { query, part: 0, token: Some(token), secondary: false }
     }
 
-    /// The keys that [`behind`](Self::behind) was given.
+    /// The keys that were passed to [`behind`](Self::behind).
     #[doc(hidden)]
     pub fn place_in(&self, of: &[&str]) -> Result<(&str, &str)> {
         let token = self.token.as_ref().filter(|_| self.query == fingerprint(of.iter().copied()));
@@ -87,7 +88,7 @@ impl Continuation {
         let mut bytes = vec![VERSION, flags];
         bytes.extend(self.query.to_le_bytes());
         bytes.extend(self.part.to_le_bytes());
-        // A token that long fits no header, and would be refused when it is read.
+        // A longer token does not fit into a header, and would be refused when it is read.
         bytes.extend(u16::try_from(partition_key.len()).unwrap_or(u16::MAX).to_le_bytes());
         bytes.extend(partition_key.bytes());
         bytes.extend(row_key.unwrap_or_default().bytes());
@@ -131,14 +132,15 @@ impl Continuation {
     }
 }
 
-/// Tells text that was cut or changed from a token. It keeps out no forger, who has nothing to gain.
+/// Detects text that was truncated or changed by accident. It is no protection against forgery,
+/// which would gain nothing.
 fn checksum(bytes: &[u8]) -> [u8; 4] {
     let [a, b, c, d, ..] = fingerprint([bytes]).to_le_bytes();
     [a, b, c, d]
 }
 
 impl fmt::Display for Continuation {
-    /// The text to store.
+    /// Writes the text to store.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&URL_SAFE_NO_PAD.encode(self.to_bytes()))
     }

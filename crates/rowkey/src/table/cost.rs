@@ -1,4 +1,4 @@
-//! What a query makes the service read, told by its filter alone.
+//! The cost of a query, derived from its filter alone.
 
 use std::fmt;
 
@@ -7,15 +7,16 @@ use rowkey_wire::filter::{Comparison, Filter, Operator};
 
 /// How much the service reads to answer a query, cheapest first.
 ///
-/// The pair of PartitionKey and RowKey is the only index, so conditions on other properties never
-/// make a query cheaper: they only make its answer shorter.
+/// The pair of PartitionKey and RowKey is the only index, so conditions on other properties make
+/// the response smaller, but never the query cheaper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cost {
     /// A PartitionKey and a RowKey: one entity.
     PointQuery,
     /// A PartitionKey and a range of the RowKey: the entities in that range.
     RangeQuery,
-    /// A PartitionKey: every entity of the partition. An `or` between values of the RowKey is one of these.
+    /// A PartitionKey: every entity of the partition. An `or` between values of the RowKey is a
+    /// partition scan, too.
     PartitionScan,
     /// No single PartitionKey: every entity of the table, or of a range of partitions.
     TableScan,
@@ -47,7 +48,8 @@ impl Cost {
     }
 }
 
-/// The comparisons that must all hold. What is inside an `or` or a `not` narrows nothing down.
+/// The comparisons that must all hold. Comparisons inside an `or` or a `not` do not narrow the
+/// query.
 fn conjunction<'a>(filter: &'a Filter, found: &mut Vec<&'a Comparison>) {
     match filter {
         Filter::And(all) => all.iter().for_each(|one| conjunction(one, found)),

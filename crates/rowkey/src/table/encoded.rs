@@ -1,4 +1,4 @@
-//! An entity encoded once, for layers that send a transaction several times.
+//! An entity that is encoded once, for layers that send a transaction several times.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use super::handle::Row;
 use crate::entity::Entity;
 use crate::error::Result;
 
-/// An entity as it is sent: its keys and its encoded properties, without its type.
+/// An encoded entity: its keys and its encoded properties, without its type.
 ///
-/// Layers above the client collect rows of several types in one plan and send the same rows again when
-/// another condition applies. [`Transaction::row`](crate::Transaction::row) takes it. Encoding a type that
-/// belongs to a store is allowed here, because the store itself writes its rows this way.
+/// Layers above the client collect rows of several types in one plan, and send the same rows again
+/// under another condition. [`Transaction::row`](crate::Transaction::row) accepts it. It also
+/// encodes types that belong to a store, because the store itself writes its rows this way.
 ///
 /// ```
 /// use rowkey::DynamicEntity;
@@ -33,13 +33,13 @@ pub struct EncodedRow {
 /// How an [`EncodedRow`] is written.
 #[derive(Clone, Debug)]
 pub enum RowWrite {
-    /// As [`Transaction::insert`](crate::Transaction::insert) does.
+    /// Like [`Transaction::insert`](crate::Transaction::insert).
     Insert,
-    /// As [`Transaction::replace`](crate::Transaction::replace) does, under a condition.
+    /// Like [`Transaction::replace`](crate::Transaction::replace), under a condition.
     Replace(Match),
-    /// As [`Transaction::upsert`](crate::Transaction::upsert) does.
+    /// Like [`Transaction::upsert`](crate::Transaction::upsert).
     Upsert,
-    /// As [`Transaction::upsert_merge`](crate::Transaction::upsert_merge) does.
+    /// Like [`Transaction::upsert_merge`](crate::Transaction::upsert_merge).
     UpsertMerge,
 }
 
@@ -64,7 +64,7 @@ impl EncodedRow {
 }
 
 impl fmt::Debug for EncodedRow {
-    /// Shows the size, and neither keys nor properties.
+    /// Shows the size, but neither keys nor properties.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EncodedRow").field("size", &self.size()).finish_non_exhaustive()
     }

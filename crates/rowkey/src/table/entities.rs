@@ -1,5 +1,5 @@
-//! Reading a query entity by entity: an answer is kept as it came, and each entity is decoded when
-//! it is asked for, so that what the program is done with makes room for what it reads next.
+//! Reads a query entity by entity. A response is kept as received, and each entity is decoded when
+//! it is requested, so that entities the program has finished with make room for the next ones.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::entity::{Projection, RowReader, Stored};
 use crate::error::{Error, Result};
 use crate::table::wire::odata::decode::{self, PageReader, Place};
 
-/// After how many entities the next page is looked after: its answer comes in only while it is.
+/// The number of entities after which the next page is polled: its response is received only while
+/// it is polled.
 const TURN: usize = 16;
 
 /// Entities of `reader`, one by one. An error ends the stream, unless it is about a row.
@@ -45,17 +46,17 @@ struct Entities<P> {
     source: Arc<Source<P>>,
     ahead: Ahead<P>,
     page: Option<Unread>,
-    /// Empty; kept for its memory.
+    /// Always empty; kept to reuse its allocation.
     fields: Fields<'static>,
-    /// What is left of a page that was decoded at once.
+    /// The remaining entities of a page that was decoded at once.
     decoded: vec::IntoIter<Stored<P>>,
-    /// The errors of its other rows, each with the number of entities that are left behind it.
+    /// The errors of its other rows, each with the number of entities that follow it.
     failed: vec::IntoIter<(usize, Error)>,
-    /// How many were read.
+    /// How many entities were read.
     count: usize,
 }
 
-/// What is left of a page.
+/// The unread rest of a page.
 struct Unread {
     text: String,
     place: Place,
@@ -73,8 +74,8 @@ impl<P: Projection + Send + 'static> futures_core::Stream for Entities<P> {
         loop {
             let is_reading = this.page.is_some() || this.decoded.len() + this.failed.len() > 0;
             if is_reading && this.ahead.is_asked() {
-                // Where one thread does everything, the next answer comes in only while this task
-                // pauses.
+                // On a single-threaded runtime, the next response is received only while this task
+                // yields.
                 ready!(coop::poll_proceed(cx)).made_progress();
                 if this.count.is_multiple_of(TURN) {
                     this.ahead.look(cx);
@@ -103,10 +104,10 @@ impl<P: Projection + Send + 'static> futures_core::Stream for Entities<P> {
 }
 
 impl<P: Projection + Send + 'static> Entities<P> {
-    /// Begins to read an answer, and asks for the one after it if that is to be done ahead.
+    /// Starts to read a response, and requests the next one if prefetch is on.
     fn begin(&mut self, cx: &mut Context<'_>, (from, mut reply): Answer) -> Result<()> {
         if self.ahead.wanted.is_limited() {
-            // How many are missing after this page is known when it is decoded.
+            // The number still missing after this page is known only after it is decoded.
             let answered = self.source.read(&from, &reply, self.ahead.wanted)?;
             self.ahead.wanted.note(&answered);
             self.ahead.go_on(cx, &from, self.source.after(from.part, &reply));
@@ -125,7 +126,7 @@ impl<P: Projection + Send + 'static> Entities<P> {
         Ok(())
     }
 
-    /// The next entity of the answer that is being read.
+    /// The next entity of the current response.
     fn next(&mut self) -> Result<Option<Stored<P>>> {
         let Some(unread) = &mut self.page else {
             let is_next = |(left, _): &(usize, Error)| *left >= self.decoded.len();

@@ -1,4 +1,4 @@
-//! The requests of a query, without sending them.
+//! Shows the requests of a query without sending them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,38 +13,39 @@ use super::plan::Plan;
 use crate::error::Result;
 use crate::table::wire::encode;
 
-/// What a query would send.
+/// The requests that a query would send.
 ///
-/// Printed, it is the cost and the first request of each part, with its headers. Credentials are
-/// not among them; keys and the values of filters are.
+/// Its text form is the cost and the first request of each part, with headers. It does not contain
+/// credentials; it does contain keys and the values of filters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// What the service has to read.
     pub cost: Cost,
-    /// The first request of each part. There are several only when a long list is split, or when a
-    /// range of values is several ranges of keys.
+    /// The first request of each part. A query has several parts only when a long list is split, or
+    /// when a range of values is several ranges of keys.
     pub requests: Vec<ExplainedRequest>,
-    /// The properties that are compared as several types, because rows of other programs may have either.
-    /// `#[entity(exact)]` on a field, or [`Column::exact`](crate::Column::exact), makes it one type.
+    /// The properties that are compared as several types, because rows of other programs may store
+    /// either. `#[entity(exact)]` on a field, or [`Column::exact`](crate::Column::exact), limits
+    /// the comparison to one type.
     pub compared: BTreeMap<String, BTreeSet<Type>>,
 }
 
-/// A request as it would be sent, but for what is new on every attempt: date, request id and
-/// authorization.
+/// A request as it would be sent, without the headers that change with every attempt: date, request
+/// id and authorization.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedRequest {
     /// The method, `GET`.
     pub method: String,
-    /// The address, encoded, without a shared access signature.
+    /// The URL, encoded, without a shared access signature.
     pub url: String,
-    /// `$filter` before it was encoded.
+    /// `$filter` before encoding.
     pub filter: Option<String>,
     /// The headers.
     pub headers: Vec<(String, String)>,
 }
 
 impl Explanation {
-    /// The requests of a query that begins at `from`; of none, if nothing is left to read.
+    /// The requests of a query that starts at `from`; empty if nothing is left to read.
     pub(crate) fn new(
         table: &Table,
         plan: &Plan,
@@ -68,7 +69,7 @@ impl Explanation {
             let headers = request.headers.iter().map(|(name, value)| {
                 (name.to_string(), value.to_str().unwrap_or_default().to_owned())
             });
-            // Tokens are good only where they came from.
+            // A token is valid only at the endpoint that issued it.
             let secondary = from.is_some_and(|from| query.next.is_some() && from.secondary);
             let endpoint = if secondary { table.secondary_endpoint() } else { table.endpoint() };
             Ok(ExplainedRequest {
@@ -83,11 +84,11 @@ impl Explanation {
     }
 }
 
-/// The types of the constants that each property is compared with, if there are several.
+/// The properties that are compared with constants of several types, with these types.
 fn compared(plan: &Plan) -> BTreeMap<String, BTreeSet<Type>> {
     let mut types = BTreeMap::new();
     let texts = plan.filters.iter().flatten();
-    // What was printed can be parsed.
+    // The text was printed by us, so it parses.
     for filter in texts.filter_map(|text| filter::parse(text).ok()) {
         add_types(&filter, &mut types);
     }

@@ -1,4 +1,4 @@
-//! Rows that do not decode: which ones they are, and how the others are read in spite of them.
+//! Rows that do not decode: which ones they are, and how to read the others in spite of them.
 
 use std::fmt;
 
@@ -6,9 +6,10 @@ use crate::entity::{DecodeError, Projection, RowReader};
 
 /// A row that does not decode as the type it was read as, with its keys.
 ///
-/// [`ErrorDetails::failed_rows`](crate::ErrorDetails::failed_rows) has those that an operation failed for, and
-/// [`Query::results`](crate::Query::results) yields them beside the rows that decode. It holds keys:
-/// treat it as you treat the data. Neither its message nor its `Debug` output shows them.
+/// [`ErrorDetails::failed_rows`](crate::ErrorDetails::failed_rows) holds the rows that made an
+/// operation fail, and [`Query::results`](crate::Query::results) yields them together with the rows
+/// that decode. It holds keys: protect it like the data. Neither its message nor its `Debug` output
+/// shows them.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedRow {
@@ -20,7 +21,8 @@ pub struct FailedRow {
 }
 
 impl FailedRow {
-    /// The row with these keys; `reason` says why it does not decode, and must not quote keys or values.
+    /// Describes the row with these keys; `reason` says why it does not decode, and must not quote
+    /// keys or values.
     ///
     /// For layers above the client that read rows in another form.
     pub fn new(
@@ -32,7 +34,7 @@ impl FailedRow {
         Self { partition_key: partition_key.into(), row_key: row_key.into(), reason }
     }
 
-    /// The row that is read.
+    /// Describes the row that is being read.
     #[cold]
     pub(crate) fn of(row: &RowReader<'_>, error: &DecodeError) -> Self {
         let (partition_key, row_key) = (row.partition_key(), row.row_key());
@@ -41,7 +43,7 @@ impl FailedRow {
 }
 
 impl fmt::Display for FailedRow {
-    /// Says why the row does not decode. Does not show its keys.
+    /// Says why the row does not decode, without its keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)
     }
@@ -56,7 +58,7 @@ impl fmt::Debug for FailedRow {
 
 impl std::error::Error for FailedRow {}
 
-/// A row as a value if it decodes, and as a [`FailedRow`] if not: for
+/// Reads a row as a value if it decodes, and as a [`FailedRow`] if not, for
 /// [`Query::results`](crate::Query::results).
 impl<P: Projection> Projection for Result<P, FailedRow> {
     const COLUMNS: Option<&'static [&'static str]> = P::COLUMNS;

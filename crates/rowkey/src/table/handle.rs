@@ -1,4 +1,4 @@
-//! A table: the operations on one entity, and on the table itself.
+//! The handle of a table: operations on one entity, and on the table itself.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,39 +27,39 @@ use crate::transport::{Call, Pipeline, Reply, Request, Safety};
 
 /// A table of an account.
 ///
-/// Made by [`StorageAccount::table`]; making one sends nothing and checks nothing, so a handle of a
-/// table that does not exist is fine until it is used. Clones are cheap and share connections.
+/// Created by [`StorageAccount::table`], which sends and checks nothing: a handle to a table that
+/// does not exist is valid until it is used. Clones are cheap and share connections.
 #[derive(Clone)]
 pub struct Table {
     name: Box<str>,
     account: StorageAccount,
 }
 
-/// The table itself.
+/// Operations on the table itself.
 impl Table {
     pub(crate) fn new(account: StorageAccount, name: &str) -> Self {
         Self { name: name.into(), account }
     }
 
-    /// The table's name. The service compares names without case.
+    /// The table's name. The service compares names case-insensitively.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The account that the table is in, with the options of this handle.
+    /// The account of the table, with the options of this handle.
     pub fn account(&self) -> &StorageAccount {
         &self.account
     }
 
-    /// The same table, behaving differently.
+    /// The same table with other options.
     #[must_use = "the handle itself does not change"]
     pub fn with_options(&self, options: ClientOptions) -> Self {
         Self { name: self.name.clone(), account: self.account.with_options(options) }
     }
 
-    /// Creates the table. Fails with [`ErrorKind::AlreadyExists`] if there is one.
+    /// Creates the table. Fails with [`ErrorKind::AlreadyExists`] if it exists.
     ///
-    /// A name whose table was deleted is blocked for about 40 seconds; creating it again then fails
+    /// The name of a deleted table is blocked for about 40 seconds; creating it again then fails
     /// with [`ErrorCode::TABLE_BEING_DELETED`](crate::ErrorCode::TABLE_BEING_DELETED).
     /// [Create Table](https://learn.microsoft.com/rest/api/storageservices/create-table)
     pub async fn create(&self) -> Result<()> {
@@ -68,7 +68,7 @@ impl Table {
         Ok(())
     }
 
-    /// Creates the table unless it exists; says whether it did not.
+    /// Creates the table unless it exists. Returns whether it was created.
     pub async fn create_if_missing(&self) -> Result<bool> {
         let call = Call::new("CreateTable", &self.name, Safety::Conditional).expecting(&[409]);
         match self.send(encode::create_table(&self.name), call).await {
@@ -80,16 +80,18 @@ impl Table {
         }
     }
 
-    /// Like [`create_if_missing`](Self::create_if_missing), but waits for the name to be free again
-    /// if a table with it was deleted shortly before: the service blocks it for about 40 seconds.
+    /// Like [`create_if_missing`](Self::create_if_missing), but waits until the name is free again
+    /// if a table with this name was deleted shortly before: the service blocks the name for about
+    /// 40 seconds.
     ///
-    /// `longest` is how long the waits may be in all, by the account's [clock](crate::Clock); if the name
-    /// is blocked even then, the last refusal is returned.
+    /// `longest` limits the total wait, by the account's [clock](crate::Clock). If the name is
+    /// still blocked then, the last error is returned.
     pub async fn create_if_missing_within(&self, longest: Duration) -> Result<bool> {
         service::create_within(&self.account, longest, || self.create_if_missing()).await
     }
 
-    /// Deletes the table and everything in it. Fails with [`ErrorKind::NotFound`] if there is none.
+    /// Deletes the table and all its entities. Fails with [`ErrorKind::NotFound`] if it does not
+    /// exist.
     ///
     /// [Delete Table](https://learn.microsoft.com/rest/api/storageservices/delete-table)
     pub async fn delete_table(&self) -> Result<()> {
@@ -98,11 +100,11 @@ impl Table {
         Ok(())
     }
 
-    /// Deletes the table if it exists; says whether it did.
+    /// Deletes the table if it exists. Returns whether it existed.
     pub async fn delete_table_if_exists(&self) -> Result<bool> {
         let call = Call::new("DeleteTable", &self.name, Safety::Conditional).expecting(&[404]);
         match self.send(encode::delete_table(&self.name), call).await {
-            // Which code the absence of a table has depends on the service.
+            // The error code for a missing table depends on the service.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 Ok(error.outcome() == Outcome::Unknown)
             }
@@ -111,9 +113,10 @@ impl Table {
     }
 }
 
-/// Single entities.
+/// Operations on single entities.
 impl Table {
-    /// Stores a new entity. Fails with [`ErrorKind::AlreadyExists`] if there is one with its keys.
+    /// Inserts a new entity. Fails with [`ErrorKind::AlreadyExists`] if an entity with its keys
+    /// exists.
     ///
     /// [Insert Entity](https://learn.microsoft.com/rest/api/storageservices/insert-entity)
     pub fn insert<E: Entity>(&self, entity: &E) -> impl Future<Output = Result<ETag>> + Send {
@@ -121,7 +124,7 @@ impl Table {
         async move { self.insert_row(row).await }
     }
 
-    /// Reads the entity at `key`, or `None` when there is none.
+    /// Reads the entity at `key`, or returns `None` if it does not exist.
     ///
     /// A missing *table* is an error.
     /// [Query Entities](https://learn.microsoft.com/rest/api/storageservices/query-entities)
@@ -138,14 +141,14 @@ impl Table {
 
     /// Replaces an entity: stored properties that `entity` does not write are erased.
     ///
-    /// Properties that `E` does not know, because a newer program or another one added them, are erased
-    /// as well. Where that may be, [`update`](Self::update) keeps them, [`merge`](Self::merge) does, and so
+    /// This includes properties that `E` does not know, because a newer program or another one
+    /// added them. [`update`](Self::update) and [`merge`](Self::merge) keep such properties, and so
     /// does a field [`#[entity(rest)]`](crate::Properties).
     ///
-    /// Given a [`Stored`] entity it carries the ETag it was read with and fails with
-    /// [`ErrorKind::Conflict`] if somebody wrote in between: `table.replace(&stored)`. Given
-    /// `(&entity, Match::Any)` the last writer wins. Fails with [`ErrorKind::NotFound`] if there is
-    /// no such entity.
+    /// `table.replace(&stored)` takes the ETag that the [`Stored`] entity was read with, and fails
+    /// with [`ErrorKind::Conflict`] if another writer changed the entity in between. With
+    /// `(&entity, Match::Any)` the last writer wins. Fails with [`ErrorKind::NotFound`] if the
+    /// entity does not exist.
     /// [Update Entity](https://learn.microsoft.com/rest/api/storageservices/update-entity2)
     pub fn replace<'a, E: Entity + 'a>(
         &self,
@@ -156,10 +159,11 @@ impl Table {
         async move { self.replace_row(row, Some(&condition)).await }
     }
 
-    /// Merges an entity into the stored one: properties that are not given are kept.
+    /// Merges an entity into the stored one: stored properties that `entity` does not write are
+    /// kept.
     ///
-    /// A field that is `None` is not given, so its property stays as it was: a Merge cannot remove one.
-    /// [`update`](Self::update) can.
+    /// A field that is `None` is not written, so its property keeps its value: a Merge cannot
+    /// remove a property. [`update`](Self::update) can.
     ///
     /// The condition is as for [`replace`](Self::replace).
     /// [Merge Entity](https://learn.microsoft.com/rest/api/storageservices/merge-entity)
@@ -172,7 +176,7 @@ impl Table {
         async move { self.merge_row(row, Some(&condition)).await }
     }
 
-    /// Stores an entity, whether or not there is one: replaces it, or inserts it.
+    /// Replaces the entity if it exists, and inserts it otherwise.
     ///
     /// Stored properties that `entity` does not write are erased, as by [`replace`](Self::replace).
     ///
@@ -182,7 +186,7 @@ impl Table {
         async move { self.replace_row(row, None).await }
     }
 
-    /// Stores an entity, whether or not there is one: merges it, or inserts it.
+    /// Merges into the entity if it exists, and inserts it otherwise.
     ///
     /// [Insert Or Merge Entity](https://learn.microsoft.com/rest/api/storageservices/insert-or-merge-entity)
     pub fn upsert_merge<E: Entity>(&self, entity: &E) -> impl Future<Output = Result<ETag>> + Send {
@@ -191,7 +195,7 @@ impl Table {
     }
 
     /// Deletes the entity at `key`, under the ETag it was read with (`&stored`) or unconditionally
-    /// ([`Match::Any`]). Fails with [`ErrorKind::NotFound`] if there is none, and with
+    /// ([`Match::Any`]). Fails with [`ErrorKind::NotFound`] if it does not exist, and with
     /// [`ErrorKind::Conflict`] if it has another ETag.
     ///
     /// [Delete Entity](https://learn.microsoft.com/rest/api/storageservices/delete-entity1)
@@ -205,7 +209,7 @@ impl Table {
         async move { self.delete_row(key.parts(), &condition, &[404, 412]).await.map(drop) }
     }
 
-    /// Deletes the entity at `key` if it is there; says whether it was.
+    /// Deletes the entity at `key` if it exists. Returns whether it existed.
     pub fn delete_if_exists<E: Entity>(
         &self,
         key: Key<E>,
@@ -221,11 +225,11 @@ impl Table {
         Query::of_partition(self.clone(), partition)
     }
 
-    /// A query of all partitions, as far as entities of type `E` are concerned: a table scan.
+    /// A query of all entities of type `E` in all partitions: a table scan.
     ///
-    /// It asks for the keys that begin as the templates of `E` do. Rows that carry a `PrimaryRowKey` are
-    /// copies that an index keeps, no entities, and are passed over if `E` has indexes in other
-    /// partitions or is an `EntitySet`. ([`DynamicEntity`](crate::DynamicEntity) reads every row.)
+    /// It requests the keys that begin like the templates of `E`. If `E` has indexes in other
+    /// partitions or is an `EntitySet`, rows with a `PrimaryRowKey` are copies in an index, and are
+    /// skipped. ([`DynamicEntity`](crate::DynamicEntity) reads every row.)
     pub fn scan<E: Entity + Send + 'static>(&self) -> Query<E> {
         Query::of_table(self.clone())
     }
@@ -237,10 +241,10 @@ impl Table {
     }
 }
 
-/// Bytes that many entities have at most.
+/// Initial capacity in bytes, enough for most entities.
 const ROOM: usize = 1024;
 
-/// An entity as text, ready to be sent: what is left of its type.
+/// An entity encoded as text, ready to be sent, without its type.
 pub(crate) struct Row {
     /// PartitionKey and RowKey.
     pub(crate) keys: (String, String),
@@ -253,18 +257,19 @@ impl Row {
         Self::unguarded(entity)
     }
 
-    /// The same, of a type that may belong to a store.
+    /// Like `of`, for a type that may belong to a store.
     pub(crate) fn unguarded<E: Entity>(entity: &E) -> Result<Self> {
         Self::encode(ROOM, entity, &[])
     }
 
-    /// The same, where one like it has `before` bytes: written without growing, if it is no longer.
+    /// Like `of`, with room for an entity like one of `before` bytes, so that the buffer need not
+    /// grow.
     pub(crate) fn like<E: Entity>(before: Option<usize>, entity: &E) -> Result<Self> {
         const { not_of_a_store::<E>() };
         Self::encode(before.map_or(ROOM, |before| before + before / 16), entity, &[])
     }
 
-    /// The entity with what is to be encrypted as it is.
+    /// Encodes the entity with the properties that are to be encrypted in plain text.
     pub(crate) fn plain<E: Entity>(entity: &E) -> Result<Self> {
         Self::encode(ROOM, entity, E::ENCRYPTED)
     }
@@ -285,7 +290,8 @@ impl Row {
     }
 }
 
-/// Refuses at compile time to write an entity past its store, which keeps other rows in step with it.
+/// Refuses at compile time to write an entity without its store, which keeps other rows in step
+/// with it.
 pub(crate) const fn not_of_a_store<E: Entity>() {
     assert!(
         !E::STORE,
@@ -302,12 +308,12 @@ fn finish(out: RowWriter) -> Result<Vec<u8>> {
     })
 }
 
-/// A value that cannot be a property.
+/// The error for a value that cannot be stored in a property.
 pub(crate) fn property_error(name: &str, error: &PropertyError) -> Error {
     Error::invalid(format!("property `{name}`: {error}"))
 }
 
-/// The operations, without the types of entities: compiled once.
+/// The operations without the types of entities, so that they are compiled only once.
 impl Table {
     pub(crate) fn pipeline(&self) -> &Pipeline {
         self.account.pipeline()
@@ -321,13 +327,13 @@ impl Table {
         self.pipeline().endpoints().base(rowkey_wire::auth::Service::Table)
     }
 
-    /// Nothing if there is none.
+    /// Empty if there is no secondary endpoint.
     pub(crate) fn secondary_endpoint(&self) -> &str {
         let place = self.pipeline().endpoints().of(rowkey_wire::auth::Service::Table);
         place.and_then(|place| place.secondary.as_ref()).map_or("", |endpoint| endpoint.base())
     }
 
-    /// Checks the table's name and sends.
+    /// Checks the table's name and sends the request.
     pub(crate) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
         self.check_name(call.operation)?;
         self.pipeline().send(request, call).await
@@ -408,7 +414,8 @@ impl Table {
     }
 }
 
-/// Reads the body of a point get. The tag in its head counts, which is the body's, too.
+/// Decodes the body of a point get. The ETag of the header, which equals that of the body, takes
+/// precedence.
 pub(crate) fn decode_body<P: Projection>(body: &[u8], etag: Option<&str>) -> Result<Stored<P>> {
     let mut fields = Fields::default();
     decode::entity(body, &mut fields).map_err(body_error)?;
@@ -421,7 +428,7 @@ pub(crate) fn decode_body<P: Projection>(body: &[u8], etag: Option<&str>) -> Res
 }
 
 impl<P: Projection> Stored<P> {
-    /// Reads an entity of an answer at minimal metadata.
+    /// Reads an entity of a response with minimal metadata.
     pub(crate) fn decode(fields: &mut Fields<'_>) -> Result<Self, DecodeError> {
         const {
             assert!(
@@ -439,7 +446,7 @@ impl<P: Projection> Stored<P> {
         let entity = P::decode(&row)?;
         let etag = match etag {
             Some(etag) => ETag::new(etag),
-            // Without metadata the tag can still be told: it is made of the Timestamp.
+            // Without metadata the ETag can be derived from the Timestamp.
             None => ETag::from_timestamp(timestamp),
         };
         Ok(Self { entity, etag, timestamp })
@@ -453,8 +460,8 @@ fn written(reply: &Reply, call: &Call<'_>) -> Result<ETag> {
     })
 }
 
-/// Absence as a value. When an earlier attempt of the same call may have been the one that deleted,
-/// it is taken to have been.
+/// Maps the absence of the resource to `false`. If an earlier attempt of the same call may have
+/// deleted the resource, that attempt is assumed to have succeeded.
 fn gone(result: Result<Reply>) -> Result<bool> {
     match result {
         Ok(_) => Ok(true),
@@ -465,7 +472,7 @@ fn gone(result: Result<Reply>) -> Result<bool> {
     }
 }
 
-/// Whether a point get failed because the entity is not there; a missing table is something else.
+/// Whether a point get failed because the entity does not exist. A missing table is another error.
 pub(crate) fn is_missing_entity(error: &Error) -> bool {
     error.kind() == ErrorKind::NotFound && is_resource(error)
 }
@@ -475,7 +482,7 @@ fn is_resource(error: &Error) -> bool {
 }
 
 impl Error {
-    /// The error of an operation whose key cannot be: nothing was sent.
+    /// The error of an operation whose key is invalid: nothing was sent.
     #[cold]
     pub fn no_such_key(error: &crate::key::KeyError) -> Self {
         key_error(error)

@@ -2,14 +2,14 @@
 
 use crate::entity::{DecodeError, Projection, RowReader};
 
-/// What was read of an entity, and where it is: from [`Query::keyed`](crate::Query::keyed).
+/// A value read from an entity, and the entity's keys: from [`Query::keyed`](crate::Query::keyed).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keyed<P> {
     /// The PartitionKey as it is stored.
     pub partition_key: String,
     /// The RowKey as it is stored.
     pub row_key: String,
-    /// What was read.
+    /// The value that was read.
     pub entity: P,
 }
 

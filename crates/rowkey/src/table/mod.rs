@@ -3,15 +3,15 @@
 //! - `handle`: [`Table`], operations on one entity and on the table itself
 //! - `once`: [`Table::insert_once`](crate::Table::insert_once), the insert that may be repeated
 //! - `update`: [`Table::update`](crate::Table::update), the read-modify-write loop
-//! - `query`: [`Query`](crate::Query), what to read; `pages`: reading it, page by page
+//! - `query`: [`Query`](crate::Query), which entities to read; `pages`: reading them page by page
 //! - `encoded`: [`EncodedRow`], an entity encoded once for several transactions
-//! - `entities`: reading it entity by entity; `ahead`: with the next page on its way
+//! - `entities`: reading a query entity by entity; `ahead`: prefetching the next page
 //! - `plan`: a query as requests: key bounds, filters, the split of long lists
-//! - `azurite`: the filters of a query as Azurite understands them
+//! - `azurite`: the filters of a query, rewritten for Azurite
 //! - `keyed`: [`Keyed`], an entity with its keys as they are stored
 //! - `failed`: [`FailedRow`], a row that does not decode
-//! - `cost`: [`Cost`](crate::Cost), what a query makes the service read
-//! - `continuation`: [`Continuation`], where a query goes on
+//! - `cost`: [`Cost`](crate::Cost), how much the service reads for a query
+//! - `continuation`: [`Continuation`], the place where a query resumes
 //! - `explain`: [`Explanation`], the requests of a query without sending them
 //! - `transaction`: [`Transaction`](crate::Transaction), entity group transactions
 //! - `service_token`: [`ServiceToken`], the continuation tokens of other libraries

@@ -1,4 +1,4 @@
-//! The insert that may be sent more than once.
+//! An insert that is safe to retry.
 
 use rowkey_wire::etag::ETag;
 
@@ -10,14 +10,15 @@ use crate::options::{ClientOptions, RetryOptions};
 const OPERATION: &str = "InsertEntity";
 
 impl Table {
-    /// Stores a new entity once, however often it is sent: like [`insert`](Self::insert), but it is
-    /// repeated when nobody knows whether an attempt was applied, and an entity that is there
-    /// already is no error if it is this one.
+    /// Inserts a new entity exactly once, however often it is sent. Like [`insert`](Self::insert),
+    /// but it is retried when it is unknown whether an attempt was applied, and succeeds if the
+    /// stored entity is already the same.
     ///
-    /// One request; one more, to compare, when the keys are taken. Fails with
-    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if another entity has them.
-    /// After an error whose outcome is unknown, call it again with the same entity. "The same" is
-    /// what `E` makes of it: properties that `E` does not have are not compared.
+    /// One request, and another one to compare if an entity with these keys exists. Fails with
+    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if that is a different entity.
+    /// After an error whose outcome is unknown, call it again with the same entity. Two entities
+    /// are the same if they are equal when read as `E`: properties that `E` does not have are not
+    /// compared.
     ///
     /// ```
     /// # use rowkey::{Entity, StorageAccount};
@@ -55,7 +56,7 @@ impl Table {
                 found => found?,
             };
             let Some(reply) = found else { return Err(error) };
-            // Another type of entity under these keys is another entity.
+            // An entity of another type under these keys is a different entity.
             let Ok(stored) = self.decode_one(&reply) else { return Err(error) };
             let stored: Stored<E> = stored;
             let same = Row::of(&stored.entity).is_ok_and(|row| row.body == sent);

@@ -1,4 +1,4 @@
-//! Reading a query: a page a request, until nothing is left.
+//! Reads a query page by page, one request each, until nothing is left.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -22,23 +22,23 @@ use crate::transport::{Call, Host, Reply, Safety};
 
 const OPERATION: &str = "QueryEntities";
 
-/// A stream that can be stored, sent to another task and polled there.
+/// A stream that can be stored, and moved to another task to be polled there.
 pub type Stream<T> = BoxStream<'static, Result<T>>;
 
-/// Some of the entities that a query finds, and where it goes on.
+/// A page of the entities that match a query, and the continuation token of the next page.
 #[derive(Clone, Debug)]
 pub struct Page<P> {
-    /// The entities in key order. A page of [`Query::pages`](crate::Query::pages) may be empty although
-    /// there are more.
+    /// The entities in key order. A page of [`Query::pages`](crate::Query::pages) may be empty
+    /// although more pages follow.
     pub entities: Vec<Stored<P>>,
-    /// Where the query goes on, right behind the last of the entities; `None` at its end.
+    /// Where the query resumes, right after the last entity of the page; `None` at the end.
     pub continuation: Option<Continuation>,
 }
 
-/// Where a running query stands.
+/// The position of a running query.
 pub(crate) struct Reader<P> {
     pub(super) source: Arc<Source<P>>,
-    /// Where the next page begins; `None` when all is read.
+    /// Where the next page begins; `None` when everything has been read.
     pub(super) next: Option<Continuation>,
     pub(super) wanted: Wanted,
     pub(super) progress: Progress<Continuation>,
@@ -47,15 +47,15 @@ pub(crate) struct Reader<P> {
 /// How many entities are wanted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// The most a page may have.
+    /// The most entities that a page may have.
     page_size: Option<u32>,
-    /// How many are missing; `None` for all there are.
+    /// How many are still missing; `None` for no limit.
     left: Option<u64>,
-    /// How many more are asked for, because rows came that are passed over.
+    /// How many more are requested, because some rows are skipped.
     extra: u64,
 }
 
-/// What is read, wherever the reading stands.
+/// The query that is read, independent of the position.
 pub(crate) struct Source<P> {
     table: Table,
     plan: Plan,
@@ -64,16 +64,17 @@ pub(crate) struct Source<P> {
     projection: PhantomData<fn() -> P>,
 }
 
-/// What an answer holds of that which is wanted.
+/// The part of a response that is wanted.
 pub(super) struct Answered<P> {
     pub(super) entities: Vec<Stored<P>>,
     /// The rows that do not decode, each with the number of entities before it.
     pub(super) failed: Vec<(usize, FailedRow)>,
-    /// How many rows there were up to the last that is wanted, or may be passed over after it.
+    /// How many rows precede the first one that is neither wanted nor skipped.
     used: u64,
-    /// Whether more came that are meant than are wanted. The token lies behind those.
+    /// Whether the response has more matching entities than are wanted. Its token points past
+    /// those.
     has_more: bool,
-    /// How many rows were passed over.
+    /// How many rows were skipped.
     passed: u64,
 }
 
@@ -91,7 +92,7 @@ impl Wanted {
         self.left == Some(0)
     }
 
-    /// `$top`: the size of a page, or less when less is missing.
+    /// `$top`: the size of a page, or the number that is missing if that is smaller.
     pub(super) fn top(&self) -> Option<u32> {
         let left = self.left.map(|left| left.saturating_add(self.extra));
         let left = left.map(|left| u32::try_from(left).unwrap_or(u32::MAX));
@@ -103,15 +104,15 @@ impl Wanted {
         }
     }
 
-    /// Notes how many entities came.
+    /// Counts the entities that were received.
     pub(super) fn take<P>(&mut self, answered: &Answered<P>) {
         if let Some(left) = &mut self.left {
             *left = left.saturating_sub(answered.rows());
         }
     }
 
-    /// Notes what came. Where rows are passed over, more and more are asked for at a time: one entity
-    /// behind ten thousand copies must not take ten thousand requests.
+    /// Counts the received rows. Each page with skipped rows doubles the size of the next request:
+    /// one entity behind ten thousand copies must not take ten thousand requests.
     pub(super) fn note<P>(&mut self, answered: &Answered<P>) {
         self.take(answered);
         let doubled = self.extra.saturating_mul(2).max(answered.passed);
@@ -120,7 +121,7 @@ impl Wanted {
 }
 
 impl<P> Answered<P> {
-    /// How many rows count as those that are wanted: also those that do not decode.
+    /// How many rows count towards the limit, including those that do not decode.
     fn rows(&self) -> u64 {
         (self.entities.len() + self.failed.len()) as u64
     }
@@ -152,11 +153,12 @@ impl<P: Projection> Reader<P> {
         Ok(Self { source: Arc::new(source), next, wanted, progress })
     }
 
-    /// The next page, or `None` when all is read that is wanted. After an error the same page is asked
-    /// for again, unless it is an error of rows: then the one after it.
+    /// The next page, or `None` when everything that is wanted has been read. After an error the
+    /// same page is requested again, unless the error is about rows: then the next one is.
     ///
-    /// The continuation of a page is right behind its last entity. If more came than was wanted, which
-    /// is only so where rows were passed over before, the same is asked for once more, and no more.
+    /// The continuation of a page is right after its last entity. If the response has more than was
+    /// wanted, which happens only after rows were skipped, the page is requested again with the
+    /// exact size.
     pub(crate) async fn next(&mut self) -> Result<Option<Page<P>>> {
         let Some(from) = self.next.clone().filter(|_| !self.wanted.is_nothing()) else {
             return Ok(None);
@@ -184,8 +186,8 @@ impl<P: Projection> Reader<P> {
         Err(source.named(too_many()))
     }
 
-    /// The entities of the next answer that has some, or is the last; `None` when all is read. Where
-    /// it goes on after the last that is wanted does not matter.
+    /// The entities of the next response; `None` when everything has been read. The place after the
+    /// last wanted entity does not matter here.
     async fn some(&mut self) -> Result<Option<Answered<P>>> {
         let Some(from) = self.next.take().filter(|_| !self.wanted.is_nothing()) else {
             return Ok(None);
@@ -201,8 +203,8 @@ impl<P: Projection> Reader<P> {
         Ok(Some(answered))
     }
 
-    /// Everything that is wanted. If rows do not decode, the error names all of them, or with
-    /// `fail_fast` those of one answer.
+    /// Reads everything that is wanted. If rows do not decode, the error lists all of them, or with
+    /// `fail_fast` those of one response.
     pub(super) async fn all(mut self) -> Result<Vec<Stored<P>>> {
         let (mut all, mut failed) = (Vec::new(), Vec::new());
         while let Some(mut some) = self.some().await? {
@@ -221,7 +223,7 @@ impl<P: Projection> Reader<P> {
         if failed.is_empty() { Ok(all) } else { Err(self.source.named(Error::of_rows(failed))) }
     }
 
-    /// A page with as many entities as are wanted, if there are as many.
+    /// Reads a page with as many entities as are wanted, or all if there are fewer.
     pub(super) async fn filled(mut self) -> Result<Page<P>> {
         let mut page = Page { entities: Vec::new(), continuation: None };
         while let Some(next) = self.next().await? {
@@ -232,7 +234,7 @@ impl<P: Projection> Reader<P> {
     }
 }
 
-/// How often one page is asked for, at most.
+/// How often one page is requested, at most.
 const MAX_CUTS: usize = 4;
 
 #[cold]
@@ -244,14 +246,14 @@ fn too_many() -> Error {
 }
 
 impl<P: Projection> Source<P> {
-    /// Asks for the page that begins there, of at most `top` entities.
+    /// Requests the page at `from`, of at most `top` entities.
     pub(super) async fn ask(&self, from: &Continuation, top: Option<u32>) -> Result<Reply> {
         let pipeline = self.table.pipeline();
         let filter = self.plan.filters[usize::from(from.part)].as_deref();
         let adapted = || filter.map(azurite::filter);
         if !pipeline.is_azurite() {
             let reply = self.ask_for(from, top, filter).await;
-            // Only an answer tells what server it is.
+            // Only a response shows which server it is.
             if !pipeline.is_azurite() || adapted().as_deref() == filter {
                 return reply;
             }
@@ -273,7 +275,7 @@ impl<P: Projection> Source<P> {
         self.table.pipeline().send(request, self.call(from)).await
     }
 
-    /// What the answer says, up to the last entity that is wanted.
+    /// Decodes the response, up to the last wanted entity.
     pub(super) fn read(
         &self,
         from: &Continuation,
@@ -317,12 +319,12 @@ impl<P: Projection> Source<P> {
         Ok(answered)
     }
 
-    /// Whether a row that came is not meant.
+    /// Whether to skip a row that was received.
     pub(super) fn passes_over(&self, row: &Fields<'_>) -> bool {
         self.plan.passes_over(row)
     }
 
-    /// What an answer says that was asked to hold no more than is wanted, as a page.
+    /// Decodes, as a page, a response that was requested with no more entities than are wanted.
     pub(super) fn page(
         &self,
         from: &Continuation,
@@ -338,12 +340,12 @@ impl<P: Projection> Source<P> {
         Ok(Page { entities, continuation: self.after(from.part, reply) })
     }
 
-    /// Whether a stream goes on after the error: it is about rows, and not about an answer.
+    /// Whether a stream continues after the error: if it is about rows, and not about a response.
     pub(super) fn goes_on_after(&self, error: &Error) -> bool {
         !self.fail_fast && !error.details().failed_rows.is_empty()
     }
 
-    /// Where the page after this answer begins.
+    /// Where the page after this response begins.
     pub(super) fn after(&self, part: u16, reply: &Reply) -> Option<Continuation> {
         let query = self.fingerprint;
         let token = headers::continuation(&reply.headers);
@@ -357,7 +359,7 @@ impl<P: Projection> Source<P> {
         }
     }
 
-    /// The error of this query.
+    /// Adds the operation and the table to an error of this query.
     #[cold]
     pub(super) fn named(&self, error: Error) -> Error {
         error.of(OPERATION, self.table.name())
@@ -405,7 +407,7 @@ pub(crate) fn pages<P: Projection + Send + 'static>(reader: Result<Reader<P>>) -
     }
 }
 
-/// A stream that says why there is nothing to read.
+/// A stream that yields only this error.
 pub(super) fn failed<T: Send + 'static>(error: Error) -> Stream<T> {
     stream::once(async { Err(error) }).boxed()
 }

@@ -1,7 +1,7 @@
-//! A query as the filters of the requests it takes.
+//! Plans a query: the filters of the requests it takes.
 //!
-//! Nearly always there is one. A list of alternatives that makes more comparisons than the service
-//! allows is split over several, and a range of values may be several ranges of keys.
+//! Nearly all queries take one. A list of alternatives with more comparisons than the service
+//! allows is split into several, and a range of values may be several ranges of keys.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -20,24 +20,24 @@ use crate::key::between::Between;
 use crate::key::stretch::{RowKeys, Stretch};
 use crate::service::listing::fingerprint;
 
-/// What a query sends, checked and ready.
+/// The requests of a query, checked and ready to send.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan {
-    /// The filter of each part, as OData text; `None` for no filter. There are no parts when
-    /// nothing can match.
+    /// The filter of each part, as OData text; `None` for no filter. There are no parts if nothing
+    /// can match.
     pub(crate) filters: Vec<Option<String>>,
-    /// What the most expensive part makes the service read.
+    /// The cost of the most expensive part.
     pub(crate) cost: Cost,
     /// `$select`, keys included.
     pub(crate) select: Option<Vec<String>>,
-    /// What every row that is meant passes.
+    /// Checks that every matching row passes.
     checks: Vec<Arc<Between>>,
-    /// The indexes whose copies are passed over.
+    /// The indexes whose copies are skipped.
     copies: &'static [&'static [Index]],
 }
 
 impl Plan {
-    /// Plans a query of the rows in a partition, or in several, for what `filter` lets through.
+    /// Plans a query of the rows in one or more partitions that match `filter`.
     pub(crate) fn new(
         partitions: &Stretch,
         rows: &RowKeys,
@@ -73,7 +73,7 @@ impl Plan {
         Ok(Self { filters, cost, select, checks, copies: &[] })
     }
 
-    /// Passes over the copies that these indexes keep.
+    /// Skips the copies of these indexes.
     #[must_use]
     pub(crate) fn without_copies(mut self, indexes: &'static [&'static [Index]]) -> Self {
         self.copies = indexes;
@@ -87,7 +87,7 @@ impl Plan {
         self
     }
 
-    /// Whether a row that came is not meant.
+    /// Whether to skip a row that was received.
     pub(crate) fn passes_over(&self, row: &Fields<'_>) -> bool {
         if !self.copies.is_empty() && RowReader::new(row).is_beside(self.copies) {
             return true;
@@ -96,10 +96,10 @@ impl Plan {
         !self.checks.is_empty() && row.text("RowKey").is_some_and(|row| !is_meant(row))
     }
 
-    /// A number that stays the same for the same query on the same table, in every process.
+    /// A number that is the same for the same query on the same table, in every process.
     ///
-    /// Which entities there are and in what order depends on the table and the filters alone. The
-    /// properties that are selected are left out: a token stays good when a type gets another one.
+    /// The set of entities and their order depend only on the table and the filters. The selected
+    /// properties are left out: a token stays valid when a type gets another property.
     pub(crate) fn fingerprint(&self, table: &str) -> u64 {
         let table = table.to_ascii_lowercase();
         let filters = self.filters.iter().map(|filter| filter.as_deref().unwrap_or_default());
@@ -108,10 +108,10 @@ impl Plan {
     }
 }
 
-/// The most parts: continuation tokens have two bytes for them.
+/// The maximum number of parts: continuation tokens have two bytes for the part.
 const MAX_PARTS: usize = 1 << 16;
 
-/// That a key lies within these bounds.
+/// The conditions that a key lies within these bounds.
 fn bounds(key: &'static str, (from, to): &Stretch) -> impl Iterator<Item = Filter> {
     let is_one = matches!((from, to), (Bound::Included(from), Bound::Included(to)) if from == to);
     let bound = |bound: &Bound<String>, included, excluded| match bound {
@@ -130,12 +130,13 @@ fn bounds(key: &'static str, (from, to): &Stretch) -> impl Iterator<Item = Filte
     both.into_iter().flatten()
 }
 
-/// Splits a filter so that no part makes more comparisons than the service allows beside the
+/// Splits a filter so that no part makes more comparisons than the service allows, including the
 /// `keys` comparisons on the keys.
 ///
-/// Only alternatives that exclude one another can be split (one property equal to one of several
-/// values), for an entity must not come twice. Comparisons with one number as several types stay together:
-/// whether the service takes `5` and `5L` for equal is not known well enough to ask for them apart.
+/// Only alternatives that exclude each other can be split (one property equal to one of several
+/// values), because an entity must not be returned twice. Comparisons with one number as several
+/// types stay together: it is not documented whether the service treats `5` and `5L` as equal, so
+/// they must not be requested separately.
 fn split(filter: Filter, keys: usize) -> Result<Vec<Filter>> {
     let total = keys + filter.comparisons();
     if total <= MAX_COMPARISONS {
@@ -175,7 +176,7 @@ fn split(filter: Filter, keys: usize) -> Result<Vec<Filter>> {
     Ok(parts.into_iter().map(|part| rest.clone().and(Filter::Or(part))).collect())
 }
 
-/// The comparisons of a list, each once, those with one number together.
+/// The distinct comparisons of a list; those with one number form a group.
 fn groups(values: Vec<Filter>) -> Vec<Vec<Filter>> {
     let mut groups: Vec<Vec<Filter>> = Vec::with_capacity(values.len());
     let mut places = HashMap::new();
@@ -197,7 +198,7 @@ fn groups(values: Vec<Filter>) -> Vec<Vec<Filter>> {
     groups
 }
 
-/// What numbers are equal by: the bits of the double if it is one, or else the integer.
+/// The identity of a number in a group: the integer, or the bits of a double that is not one.
 fn number_of(value: &Value) -> Option<std::result::Result<i64, u64>> {
     match value {
         Value::Int32(value) => Some(Ok((*value).into())),
@@ -207,7 +208,7 @@ fn number_of(value: &Value) -> Option<std::result::Result<i64, u64>> {
     }
 }
 
-/// The integer that a double is.
+/// The double as an integer, if it is whole.
 #[expect(clippy::cast_possible_truncation, reason = "it is whole and in range")]
 fn whole(value: f64) -> Option<i64> {
     let range = -9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0;
@@ -223,14 +224,15 @@ fn is_never(filter: &Filter) -> bool {
     }
 }
 
-/// Whether this says that one property equals one of several values of one type, or one of several numbers.
-/// (How the service compares values of other types is not known well enough to say that they exclude another.)
+/// Whether the filter says that one property equals one of several values of one type, or one of
+/// several numbers. (How the service compares values of different types is not documented well
+/// enough to assume that they exclude each other.)
 fn is_list(filter: &Filter) -> bool {
     let Filter::Or(values) = filter else { return false };
     let mut first = None;
     values.iter().all(|value| match value {
         Filter::Compare(Comparison { property: name, operator: Operator::Equal, value }) => {
-            // NaN is not equal to itself, so a list of it cannot be made distinct.
+            // NaN is not equal to itself, so duplicates of it cannot be removed from a list.
             !matches!(value, Value::Double(number) if number.is_nan())
                 && *first.get_or_insert((name, kind(value))) == (name, kind(value))
         }
@@ -348,7 +350,7 @@ mod tests {
             let types = [Value::Int64(n.into()), Value::Int32(n), Value::Double(n.into())];
             types.into_iter().map(of)
         };
-        // In any order of joining.
+        // The order of the alternatives does not matter.
         let mut all: Vec<_> = (0..12).flat_map(number).collect();
         all.sort_by_key(|filter| filter::print(filter).contains('L'));
         all.push(of(Value::Double(0.5)));
@@ -413,7 +415,7 @@ mod tests {
         };
         assert_eq!(plan(3).fingerprint("table"), selected(&["A"]).fingerprint("table"));
         assert_eq!(plan(3).fingerprint("table"), selected(&["A", "B"]).fingerprint("table"));
-        // Stored tokens depend on this number: it must never change.
+        // Stored tokens contain this number: it must never change.
         assert_eq!(plan(1).fingerprint("table"), FINGERPRINT_OF_N_EQ_0);
     }
 

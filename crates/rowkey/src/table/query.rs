@@ -1,4 +1,4 @@
-//! What to read: a partition, a part of one, or the whole table.
+//! Queries: of a partition, a part of one, or the whole table.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -31,16 +31,16 @@ use crate::service::progress::{Limits, limits};
 
 /// A query of entities, read as type `P`.
 ///
-/// Made by [`Table::query`] and [`Table::scan`]; nothing is sent before [`page`](Self::page),
+/// Created by [`Table::query`] and [`Table::scan`]; nothing is sent before [`page`](Self::page),
 /// [`stream`](Self::stream), [`pages`](Self::pages), [`all`](Self::all) or [`first`](Self::first).
 #[must_use = "a query reads nothing until `page`, `stream`, `pages`, `all` or `first`"]
 pub struct Query<P> {
     table: Table,
     partitions: Stretch,
     rows: RowKeys,
-    /// The index whose copies are read, if it is not the entities.
+    /// The index whose copies are read; `None` for the entities themselves.
     index: Option<&'static Index>,
-    /// The indexes whose copies are passed over.
+    /// The indexes whose copies are skipped.
     copies: &'static [&'static [Index]],
     filter: Option<wire::Filter>,
     select: Option<Vec<String>>,
@@ -51,17 +51,18 @@ pub struct Query<P> {
     limits: Limits,
     fail_fast: bool,
     scan_policy: ScanPolicy,
-    /// Why nothing can be sent.
+    /// The error that prevents the query from being sent.
     error: Option<(ErrorKind, String)>,
     projection: PhantomData<fn() -> P>,
 }
 
 impl<P: Projection + Send + 'static> Query<P> {
-    /// Only entities for which `filter` holds. Several filters must all hold.
+    /// Returns only entities that match `filter`. If it is called several times, all filters must
+    /// match.
     ///
-    /// A filter on properties makes the answer shorter, not the reading cheaper: see
+    /// A filter on properties makes the response smaller, but the query no cheaper: see
     /// [`cost`](Self::cost). A query of the copies in an index fails, and sends nothing, if the
-    /// filter needs a property that they do not have: see [`Index::has_column`].
+    /// filter needs a property that the copies do not have: see [`Index::has_column`].
     pub fn filter(mut self, filter: Filter) -> Self {
         match filter.into_wire() {
             Ok(filter) => {
@@ -72,23 +73,23 @@ impl<P: Projection + Send + 'static> Query<P> {
         self
     }
 
-    /// Reads each entity as `Q`, and asks the service for the properties of `Q` alone.
+    /// Reads each entity as `Q`, and requests only the properties of `Q` from the service.
     ///
-    /// A query of the copies in an index fails, and sends nothing, if `Q` needs a property that they do
-    /// not have: see [`Index::has_column`].
+    /// A query of the copies in an index fails, and sends nothing, if `Q` needs a property that the
+    /// copies do not have: see [`Index::has_column`].
     pub fn project<Q: Projection + Send + 'static>(self) -> Query<Q> {
         let select = Q::COLUMNS.map(|names| names.iter().map(|&name| name.to_owned()).collect());
         Query { select, ..self.read_as() }
     }
 
-    /// Reads each entity together with its keys as they are stored: exact, whatever the type makes
-    /// of them, where the place of an entity matters.
+    /// Reads each entity together with its exact stored keys, for code that needs the place of an
+    /// entity whatever the type makes of its keys.
     pub fn keyed(self) -> Query<Keyed<P>> {
         self.read_as()
     }
 
-    /// Reads each row as a [`Result`]: the entity, or the [`FailedRow`] if it does not decode. To take apart
-    /// what decodes and what does not, and for pages of rows that may not decode.
+    /// Reads each row as a [`Result`]: the entity, or the [`FailedRow`] if it does not decode. Use
+    /// it to separate the rows that decode from those that do not, and to page through such rows.
     ///
     /// ```
     /// # use rowkey::{DynamicEntity, Entity, StorageAccount};
@@ -119,17 +120,17 @@ impl<P: Projection + Send + 'static> Query<P> {
     }
 
     /// Stops at the first row that does not decode: a stream ends after its error, and
-    /// [`all`](Self::all) asks for no further page.
+    /// [`all`](Self::all) requests no further page.
     ///
-    /// Without it a stream yields an error for each such row, which
-    /// [names the row](crate::ErrorDetails::failed_rows), and goes on with the next one. Any other error ends a stream in
-    /// both cases.
+    /// Without it a stream yields an error for each such row, which [names the
+    /// row](crate::ErrorDetails::failed_rows), and continues with the next one. Any other error
+    /// ends a stream in both cases.
     pub fn fail_fast(mut self) -> Self {
         self.fail_fast = true;
         self
     }
 
-    /// How many entities a request asks for at most, 1 to 1000 (`$top`). The service may send fewer,
+    /// The most entities that a request asks for, 1 to 1000 (`$top`). The service may send fewer,
     /// even none, and still have more. [`page`](Self::page) fills pages.
     pub fn page_size(mut self, entities: u32) -> Self {
         if !(1..=MAX_PAGE).contains(&entities) {
@@ -139,11 +140,12 @@ impl<P: Projection + Send + 'static> Query<P> {
         self
     }
 
-    /// At most this many entities in this reading, over as many requests as it takes; said several
-    /// times, the least of them. A row that does not decode counts as one.
+    /// Limits this reading to `entities` entities, over as many requests as it takes. If it is
+    /// called several times, the lowest limit applies. A row that does not decode counts as one.
     ///
-    /// A continuation does not know of it: the last page of [`pages`](Self::pages) has one if there is
-    /// more, and a query that [resumes](Self::resume) there takes as many again.
+    /// A continuation does not contain the limit: the last page of [`pages`](Self::pages) has one
+    /// if there are more entities, and a query that [resumes](Self::resume) there takes as many
+    /// again.
     pub fn take(mut self, entities: u64) -> Self {
         self.take = Some(self.take.map_or(entities, |take| take.min(entities)));
         self
@@ -151,21 +153,22 @@ impl<P: Projection + Send + 'static> Query<P> {
 
     limits!();
 
-    /// Goes on where `continuation` points; it must come from the same query.
+    /// Resumes from `continuation`, which must come from the same query.
     ///
-    /// Reading fails, and sends nothing, with [`ErrorKind::Invalid`] if it comes from another one.
+    /// If it comes from another query, reading fails with [`ErrorKind::Invalid`] and sends nothing.
     pub fn resume(mut self, continuation: Continuation) -> Self {
         self.resume = Some(continuation);
         self
     }
 
-    /// Where this query goes on that another library began: [`resume`](Self::resume) takes it.
+    /// Converts a token of another library into a continuation of this query, for
+    /// [`resume`](Self::resume).
     ///
-    /// The other library's query must have been the same: its token does not tell, and the service
-    /// answers with what follows the place.
+    /// The token must come from the same query. This cannot be checked: the token does not identify
+    /// its query, and the service returns whatever follows the place.
     ///
-    /// Fails with [`ErrorKind::Invalid`] if this query is sent as several, so that the token does not
-    /// say which of them goes on.
+    /// Fails with [`ErrorKind::Invalid`] if this query is sent as several, because the token does
+    /// not say which of them it belongs to.
     pub fn continuation(&self, token: ServiceToken) -> Result<Continuation> {
         let plan = self.plan()?;
         if plan.filters.len() != 1 {
@@ -176,37 +179,37 @@ impl<P: Projection + Send + 'static> Query<P> {
         Ok(Continuation { query, part: 0, token: Some(token.into_wire()), secondary: false })
     }
 
-    /// Asks for the next page while one is being used, when the query is read as a stream: the
-    /// service and the program work at the same time.
+    /// Requests the next page while the current one is used, when the query is read as a stream, so
+    /// that the service and the program work at the same time.
     ///
-    /// At most two pages are in memory. A stream that is dropped early
-    /// may have asked for a page that nobody reads.
+    /// At most two pages are in memory. A stream that is dropped early may have requested a page
+    /// that is never read.
     pub fn prefetch(mut self) -> Self {
         self.prefetch = true;
         self
     }
 
-    /// What this query may do if it is a table scan, overriding the client's options.
+    /// What happens if this query is a table scan; overrides the client's option.
     pub fn scan_policy(mut self, policy: ScanPolicy) -> Self {
         self.scan_policy = policy;
         self
     }
 
-    /// The table that is read.
+    /// The table to read.
     pub fn table(&self) -> &Table {
         &self.table
     }
 
-    /// What the query makes the service read.
+    /// How much the service reads for this query.
     pub fn cost(&self) -> Result<Cost> {
         Ok(self.plan()?.cost)
     }
 
-    /// The requests that the query begins with, or goes on with after
-    /// [`resume`](Self::resume), without sending them.
+    /// The first requests of the query, or those after [`resume`](Self::resume), without sending
+    /// them.
     ///
-    /// Fails as the query would before it is sent: with [`ErrorKind::TooLarge`] when a filter makes an
-    /// address of more than 65,534 bytes.
+    /// Fails as the query would before it is sent: with [`ErrorKind::TooLarge`] when a filter makes
+    /// a URL of more than 65,534 bytes.
     pub fn explain(&self) -> Result<Explanation> {
         let plan = self.plan()?;
         let wanted = Wanted::new(self.page_size, self.take);
@@ -216,8 +219,8 @@ impl<P: Projection + Send + 'static> Query<P> {
             .map_err(|error| error.of("QueryEntities", self.table.name()))
     }
 
-    /// Reads `entities` of them, or all that are left if those are fewer, from the beginning or from
-    /// where a page before this one ended. For lists that are shown page by page.
+    /// Reads a page of `entities` entities, or all that are left if there are fewer, from the
+    /// beginning or from the end of a previous page. For lists that are shown page by page.
     ///
     /// ```no_run
     /// # use rowkey::{Continuation, Entity, Page, Result, Table};
@@ -231,19 +234,20 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// }
     /// ```
     ///
-    /// The page is filled even if the service sends short pages, or rows that are passed over. Its
-    /// continuation goes on right behind its last entity; it is `None` when nothing is left. (The
-    /// service may end its page right behind the last entity that there is, and not know that yet: then
-    /// the page after it is empty.) [`take`](Self::take) makes the page smaller.
+    /// The page is filled even if the service sends short pages, or if rows are skipped. Its
+    /// continuation is right after its last entity; it is `None` when nothing is left. (If a page
+    /// of the service ends exactly at the last entity, the service may not know that yet: then the
+    /// next page is empty.) [`take`](Self::take) makes the page smaller.
     ///
-    /// One request, and one more for each page of the service that had fewer entities than were
-    /// missing, for each 1,000 entities, and for each part of a query that is split.
+    /// Takes one request, and another one for each page of the service that had fewer entities than
+    /// were missing, for each 1,000 entities, and for each part of a query that is split.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] if `entities` is 0, and if `from` comes from another query: nothing is
-    /// sent then. [`ErrorKind::Decode`] if a row does not decode ([`failed_rows`](crate::ErrorDetails::failed_rows)): with
-    /// [`results`](Self::results) the page has such rows as well, and a continuation.
+    /// [`ErrorKind::Invalid`] if `entities` is 0 or `from` comes from another query; nothing is
+    /// sent then. [`ErrorKind::Decode`] if a row does not decode
+    /// ([`failed_rows`](crate::ErrorDetails::failed_rows)); with [`results`](Self::results) the
+    /// page includes such rows, and has a continuation.
     pub async fn page(mut self, entities: u32, from: Option<Continuation>) -> Result<Page<P>> {
         if entities == 0 {
             self.fail(ErrorKind::Invalid, "a page has at least 1 entity".to_owned());
@@ -252,22 +256,24 @@ impl<P: Projection + Send + 'static> Query<P> {
         self.take(entities.into()).into_reader()?.filled().await
     }
 
-    /// Reads the entities one by one, asking for the next page when one is used up, or
-    /// before with [`prefetch`](Self::prefetch).
+    /// Reads the entities one by one. The next page is requested when the current one is used up,
+    /// or earlier with [`prefetch`](Self::prefetch).
     ///
-    /// A row that does not decode is an error that [names it](crate::ErrorDetails::failed_rows), and the stream goes on
-    /// with the next row, unless the query is to [fail fast](Self::fail_fast). Any other error ends the
-    /// stream.
+    /// A row that does not decode is an error that [names it](crate::ErrorDetails::failed_rows),
+    /// and the stream continues with the next row, unless the query is set to
+    /// [fail fast](Self::fail_fast). Any other error ends the stream.
     pub fn stream(self) -> Stream<Stored<P>> {
         let prefetch = self.prefetch;
         entities::entities(self.into_reader(), prefetch)
     }
 
-    /// Reads as the service pages, a request a page: for jobs that store how far they came. A page may be
-    /// empty and have a continuation. [`page`](Self::page) fills pages.
+    /// Reads the pages as the service sends them, one request each: for jobs that store their
+    /// progress. A page may be empty and still have a continuation. [`page`](Self::page) fills
+    /// pages.
     ///
-    /// A page with rows that do not decode is an error that [names them](crate::ErrorDetails::failed_rows), and the stream
-    /// goes on with the page after it; with [`results`](Self::results) it is a page as any other.
+    /// A page with rows that do not decode is an error that [names
+    /// them](crate::ErrorDetails::failed_rows), and the stream continues with the next page; with
+    /// [`results`](Self::results) it is an ordinary page.
     pub fn pages(self) -> Stream<Page<P>> {
         if self.prefetch {
             ahead::pages(self.into_reader())
@@ -280,9 +286,10 @@ impl<P: Projection + Send + 'static> Query<P> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Decode`] if rows do not decode: the message says how many, and
-    /// [`failed_rows`](crate::ErrorDetails::failed_rows) which. All pages are read before, unless the query is to
-    /// [fail fast](Self::fail_fast). [`results`](Self::results) returns them beside the entities.
+    /// [`ErrorKind::Decode`] if rows do not decode: the message has their number, and
+    /// [`failed_rows`](crate::ErrorDetails::failed_rows) lists them. All pages are read first,
+    /// unless the query is set to [fail fast](Self::fail_fast). [`results`](Self::results) returns
+    /// them together with the entities.
     pub async fn all(self) -> Result<Vec<Stored<P>>> {
         self.into_reader()?.all().await
     }
@@ -312,7 +319,8 @@ impl<P: Projection + Send + 'static> Query<P> {
         Reader::new(self.table, plan, wanted, self.resume, (self.limits, self.fail_fast))
     }
 
-    /// A number for what it reads, the same in every process: tokens over several queries are bound to it.
+    /// A fingerprint of the query, the same in every process: tokens over several queries are bound
+    /// to it.
     #[doc(hidden)]
     pub fn fingerprint(&self) -> Result<u64> {
         self.plan().map(|plan| plan.fingerprint(self.table.name()))
@@ -333,7 +341,8 @@ impl<P: Projection + Send + 'static> Query<P> {
             .map_err(|error| error.of("QueryEntities", self.table.name()))
     }
 
-    /// Copies that lack a property must not answer for it.
+    /// Checks that the copies have every property that is needed: one that they lack must not count
+    /// as absent.
     fn check_columns(&self) -> Result<()> {
         let Some(index) = self.index else { return Ok(()) };
         let mut compared = Vec::new();
@@ -371,8 +380,8 @@ impl<P: Projection + Send + 'static> Query<P> {
 }
 
 impl Query<DynamicEntity> {
-    /// Asks for these properties alone; the keys and the Timestamp always come along. A type of
-    /// yours would miss the others: read a part of one with [`project`](Query::project).
+    /// Requests only these properties; the keys and the Timestamp are always included. Other types
+    /// would miss the properties left out: read a part of one with [`project`](Query::project).
     pub fn select<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.select = Some(names.into_iter().map(Into::into).collect());
         self

@@ -1,4 +1,4 @@
-//! The account's tables: a handle by name, and their listing.
+//! The tables of an account: a handle by name, and the list of names.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::transport::{Call, Safety};
 const LIST: &str = "QueryTables";
 
 impl StorageAccount {
-    /// The table with this name. Nothing is sent or checked.
+    /// Returns the table with this name. Sends and checks nothing.
     pub fn table(&self, name: &str) -> Table {
         Table::new(self.clone(), name)
     }
 
-    /// The names of the account's tables, in their order without case.
+    /// Lists the names of the account's tables, in case-insensitive order.
     ///
     /// [Query Tables](https://learn.microsoft.com/rest/api/storageservices/query-tables)
     pub fn tables(&self) -> Listing<String> {
@@ -31,7 +31,7 @@ impl StorageAccount {
 }
 
 impl Listing<String> {
-    /// Only tables for which `filter` holds; the one column is `TableName`.
+    /// Lists only tables that match `filter`; the only column is `TableName`.
     pub fn filter(mut self, filter: Filter) -> Self {
         match filter.into_wire() {
             Ok(filter) => {
@@ -43,7 +43,7 @@ impl Listing<String> {
     }
 }
 
-/// Table names from `prefix` on and before its successor: what a filter can say of a beginning.
+/// Table names from `prefix` on and before its successor: a prefix as a filter.
 fn beginning_with(prefix: &str) -> WireFilter {
     let compare = |operator, name: &str| {
         WireFilter::compare("TableName", operator, Value::String(name.to_owned()))

@@ -10,22 +10,23 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::error::{Error, Result};
 use crate::table::wire::decode::Continuation as Token;
 
-/// Where a query of another library goes on, to be given to the same query here:
+/// The place where a query of another library resumes, to be passed to the same query here:
 /// [`Query::continuation`](crate::Query::continuation).
 ///
-/// It parses the texts in which these libraries give tokens out:
+/// It parses the text forms in which these libraries return tokens:
 ///
 /// | library | text |
 /// |---|---|
-/// | Azure.Data.Tables for .NET, `Page.ContinuationToken` | the two parts with a space in between |
+/// | Azure.Data.Tables for .NET, `Page.ContinuationToken` | the two parts, separated by a space |
 /// | `@azure/data-tables` for JavaScript, `continuationToken` | base64 of JSON with `nextPartitionKey` and `nextRowKey` |
 /// | `azure-data-tables` for Python, `continuation_token` as JSON | JSON with `PartitionKey` and `RowKey` |
 /// | `TableContinuationToken` of the older .NET libraries as JSON | JSON with `NextPartitionKey` and `NextRowKey` |
 ///
-/// The parts are the service's: the headers `x-ms-continuation-NextPartitionKey` and
-/// `x-ms-continuation-NextRowKey` of an answer. No such token says which query it is of.
+/// The parts are the service's: the response headers `x-ms-continuation-NextPartitionKey` and
+/// `x-ms-continuation-NextRowKey`. None of these tokens identifies its query.
 ///
-/// By serde it is text: written as Azure.Data.Tables does, and read as all of these.
+/// With serde it is text: it is written in the form of Azure.Data.Tables, and read in any of these
+/// forms.
 ///
 /// ```
 /// use rowkey::table::ServiceToken;
@@ -36,13 +37,13 @@ use crate::table::wire::decode::Continuation as Token;
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServiceToken {
-    /// The part of the PartitionKey.
+    /// The value of `NextPartitionKey`.
     pub next_partition_key: String,
-    /// The part of the RowKey, unless the query goes on at the beginning of a partition.
+    /// The value of `NextRowKey`; `None` if the query resumes at the beginning of a partition.
     pub next_row_key: Option<String>,
 }
 
-/// The JSON of all libraries.
+/// The JSON fields of all libraries.
 #[derive(Deserialize)]
 struct Json {
     #[serde(alias = "nextPartitionKey", alias = "NextPartitionKey")]
@@ -58,7 +59,7 @@ impl ServiceToken {
         Token { partition_key: self.next_partition_key, row_key: self.next_row_key }
     }
 
-    /// Whether both parts are such as a header has.
+    /// Whether a header can contain both parts.
     fn is_valid(&self) -> bool {
         let is_part = |part: &str| part.bytes().all(|byte| byte.is_ascii_graphic());
         !self.next_partition_key.is_empty()
@@ -96,7 +97,7 @@ impl FromStr for ServiceToken {
     }
 }
 
-/// Fails for parts that no header of an answer has.
+/// Fails for parts that a response header cannot contain.
 impl Serialize for ServiceToken {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if !self.is_valid() {
@@ -115,7 +116,7 @@ impl<'de> Deserialize<'de> for ServiceToken {
 }
 
 impl fmt::Debug for ServiceToken {
-    /// Does not show the parts, which hold keys.
+    /// Does not show the parts, which contain keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServiceToken").finish_non_exhaustive()
     }

@@ -26,18 +26,18 @@ const NO_CONTENT: (&str, &str) = ("Prefer", "return-no-content");
 /// The length of the ids that [`Table::transaction`] gives to requests.
 const ID: usize = 36;
 
-/// A transaction in the making, from [`Table::transaction`].
+/// A builder for an entity group transaction, from [`Table::transaction`].
 ///
-/// All its entities lie in one partition of one table, none appears twice, and there are at most
-/// 100 of them in at most 4 MiB (2 MiB in Cosmos DB). What breaks one of these rules is refused by
-/// [`submit`](Self::submit) before anything is sent.
+/// All entities must be in one partition of one table, none may appear twice, and there are at most
+/// 100 operations in at most 4 MiB (2 MiB in Cosmos DB). [`submit`](Self::submit) refuses a
+/// transaction that breaks one of these rules before anything is sent.
 ///
 /// [Performing entity group transactions](https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions)
 #[must_use = "a transaction does nothing until `submit`"]
 pub struct Transaction {
     table: Table,
     operations: Vec<Operation>,
-    /// How many bytes the operations take in the request, if each had a number of two digits.
+    /// The size of the operations in the request in bytes, if each had a number of two digits.
     size: usize,
     error: Option<Error>,
 }
@@ -46,9 +46,9 @@ struct Operation {
     verb: Verb,
     partition_key: String,
     row_key: String,
-    /// The address of the entity; `None` for that of the table, which an insert has.
+    /// The URL of the entity; `None` for that of the table, which an insert uses.
     target: Option<String>,
-    /// `None` for inserts, which have none, and for upserts, which carry none.
+    /// `None` for inserts and upserts, which have no condition.
     condition: Option<Match>,
     body: Option<Body>,
 }
@@ -56,7 +56,7 @@ struct Operation {
 /// The encoded properties of an entity.
 enum Body {
     Own(Vec<u8>),
-    /// Those of a row that is sent in several transactions.
+    /// The properties of a row that is sent in several transactions.
     Shared(Arc<Row>),
 }
 
@@ -82,7 +82,7 @@ impl Transaction {
         Self { table, operations: Vec::new(), size: 0, error: None }
     }
 
-    /// Stores a new entity; the transaction fails if there is one with its keys.
+    /// Inserts a new entity; the transaction fails if an entity with its keys exists.
     pub fn insert<E: Entity>(self, entity: &E) -> Self {
         self.write(Verb::Insert, entity, None)
     }
@@ -119,7 +119,7 @@ impl Transaction {
         self
     }
 
-    /// Writes a row that was encoded before.
+    /// Writes a row that is already encoded.
     pub fn row(self, row: &EncodedRow, write: RowWrite) -> Self {
         let (verb, condition) = match write {
             RowWrite::Insert => (Verb::Insert, None),
@@ -130,9 +130,9 @@ impl Transaction {
         self.write_row(verb, row, condition)
     }
 
-    /// Adds the operations of `other`, behind those that are there.
+    /// Appends the operations of `other`.
     ///
-    /// The table of both must be the same. See [`fits`](Self::fits).
+    /// Both must be transactions on the same table. See [`fits`](Self::fits).
     pub fn append(mut self, other: Self) -> Self {
         if other.table.name() != self.table.name() {
             self.fail(Error::invalid("the other transaction is one on another table"));
@@ -150,10 +150,10 @@ impl Transaction {
     }
 
     /// Whether the operations of `other` can be [appended](Self::append) and sent with these: all
-    /// are of one partition, none touches an entity of another, and together they are at most 100
-    /// and small enough.
+    /// are in one partition, no entity appears in both, and together they are within 100 operations
+    /// and the size limit.
     ///
-    /// With it a stream of entities is packed into as few transactions as there can be:
+    /// Use it to pack a stream of entities into as few transactions as possible:
     ///
     /// ```
     /// # use rowkey::{DynamicEntity, StorageAccount};
@@ -188,29 +188,29 @@ impl Transaction {
             && !other.operations.iter().any(touched)
     }
 
-    /// The PartitionKey of the first operation, which has to be that of all; `None` if there is none.
+    /// The PartitionKey of the first operation, which all must share; `None` if the transaction is
+    /// empty.
     pub fn partition_key(&self) -> Option<&str> {
         self.operations.first().map(|operation| &*operation.partition_key)
     }
 
-    /// How many bytes the body of the request has.
+    /// The size of the request body in bytes.
     pub fn payload_size(&self) -> usize {
         payload_size(self.operations.len(), self.size)
     }
 
-    /// How many operations there are.
+    /// The number of operations.
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
-    /// Whether there are none.
+    /// Whether the transaction has no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Refuses what [`submit`](Self::submit) would refuse before sending: too many operations, too many
-    /// bytes, an entity that appears twice, several partitions. For layers above that do something else
-    /// first.
+    /// Checks the rules that [`submit`](Self::submit) checks before sending: number of operations,
+    /// size, no entity twice, one partition. For layers above that do something else first.
     pub fn check(&self) -> Result<()> {
         let of = |error: Error| error.of(OPERATION, self.table.name());
         check(&self.operations).map_err(of)?;
@@ -223,12 +223,12 @@ impl Transaction {
         Ok(())
     }
 
-    /// Sends the transaction: all of it happens, or nothing.
+    /// Sends the transaction: all operations are applied, or none.
     ///
-    /// Returns the ETag of each operation in their order, `None` for deletes. On failure
-    /// [`ErrorDetails::operation_index`](crate::ErrorDetails::operation_index) tells which operation failed and [`Error::code`] why; a
-    /// transaction with an insert is not repeated after an unknown outcome unless
-    /// [`RetryOptions::repeat_inserts`](crate::RetryOptions::repeat_inserts) says so.
+    /// Returns the ETag of each operation in order, `None` for deletes. On failure
+    /// [`ErrorDetails::operation_index`](crate::ErrorDetails::operation_index) says which operation
+    /// failed and [`Error::code`] why. A transaction with an insert is not retried after an unknown
+    /// outcome unless [`RetryOptions::repeat_inserts`](crate::RetryOptions::repeat_inserts) is set.
     pub async fn submit(self) -> Result<Vec<Option<ETag>>> {
         if let Some(error) = self.error {
             return Err(error.of(OPERATION, self.table.name()));
@@ -254,10 +254,10 @@ impl Transaction {
         committed(&reply, &call, operations.len())
     }
 
-    /// Reads one entity by a query in a batch, the only operation that such a request then has.
+    /// Reads one entity by a query in a batch, which is then the only operation of the request.
     ///
-    /// The answer is that of [`Table::get`], which is the cheaper way; this one is for services and
-    /// proxies that let nothing but batches through. Fails if operations were added.
+    /// The result is that of [`Table::get`], which is cheaper; use this one for services and
+    /// proxies that accept only batches. Fails if operations were added.
     pub async fn get<E: Entity>(self, key: Key<E>) -> Result<Option<Stored<E>>> {
         let Self { table, operations, error, .. } = self;
         let of = |error: Error| error.of(OPERATION, table.name());
@@ -325,7 +325,7 @@ impl Transaction {
         }
     }
 
-    /// Notes the first error and the operation it belongs to.
+    /// Records the first error and the operation it belongs to.
     fn fail(&mut self, error: Error) {
         let index = self.operations.len();
         self.error.get_or_insert_with(|| error.at_operation(index));
@@ -343,7 +343,7 @@ impl Operation {
         }
     }
 
-    /// Does something with the headers.
+    /// Calls `with` with the headers.
     fn with_headers<T>(&self, with: impl FnOnce(&[(&str, &str)]) -> T) -> T {
         let condition = self.condition.as_ref().map(|condition| ("If-Match", condition.as_str()));
         match (&self.body, self.verb, condition) {
@@ -355,7 +355,7 @@ impl Operation {
         }
     }
 
-    /// `address` is that of the table.
+    /// Writes the operation. `address` is the URL of the table.
     fn write(&self, table: &Table, address: &str, out: &mut BatchWriter) {
         let method = self.method(table);
         let target = self.target.as_deref().unwrap_or(address);
@@ -364,7 +364,7 @@ impl Operation {
         });
     }
 
-    /// The bytes that it takes in a request, with a number of two digits.
+    /// The size of the operation in a request in bytes, with a number of two digits.
     fn size(&self, table: &Table) -> usize {
         let method = self.method(table);
         let of_table = || table.endpoint().len() + 1 + table.name().len();
@@ -381,13 +381,13 @@ impl Operation {
     }
 }
 
-/// The size of a request with `operations` operations, which take `size` bytes when each has a number
-/// of two digits: ten of them have one.
+/// The size of a request with `operations` operations, which take `size` bytes if each has a number
+/// of two digits; the first ten have one digit.
 fn payload_size(operations: usize, size: usize) -> usize {
     BatchWriter::envelope_len(ID) + size - operations.min(10)
 }
 
-/// The rules that can be known before sending, but for the size.
+/// Checks the rules that can be checked before sending, except the size.
 fn check(operations: &[Operation]) -> Result<()> {
     let Some(first) = operations.first() else {
         return Err(Error::invalid("the transaction has no operations"));
@@ -413,7 +413,7 @@ fn check(operations: &[Operation]) -> Result<()> {
     Ok(())
 }
 
-/// The `ETag` of each operation of a transaction that succeeded, or why it did not.
+/// The ETag of each operation of a transaction that succeeded, or the reason why it failed.
 fn committed(reply: &Reply, call: &Call<'_>, operations: usize) -> Result<Vec<Option<ETag>>> {
     let parts = parts(reply, call)?;
     if parts.len() != operations || parts.iter().any(|part| !(200..300).contains(&part.status)) {

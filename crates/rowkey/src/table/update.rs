@@ -12,33 +12,35 @@ use crate::error::{Error, Outcome, Result};
 use crate::key::Key;
 use crate::transport::Reply;
 
-/// How often a change is tried against other writers before the caller is told.
+/// How often a change is tried before the caller gets the conflict.
 const MAX_ROUNDS: u32 = 16;
 
-/// The longest wait before the third round. Later ones double, up to [`MAX_WAIT`]: whoever lost
-/// twice has met a crowd, and a crowd that does not spread loses nearly every round.
+/// The longest wait before the third round. Later ones double, up to [`MAX_WAIT`]: after two
+/// conflicts there are probably many writers, and without spreading out nearly all of them lose
+/// every round.
 const FIRST_WAIT: Duration = Duration::from_millis(10);
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 impl Table {
-    /// Reads the entity at `key`, changes it and writes it under the ETag that was read; if another
-    /// writer came in between, reads and changes it again, up to 16 times: the second time at
-    /// once, later after waits of random length, a second at most.
+    /// Reads the entity at `key`, changes it and writes it under the ETag that was read. If another
+    /// writer changed it in between, reads and changes it again, up to 16 times: the second time at
+    /// once, later after random waits of at most a second.
     ///
-    /// Returns the entity as it is now stored. `change` may run several times, so it should do
-    /// nothing but change the entity. Two requests a round.
+    /// Returns the entity as it is now stored. `change` may run several times, so it should have no
+    /// effect other than changing the entity. Each round takes two requests.
     ///
-    /// Properties that `E` does not know, because a newer program or another one wrote them, stay as
-    /// they are, with their types. The write is a Merge if no stored property goes away, and otherwise a
-    /// Replace that carries them; it then fails with [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge)
-    /// if they and the changed entity are more than the service takes. [`replace`](Self::replace) erases
-    /// them. Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is no such entity,
-    /// and with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if other writers won every round.
+    /// Properties that `E` does not know, because a newer program or another one wrote them, keep
+    /// their values and types. The write is a Merge if no stored property is removed, and otherwise
+    /// a Replace that includes them; it then fails with
+    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge) if they and the changed entity exceed
+    /// the limits of the service. [`replace`](Self::replace) erases them. Fails with
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the entity does not exist, and with
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if other writers won every round.
     ///
-    /// When the answer to the write is lost, the entity is read to see whether it was applied. That
-    /// settles it if `change` sets what it sets. If it adds to what is there, as a counter does,
-    /// another writer's entity may look like this one's: then the error stays, with
-    /// [`Outcome::Unknown`], rather than that a change is lost.
+    /// If the response to the write is lost, the entity is read to find out whether the write was
+    /// applied. That is conclusive if `change` sets values that do not depend on the old ones. If
+    /// it adds to a value, as a counter does, another writer's entity may look like this one's.
+    /// Then the error is returned with [`Outcome::Unknown`], so that no change is lost.
     pub async fn update<E: Entity>(
         &self,
         key: Key<E>,
@@ -78,8 +80,8 @@ impl Table {
         let sent = row.body.clone();
         let condition = Match::ETag(etag);
         let written = names(&entity);
-        // A Merge leaves alone what it does not name, and cannot remove a property (a null in it leaves
-        // the property as it was).
+        // A Merge keeps properties that it does not name, and cannot remove one (a null in it
+        // leaves the property unchanged).
         let write = if stored.iter().all(|name| written.contains(name)) {
             self.merge_row(Ok(row), Some(&condition)).await
         } else {
@@ -89,9 +91,9 @@ impl Table {
         };
         match write {
             Ok(etag) => Ok(now_stored(entity, timestamp, etag)),
-            // The refusal may be the echo of this loop's own write, whose answer was lost, and then
-            // the entity is now what was written. Another writer may have written the same, though.
-            // That makes no difference unless the change adds to what is there.
+            // The conflict may be caused by this loop's own write, whose response was lost; then
+            // the entity is now what was written. Another writer may have written the same, though,
+            // which makes a difference only if the change adds to the stored values.
             Err(error)
                 if error.kind() == crate::ErrorKind::Conflict
                     && error.outcome() == Outcome::Unknown =>
@@ -116,7 +118,7 @@ impl Table {
     }
 }
 
-/// The entity under the ETag of its last write, which tells its Timestamp, too.
+/// The entity with the ETag of its last write, from which its Timestamp is derived.
 fn now_stored<E>(entity: E, before: DateTime, etag: ETag) -> Stored<E> {
     let timestamp = etag.timestamp().unwrap_or(before);
     Stored { entity, etag, timestamp }
