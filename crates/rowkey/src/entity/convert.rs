@@ -1,4 +1,4 @@
-//! Values that are stored as another type than their own, `#[entity(as = "Int32")]`.
+//! Stores values as another type than their own, `#[entity(as = "Int32")]`.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use rowkey_wire::edm::{DateTime, Guid, Type, ValueRef};
 use super::number::whole_double;
 use super::property::{Property, PropertyError};
 
-/// Whether values of one type can be stored as another: numbers as every type of numbers, integers, dates and
-/// GUIDs as text.
+/// Whether values of one type can be stored as another: numbers as any number type; integers, dates
+/// and GUIDs as text.
 #[doc(hidden)]
 pub const fn is_storable_as(own: Option<Type>, stored: Type) -> bool {
     use Type::{Binary, Boolean, DateTime, Double, Guid, Int32, Int64, String};
@@ -24,7 +24,7 @@ pub const fn is_storable_as(own: Option<Type>, stored: Type) -> bool {
     )
 }
 
-/// The value as `stored`, exactly.
+/// Converts the value to `stored` without loss.
 pub(crate) fn store(value: ValueRef<'_>, stored: Type) -> Result<ValueRef<'_>, PropertyError> {
     let own = value.edm_type();
     if own == stored {
@@ -35,7 +35,7 @@ pub(crate) fn store(value: ValueRef<'_>, stored: Type) -> Result<ValueRef<'_>, P
         ValueRef::Int64(value) => Some(*value),
         ValueRef::Double(value) => whole_double(*value),
         ValueRef::DateTime(instant) if stored == Type::String => {
-            // What serde makes of chrono's dates: a fraction of 0, 3, 6 or 9 digits.
+            // The form that serde writes for chrono's dates: a fraction of 0, 3, 6 or 9 digits.
             let text = instant.to_chrono().to_rfc3339_opts(SecondsFormat::AutoSi, true);
             return Ok(ValueRef::String(Cow::Owned(text)));
         }
@@ -61,14 +61,14 @@ pub(crate) fn store(value: ValueRef<'_>, stored: Type) -> Result<ValueRef<'_>, P
     })
 }
 
-/// The Double that every integer field reads as this number.
+/// The number as a Double, if every integer field reads it back as the same number.
 fn double(whole: i64) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "it is checked below")]
     let double = whole as f64;
     (whole_double(double) == Some(whole)).then_some(double)
 }
 
-/// Reads a value of a field that is stored as `stored`: that type, and what the field reads without it.
+/// Reads a field that is stored as `stored`. Values of the field's own types are accepted as well.
 pub(crate) fn load<P: Property>(value: ValueRef<'_>, stored: Type) -> Result<P, PropertyError> {
     let text = match &value {
         ValueRef::String(text) if stored == Type::String => text,
@@ -86,7 +86,7 @@ pub(crate) fn load<P: Property>(value: ValueRef<'_>, stored: Type) -> Result<P, 
     P::from_value(own)
 }
 
-/// The integer that the text is, if it is written as integers are: no sign but `-`, no leading zeros.
+/// Parses an integer in canonical form: no sign except `-`, no leading zeros.
 fn integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_canonical = match digits.as_bytes() {
@@ -106,11 +106,11 @@ fn guid(text: &str) -> Option<Guid> {
     if text.len() == 36 { Guid::try_parse(text).ok() } else { None }
 }
 
-/// The library whose rows a type has, `#[entity(compat = "..")]`.
+/// The library whose rows a type is compatible with, `#[entity(compat = "..")]`.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum Compat {
-    /// `azure_data_tables` 0.21, which writes what serde makes of a struct.
+    /// `azure_data_tables` 0.21, which writes a struct as serde serializes it.
     AzureDataTables,
     /// Azure.Data.Tables for .NET.
     DotNet,
@@ -121,7 +121,7 @@ pub enum Compat {
 }
 
 impl Compat {
-    /// What the library stores values as that are of this type here; `None` for the same.
+    /// The type that the library stores for values of type `own`; `None` for the same type.
     pub const fn stored_as(self, own: Option<Type>) -> Option<Type> {
         match (self, own) {
             (Self::AzureDataTables | Self::JavaScript | Self::Python, Some(Type::Int64)) => {

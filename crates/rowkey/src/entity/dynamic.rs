@@ -1,4 +1,4 @@
-//! An entity of any properties.
+//! An entity with arbitrary properties.
 
 use std::ops::{Deref, DerefMut};
 
@@ -15,8 +15,8 @@ use crate::table::wire::odata::decode;
 
 /// An entity whose properties are known only at run time.
 ///
-/// Every property is kept, with its type and in its order, so an entity that is read, changed and
-/// written back loses nothing.
+/// Every property keeps its type and position, so an entity that is read, changed and written back
+/// loses nothing.
 ///
 /// ```
 /// use rowkey::DynamicEntity;
@@ -30,12 +30,13 @@ use crate::table::wire::odata::decode;
 /// # Ok::<(), rowkey::DecodeError>(())
 /// ```
 ///
-/// Two are equal if they have the same keys and properties, in any order.
+/// Two entities are equal if they have the same keys and properties, in any order.
 ///
 /// # JSON
 ///
-/// By serde it is an object with its keys and its properties, each with its type; the values are those
-/// of [`Value`](crate::edm::Value). [`to_odata_json`](Self::to_odata_json) has the service's own JSON.
+/// With serde it is an object with its keys and its properties, each with its type; the values have
+/// the form of [`Value`](crate::edm::Value). [`to_odata_json`](Self::to_odata_json) writes the
+/// service's own JSON.
 ///
 /// ```
 /// # use rowkey::DynamicEntity;
@@ -48,16 +49,16 @@ use crate::table::wire::odata::decode;
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct DynamicEntity {
-    /// The PartitionKey, as it is stored.
+    /// The PartitionKey as it is stored.
     pub partition_key: String,
-    /// The RowKey, as it is stored.
+    /// The RowKey as it is stored.
     pub row_key: String,
-    /// The properties without the keys. The entity has their methods, too.
+    /// The properties without the keys. Their methods are also available on the entity itself.
     pub properties: Properties,
 }
 
 impl DynamicEntity {
-    /// An entity without properties.
+    /// Creates an entity without properties.
     pub fn new(partition_key: impl Into<String>, row_key: impl Into<String>) -> Self {
         Self {
             partition_key: partition_key.into(),
@@ -66,8 +67,8 @@ impl DynamicEntity {
         }
     }
 
-    /// An entity of any type as what would be stored of it: to be changed between the type and the
-    /// table.
+    /// Converts an entity of any type to the properties that would be stored, to change them before
+    /// they are written.
     ///
     /// ```
     /// use rowkey::{DynamicEntity, Entity};
@@ -88,7 +89,7 @@ impl DynamicEntity {
     /// # Ok::<(), rowkey::Error>(())
     /// ```
     ///
-    /// Fails as writing the entity would: a key or a value that the service does not take.
+    /// Fails as writing the entity would: if a key or a value is not valid for the service.
     pub fn of<E: Entity>(entity: &E) -> Result<Self> {
         let body = Row::plain(entity)?.body;
         let mut fields = Fields::default();
@@ -96,10 +97,11 @@ impl DynamicEntity {
         Self::decode(&RowReader::new(&fields)).map_err(|error| Error::decode(error.to_string()))
     }
 
-    /// As [`of`](Self::of), with properties of any size and any name: for what stores a part of them
-    /// elsewhere, as `rowkey_store::Store` does.
+    /// Like [`of`](Self::of), but accepts properties of any size and name: for layers that store a
+    /// part of them elsewhere, as `rowkey_store::Store` does.
     ///
-    /// Fails for a key that the service does not take. What is to be encrypted is there as it is.
+    /// Fails for a key that is not valid for the service. Properties to be encrypted are included
+    /// in plain text.
     pub fn of_any_size<E: Entity>(entity: &E) -> Result<Self> {
         let (partition_key, row_key) =
             Key::of(entity).into_parts().map_err(|error| key_error(&error))?;
@@ -110,7 +112,7 @@ impl DynamicEntity {
         Ok(Self { partition_key, row_key, properties: Properties::of(properties) })
     }
 
-    /// Reads it as another type, as if it had come from the table.
+    /// Reads the entity as another type, as if it had come from the table.
     pub fn read_as<P: Projection>(&self) -> Result<P> {
         let row = RowReader::in_memory(self);
         P::decode(&row).map_err(|error| Error::of_rows(vec![FailedRow::of(&row, &error)]))
@@ -121,9 +123,9 @@ impl DynamicEntity {
         Key::new(&*self.partition_key, &*self.row_key)
     }
 
-    /// Sets the properties that tell the type, the discriminator and `EntityVersion`, to those of an `E`, so
-    /// that the row is read as one: for rows that are written property by property. A type without a
-    /// `kind` and a `version` has neither.
+    /// Sets the properties that identify the type, the discriminator and `EntityVersion`, to those
+    /// of `E`, so that the row is read as an `E`. For rows that are written property by property. A
+    /// type without a `kind` and a `version` has neither.
     pub fn mark_as<E: Entity>(&mut self) {
         if let Some(kind) = E::KIND {
             self.set(E::DISCRIMINATOR, kind);
@@ -134,7 +136,7 @@ impl DynamicEntity {
     }
 }
 
-/// Its properties are read and changed as [`Properties`] are: `entity.get("Age")`, `entity.set("Age", 36)`.
+/// Provides the methods of [`Properties`]: `entity.get("Age")`, `entity.set("Age", 36)`.
 impl Deref for DynamicEntity {
     type Target = Properties;
 
@@ -153,7 +155,7 @@ impl Projection for DynamicEntity {
     const COLUMNS: Option<&'static [&'static str]> = None;
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
-        // Keys are there unless a `select` left them out.
+        // The keys are present unless a `select` left them out.
         Ok(Self {
             partition_key: row.partition_key().unwrap_or_default().to_owned(),
             row_key: row.row_key().unwrap_or_default().to_owned(),

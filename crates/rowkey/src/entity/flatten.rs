@@ -1,12 +1,13 @@
-//! Structs whose fields are properties of the entity that they are a field of.
+//! Structs that are stored as properties of the entity that contains them.
 
 use std::borrow::Cow;
 
 use super::row::{DecodeError, OWN, RowReader, RowWriter};
 
-/// A struct whose fields are properties of the entity or projection that it is a field of.
+/// A struct whose fields are stored as properties of the entity or projection that contains it.
 ///
-/// `#[derive(Flatten)]` implements it; the entity has the field with `#[entity(flatten)]`.
+/// `#[derive(Flatten)]` implements it; the field of the entity has the attribute
+/// `#[entity(flatten)]`.
 #[diagnostic::on_unimplemented(
     message = "the fields of `{Self}` are not properties of an entity",
     note = "derive `Flatten` for the type of a field with `#[entity(flatten)]`"
@@ -15,14 +16,14 @@ pub trait Flatten: Sized {
     /// The names of its properties.
     const NAMES: &'static [&'static str];
 
-    /// Reads it.
+    /// Reads the value.
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError>;
 
     /// Writes its properties.
     fn encode(&self, out: &mut RowWriter);
 }
 
-/// Lists of names of properties, each with what stands in front of them.
+/// Lists of property names, each with the prefix of its names.
 pub(crate) type Names<'a> = [(&'a str, &'a [&'a str])];
 
 /// Whether one of these names is `name`.
@@ -32,13 +33,13 @@ pub(crate) fn has(names: &Names<'_>, name: &str) -> bool {
         .any(|(prefix, names)| name.strip_prefix(prefix).is_some_and(|name| names.contains(&name)))
 }
 
-/// `name` with what stands in front of it.
+/// `name` with its prefix.
 pub(crate) fn full<'n>(prefix: &str, name: &'n str) -> Cow<'n, str> {
     if prefix.is_empty() { Cow::Borrowed(name) } else { [prefix, name].concat().into() }
 }
 
-/// Whether no two of these names are the same, and none is one that the service, the type or a store
-/// writes: for the derives, at compile time.
+/// Whether all names are distinct, and none is a name that the service, the type or a store writes.
+/// The derives call it at compile time.
 #[doc(hidden)]
 #[must_use]
 pub const fn names_apart(names: &Names<'_>) -> bool {
@@ -73,7 +74,7 @@ pub const fn names_apart(names: &Names<'_>) -> bool {
     true
 }
 
-/// Whether two names are the same, each with what stands in front of it.
+/// Whether two names with their prefixes are the same.
 const fn same(a: (&str, &str), b: (&str, &str)) -> bool {
     let length = a.0.len() + a.1.len();
     if length != b.0.len() + b.1.len() {

@@ -1,12 +1,12 @@
-//! What is stored: entities, their properties, and how both are read and written.
+//! Entities and their properties, and how they are read and written.
 //!
 //! - `traits`: [`Entity`] and [`Projection`], which the derives implement
-//! - `row`: [`RowWriter`] and [`RowReader`], what those implementations write to and read from
+//! - `row`: [`RowWriter`] and [`RowReader`], which those implementations write to and read from
 //! - `property`: [`Property`], a value of one of the eight EDM types · `number`: those that are numbers
 //! - `convert`: values that are stored as another type than their own
 //! - `stored`: [`Stored`], an entity with the ETag and Timestamp it was read with
-//! - `set`: what an `EntitySet` tells its types apart by
-//! - `dynamic`: [`DynamicEntity`], an entity of any properties
+//! - `set`: how an `EntitySet` distinguishes its types
+//! - `dynamic`: [`DynamicEntity`], an entity with arbitrary properties
 //! - `properties`: [`Properties`](crate::Properties), properties by name
 //! - `flatten`: [`Flatten`](crate::Flatten), structs whose fields are properties of an entity
 //! - `serial`: entities in the formats of serde · `odata`: entities as the JSON of the service

@@ -1,13 +1,13 @@
-//! Numbers as properties: each reads every stored number that it represents exactly.
+//! Numbers as properties: each type reads every stored number that it represents exactly.
 
 use rowkey_wire::edm::{Type, ValueRef};
 
 use super::property::{Property, PropertyError};
 
-/// Doubles beyond it may stand for several integers.
+/// The limit of exact Doubles: beyond it, one Double may stand for several integers.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The integer that a stored number of another type is.
+/// The integer that equals a stored number of another type.
 #[cold]
 fn whole(value: &ValueRef<'_>, field: Type) -> Result<i64, PropertyError> {
     match value {
@@ -22,19 +22,19 @@ fn whole(value: &ValueRef<'_>, field: Type) -> Result<i64, PropertyError> {
     }
 }
 
-/// The integer that a Double is, if it is one within ±2^53.
+/// The integer that equals a Double, if the Double is whole and within ±2^53.
 #[expect(clippy::cast_possible_truncation, reason = "it is whole and within ±2^53")]
 pub(super) fn whole_double(value: f64) -> Option<i64> {
     (value.abs() <= EXACT && value.fract() == 0.0).then_some(value as i64)
 }
 
-/// Whether a float with this number of digits in base 2 represents `value` exactly.
+/// Whether a float with this many binary digits represents `value` exactly.
 fn has_digits(value: i64, digits: u32) -> bool {
     let magnitude = value.unsigned_abs();
     magnitude >> magnitude.trailing_zeros().min(63) < 1 << digits
 }
 
-/// The Double that a stored integer is, for a float type with this number of digits in base 2.
+/// The Double that equals a stored integer, for a float type with this many binary digits.
 #[cold]
 fn float(value: &ValueRef<'_>, digits: u32, field: &str) -> Result<f64, PropertyError> {
     let (value, found) = match value {
@@ -102,7 +102,8 @@ impl Property for f32 {
         Ok(Some(ValueRef::Double(f64::from(*self))))
     }
 
-    /// Rounds a Double to the nearest `f32`; what an `f32` wrote comes back exactly.
+    /// Rounds a Double to the nearest `f32`; a value that was written as an `f32` is read back
+    /// exactly.
     #[expect(clippy::cast_possible_truncation, reason = "the nearest f32 is what is asked for")]
     fn from_value(value: ValueRef<'_>) -> Result<Self, PropertyError> {
         match value {

@@ -18,14 +18,14 @@ const ROW_KEY: &str = "RowKey";
 const TIMESTAMP: &str = "Timestamp";
 
 impl DynamicEntity {
-    /// The entity as OData JSON, as the service writes it with minimal metadata.
+    /// Writes the entity as OData JSON, as the service does with minimal metadata.
     ///
-    /// The keys come first, then the properties in their order. A value whose type JSON does not tell
-    /// has it beside it: `"Age@odata.type":"Edm.Int64","Age":"36"`. A [`Stored`] entity has its ETag
-    /// and its Timestamp, too.
+    /// The keys come first, then the properties in their order. A value whose type JSON cannot
+    /// express has a type annotation: `"Age@odata.type":"Edm.Int64","Age":"36"`. A [`Stored`]
+    /// entity also has its ETag and Timestamp.
     ///
     /// Fails for a property that could not be read back: one with the name of a key or of the
-    /// Timestamp, and one whose name contains `@` or begins with `odata.`. Sizes are not checked.
+    /// Timestamp, or one whose name contains `@` or begins with `odata.`. Sizes are not checked.
     ///
     /// ```
     /// use rowkey::DynamicEntity;
@@ -45,19 +45,19 @@ impl DynamicEntity {
         write(self, None)
     }
 
-    /// Reads an entity from OData JSON: the body of an answer, or an element of its `value`.
+    /// Reads an entity from OData JSON: the body of a response, or an element of its `value`.
     ///
-    /// Metadata may be minimal, full or absent; what describes the entity is passed over, and so are
-    /// its Timestamp and nulls. A value with an annotation has that type. One without has the type that
-    /// the service infers: text is a String, a whole number an Int32, or a Double beyond it, and a number
-    /// with a point or an exponent a Double. So the JSON without metadata of an Int64, a date, a GUID, bytes,
-    /// a NaN or an infinity is read as a String.
+    /// Metadata may be minimal, full or absent; members that describe the entity, its Timestamp and
+    /// nulls are ignored. A value with a type annotation has that type. A value without one has the
+    /// type that the service infers: text is a String; a whole number is an Int32, or a Double if
+    /// it is out of range; a number with a point or an exponent is a Double. So an Int64, a date, a
+    /// GUID, bytes, a NaN or an infinity in JSON without metadata is read as a String.
     ///
     /// # Errors
     ///
-    /// Text that is not one JSON object, a key that is absent or no text, a name that comes twice, a value
-    /// that is not one of its type, and a whole number that no Double represents exactly without an
-    /// annotation. The error names the property and shows no value.
+    /// Fails for text that is not one JSON object, a key that is absent or not text, a duplicate
+    /// name, a value that does not match its type, and a whole number without an annotation that no
+    /// Double represents exactly. The error names the property and shows no value.
     pub fn from_odata_json(json: &(impl AsRef<[u8]> + ?Sized)) -> Result<Self, DecodeError> {
         let mut fields = Fields::default();
         read(json.as_ref(), &mut fields)
@@ -65,10 +65,10 @@ impl DynamicEntity {
 }
 
 impl Stored<DynamicEntity> {
-    /// The entity as OData JSON with its ETag and its Timestamp: an element of a page as the service
-    /// writes it with minimal metadata.
+    /// Writes the entity as OData JSON with its ETag and Timestamp: an element of a page as the
+    /// service writes it with minimal metadata.
     ///
-    /// The same as [`DynamicEntity::to_odata_json`] else.
+    /// Otherwise the same as [`DynamicEntity::to_odata_json`].
     ///
     /// ```
     /// use rowkey::{DynamicEntity, Stored};
@@ -87,13 +87,13 @@ impl Stored<DynamicEntity> {
         write(&self.entity, Some(self))
     }
 
-    /// Reads an entity with its ETag and its Timestamp from OData JSON.
+    /// Reads an entity with its ETag and Timestamp from OData JSON.
     ///
-    /// The same as [`DynamicEntity::from_odata_json`] else. Without metadata there is no ETag: it is made of
-    /// the Timestamp, as Azure Storage makes it. A service that makes it otherwise refuses a write under
-    /// this one, and nothing is lost.
+    /// Otherwise the same as [`DynamicEntity::from_odata_json`]. JSON without metadata has no ETag;
+    /// it is then derived from the Timestamp, as Azure Storage does. A service that derives it
+    /// differently rejects a write with this ETag, and nothing is lost.
     ///
-    /// Fails as well if the Timestamp is absent or no date.
+    /// Also fails if the Timestamp is absent or not a date.
     pub fn from_odata_json(json: &(impl AsRef<[u8]> + ?Sized)) -> Result<Self, DecodeError> {
         let mut fields = Fields::default();
         let entity = read(json.as_ref(), &mut fields)?;

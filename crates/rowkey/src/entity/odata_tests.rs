@@ -1,13 +1,13 @@
-//! Entities as the JSON of the service: bodies that the live service sent, and that messages show no
-//! values.
+//! Tests of entities as the JSON of the service: with bodies that the live service sent, and that
+//! messages show no values.
 
 use rowkey_wire::edm::{DateTime, Guid, Value};
 
 use super::{DynamicEntity, Stored};
 use crate::ErrorKind;
 
-/// Bodies of recordings of azure-cosmosdb-table for Python, `test_table_entity`, without the member
-/// `odata.metadata` in front, which belongs to the answer.
+/// Bodies of recordings of azure-cosmosdb-table for Python, `test_table_entity`, without the
+/// leading member `odata.metadata`, which belongs to the response.
 const RECORDED: [(&str, &str); 6] = [
     (
         "test_get_entity",
@@ -41,7 +41,7 @@ fn of(partition_key: &str, row_key: &str, properties: Vec<(&str, Value)>) -> Dyn
     entity
 }
 
-/// What the recorded test inserted, by the request of that recording.
+/// The entity that the recorded test inserted, from the request of that recording.
 fn inserted(partition_key: &str, row_key: &str) -> DynamicEntity {
     let date = |text: &str| text.parse::<DateTime>().unwrap().into();
     let guid: Guid = "c9da6455-213d-42c9-9a79-3e9149a57833".parse().unwrap();
@@ -83,7 +83,7 @@ fn a_recorded_entity_has_the_types_that_were_inserted() {
 
 #[test]
 fn full_metadata_says_the_same() {
-    // test_get_entity_full_metadata, whole.
+    // test_get_entity_full_metadata, complete.
     let body = r#"{"odata.metadata":"https://storagename.table.core.windows.net/$metadata#uttabled1cb135f/@Element","odata.type":"storagename.uttabled1cb135f","odata.id":"https://storagename.table.core.windows.net/uttabled1cb135f(PartitionKey='pkd1cb135f',RowKey='rkd1cb135f')","odata.etag":"W/\"datetime'2017-11-10T02%3A44%3A47.6221962Z'\"","odata.editLink":"uttabled1cb135f(PartitionKey='pkd1cb135f',RowKey='rkd1cb135f')","PartitionKey":"pkd1cb135f","RowKey":"rkd1cb135f","Timestamp@odata.type":"Edm.DateTime","Timestamp":"2017-11-10T02:44:47.6221962Z","age@odata.type":"Edm.Int64","age":"39","sex":"male","married":true,"deceased":false,"evenratio":3.0,"ratio":3.1,"large@odata.type":"Edm.Int64","large":"933311100","Birthday@odata.type":"Edm.DateTime","Birthday":"1973-10-04T00:00:00Z","birthday@odata.type":"Edm.DateTime","birthday":"1970-10-04T00:00:00Z","binary@odata.type":"Edm.Binary","binary":"YmluYXJ5","other":20,"clsid@odata.type":"Edm.Guid","clsid":"c9da6455-213d-42c9-9a79-3e9149a57833"}"#;
     let stored = Stored::<DynamicEntity>::from_odata_json(body).unwrap();
     assert_eq!(stored.entity, inserted("pkd1cb135f", "rkd1cb135f"));
@@ -93,7 +93,7 @@ fn full_metadata_says_the_same() {
 
 #[test]
 fn without_metadata_what_json_does_not_tell_is_text_and_the_tag_is_that_of_the_header() {
-    // test_get_entity_no_metadata, whole; the ETag is the header of the same answer.
+    // test_get_entity_no_metadata, complete; the ETag is the header of the same response.
     let body = r#"{"PartitionKey":"pkab3d1289","RowKey":"rkab3d1289","Timestamp":"2017-11-10T02:44:50.3846037Z","age":"39","sex":"male","married":true,"deceased":false,"evenratio":3.0,"ratio":3.1,"large":"933311100","Birthday":"1973-10-04T00:00:00Z","birthday":"1970-10-04T00:00:00Z","binary":"YmluYXJ5","other":20,"clsid":"c9da6455-213d-42c9-9a79-3e9149a57833"}"#;
     let stored = Stored::<DynamicEntity>::from_odata_json(body).unwrap();
     let mut expected = inserted("pkab3d1289", "rkab3d1289");
@@ -113,7 +113,7 @@ fn without_metadata_what_json_does_not_tell_is_text_and_the_tag_is_that_of_the_h
 
 #[test]
 fn requests_of_another_library_are_read() {
-    // The insert of test_get_entity_full_metadata: annotations behind the values, and a null.
+    // The insert of test_get_entity_full_metadata: annotations after the values, and a null.
     let body = r#"{"PartitionKey": "pkd1cb135f", "RowKey": "rkd1cb135f", "age": "39", "age@odata.type": "Edm.Int64", "sex": "male", "married": true, "deceased": false, "optional": null, "evenratio": 3.0, "ratio": 3.1, "large": "933311100", "large@odata.type": "Edm.Int64", "Birthday": "1973-10-04T00:00:00Z", "Birthday@odata.type": "Edm.DateTime", "birthday": "1970-10-04T00:00:00Z", "birthday@odata.type": "Edm.DateTime", "binary": "YmluYXJ5", "binary@odata.type": "Edm.Binary", "other": 20, "clsid": "c9da6455-213d-42c9-9a79-3e9149a57833", "clsid@odata.type": "Edm.Guid"}"#;
     let entity = DynamicEntity::from_odata_json(body.as_bytes()).unwrap();
     assert_eq!(entity, inserted("pkd1cb135f", "rkd1cb135f"));
@@ -123,8 +123,8 @@ fn requests_of_another_library_are_read() {
 
 #[test]
 fn doubles_are_those_of_recorded_answers() {
-    // Texts of doubles in answers of the service: sdk-go TestAddAnnotatedEntity, and sdk-js numbers in
-    // scientific notation.
+    // Doubles as text in responses of the service: sdk-go TestAddAnnotatedEntity, and sdk-js
+    // numbers in scientific notation.
     for (text, number) in [
         ("3.0", 3.0),
         ("8589934592.0", 8_589_934_592.0),
@@ -138,7 +138,7 @@ fn doubles_are_those_of_recorded_answers() {
         assert_eq!(read.to_bits(), number.to_bits());
         assert_eq!(entity.to_odata_json().unwrap(), body);
     }
-    // The smallest has more digits in .NET than it needs.
+    // .NET writes the smallest Double with more digits than necessary.
     let body = r#"{"PartitionKey":"p","RowKey":"r","x":4.94065645841247E-324}"#;
     assert_eq!(DynamicEntity::from_odata_json(body).unwrap().get("x"), Some(&5e-324.into()));
 }
@@ -207,7 +207,7 @@ fn damaged_bodies_are_errors_or_other_entities_and_never_a_panic() {
             let mut damaged = body.to_vec();
             damaged[at] = byte;
             match Stored::<DynamicEntity>::from_odata_json(&damaged) {
-                // What was read is what is written.
+                // Whatever was read is written back the same.
                 Ok(stored) => {
                     let json = stored.to_odata_json().unwrap();
                     let back = Stored::<DynamicEntity>::from_odata_json(&json).unwrap();

@@ -1,4 +1,4 @@
-//! What an older version of a type left beside its entities.
+//! Rows that older versions of a type left beside their entities.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use super::traits::Entity;
 use crate::index::{Index, List, ListPlace, Scope};
 use crate::key::KeyWriter;
 
-/// The rows that belong to an entity which a program of an older version of its type wrote: what a store
-/// has to remove when it writes the entity as it is now.
+/// The index and list rows of an entity that an older version of its type wrote. A store removes
+/// them when it writes the entity in the current version.
 #[derive(Clone)]
 pub struct Older {
     /// The version of the entity as it is stored.
@@ -19,20 +19,20 @@ pub struct Older {
     pub listed: Vec<(&'static List, (String, String))>,
 }
 
-/// What older versions of a type may have left at most.
+/// The most rows that older versions of a type may have left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OlderRows {
-    /// How many rows in the partition of an entity.
+    /// The maximum number of rows in the partition of an entity.
     pub beside: usize,
     /// Whether some are in other partitions.
     pub elsewhere: bool,
 }
 
 impl OlderRows {
-    /// Of a type without older versions.
+    /// For a type without older versions.
     pub const NONE: Self = Self { beside: 0, elsewhere: false };
 
-    /// Of a type whose last older version is a `V`.
+    /// For a type whose last older version is `V`.
     #[doc(hidden)]
     #[must_use]
     pub const fn of<V: Entity>() -> Self {
@@ -61,7 +61,7 @@ impl OlderRows {
 }
 
 impl Older {
-    /// What a row has as an entity of `V`, or of a version before it.
+    /// The rows that an entity of `V`, or of a version before it, has.
     #[doc(hidden)]
     pub fn of<V: Entity>(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         if let Some(older) = V::older(row)? {
@@ -71,7 +71,7 @@ impl Older {
         let mut indexed = Vec::new();
         for (position, index) in V::INDEXES.iter().enumerate() {
             let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
-            // What makes no valid key never was in the index.
+            // Values that make no valid key were never in the index.
             if entity.index_key(position, &mut partition, &mut row)
                 && let (Ok(partition), Ok(row)) = (partition.finish(), row.finish())
             {
@@ -95,7 +95,7 @@ impl Older {
 }
 
 impl fmt::Debug for Older {
-    /// Shows the version, and no keys.
+    /// Shows the version, but no keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Older").field("version", &self.version).finish_non_exhaustive()
     }

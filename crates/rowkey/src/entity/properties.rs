@@ -1,5 +1,5 @@
-//! Properties by name: those of a [`DynamicEntity`](super::DynamicEntity), and those that no field of a
-//! type names.
+//! Properties by name: those of a [`DynamicEntity`](super::DynamicEntity), and those without a
+//! field in a type.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,8 +11,8 @@ use super::row::DecodeError;
 
 /// Properties of an entity by name, in their stored order, each with its type.
 ///
-/// As the field with `#[entity(rest)]` it holds the properties that no other field names, and the entity
-/// is written with them: a program that knows a part of an entity loses nothing of it.
+/// As the field with `#[entity(rest)]` it holds the properties that no other field names, and they
+/// are written back with the entity: a program that knows only a part of an entity loses nothing.
 ///
 /// ```
 /// use rowkey::{DynamicEntity, Entity, Properties};
@@ -37,12 +37,13 @@ use super::row::DecodeError;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Two are equal if they have the same properties: these have no order, and a service may send them in
-/// another one than that in which they were written.
+/// Two are equal if they have the same properties in any order: a service may return properties in
+/// another order than they were written.
 ///
 /// # JSON
 ///
-/// By serde it is an object with a member for each property. The values are those of [`Value`].
+/// With serde it is an object with a member for each property. The values have the form of
+/// [`Value`].
 ///
 /// ```
 /// # use rowkey::Properties;
@@ -58,7 +59,7 @@ pub struct Properties {
 }
 
 impl Properties {
-    /// No properties.
+    /// Creates an empty set of properties.
     pub const fn new() -> Self {
         Self { values: Vec::new() }
     }
@@ -68,10 +69,10 @@ impl Properties {
         self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    /// The value of a property as a Rust type, converted as a field of that type is read.
+    /// Returns the value of a property as a Rust type, converted like a field of that type.
     ///
-    /// Fails if the property has another type or does not fit; an absent property is an error unless `P`
-    /// is an `Option`.
+    /// Fails if the property has another type or its value does not fit; an absent property is an
+    /// error unless `P` is an `Option`.
     pub fn get_as<P: Property>(&self, name: &str) -> Result<P, DecodeError> {
         match self.get(name) {
             Some(value) => P::from_value(value.as_ref())
@@ -80,7 +81,7 @@ impl Properties {
         }
     }
 
-    /// Sets a property; returns the value it had. A new one is added at the end.
+    /// Sets a property and returns its previous value. A new property is added at the end.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<Value>) -> Option<Value> {
         let (name, value) = (name.into(), value.into());
         if let Some((_, old)) = self.values.iter_mut().find(|(known, _)| *known == name) {
@@ -90,33 +91,33 @@ impl Properties {
         None
     }
 
-    /// Removes a property; returns the value it had.
+    /// Removes a property and returns its value.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
         let at = self.values.iter().position(|(known, _)| known == name)?;
         Some(self.values.remove(at).1)
     }
 
-    /// Keeps the properties for which `keep` is true.
+    /// Keeps only the properties for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &Value) -> bool) {
         self.values.retain(|(name, value)| keep(name, value));
     }
 
-    /// The properties in their stored order.
+    /// Iterates over the properties in their stored order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Value)> {
         self.values.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// How many there are.
+    /// The number of properties.
     pub const fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no properties.
     pub const fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Those with these names, each of which is there once.
+    /// Makes properties of these names, which must be distinct.
     pub(crate) const fn of(values: Vec<(String, Value)>) -> Self {
         Self { values }
     }
@@ -134,7 +135,7 @@ impl fmt::Debug for Properties {
     }
 }
 
-/// Of two with one name the last one counts.
+/// If a name occurs twice, the last value wins.
 impl<N: Into<String>, V: Into<Value>> FromIterator<(N, V)> for Properties {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(values: I) -> Self {
         let mut this = Self::new();
@@ -167,16 +168,17 @@ impl IntoIterator for Properties {
             have one type"
 )]
 pub trait Rest: Sized {
-    /// Gives each property with its value, `None` for one that is not stored.
+    /// Passes each property with its value to `give`; the value is `None` for one that is not
+    /// stored.
     #[doc(hidden)]
     fn each<'a>(&'a self, give: &mut dyn FnMut(&'a str, RestValue<'a>));
 
-    /// Makes it of stored properties.
+    /// Creates the value from stored properties.
     #[doc(hidden)]
     fn collect(values: impl Iterator<Item = (String, Value)>) -> Result<Self, DecodeError>;
 }
 
-/// What [`Property::to_value`] gives.
+/// The return type of [`Property::to_value`].
 type RestValue<'a> = Result<Option<ValueRef<'a>>, PropertyError>;
 
 impl Rest for Properties {
@@ -187,7 +189,7 @@ impl Rest for Properties {
     }
 
     fn collect(values: impl Iterator<Item = (String, Value)>) -> Result<Self, DecodeError> {
-        // A body has each name once.
+        // A body has each name only once.
         Ok(Self::of(values.collect()))
     }
 }

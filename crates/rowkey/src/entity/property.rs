@@ -1,4 +1,4 @@
-//! Values that can be a property: the eight EDM types, and what converts to them without loss.
+//! Values that can be a property: the eight EDM types, and types that convert to them without loss.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use rowkey_wire::edm::{DateTime, Guid, Type, Value, ValueRef};
 
 /// A value that can be stored in a property.
 ///
-/// | Rust | is stored as | reads, too |
+/// | Rust | is stored as | also reads |
 /// |---|---|---|
 /// | `String` | Edm.String | |
 /// | `i32`, `i16`, `i8`, `u16`, `u8` | Edm.Int32 | Edm.Int64, Edm.Double |
@@ -25,32 +25,34 @@ use rowkey_wire::edm::{DateTime, Guid, Type, Value, ValueRef};
 /// | `std::time::Duration`, `chrono::TimeDelta` (nanoseconds, up to 292 years) | Edm.Int64 | Edm.Int32, Edm.Double |
 /// | `Option` of these | the same, absent when `None` | the same |
 ///
-/// `#[derive(Property)]` implements it for newtypes of these and for enums, which are text or numbers.
+/// `#[derive(Property)]` implements it for newtypes of these, and for enums, which are stored as
+/// text or numbers.
 ///
-/// Other programs store numbers as other types, so a number reads each of them if nothing is lost: an
-/// integer reads a Double without a fraction within ±2^53, a float reads the integers that it represents
-/// exactly (`f32` rounds a Double). Every other value is an error of the property.
+/// Other programs may store a number as another type, so a number field reads every number type if
+/// nothing is lost: an integer reads a Double without a fraction within ±2^53, a float reads the
+/// integers that it represents exactly (`f32` rounds a Double). Any other value is an error that
+/// names the property.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be stored in a table property",
     note = "use one of the eight EDM types, an `Option` of one, a newtype that derives `Property`, or `#[entity(json)]` on the field"
 )]
 pub trait Property: Sized {
-    /// The type that values are stored as; `None` if it differs from value to value.
+    /// The EDM type of the stored value; `None` if it varies from value to value.
     const TYPE: Option<Type> = None;
 
-    /// The value as the service stores it; `None` leaves the property out.
+    /// Converts to the value that the service stores; `None` leaves the property out.
     fn to_value(&self) -> Result<Option<ValueRef<'_>>, PropertyError>;
 
     /// Reads a stored value.
     fn from_value(value: ValueRef<'_>) -> Result<Self, PropertyError>;
 
-    /// What an entity without the property means; `None` if that is an error.
+    /// The value for an entity without the property; `None` if its absence is an error.
     fn absent() -> Option<Self> {
         None
     }
 }
 
-/// A value that the type cannot take, or the service cannot.
+/// An error for a value that the type or the service does not accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PropertyError {
     reason: Cow<'static, str>,
@@ -62,7 +64,7 @@ impl PropertyError {
         Self { reason: reason.into() }
     }
 
-    /// A value of another EDM type than the field's.
+    /// The value has another EDM type than the field.
     pub fn wrong_type(expected: Type, found: Type) -> Self {
         Self::new(format!("it is {found}, the field takes {expected}"))
     }
@@ -153,7 +155,7 @@ impl Property for chrono::DateTime<Utc> {
     }
 }
 
-/// Any value, for properties whose type differs from entity to entity.
+/// Any value, for properties whose type varies from entity to entity.
 impl Property for Value {
     fn to_value(&self) -> Result<Option<ValueRef<'_>>, PropertyError> {
         Ok(Some(self.as_ref()))

@@ -1,4 +1,4 @@
-//! What an entity is written to and read from.
+//! Writers and readers of an entity's properties.
 
 use std::cell::Cell;
 use std::collections::HashSet;
@@ -16,14 +16,14 @@ use crate::index::{INDEX_NAME, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, RO
 use crate::key::{KeyReadError, KeyWriter};
 use crate::table::wire::odata::encode::EntityWriter;
 
-/// The property that tells the type where the rows do not, unless the type names another one.
+/// The default name of the discriminator: the property that identifies the type if the keys do not.
 pub(crate) const KIND: &str = "EntityType";
 
-/// The property that tells the version of the type; an entity without it is of version 1.
+/// The property that holds the version of the type; an entity without it has version 1.
 pub(crate) const VERSION: &str = "EntityVersion";
 
-/// The properties that are no data of an entity: those of the service, of the type, and of the rows that
-/// `rowkey_store::Store` writes. No open field has one of them.
+/// Properties that are not data of an entity: those of the service, of the type, and of the rows
+/// that `rowkey_store::Store` writes. A field with `#[entity(rest)]` never contains them.
 pub(crate) const OWN: [&str; 11] = [
     "PartitionKey",
     "RowKey",
@@ -38,26 +38,26 @@ pub(crate) const OWN: [&str; 11] = [
     ROW_FORMAT,
 ];
 
-/// The properties of an entity on their way to the service.
+/// Writes the properties of an entity for a request.
 pub struct RowWriter {
     out: EntityWriter,
-    /// Where properties go if they are not to be written.
+    /// Where properties are collected if they are not to be sent.
     kept: Kept,
     only: Option<&'static [&'static str]>,
-    /// What stands in front of each name.
+    /// The prefix of each name.
     prefix: &'static str,
     /// The properties that will be encrypted before they are sent.
     encrypted: &'static [&'static str],
     error: Option<(String, PropertyError)>,
 }
 
-/// What is kept in memory of what is written.
+/// The part of the written properties that is kept in memory.
 enum Kept {
-    /// Nothing: it is sent.
+    /// Nothing: the properties are sent.
     Nothing,
-    /// The values as they are, of any size.
+    /// The values, of any size.
     Values(Vec<(String, Value)>),
-    /// The names alone, also of values that the service does not take.
+    /// Only the names, including those of values that the service does not accept.
     Names(HashSet<String>),
 }
 
@@ -67,22 +67,23 @@ impl RowWriter {
         Self { out, kept: Kept::Nothing, only: None, prefix: "", encrypted: &[], error: None }
     }
 
-    /// Keeps the properties in memory, of any size, until [`into_values`](Self::into_values).
+    /// Collects the properties, of any size, until [`into_values`](Self::into_values).
     pub(crate) fn in_memory() -> Self {
         Self { kept: Kept::Values(Vec::new()), ..Self::new(0, "", "") }
     }
 
-    /// Keeps the names of the properties until [`into_names`](Self::into_names). Nothing is refused.
+    /// Collects the names of the properties until [`into_names`](Self::into_names). Refuses
+    /// nothing.
     pub(crate) fn names() -> Self {
         Self { kept: Kept::Names(HashSet::new()), ..Self::new(0, "", "") }
     }
 
-    /// Takes these properties in plain: they are encrypted afterwards.
+    /// Accepts these properties in plain text: they are encrypted afterwards.
     pub(crate) fn encrypting(self, encrypted: &'static [&'static str]) -> Self {
         Self { encrypted, ..self }
     }
 
-    /// Writes a property; one that is `None` is left out.
+    /// Writes a property; `None` is left out.
     pub fn property<P: Property>(&mut self, name: &str, value: &P) {
         if !self.takes(name) {
             return;
@@ -98,8 +99,9 @@ impl RowWriter {
         }
     }
 
-    /// Writes a property as a value of another type, `None` for its own: as `#[entity(as = "Int32")]` does. A
-    /// value that the type does not have exactly is an error.
+    /// Writes a property as a value of another type, `None` for its own, as
+    /// `#[entity(as = "Int32")]` does. A value that the type does not represent exactly is an
+    /// error.
     pub fn property_as<P: Property>(
         &mut self,
         name: &str,
@@ -122,7 +124,7 @@ impl RowWriter {
         }
     }
 
-    /// Writes what `write` writes, with `prefix` in front of each name.
+    /// Writes the properties of `write` with `prefix` before each name.
     #[doc(hidden)]
     pub fn flatten(&mut self, prefix: &'static str, write: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.prefix, prefix);
@@ -130,7 +132,7 @@ impl RowWriter {
         self.prefix = before;
     }
 
-    /// Writes a value of any serialisable type as JSON text.
+    /// Writes a value of any serializable type as JSON text.
     pub fn json<T: serde::Serialize>(&mut self, name: &str, value: &T) {
         if !self.takes(name) {
             return;
@@ -141,8 +143,9 @@ impl RowWriter {
         }
     }
 
-    /// Writes each entry as a property of its own. One with a name of `taken`, which other fields have, or
-    /// with a name that the service, the type or a store writes is an error.
+    /// Writes each entry as a separate property. An entry whose name is in `taken`, which holds the
+    /// names of other fields, or is a name that the service, the type or a store writes is an
+    /// error.
     pub fn rest<R: Rest>(&mut self, entries: &R, taken: &Names<'_>) {
         entries.each(&mut |name, value| {
             if !self.takes(name) {
@@ -158,8 +161,8 @@ impl RowWriter {
         });
     }
 
-    /// Says that the property with this name must not be stored as it is, before it is written: the
-    /// writing fails unless somebody will encrypt it. For each of [`Entity::ENCRYPTED`].
+    /// Declares, before the property is written, that it must not be stored in plain text: writing
+    /// fails unless it will be encrypted. Called for each of [`Entity::ENCRYPTED`].
     ///
     /// [`Entity::ENCRYPTED`]: super::Entity::ENCRYPTED
     pub fn must_encrypt(&mut self, name: &str) {
@@ -176,8 +179,8 @@ impl RowWriter {
         self.put(discriminator, ValueRef::String(kind.into()));
     }
 
-    /// Writes what `write` writes, but only the properties with these names (and the discriminator
-    /// of a type that has a kind).
+    /// Writes only those properties of `write` that have these names (and the discriminator of a
+    /// type that has a kind).
     pub fn only(&mut self, names: &'static [&'static str], write: impl FnOnce(&mut Self)) {
         let before = self.only.replace(names);
         write(self);
@@ -190,7 +193,8 @@ impl RowWriter {
 
     #[doc(hidden)]
     pub fn version(&mut self, version: i32) {
-        // What was stored before there were versions is of the first, and so is this, byte for byte.
+        // Entities from before versioning have version 1, and version 1 is written the same way,
+        // byte for byte.
         if version > 1 {
             self.put(VERSION, ValueRef::Int32(version));
         }
@@ -240,19 +244,19 @@ pub trait Json: serde::Serialize + serde::de::DeserializeOwned {}
 
 impl<T: serde::Serialize + serde::de::DeserializeOwned> Json for T {}
 
-/// One entity of an answer, to be read into a type.
+/// Reads the properties of one entity in a response.
 pub struct RowReader<'a> {
     source: Source<'a>,
-    /// Where the last property was found. The service sends properties in the order they were
-    /// stored, which is mostly the order they are asked for.
+    /// Where the last property was found. The service returns properties in stored order, which is
+    /// mostly the order in which they are requested.
     next: Cell<usize>,
-    /// What stands in front of each name.
+    /// The prefix of each name.
     prefix: &'a str,
-    /// The keys to read instead of those of the row.
+    /// Keys that replace those of the row.
     keys: Option<(&'a str, &'a str)>,
 }
 
-/// Where the properties come from.
+/// The source of the properties.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Answer(&'a Fields<'a>),
@@ -278,13 +282,13 @@ impl<'a> RowReader<'a> {
         Self { source: Source::Answer(fields), next: Cell::new(0), prefix: "", keys: None }
     }
 
-    /// An entity in memory as if it had come from the service.
+    /// Reads an entity in memory as if it had come from the service.
     pub(crate) fn in_memory(entity: &'a DynamicEntity) -> Self {
         Self { source: Source::Memory(entity), next: Cell::new(0), prefix: "", keys: None }
     }
 
-    /// The same row as if these were its PartitionKey and its RowKey: how a copy that is kept under
-    /// another key is read as what it is a copy of.
+    /// The same row with another PartitionKey and RowKey, to read a copy that is stored under
+    /// another key as its original.
     #[must_use]
     pub fn with_keys<'b>(&'b self, partition_key: &'b str, row_key: &'b str) -> RowReader<'b> {
         let source: Source<'b> = self.source;
@@ -292,14 +296,14 @@ impl<'a> RowReader<'a> {
         RowReader { source, next: self.next.clone(), prefix: self.prefix, keys }
     }
 
-    /// The same row, read with `prefix` in front of each name.
+    /// The same row, read with `prefix` before each name.
     #[doc(hidden)]
     #[must_use]
     pub fn flattened<'b>(&'b self, prefix: &'b str) -> RowReader<'b> {
         RowReader { source: self.source, next: self.next.clone(), prefix, keys: self.keys }
     }
 
-    /// A property as a function of the program converts it; `None` if it is absent.
+    /// A property, converted by a function of the program; `None` if it is absent.
     #[doc(hidden)]
     pub fn converted<T>(
         &self,
@@ -337,7 +341,7 @@ impl<'a> RowReader<'a> {
         }
     }
 
-    /// The property with this name, or what `default` makes when the entity does not have it.
+    /// The property with this name, or the value of `default` if the entity does not have it.
     pub fn property_or<P: Property>(
         &self,
         name: &str,
@@ -346,8 +350,9 @@ impl<'a> RowReader<'a> {
         Ok(self.find(name)?.unwrap_or_else(default))
     }
 
-    /// As [`property`](Self::property), of a property that is stored as this type, `None` for its own: text is
-    /// read as the number, the date or the GUID that it stands for, and all else as without the type.
+    /// Like [`property`](Self::property), for a property that is stored as this type, `None` for
+    /// its own: text is read as the number, date or GUID that it represents, and other values as
+    /// without the type.
     pub fn property_as<P: Property>(
         &self,
         name: &str,
@@ -359,7 +364,8 @@ impl<'a> RowReader<'a> {
         }
     }
 
-    /// As [`property_as`](Self::property_as), or what `default` makes when the entity does not have it.
+    /// Like [`property_as`](Self::property_as), with the value of `default` if the entity does not
+    /// have it.
     pub fn property_as_or<P: Property>(
         &self,
         name: &str,
@@ -369,7 +375,7 @@ impl<'a> RowReader<'a> {
         Ok(self.find_as(name, stored.into())?.unwrap_or_else(default))
     }
 
-    /// A value of any deserialisable type from JSON text; `None` when the entity does not have it.
+    /// A value of any deserializable type from JSON text; `None` if the entity does not have it.
     pub fn json<T: serde::de::DeserializeOwned>(
         &self,
         name: &str,
@@ -380,8 +386,8 @@ impl<'a> RowReader<'a> {
         })
     }
 
-    /// The properties that no other field names: none with a name of `taken`, and none that the service,
-    /// the type or a store writes.
+    /// The properties that no other field names: those whose names are not in `taken` and are not
+    /// written by the service, the type or a store.
     pub fn rest<R: Rest>(&self, taken: &Names<'_>) -> Result<R, DecodeError> {
         let is_open = |name: &str| !flatten::has(taken, name) && !OWN.contains(&name);
         R::collect(self.values()?.into_iter().filter(|(name, _)| is_open(name)))
@@ -413,7 +419,7 @@ impl<'a> RowReader<'a> {
         Err(DecodeError::property(VERSION, what))
     }
 
-    /// Refuses a row whose PartitionKey is of another bucket than that of its entity.
+    /// Refuses a row whose PartitionKey belongs to another bucket than the entity's.
     #[doc(hidden)]
     pub fn in_partition_of<E: super::Entity>(&self, entity: &E) -> Result<(), DecodeError> {
         let mut key = KeyWriter::new();
@@ -425,7 +431,7 @@ impl<'a> RowReader<'a> {
         Err(DecodeError::key("PartitionKey", KeyReadError::malformed(expected)))
     }
 
-    /// Whether a version before this one wrote the entity.
+    /// Whether an older version than this one wrote the entity.
     #[doc(hidden)]
     pub fn is_older(&self, version: i32) -> Result<bool, DecodeError> {
         Ok(self.stored_version()? < version)
@@ -450,15 +456,16 @@ impl<'a> RowReader<'a> {
         }
     }
 
-    /// Whether it is a row that a store keeps beside an entity: a copy in one of these indexes, or a row with
-    /// a format of its own. Another program may have a column `PrimaryRowKey`, which alone says nothing.
+    /// Whether a store keeps this row beside an entity: a copy in one of these indexes, or a row
+    /// with a format of its own. A property `PrimaryRowKey` alone is not sufficient, because other
+    /// programs may have one.
     pub(crate) fn is_beside(&self, indexes: &[&[Index]]) -> bool {
         let is_declared = |name| indexes.iter().copied().flatten().any(|index| index.name == name);
         self.has(PRIMARY_ROW_KEY)
             && (self.text(INDEX_NAME).is_some_and(is_declared) || self.has(ROW_FORMAT))
     }
 
-    /// Whether there is such a property.
+    /// Whether the row has this property.
     pub(crate) fn has(&self, name: &str) -> bool {
         match self.source {
             Source::Answer(fields) => fields.get(name).is_some_and(|field| !field.is_null()),
@@ -466,7 +473,7 @@ impl<'a> RowReader<'a> {
         }
     }
 
-    /// All properties but those that every entity has, in their stored order.
+    /// All properties in stored order, except those that every entity has.
     pub(crate) fn values(&self) -> Result<Vec<(String, Value)>, DecodeError> {
         let fields = match self.source {
             Source::Answer(fields) => fields,
@@ -529,7 +536,7 @@ impl<'a> RowReader<'a> {
     }
 }
 
-/// An entity that is not of the type it was read as.
+/// An error for an entity that cannot be read as the requested type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     what: String,
@@ -538,17 +545,17 @@ pub struct DecodeError {
 }
 
 impl DecodeError {
-    /// A property is not what the type needs. `reason` must not show the value.
+    /// A property does not match the type. `reason` must not show the value.
     pub fn property(name: &str, reason: impl Into<String>) -> Self {
         Self { what: format!("property `{name}`"), reason: reason.into(), index_copy: false }
     }
 
-    /// A property that the type needs is absent.
+    /// A required property is absent.
     pub fn missing(name: &str) -> Self {
         Self::property(name, "it is absent, and the field is not an Option and has no default")
     }
 
-    /// A key is not one that the type's template makes.
+    /// A key does not match the type's template.
     #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
     pub fn key(which: &str, error: KeyReadError) -> Self {
         Self { what: which.to_owned(), reason: error.to_string(), index_copy: false }
@@ -563,7 +570,7 @@ impl DecodeError {
         Self { what: "RowKey".to_owned(), reason, index_copy: false }
     }
 
-    /// The row is a copy that an index keeps. Queries leave it out.
+    /// The row is a copy in an index. Queries skip it.
     pub(crate) fn index_copy() -> Self {
         let reason = "it is a copy that an index keeps; read the entity at its own key";
         Self { index_copy: true, ..Self::row_key(reason.to_owned()) }

@@ -1,4 +1,4 @@
-//! Entities in the formats of serde: their properties as the members of one object.
+//! Entities in serde formats: their properties as the members of one object.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -18,7 +18,7 @@ use super::stored::Stored;
 const PARTITION_KEY: &str = "PartitionKey";
 const ROW_KEY: &str = "RowKey";
 
-/// An object with a member for each property, in their order: `{"Age":36}`. The values are as those of
+/// An object with a member for each property, in order: `{"Age":36}`. The values have the form of
 /// [`Value`].
 impl Serialize for Properties {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -26,7 +26,7 @@ impl Serialize for Properties {
     }
 }
 
-/// A null is an absent property, as it is to the service. A name that comes twice is an error.
+/// A null is an absent property, as in the service. A duplicate name is an error.
 impl<'de> Deserialize<'de> for Properties {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         object(deserializer, ReadProperties)
@@ -55,7 +55,7 @@ impl Serialize for DynamicEntity {
     }
 }
 
-/// As [`Properties`]; both keys must be there.
+/// Like [`Properties`]; both keys are required.
 impl<'de> Deserialize<'de> for DynamicEntity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         object(deserializer, ReadEntity)
@@ -73,7 +73,7 @@ impl<E: Serialize> Serialize for Stored<E> {
     }
 }
 
-/// Members with other names are passed over.
+/// Ignores members with other names.
 impl<'de, E: Deserialize<'de>> Deserialize<'de> for Stored<E> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
@@ -84,7 +84,7 @@ impl<'de, E: Deserialize<'de>> Deserialize<'de> for Stored<E> {
     }
 }
 
-/// What binary formats have of a [`Stored`].
+/// The members of a [`Stored`] in binary formats.
 #[derive(serde::Deserialize)]
 #[serde(rename = "Stored")]
 struct Members<E> {
@@ -97,7 +97,7 @@ fn is_key(name: &str) -> bool {
     matches!(name, PARTITION_KEY | ROW_KEY)
 }
 
-/// Reads an object from every format.
+/// Reads an object from any format.
 fn object<'de, D: Deserializer<'de>, R: Read<'de>>(from: D, read: R) -> Result<R::Value, D::Error> {
     if from.is_human_readable() {
         serial::read(from, read)
@@ -106,7 +106,7 @@ fn object<'de, D: Deserializer<'de>, R: Read<'de>>(from: D, read: R) -> Result<R
     }
 }
 
-/// Collects properties and refuses a name that was there before.
+/// Collects properties and refuses duplicate names.
 #[derive(Default)]
 struct Collected {
     values: Vec<(String, Value)>,
@@ -185,7 +185,7 @@ impl<'de> Read<'de> for ReadEntity {
     }
 }
 
-/// A key, named in messages.
+/// A key, which messages name.
 struct KeyText<'n>(&'n str);
 
 impl<'de> DeserializeSeed<'de> for KeyText<'_> {

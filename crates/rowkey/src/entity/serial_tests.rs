@@ -1,4 +1,5 @@
-//! Entities in the formats of serde and as OData: every one comes back, and messages show no values.
+//! Tests of entities in serde formats and as OData: each one round-trips, and messages show no
+//! values.
 
 use rowkey_wire::edm::{DateTime, Guid, Value};
 use rowkey_wire::etag::ETag;
@@ -103,7 +104,7 @@ fn messages_name_the_property_and_show_no_value() {
     assert_eq!(error, "property `RowKey`: it has the name of a key; give it another one");
 }
 
-/// Numbers that look random.
+/// Pseudorandom numbers.
 struct Random(u64);
 
 impl Random {
@@ -134,7 +135,7 @@ impl Random {
                 let ticks = DateTime::MIN.ticks() + i64::try_from(self.below(span)).unwrap();
                 DateTime::from_ticks(ticks).unwrap().into()
             }
-            // One that is not a number is not equal to itself: others have tests of their own.
+            // NaN is not equal to itself; other tests cover it.
             3 => Some(f64::from_bits(self.next())).filter(|n| !n.is_nan()).unwrap_or(-0.0).into(),
             4 => Guid::from_u64_pair(self.next(), self.next()).into(),
             5 => i32::from_le_bytes(self.next().to_le_bytes()[..4].try_into().unwrap()).into(),
@@ -154,7 +155,7 @@ impl Random {
     }
 }
 
-/// The same properties in the same order, each with the same bits.
+/// Whether both have the same properties in the same order, with the same bits.
 fn is_same(one: &DynamicEntity, other: &DynamicEntity) -> bool {
     let bits = |value: &Value| match value {
         Value::Double(number) => Some(number.to_bits()),
@@ -184,7 +185,7 @@ fn every_entity_comes_back_as_itself() {
         for back in &read[..3] {
             assert!(is_same(&back.entity, &entity.entity), "{text} {odata}");
         }
-        // A tree of serde_json has the names in the order of the alphabet.
+        // An object of serde_json sorts its names alphabetically.
         for back in read {
             assert_eq!(back, entity);
         }

@@ -1,8 +1,10 @@
-//! What `#[derive(EntitySet)]` writes calls to: which type of a set a row is of.
+//! Finds the type of a row in a set. `#[derive(EntitySet)]` generates calls to this module.
 //!
-//! A row is of a type when its keys begin as those that the type's templates make, its discriminator
-//! (`EntityType`, unless the set and its types name another property) is the type's `kind` (any, or none, if the type has no kind), and its `EntityVersion` is the type's
-//! `version`. No two types of a set can claim one row: that is checked when the set is compiled.
+//! A row belongs to a type if its keys begin as the templates of the type do, its discriminator
+//! (`EntityType`, unless the set and its types name another property) equals the type's `kind` (a
+//! type without a `kind` accepts any discriminator, or none), and its `EntityVersion` equals the
+//! type's `version`. No two types of a set can match one row: that is checked when the set is
+//! compiled.
 
 use std::fmt;
 
@@ -11,16 +13,16 @@ use super::traits::{Entity, Rows};
 use crate::index::Index;
 use crate::key::Key;
 
-/// The longest `EntityType` that an error repeats.
+/// The longest `EntityType` that an error quotes.
 const MAX_SHOWN: usize = 64;
 
-/// What tells the type of a row.
+/// The properties that identify the type of a row.
 pub struct Tag<'a> {
     discriminator: &'static str,
     partition_key: &'a str,
     row_key: &'a str,
     kind: Option<&'a str>,
-    /// `None` if it is not an Int32, so that no type claims the row.
+    /// `None` if it is not an Int32, so that no type matches the row.
     version: Option<i32>,
 }
 
@@ -32,8 +34,8 @@ impl fmt::Debug for Tag<'_> {
 }
 
 impl<'a> Tag<'a> {
-    /// Reads it. A copy that one of the indexes keeps is not an entity of its own, and an error that
-    /// queries pass over.
+    /// Reads the properties. A copy in one of the indexes is not a separate entity, and is an error
+    /// that queries skip.
     pub fn read(
         row: &RowReader<'a>,
         discriminator: &'static str,
@@ -51,7 +53,7 @@ impl<'a> Tag<'a> {
         })
     }
 
-    /// Whether the row is of this type.
+    /// Whether the row belongs to this type.
     pub fn is<E: Entity>(&self) -> bool {
         E::PARTITIONS.may_hold(self.partition_key)
             && E::ROWS.may_hold(self.row_key)
@@ -59,7 +61,8 @@ impl<'a> Tag<'a> {
             && self.version == Some(E::VERSION)
     }
 
-    /// The error of a row that is of no type of the set called `set`, whose types have these rows.
+    /// The error for a row that matches no type of the set called `set`, whose types have these
+    /// rows.
     #[cold]
     pub fn unknown(&self, set: &str, rows: &[Rows]) -> DecodeError {
         let is_name = |kind: &&str| {
@@ -105,23 +108,23 @@ pub fn upgraded<Old: Entity, New: Entity + From<Old>>(
     Err(DecodeError::property(VERSION, what))
 }
 
-/// Whether a type tells its kind by this property, or has no kind.
+/// Whether the type identifies its kind by this property, or has no kind.
 pub const fn is_told_by<E: Entity>(discriminator: &str) -> bool {
     E::KIND.is_none() || equal(E::DISCRIMINATOR, discriminator)
 }
 
-/// Why two types cannot be in one set.
+/// The reason why two types cannot be in one set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clash {
-    /// They can.
+    /// There is none: they can.
     None,
-    /// Both could have one row, and not both have a kind.
+    /// Both could match one row, and at least one has no kind.
     NoKind,
-    /// Both could have one row, and they have the same kind and version.
+    /// Both could match one row, and they have the same kind and version.
     Same,
 }
 
-/// Whether the rows of two types can always be told apart.
+/// Whether the rows of two types can always be distinguished.
 pub const fn clash<A: Entity, B: Entity>() -> Clash {
     if apart(A::ROWS, B::ROWS) || A::VERSION != B::VERSION {
         return Clash::None;

@@ -1,4 +1,4 @@
-//! Types of the standard library and of chrono as properties, each with its stored form. (Strings and
+//! Types of the standard library and of chrono as properties, with their stored forms. (Strings and
 //! bytes, numbers and instants are in `property` and `number`.)
 
 use std::borrow::Cow;
@@ -11,10 +11,10 @@ use rowkey_wire::edm::{DateTime, Type, ValueRef};
 use super::property::{Property, PropertyError};
 use crate::arg::Arg;
 
-/// Text of other owners.
+/// Text in other owned types.
 macro_rules! texts {
     ($($property:ty),*) => {$(
-        /// As a `String`.
+        /// Stored like a `String`.
         impl Property for $property {
             const TYPE: Option<Type> = Some(Type::String);
 
@@ -24,7 +24,7 @@ macro_rules! texts {
 
             fn from_value(value: ValueRef<'_>) -> Result<Self, PropertyError> {
                 match value {
-                    // Copied once, also where the answer had to be unescaped.
+                    // Copied only once, even if the response had to be unescaped.
                     ValueRef::String(Cow::Borrowed(text)) => Ok(text.to_owned().into()),
                     ValueRef::String(Cow::Owned(text)) => Ok(text.into()),
                     other => Err(PropertyError::wrong_type(Type::String, other.edm_type())),
@@ -42,8 +42,8 @@ macro_rules! texts {
 
 texts!(Arc<str>, Box<str>, Cow<'static, str>);
 
-/// Integers as wide as an address, stored as those of 64 bits, so that what is stored does not depend on
-/// the machine.
+/// Integers of pointer width, stored as 64 bits, so that the stored value does not depend on the
+/// machine.
 macro_rules! sizes {
     ($($property:ty as $stored:ty),*) => {$(
         #[doc = concat!("As a `", stringify!($stored), "`.")]
@@ -68,8 +68,8 @@ macro_rules! sizes {
 
 sizes!(usize as u64, isize as i64);
 
-/// The instant as Edm.DateTime, cut to 100 ns. The offset is not stored; the value is read with the
-/// offset +00:00, and is equal to the one that was written.
+/// The instant as Edm.DateTime, truncated to 100 ns. The offset is not stored: the value is read
+/// with the offset +00:00, and equals the one that was written.
 impl Property for chrono::DateTime<FixedOffset> {
     const TYPE: Option<Type> = Some(Type::DateTime);
 
@@ -82,7 +82,7 @@ impl Property for chrono::DateTime<FixedOffset> {
     }
 }
 
-/// The beginning of the day in UTC as Edm.DateTime. An instant within a day is an error.
+/// The start of the day in UTC as Edm.DateTime. An instant within a day is an error.
 impl Property for NaiveDate {
     const TYPE: Option<Type> = Some(Type::DateTime);
 
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(read(instant("2024-12-31T00:00:00Z")), Ok(date));
         let error = read::<NaiveDate>(instant("2024-12-31T00:00:00.0000001Z")).unwrap_err();
         assert!(error.contains("within a day"), "{error}");
-        // The service takes no dates before 1601.
+        // The service accepts no dates before 1601.
         assert!(NaiveDate::from_ymd_opt(1600, 12, 31).unwrap().to_value().is_err());
     }
 

@@ -1,22 +1,23 @@
-//! An entity as it was read, and what a conditional write needs of it.
+//! An entity as it was read, with the ETag for a conditional write.
 
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::etag::{ETag, Match};
 
 /// An entity with the ETag and the Timestamp it was read with.
 ///
-/// Change it and give it back: `table.replace(&stored)` succeeds only if nobody else wrote in
-/// between.
+/// Change it and write it back: `table.replace(&stored)` succeeds only if no other writer changed
+/// it in between.
 ///
 /// # JSON
 ///
-/// By serde it is an object with the members `entity`, `etag` and `timestamp`: what a client of an API
+/// With serde it is an object with the members `entity`, `etag` and `timestamp`. A client of an API
+/// returns this object to change the version that it saw.
 /// gives back to change the version that it saw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stored<E> {
     /// The entity.
     pub entity: E,
-    /// The tag of the version that was read.
+    /// The ETag of the version that was read.
     pub etag: ETag,
     /// When the service wrote that version.
     pub timestamp: DateTime,
@@ -37,14 +38,14 @@ impl<E> From<&Stored<E>> for Match {
     }
 }
 
-/// What to write and under which condition: a [`Stored`] entity, under the ETag it was read with,
-/// or a pair of an entity and a [`Match`].
+/// An entity to write and its condition: a [`Stored`] entity, under the ETag it was read with, or a
+/// pair of an entity and a [`Match`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Write<'a, E> {
-    /// What to write.
+    /// The entity to write.
     pub entity: &'a E,
-    /// What must hold of the stored entity.
+    /// The condition on the stored entity.
     pub condition: Match,
 }
 

@@ -6,25 +6,25 @@ use crate::index::{Index, List, Scope};
 use crate::key::stretch::RowKeys;
 use crate::key::{KeyWriter, Piece};
 
-/// A type that is read from entities: the whole of one, or some of its properties.
+/// A type that can be read from an entity: all of it, or some of its properties.
 ///
-/// `#[derive(Projection)]` implements it for a struct of properties, to read a few columns of
-/// large entities (see [`Query::project`](crate::Query::project)); `#[derive(Entity)]` implements
-/// it as well.
+/// `#[derive(Projection)]` implements it for a struct of properties, to read a few columns of large
+/// entities (see [`Query::project`](crate::Query::project)); `#[derive(Entity)]` implements it as
+/// well.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be read from an entity",
     note = "derive `Entity` for a type that is stored, or `Projection` for one that is only read"
 )]
 pub trait Projection: Sized {
-    /// The properties to ask the service for, or `None` for all of them.
+    /// The properties to request from the service, or `None` for all of them.
     const COLUMNS: Option<&'static [&'static str]>;
-    /// The properties whose values are in blobs, each with the property that says where: a
-    /// [`Table`](crate::Table) refuses at compile time to read the type, `rowkey_store::Store` reads it.
+    /// The properties whose values are in blobs, each with the property that holds the blob's
+    /// location. A [`Table`](crate::Table) refuses at compile time to read such a type;
+    /// `rowkey_store::Store` reads it.
     const BLOBS: &'static [(&'static str, &'static str)] = &[];
 
-    /// Whether what is stored has to be opened before it is read, as encrypted fields and wide entities have
-    /// to be: then a
-    /// [`Table`](crate::Table) refuses at compile time to read it.
+    /// Whether the stored data has to be opened before it is read, as for encrypted fields and wide
+    /// entities. A [`Table`](crate::Table) refuses at compile time to read such a type.
     const IS_OPENED: bool = false;
 
     /// Reads the value.
@@ -54,19 +54,19 @@ pub trait Projection: Sized {
     note = "derive `Entity` and name the templates of its keys: #[entity(partition = \"..\", row = \"..\")]"
 )]
 pub trait Entity: Projection {
-    /// Which rows of a partition hold this type.
+    /// The rows of a partition that may hold this type.
     const ROWS: Rows;
 
-    /// Which partitions hold this type, as its partition template tells: a
-    /// [scan](crate::Table::scan) asks for those alone.
+    /// The partitions that may hold this type, derived from its partition template: a
+    /// [scan](crate::Table::scan) requests only those.
     const PARTITIONS: Rows = Rows::All;
 
-    /// The row template, by which [ranges](crate::Partition::range) know the values in a RowKey. Without
-    /// one a range goes by RowKeys as they are stored.
+    /// The row template, from which [ranges](crate::Partition::range) derive the values in a
+    /// RowKey. Without one, a range compares RowKeys as they are stored.
     const ROW_TEMPLATE: &'static [Piece] = &[];
 
-    /// The indexes whose copies may lie among the entities, so that queries of the type pass over them: all
-    /// of the type if one of them keeps copies in other partitions.
+    /// The indexes whose copies may be among the entities, so that queries of the type skip them:
+    /// all indexes of the type if one of them keeps copies in other partitions.
     #[doc(hidden)]
     const COPIES: &'static [&'static [Index]] = {
         let (mut at, mut found) = (0, false);
@@ -77,38 +77,40 @@ pub trait Entity: Projection {
         if found { &[Self::INDEXES] } else { &[] }
     };
 
-    /// What the [`DISCRIMINATOR`](Self::DISCRIMINATOR) says when the rows do not tell the type.
+    /// The value of the [`DISCRIMINATOR`](Self::DISCRIMINATOR), if the keys do not identify the
+    /// type.
     const KIND: Option<&'static str> = None;
 
-    /// The property that says the [`KIND`](Self::KIND): `EntityType`, or the one that
+    /// The property that holds the [`KIND`](Self::KIND): `EntityType`, or the one that
     /// `#[entity(discriminator = "..")]` names.
     const DISCRIMINATOR: &'static str = "EntityType";
 
-    /// The properties that must not be stored as they are; [`encode`](Self::encode) calls
-    /// [`must_encrypt`](RowWriter::must_encrypt) for each. Such a type belongs to a store, which seals
-    /// them first.
+    /// The properties that must not be stored in plain text; [`encode`](Self::encode) calls
+    /// [`must_encrypt`](RowWriter::must_encrypt) for each. Such a type belongs to a store, which
+    /// encrypts them first.
     const ENCRYPTED: &'static [&'static str] = &[];
-    /// Whether the type belongs to a store (`#[entity(store)]`): a [`Table`](crate::Table) reads it, and
-    /// refuses at compile time to write or delete it.
+    /// Whether the type belongs to a store (`#[entity(store)]`): a [`Table`](crate::Table) can read
+    /// it, but refuses at compile time to write or delete it.
     const STORE: bool = false;
-    /// The most rows that an entity has (`#[entity(wide = 40)]`): a store keeps what does not fit into one row in
-    /// further rows of the partition.
+    /// The most rows that an entity takes (`#[entity(wide = 40)]`): a store keeps properties that
+    /// do not fit into one row in further rows of the partition.
     const MAX_ROWS: usize = 1;
     /// The secondary indexes of the type.
     const INDEXES: &'static [Index] = &[];
-    /// The name of each index, unique value and list, and what its declaration says: its templates with
-    /// the fields that they name. `rowkey_store` compares it with what other programs declare.
+    /// The name of each index, unique value and list, with its declaration: its templates and the
+    /// fields that they name. `rowkey_store` compares it with the declarations of other programs.
     const DECLARATIONS: &'static [(&'static str, &'static str)] = &[];
-    /// The lists of the type: for each value the RowKeys of the entities that have it.
+    /// The lists of the type: for each value, the RowKeys of the entities that have it.
     const LISTS: &'static [List] = &[];
 
-    /// What the `EntityVersion` property says, from 2 on; entities without it are of version 1.
+    /// The value of the `EntityVersion` property, from 2 on; entities without it have version 1.
     const VERSION: i32 = 1;
 
-    /// What older versions of the type may have left beside an entity.
+    /// The rows that older versions of the type may have left beside an entity.
     const OLDER: OlderRows = OlderRows::NONE;
 
-    /// What an older version of the type left beside this entity; `None` if the row is of this version.
+    /// The rows that an older version of the type left beside this entity; `None` if the row has
+    /// this version.
     fn older(row: &RowReader<'_>) -> Result<Option<Older>, DecodeError> {
         let _ = row;
         Ok(None)
@@ -120,11 +122,11 @@ pub trait Entity: Projection {
     /// Writes the RowKey.
     fn row_key(&self, out: &mut KeyWriter);
 
-    /// Writes the properties; those that make up the keys are not among them.
+    /// Writes the properties, without those that are in the keys.
     fn encode(&self, out: &mut RowWriter);
 
-    /// Writes the properties of the entity as `row`, which it was read from, has them: those of the
-    /// version of the type that wrote the row. Properties that are not among them are kept by an update.
+    /// Writes the properties as they are in `row`, from which the entity was read: those of the
+    /// version of the type that wrote the row. An update keeps properties that are not among them.
     #[doc(hidden)]
     fn encode_stored(&self, row: &RowReader<'_>, out: &mut RowWriter) -> Result<(), DecodeError> {
         let _ = row;
@@ -132,29 +134,29 @@ pub trait Entity: Projection {
         Ok(())
     }
 
-    /// Writes the keys of the entity's row in the index at this place of [`Entity::INDEXES`]; says
-    /// whether the entity is in that index.
+    /// Writes the keys of the entity's row in the index at this position of [`Entity::INDEXES`].
+    /// Returns whether the entity is in that index.
     fn index_key(&self, position: usize, partition: &mut KeyWriter, row: &mut KeyWriter) -> bool {
         let _ = (position, partition, row);
         false
     }
 
-    /// Writes the PartitionKey and the RowKey of each row that the entity is in of the list at this
-    /// place of [`Entity::LISTS`]. An entity that has a value twice gives the keys twice.
+    /// Writes the PartitionKey and the RowKey of each of the entity's rows in the list at this
+    /// position of [`Entity::LISTS`]. An entity that has a value twice yields the keys twice.
     fn list_keys(&self, position: usize, add: &mut dyn FnMut(KeyWriter, KeyWriter)) {
         let _ = (position, add);
     }
 }
 
-/// Which keys hold entities of a type, as a template tells: the rows of a partition, or the partitions
-/// of a table.
+/// The keys that may hold entities of a type, derived from a template: the rows of a partition, or
+/// the partitions of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// Any: the template begins with a part.
+    /// Any key: the template begins with a part.
     All,
-    /// Those that begin with this text, the literal head of the template.
+    /// Keys that begin with this text, the literal head of the template.
     Head(&'static str),
-    /// The one with this key: the template has no parts.
+    /// Only this key: the template has no parts.
     One(&'static str),
 }
 

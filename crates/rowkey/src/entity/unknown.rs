@@ -1,8 +1,9 @@
-//! The stored properties that a type does not know, which a change of an entity keeps.
+//! The stored properties that a type does not know, which an update keeps.
 //!
-//! A property is known if the type that wrote the entity writes it: the type itself, or the older version
-//! whose row was converted. What it would write of the entity as it was read is compared with what is
-//! stored, so a type needs no list of its columns, and one whose `decode` reads a part loses nothing.
+//! A property is known if the type that wrote the entity writes it: the type itself, or the older
+//! version whose row was converted. The stored properties are compared with those that this type
+//! would write for the entity as it was read. So a type needs no list of its columns, and a type
+//! whose `decode` reads only a part loses nothing.
 
 use std::collections::HashSet;
 
@@ -19,14 +20,14 @@ pub(crate) fn names<E: Entity>(entity: &E) -> HashSet<String> {
 }
 
 impl RowReader<'_> {
-    /// The stored properties that the type of the row does not write: what `entity`, which was read
-    /// from it, does not know.
+    /// The stored properties that the type of the row does not write: those unknown to `entity`,
+    /// which was read from the row.
     #[doc(hidden)]
     pub fn unknown<E: Entity>(&self, entity: &E) -> Result<Properties, DecodeError> {
         Ok(self.split(entity)?.0)
     }
 
-    /// The properties that `entity` does not know, and the names of those that it knows.
+    /// The properties that `entity` does not know, and the names of those that it does.
     fn split<E: Entity>(&self, entity: &E) -> Result<(Properties, Vec<String>), DecodeError> {
         let mut out = RowWriter::names();
         entity.encode_stored(self, &mut out)?;
@@ -39,7 +40,7 @@ impl RowReader<'_> {
 }
 
 impl Properties {
-    /// Those that `entity` does not write.
+    /// Keeps the properties that `entity` does not write.
     #[doc(hidden)]
     #[must_use]
     pub fn beside<E: Entity>(mut self, entity: &E) -> Self {
@@ -51,7 +52,7 @@ impl Properties {
     }
 }
 
-/// An entity as it is read to be changed.
+/// An entity that is read for an update.
 pub(crate) struct Known<E> {
     pub(crate) entity: E,
     /// The properties that `E` does not know.
@@ -75,7 +76,7 @@ impl<E: Entity> Projection for Known<E> {
 /// An entity with properties that its type does not know.
 pub(crate) struct Carrying<'e, E> {
     pub(crate) entity: &'e E,
-    /// None that the entity writes itself.
+    /// The unknown properties; the entity itself writes none of them.
     pub(crate) carried: &'e Properties,
 }
 
