@@ -1,6 +1,7 @@
-//! Conditions on properties: typed columns, and filters made of them.
+//! Filters: conditions on properties, made of typed columns.
 //!
-//! - `typed`: a comparison for each type that values may be stored as · `numbers`: those of numbers
+//! - `typed`: a comparison for each type that values may be stored as · `numbers`: comparisons of
+//!   numbers
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -18,17 +19,18 @@ use crate::table::wire::odata::encode::is_valid_name;
 mod numbers;
 mod typed;
 
-/// The time of an entity's last write, a column of every entity.
+/// The Timestamp, the time of the last write: a column of every entity.
 pub const TIMESTAMP: Column<DateTime> = Column::named("Timestamp");
 
-/// A property of a type, to make filters of: `Employee::SALARY.ge(100_000.0)`.
+/// A typed property, from which filters are made: `Employee::SALARY.ge(100_000.0)`.
 ///
-/// The derive makes one for each property. An entity that lacks the property matches none of these,
-/// `ne` included.
+/// The derive generates one for each property. An entity that lacks the property matches no
+/// comparison, not even `ne`.
 ///
-/// The service compares values of one type alone, and other programs store numbers as other types than the
-/// field: so a number is compared as each type that stores numbers, which makes up to three of the 15 comparisons
-/// that a query may have. [`exact`](Self::exact) makes one of it, where every row has the type of the field.
+/// The service compares only values of the same type, and other programs may store a number as
+/// another type than the field's. So a number is compared as each number type, which takes up to
+/// three of the 15 comparisons that a query may have. If every row has the type of the field,
+/// [`exact`](Self::exact) reduces them to one.
 ///
 /// ```
 /// use rowkey::{Column, Filter};
@@ -53,18 +55,19 @@ impl<P> Column<P> {
         Self::declared(name, None, false)
     }
 
-    /// The same column, of rows that all have the type that this program stores: `#[entity(exact)]`. Rows with
-    /// another type match no comparison then.
+    /// The same column, for rows that all have the type that this program stores:
+    /// `#[entity(exact)]`. Rows with another type then match no comparison.
     #[must_use]
     pub const fn exact(self) -> Self {
         Self::declared(self.name, self.stored.as_type, true)
     }
 
-    /// The same column, of values that are stored as this type: `#[entity(as = "Int32")]`.
+    /// The same column, for values that are stored as this type: `#[entity(as = "Int32")]`.
     ///
-    /// Numbers, dates and GUIDs that are stored as text match [`is`](Self::is), [`ne`](Self::ne) and
-    /// [`one_of`](Self::one_of), as they are written here or as their own type; dates are also compared with
-    /// whole seconds by [`ge`](Self::ge) and [`lt`](Self::lt). A query refuses all other comparisons of them.
+    /// Numbers, dates and GUIDs that are stored as text match [`is`](Self::is), [`ne`](Self::ne)
+    /// and [`one_of`](Self::one_of), whether stored as this program writes them or as their own
+    /// type; dates can also be compared with whole seconds by [`ge`](Self::ge) and
+    /// [`lt`](Self::lt). A query refuses all other comparisons of them.
     #[must_use]
     pub const fn stored_as(self, stored: Type) -> Self {
         Self::declared(self.name, Some(stored), self.stored.exact)
@@ -94,11 +97,12 @@ impl<P: Property> Column<P> {
     comparisons!(is Equal "=", ne NotEqual "≠", ge GreaterOrEqual "≥", gt Greater ">",
                  le LessOrEqual "≤", lt Less "<");
 
-    /// The property is one of `values`. When there are none, nothing matches and nothing is sent.
+    /// The property is one of `values`. If there are none, nothing matches and nothing is sent.
     ///
-    /// A list that makes a filter of more than 15 comparisons, the service's limit, is split into
-    /// several queries that run one after the other: one for each four or five numbers, unless the column is
-    /// [`exact`](Self::exact). Results then come a part at a time, and not in key order over all parts.
+    /// A filter that exceeds 15 comparisons, the service's limit, because of this list is split
+    /// into several queries that run one after the other: one for each four or five numbers, unless
+    /// the column is [`exact`](Self::exact). Results then come one part at a time, and not in key
+    /// order over all parts.
     pub fn one_of<T: Arg<P>>(self, values: impl IntoIterator<Item = T>) -> Filter {
         let filter = values
             .into_iter()
@@ -107,9 +111,10 @@ impl<P: Property> Column<P> {
         Filter(filter)
     }
 
-    /// The value as this column's property is stored; `None` leaves the property out.
+    /// Converts a value to the form in which this property is stored; `None` leaves the property
+    /// out.
     ///
-    /// Fails if the type that it is stored as does not have the value.
+    /// Fails if the stored type cannot represent the value.
     pub fn to_value(self, value: &P) -> Result<Option<Value>, PropertyError> {
         let Some(value) = value.to_value()? else { return Ok(None) };
         let stored = match self.stored.as_type {
@@ -119,7 +124,7 @@ impl<P: Property> Column<P> {
         Ok(Some(ValueRef::into_owned(stored)))
     }
 
-    /// The property's value, of one that an entity has stored: what a field of this column reads.
+    /// Converts a stored value to the type of a field of this column.
     ///
     /// Fails if the type cannot be read from the value.
     pub fn from_value(self, value: ValueRef<'_>) -> Result<P, PropertyError> {
@@ -160,11 +165,11 @@ where
 pub struct Filter(Result<wire::Filter, PropertyError>);
 
 impl Filter {
-    /// `name operator value`, for columns that are known only at run time; `operator` is `eq`,
-    /// `ne`, `ge`, `gt`, `le` or `lt`.
+    /// The comparison `name operator value`, for columns that are known only at run time;
+    /// `operator` is `eq`, `ne`, `ge`, `gt`, `le` or `lt`.
     ///
-    /// A query refuses a filter whose `name` cannot be a property's, so that text from elsewhere
-    /// cannot change what the filter says.
+    /// A query refuses a filter whose `name` is not a valid property name, so untrusted text cannot
+    /// change the meaning of the filter.
     pub fn dynamic(name: impl Into<String>, operator: Operator, value: impl Into<Value>) -> Self {
         let name = name.into();
         if is_valid_name(&name) || matches!(&*name, "PartitionKey" | "RowKey" | "Timestamp") {
@@ -173,10 +178,10 @@ impl Filter {
         Self(Err(PropertyError::new("the name cannot be that of a property")))
     }
 
-    /// The filter that this OData text says, `Age gt 30 and City eq 'Leeds'`.
+    /// Parses a filter from OData text, `Age gt 30 and City eq 'Leeds'`.
     ///
-    /// Never put a value into such text by hand: `'` in it changes what the filter says. The other
-    /// ways to make filters quote for you.
+    /// Never insert a value into such text by hand: a `'` in it changes the meaning of the filter.
+    /// The other constructors quote values for you.
     pub fn raw(odata: &str) -> Result<Self> {
         match wire::parse(odata) {
             Ok(filter) => Ok(Self(Ok(filter))),
@@ -184,19 +189,20 @@ impl Filter {
         }
     }
 
-    /// Both hold.
+    /// Both filters match.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0.and_then(|this| Ok(this.and(other.0?))))
     }
 
-    /// At least one holds.
+    /// At least one of the filters matches.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self(self.0.and_then(|this| Ok(this.or(other.0?))))
     }
 
-    /// The properties that it compares, each as often as it does; none if it cannot be sent.
+    /// The properties that the filter compares, each as often as it occurs; empty if the filter
+    /// cannot be sent.
     pub fn columns(&self) -> impl Iterator<Item = &str> {
         let mut names = Vec::new();
         if let Ok(filter) = &self.0 {
@@ -210,7 +216,7 @@ impl Filter {
     }
 }
 
-/// Adds the properties that `filter` compares.
+/// Adds the properties that occur in `filter`.
 pub(crate) fn columns<'f>(filter: &'f wire::Filter, names: &mut Vec<&'f str>) {
     match filter {
         wire::Filter::And(all) | wire::Filter::Or(all) => {
@@ -225,7 +231,7 @@ pub(crate) fn columns<'f>(filter: &'f wire::Filter, names: &mut Vec<&'f str>) {
     }
 }
 
-/// The other one does not hold. True for an entity that lacks the property, unlike `ne`.
+/// The filter does not match. True for an entity that lacks the property, unlike `ne`.
 impl std::ops::Not for Filter {
     type Output = Self;
 
@@ -249,7 +255,7 @@ impl<P> fmt::Debug for Column<P> {
 }
 
 impl fmt::Debug for Filter {
-    /// Shows the filter as the service reads it.
+    /// Shows the filter as OData text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Ok(filter) => f.debug_tuple("Filter").field(&wire::print(filter)).finish(),

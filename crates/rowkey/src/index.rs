@@ -1,12 +1,13 @@
-//! Secondary indexes as an entity declares them: [`Index`], and the addresses of their rows,
+//! Secondary indexes that an entity declares: [`Index`], and the addresses of their rows,
 //! [`IndexKey`] and [`IndexRange`]; and lists, [`List`] and [`ListKey`].
 //!
-//! A table has one index, its keys. Another one is made of rows of their own: a copy of each entity
-//! under a key made of the values that are looked up. `#[entity(index(..))]` declares them and
-//! writes the constructors of their addresses; what keeps the copies in step is a pattern's work.
+//! A table has one index, its keys. A secondary index consists of separate rows: a copy of each
+//! entity under a key made of the values to look up. `#[entity(index(..))]` declares indexes and
+//! generates the constructors of their addresses; a store keeps the copies in step with their
+//! entities.
 //!
-//! A copy holds the properties of the entity (or the declared ones), and says in [`PRIMARY_ROW_KEY`]
-//! and, where the partition is another, in [`PRIMARY_PARTITION_KEY`] where the entity itself is.
+//! A copy holds the properties of the entity (or the declared ones). [`PRIMARY_ROW_KEY`] and, if
+//! the copy is in another partition, [`PRIMARY_PARTITION_KEY`] hold the keys of the entity itself.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -34,7 +35,7 @@ pub const PRIMARY_PARTITION_KEY: &str = "PrimaryPartitionKey";
 /// The property of a copy that holds the name of its index.
 pub(crate) const INDEX_NAME: &str = "IndexName";
 
-/// The property of the rows that a store writes beside an entity and that are no copies of it.
+/// The property of rows that a store writes beside an entity and that are not copies of it.
 pub(crate) const ROW_FORMAT: &str = "RowFormat";
 
 /// An index that an entity declares: an item of [`Entity::INDEXES`].
@@ -62,51 +63,52 @@ pub(crate) const ROW_FORMAT: &str = "RowFormat";
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Index {
-    /// Its name, which is that of its constructor.
+    /// The name of the index, which is also the name of its constructor.
     pub name: &'static str,
-    /// Where its rows are.
+    /// Where the rows of the index are.
     pub scope: Scope,
-    /// Whether a value stands for one entity at most. Otherwise the keys of the entity follow the
+    /// Whether a value belongs to at most one entity. Otherwise the keys of the entity follow the
     /// value, as a tie-breaker.
     pub unique: bool,
-    /// The text that the PartitionKey of each of its rows begins with; empty if the partition is the entity's.
+    /// The text that the PartitionKey of each row begins with; empty if the rows are in the
+    /// entity's partition.
     pub partition_head: &'static str,
-    /// The text that the RowKey of each of its rows begins with.
+    /// The text that the RowKey of each row begins with.
     pub row_head: &'static str,
-    /// The template of its RowKeys, by which [ranges](IndexRange::range) know the values. What tells
-    /// entities of the same values apart follows it.
+    /// The template of the RowKeys, from which [ranges](IndexRange::range) derive the values. It is
+    /// followed by the text that distinguishes entities with the same values.
     pub row_template: &'static [Piece],
-    /// Which properties its copies have.
+    /// The properties of the copies.
     pub copy: Copied,
 }
 
 /// Where the rows of an index are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// In a partition of its own: the row claims a value for one entity, and holds nothing else.
+    /// In a separate partition: the row claims a value for one entity, and holds nothing else.
     Claim,
-    /// In another partition or table: they follow the entity after a while.
+    /// In another partition or table: the rows are updated some time after the entity.
     OtherPartition,
     /// Beside the entity: one transaction changes both.
     SamePartition,
 }
 
-/// Which properties the copies of an entity have.
+/// The properties of the copies in an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copied {
-    /// All of the entity's: reading the copy is reading the entity.
+    /// All properties of the entity: a copy can be read instead of the entity.
     All,
-    /// Those with these names.
+    /// The properties with these names.
     Only(&'static [&'static str]),
 }
 
-/// Marks the address of the claim of a value that one entity of a table may have.
+/// Marks the address of the claim of a value that only one entity of a table may have.
 #[derive(Clone, Copy, Debug)]
 pub enum Claimed {}
 
 impl Index {
-    /// Whether its copies have a property of this name, or a key. The fields in the keys of the entity
-    /// are no properties.
+    /// Whether the copies have a property or a key of this name. Fields in the keys of the entity
+    /// are not properties.
     ///
     /// ```
     /// # use rowkey::Entity;
@@ -165,25 +167,25 @@ pub enum SamePartition {}
 
 /// The address of a row in a unique index of `E`: `Employee::by_email("sales", "ada@contoso.com")`.
 ///
-/// `S` says where the rows of the index are, so that what is promised about the one kind is not
-/// asked of the other: [`SamePartition`], [`OtherPartition`] or [`Claimed`].
+/// `S` is the location of the index's rows: [`SamePartition`], [`OtherPartition`] or [`Claimed`].
+/// It prevents a call that relies on the guarantees of one location from being used with another.
 pub struct IndexKey<E, S> {
     position: usize,
     keys: Result<(String, String), KeyError>,
     entity: PhantomData<fn() -> (E, S)>,
 }
 
-/// Rows of an index of `E` that lie side by side, in the order of the index.
+/// Adjacent rows of an index of `E`, in the order of the index.
 ///
-/// `Employee::by_last_name("sales", "Jones")` is those of all Joneses in the department,
+/// `Employee::by_last_name("sales", "Jones")` is the rows of all Joneses in the department,
 /// `Employee::by_last_name_all("sales")` the whole index.
 pub struct IndexRange<E, S> {
     position: usize,
     span: Result<Span, KeyError>,
-    /// What each RowKey begins with, and how the part is written that follows.
+    /// The text that each RowKey begins with, and the format of the part that follows.
     head: (String, PartFormat),
     extent: Extent,
-    /// Whether it is less than all rows that begin with the head.
+    /// Whether the range excludes some of the rows that begin with the head.
     is_narrowed: bool,
     entity: PhantomData<fn() -> (E, S)>,
 }
@@ -200,17 +202,17 @@ impl<E: Entity, S> IndexKey<E, S> {
         &E::INDEXES[self.position]
     }
 
-    /// The place of the index in [`Entity::INDEXES`].
+    /// The position of the index in [`Entity::INDEXES`].
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// The PartitionKey and the RowKey as they are stored, or why there is no such key.
+    /// The PartitionKey and the RowKey as they are stored, or the reason why the key is invalid.
     pub fn parts(&self) -> Result<(&str, &str), &KeyError> {
         self.keys.as_ref().map(|(partition_key, row_key)| (&**partition_key, &**row_key))
     }
 
-    /// The same address, of a row that is read or written as a `C`.
+    /// The same address for a row that is read or written as `C`.
     pub fn key_of<C>(self) -> Key<C> {
         Key::from_keys(self.keys)
     }
@@ -246,13 +248,14 @@ impl<E: Entity, S> IndexRange<E, S> {
         &E::INDEXES[self.position]
     }
 
-    /// The place of the index in [`Entity::INDEXES`].
+    /// The position of the index in [`Entity::INDEXES`].
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// Only the rows whose next value, the first that this range leaves open, is text that begins
-    /// with `text`. It is written as the template writes the value: in lower case for `{email:lower}`.
+    /// Only the rows in which the next value, the first that this range leaves open, is text that
+    /// begins with `text`. The text is converted as the template converts the value: to lower case
+    /// for `{email:lower}`.
     ///
     /// ```
     /// # use rowkey::Entity;
@@ -271,7 +274,7 @@ impl<E: Entity, S> IndexRange<E, S> {
         self.span = self.span.and_then(|mut span| {
             let begun = out.finish()?;
             let (from, mut to) = prefix(&begun);
-            // (The text of the template is not escaped.)
+            // (The literal text of the template is not escaped.)
             if let Some(end) = ends_in_escape(&begun, *format).filter(|_| !text.is_empty()) {
                 to = Bound::Excluded(end);
             }
@@ -285,13 +288,14 @@ impl<E: Entity, S> IndexRange<E, S> {
     /// Only the rows between these values of the same index and partition:
     /// `.range(Employee::by_salary("sales", 40_000)..=Employee::by_salary("sales", 60_000))`.
     ///
-    /// It goes by the values, as [`Partition::range`] does: `desc` does not matter for what is in it, and
-    /// text is compared as the template writes it, in lower case for `{email:lower}`. An end is all
-    /// rows of its values: `by_name_under_last("sales", "Jones")..` begins with the first Jones.
-    /// `by_last_name("sales", "Jones")..` holds `Jones Jr` and `Jonesy`, too.
+    /// The range compares values, as [`Partition::range`] does: `desc` does not change which rows
+    /// are in it, and text is compared as the template writes it, in lower case for
+    /// `{email:lower}`. An end stands for all rows with its values:
+    /// `by_name_under_last("sales", "Jones")..` begins with the first Jones.
+    /// `by_last_name("sales", "Jones")..` includes `Jones Jr` and `Jonesy`.
     ///
-    /// The query fails, and sends nothing, if an end is in another index or partition, or was itself
-    /// narrowed by `range` or [`prefix`](Self::prefix).
+    /// The query fails, and sends nothing, if an end is in another index or partition, or was
+    /// itself narrowed by `range` or [`prefix`](Self::prefix).
     #[must_use]
     pub fn range<B: Clone + Into<Self>>(mut self, range: impl RangeBounds<B>) -> Self {
         let position = self.position;
@@ -325,13 +329,13 @@ impl<E: Entity, S> IndexRange<E, S> {
         self
     }
 
-    /// The same rows, read as `C`s.
+    /// The same rows, read as type `C`.
     pub fn partition_of<C>(self) -> Partition<C> {
         Partition::of(self.span)
     }
 }
 
-/// The one row.
+/// The range with only this row.
 impl<E: Entity, S> From<IndexKey<E, S>> for IndexRange<E, S> {
     fn from(key: IndexKey<E, S>) -> Self {
         let head = key.keys.as_ref().map(|(_, row)| row.clone()).unwrap_or_default();
@@ -372,14 +376,14 @@ impl<E, S> Clone for IndexRange<E, S> {
 }
 
 impl<E, S> fmt::Debug for IndexKey<E, S> {
-    /// Shows which index it is of, but not the key.
+    /// Shows the index, but not the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IndexKey").field("index", &self.position).finish_non_exhaustive()
     }
 }
 
 impl<E, S> fmt::Debug for IndexRange<E, S> {
-    /// Shows which index it is of, but not the keys.
+    /// Shows the index, but not the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IndexRange").field("index", &self.position).finish_non_exhaustive()
     }

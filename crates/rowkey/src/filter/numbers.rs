@@ -1,7 +1,8 @@
-//! A comparison of numbers, stored as any type.
+//! Compares numbers that may be stored as any number type.
 //!
-//! The service compares a constant with stored values of the constant's own type alone. So there is a
-//! comparison for each type, with the constant that this type has for the number: where it has none, with the
+//! The service compares a constant only with stored values of the constant's own type. So there is
+//! a comparison for each type. Its constant is the number in that type; if the type cannot
+//! represent the number, it is the nearest constant with which the comparison has the same result.
 //! next one that makes the comparison say the same.
 
 use rowkey_wire::edm::{Type, Value};
@@ -10,16 +11,16 @@ use rowkey_wire::filter::{Filter, Operator};
 /// The types that store numbers.
 pub(super) const NUMBERS: [Type; 3] = [Type::Int64, Type::Int32, Type::Double];
 
-/// What a column is compared with.
+/// The number that a column is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     Whole(i64),
     Double(f64),
 }
 
-/// A number among the integers.
+/// The position of a number among the integers.
 enum Place {
-    /// It is this one.
+    /// It equals this integer.
     At(i128),
     /// It lies between this one and the next.
     Behind(i128),
@@ -27,8 +28,8 @@ enum Place {
     Nowhere,
 }
 
-/// `name operator number` for values that are stored as `stored`; an empty list of alternatives if none
-/// can match.
+/// `name operator number` for values that are stored as `stored`; an empty list of alternatives if
+/// no value can match.
 pub(super) fn compare(name: &str, operator: Operator, number: Number, stored: Type) -> Filter {
     let alternative = match stored {
         Type::Int32 => integers(operator, number, (i32::MIN.into(), i32::MAX.into())),
@@ -38,19 +39,19 @@ pub(super) fn compare(name: &str, operator: Operator, number: Number, stored: Ty
     let Some((operator, value)) = alternative else { return never() };
     let value = match i32::try_from(value) {
         Ok(value) if stored == Type::Int32 => Value::Int32(value),
-        // It lies in the range of the type.
+        // The value is in the range of the type.
         _ => Value::Int64(i64::try_from(value).unwrap_or(i64::MAX)),
     };
     Filter::compare(name, operator, value)
 }
 
-/// What matches nothing.
+/// A filter that matches nothing.
 fn never() -> Filter {
     Filter::Or(Vec::new())
 }
 
-/// The comparison that says of integers from `least` to `most` what `operator number` says; `None` if it
-/// holds for none of them.
+/// The comparison that is equivalent to `operator number` for integers from `least` to `most`;
+/// `None` if it holds for none of them.
 fn integers(
     operator: Operator,
     number: Number,
@@ -68,7 +69,7 @@ fn integers(
         (_, Some(whole)) => Some((operator, whole)),
         (Equal, None) => None,
         (NotEqual, None) => all,
-        // Between two integers, or beyond the range.
+        // The number is between two integers, or outside the range.
         (GreaterOrEqual | Greater, None) if behind < least => all,
         (GreaterOrEqual | Greater, None) => {
             Some((Greater, behind)).filter(|(_, value)| *value < most)
@@ -91,7 +92,7 @@ fn place(number: Number) -> Place {
     }
 }
 
-/// A whole double as an integer, or the nearest of 128 bits.
+/// A whole double as an integer, saturated to 128 bits.
 #[expect(clippy::cast_possible_truncation, reason = "it is whole; beyond 128 bits it saturates")]
 fn whole_of(double: f64) -> i128 {
     double as i128
@@ -112,7 +113,7 @@ fn doubles(name: &str, operator: Operator, number: Number) -> Filter {
     };
     match operator {
         Equal => never(),
-        // All of them, NaN included.
+        // All values, including NaN.
         NotEqual => {
             Filter::compare(name, NotEqual, below).or(Filter::compare(name, NotEqual, above))
         }

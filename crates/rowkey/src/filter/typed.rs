@@ -1,4 +1,4 @@
-//! A comparison of a column, for each type that its values may be stored as.
+//! Compares a column, with a comparison for each type that its values may be stored as.
 
 use rowkey_wire::edm::{DateTime, Guid, Type, Value, ValueRef};
 use rowkey_wire::filter::{Filter, Operator};
@@ -10,13 +10,13 @@ use crate::entity::convert;
 /// How the values of a column are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
-    /// The type, if it is not that of the field.
+    /// The stored type, if it is not that of the field.
     pub(super) as_type: Option<Type>,
-    /// Whether no row has another one.
+    /// Whether no row has another type.
     pub(super) exact: bool,
 }
 
-/// `name operator value`.
+/// The comparison `name operator value`.
 pub(super) fn compare(
     name: &str,
     operator: Operator,
@@ -51,7 +51,7 @@ pub(super) fn compare(
     Ok(any(name, operator, number, own))
 }
 
-/// A comparison for each type that stores numbers, that of most rows first.
+/// A comparison for each number type, that of most rows first.
 fn any(name: &str, operator: Operator, number: Number, own: Type) -> Filter {
     let others = NUMBERS.into_iter().filter(|other| *other != own);
     let all = [own].into_iter().chain(others);
@@ -60,12 +60,12 @@ fn any(name: &str, operator: Operator, number: Number, own: Type) -> Filter {
     all.unwrap_or_else(|| Filter::Or(Vec::new()))
 }
 
-/// The rows of this column's own type, and those of the other one unless there are none.
+/// Matches rows of this column's own type, and rows of the other type unless the column is exact.
 fn or_else(own: Filter, stored: Stored, other: impl FnOnce() -> Filter) -> Filter {
     if stored.exact { own } else { own.or(other()) }
 }
 
-/// Refuses comparisons of text for the order of what it stands for.
+/// Refuses order comparisons of values that are stored as text.
 fn equality(operator: Operator, what: &str) -> Result<(), PropertyError> {
     if matches!(operator, Operator::Equal | Operator::NotEqual) {
         return Ok(());
@@ -76,8 +76,8 @@ fn equality(operator: Operator, what: &str) -> Result<(), PropertyError> {
     )))
 }
 
-/// Texts of one instant differ in their fraction, `09:00:00Z` and `09:00:00.000Z`, and all begin with its
-/// second: so a second as a bound is exact.
+/// Texts of the same instant differ in their fraction, `09:00:00Z` and `09:00:00.000Z`, and all
+/// begin with the same second. So a bound in whole seconds is exact.
 fn instant_text(
     name: &str,
     operator: Operator,
@@ -101,7 +101,8 @@ fn instant_text(
     Ok(Filter::compare(name, operator, text.into_owned()))
 }
 
-/// In lower case, as it is written here, or in upper case, as other programs write it.
+/// Compares with the GUID in lower case, as this program writes it, and in upper case, as other
+/// programs write it.
 fn guid_text(name: &str, operator: Operator, guid: Guid) -> Result<Filter, PropertyError> {
     equality(operator, "GUIDs")?;
     let lower = guid.as_hyphenated().to_string();

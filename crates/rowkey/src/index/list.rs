@@ -1,4 +1,4 @@
-//! Lists as an entity declares them: [`List`], and the address of the list of one value, [`ListKey`].
+//! Lists that an entity declares: [`List`], and the address of the list of one value, [`ListKey`].
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,9 +8,9 @@ use crate::key::{KeyError, KeyWriter};
 
 /// A list that an entity declares: an item of [`Entity::LISTS`].
 ///
-/// Each value has a row, in the partition of the entities or in one of its own, which holds the keys of
-/// all that have the value; or a blob, which holds those of all partitions. `rowkey_store` writes and reads
-/// it.
+/// The keys of all entities with a value are stored in one row for the value, in the partition of
+/// the entities or in a separate one, or in a blob for the entities of all partitions.
+/// `rowkey_store` writes and reads lists.
 ///
 /// ```
 /// use rowkey::Entity;
@@ -32,11 +32,11 @@ use crate::key::{KeyError, KeyWriter};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct List {
-    /// Its name, which is that of its constructor.
+    /// The name of the list, which is also the name of its constructor.
     pub name: &'static str,
-    /// The text that the RowKey of each of its rows begins with.
+    /// The text that the RowKey of each row begins with.
     pub row_head: &'static str,
-    /// How many values an entity may have in it.
+    /// The maximum number of values that an entity may have in the list.
     pub max: usize,
     /// Where the list of a value is.
     pub place: ListPlace,
@@ -45,11 +45,12 @@ pub struct List {
 /// Where the list of a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListPlace {
-    /// In a row of the entities' partition, which their transaction writes.
+    /// In a row of the entities' partition, which is written in the entities' transaction.
     Partition,
-    /// In a row of another partition, which may be one for the entities of all partitions; it follows them.
+    /// In a row of another partition, which may be one for the entities of all partitions; it is
+    /// updated some time after the entities.
     Elsewhere,
-    /// In a blob, for the entities of all partitions; it follows them.
+    /// In a blob, for the entities of all partitions; it is updated some time after the entities.
     Blob,
 }
 
@@ -67,18 +68,18 @@ impl<E: Entity> ListKey<E> {
         Self { position, keys, entity: PhantomData }
     }
 
-    /// The declaration.
+    /// The declaration of the list.
     pub fn list(&self) -> &'static List {
         &E::LISTS[self.position]
     }
 
-    /// The place of the list in [`Entity::LISTS`].
+    /// The position of the list in [`Entity::LISTS`].
     pub fn position(&self) -> usize {
         self.position
     }
 
-    /// The PartitionKey and the RowKey of the list, or why there is no such key. Of a list in a blob the
-    /// PartitionKey is empty, and the blob is named after the RowKey.
+    /// The PartitionKey and the RowKey of the list, or the reason why the key is invalid. For a
+    /// list in a blob, the PartitionKey is empty and the RowKey is the name of the blob.
     pub fn parts(&self) -> Result<(&str, &str), &KeyError> {
         self.keys.as_ref().map(|(partition_key, row_key)| (&**partition_key, &**row_key))
     }
@@ -91,7 +92,7 @@ impl<E> Clone for ListKey<E> {
 }
 
 impl<E> fmt::Debug for ListKey<E> {
-    /// Shows which list it is, but not the value.
+    /// Shows the list, but not the value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListKey").field("list", &self.position).finish_non_exhaustive()
     }

@@ -1,4 +1,4 @@
-//! Addresses in an index that is declared by hand.
+//! Tests of addresses in an index that is declared by hand.
 
 use super::*;
 use crate::entity::traits::Rows;
@@ -7,7 +7,7 @@ use crate::filter::Filter;
 use crate::key::Notation;
 use crate::key::stretch::Stretch;
 
-/// An entity with an index over one text, by hand.
+/// An entity with an index on one text, implemented by hand.
 struct Person;
 
 impl Projection for Person {
@@ -54,7 +54,7 @@ fn name(text: &str) -> IndexKey<Person, SamePartition> {
     IndexKey::from_writers(0, writer("p"), writer(&format!("name_{text}_")))
 }
 
-/// All Joneses, say, of an index that is not unique.
+/// The rows of one name, as in an index that is not unique.
 fn every(text: &str) -> Names {
     IndexRange::from_writers(0, writer("p"), writer(&format!("name_{text}_")), LOWER)
 }
@@ -80,7 +80,7 @@ fn a_prefix_is_written_as_the_template_writes_the_value() {
 
 #[test]
 fn a_prefix_that_looks_like_half_an_escape_does_not_find_what_is_escaped() {
-    // `a_` is written `a^~`, and `a^~` is written `a^}~`.
+    // `a_` is written as `a^~`, and `a^~` as `a^}~`.
     assert_eq!(bounds(all().prefix("a^")), from_to("name_a^", "name_a^~"));
     assert_eq!(bounds(all().prefix("a.")), from_to("name_a.", "name_a.~"));
 }
@@ -88,7 +88,7 @@ fn a_prefix_that_looks_like_half_an_escape_does_not_find_what_is_escaped() {
 #[test]
 fn ranges_read_all_that_may_lie_between_their_ends_and_drop_the_rest() {
     let range = all().range(every("b x")..every("d"));
-    // `b_` sorts behind `b x_`, and `_`, the empty name, behind all others.
+    // `b_` sorts after `b x_`, and `_`, the empty name, after all others.
     let rows = range.span.as_ref().map(|span| span.rows.clone()).unwrap();
     assert_eq!(bounds(range), from_to("name_b x", "name_d`"));
     let holds = |row| rows.checks().iter().all(|check| check.contains(row));
@@ -98,7 +98,7 @@ fn ranges_read_all_that_may_lie_between_their_ends_and_drop_the_rest() {
     let one = bounds(all().range(name("b")..=name("c")));
     assert_eq!(one, from_to("name_b", "name_c`"));
     assert_eq!(bounds(all().range(every("b")..)), from_to("name_b", "name`"));
-    // Everything up to `B`, and apart from it the empty name.
+    // Everything up to `B`, and separately the empty name.
     let upper = all().range(..every("B"));
     let stretches = upper.span.as_ref().unwrap().rows.stretches().to_vec();
     assert_eq!(stretches, [from_to("name_", "name_B`"), from_to("name__", "name_`")]);
