@@ -1,4 +1,4 @@
-//! Addresses that carry the type of what lies there.
+//! Typed addresses of entities and partitions.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,17 +13,17 @@ use super::write::{KeyError, KeyWriter};
 use crate::entity::Entity;
 use crate::index::Index;
 
-/// The address of one entity, and its type: `Employee::key("sales", 7)`.
+/// The address of one entity, with its type: `Employee::key("sales", 7)`.
 ///
-/// A key that cannot be (too long, forbidden characters) is made all the same; the operation that
-/// is given it fails before anything is sent.
+/// Constructors accept invalid keys (too long, forbidden characters); an operation with an invalid
+/// key fails before anything is sent.
 pub struct Key<E> {
     keys: Result<(String, String), KeyError>,
     entity: PhantomData<fn() -> E>,
 }
 
 impl<E> Key<E> {
-    /// The entity of type `E` at this PartitionKey and RowKey, given as they are stored.
+    /// The key of type `E` with this PartitionKey and RowKey, given as they are stored.
     pub fn new(partition_key: impl Into<String>, row_key: impl Into<String>) -> Self {
         let (partition_key, row_key) = (partition_key.into(), row_key.into());
         let checked = wire::check(&partition_key).and_then(|()| wire::check(&row_key));
@@ -48,7 +48,7 @@ impl<E> Key<E> {
         Self { keys, entity: PhantomData }
     }
 
-    /// The PartitionKey and the RowKey, or why there is no such key.
+    /// The PartitionKey and the RowKey, or the reason why the key is invalid.
     pub fn parts(&self) -> Result<(&str, &str), &KeyError> {
         self.keys
             .as_ref()
@@ -59,7 +59,7 @@ impl<E> Key<E> {
         Self { keys, entity: PhantomData }
     }
 
-    /// The same address, where an entity of another type is expected:
+    /// The same address, for an entity of another type:
     /// `table.get(Employee::key("sales", 7).cast::<Record>())`.
     #[must_use]
     pub fn cast<F>(self) -> Key<F> {
@@ -71,10 +71,10 @@ impl<E> Key<E> {
     }
 }
 
-/// A partition, or a contiguous part of one, seen as the entities of type `E` in it.
+/// A partition, or a contiguous part of one, read as entities of type `E`.
 ///
-/// `Employee::partition("sales")` is all the employees there: only the rows that `E`'s row template
-/// can make are read, so entities of other types in the partition are not met.
+/// `Employee::partition("sales")` is all employees in the partition: only rows that match `E`'s row
+/// template are read, so entities of other types are left out.
 pub struct Partition<E> {
     span: Result<Span, KeyError>,
     entity: PhantomData<fn() -> E>,
@@ -86,12 +86,12 @@ impl<E> Partition<E> {
     }
 }
 
-/// A PartitionKey, and RowKeys.
+/// A PartitionKey and RowKeys.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) partition_key: String,
     pub(crate) rows: RowKeys,
-    /// The index whose rows they are, if they are not the entities themselves.
+    /// The index to which the rows belong; `None` for the entities themselves.
     pub(crate) index: Option<&'static Index>,
 }
 
@@ -127,8 +127,8 @@ impl<E: Entity> Partition<E> {
         self
     }
 
-    /// Only the rows whose RowKey begins with `row_prefix`, given as it is stored: the literal head
-    /// of `E`'s row template included.
+    /// Only the rows whose RowKey begins with `row_prefix`, given as it is stored, including the
+    /// literal head of `E`'s row template.
     #[must_use]
     pub fn prefix(mut self, row_prefix: &str) -> Self {
         if let Ok(span) = &mut self.span {
@@ -137,32 +137,35 @@ impl<E: Entity> Partition<E> {
         self
     }
 
-    /// Only the entities between two keys of this partition, by the values in the keys:
+    /// Only the entities between two keys of this partition, compared by the values in the keys:
     /// `.range(Employee::key("sales", 1)..Employee::key("sales", 100))`.
     ///
-    /// Keys compare part by part, in the order of the row template: numbers and dates as such, text by
-    /// UTF-16 unit, a part of several values as the text it makes. `desc` does not matter for what is in
-    /// a range: with `{at:desc}`, `key(monday)..key(friday)` holds Monday to Thursday. It matters for
-    /// the order in which entities come, which is that of the table: Thursday first. A range whose
-    /// start is above its end holds nothing, and nothing is sent.
+    /// Keys are compared part by part, in the order of the row template: numbers and dates by
+    /// value, text by UTF-16 unit, and a part of several values by the text that it writes. `desc`
+    /// does not change which entities are in a range: with `{at:desc}`, `key(monday)..key(friday)`
+    /// includes Monday to Thursday. It changes the order in which they are returned, which is that
+    /// of the table: Thursday first. A range whose start is above its end is empty, and nothing is
+    /// sent.
     ///
     /// # Requests
     ///
-    /// Where one range of RowKeys holds these values, that is asked for: always with one part, and
-    /// with several if the ends differ in the last one alone, or if all from the first difference on
-    /// are `desc` or all are not. Otherwise the values lie in several ranges of RowKeys, fewer than two
-    /// for each part, and each is asked for by queries of its own, one after the other.
+    /// If one range of RowKeys contains exactly these values, the query requests that range. This
+    /// is always so with one part, and with several parts if the ends differ only in the last one,
+    /// or if the parts from the first difference on are either all `desc` or all not. Otherwise the
+    /// values are in several ranges of RowKeys, fewer than two for each part, and each range takes
+    /// separate requests, one after the other.
     ///
-    /// Text in front of another part is the exception: RowKeys keep `ann B` before `ann`. The query reads
-    /// the smallest range that holds all values, and passes over entities that are not meant. Those
-    /// are few where both ends are given. An end that is text, without a start, reads the rows of
-    /// values that begin with the same character.
+    /// Text that is followed by another part is the exception: RowKeys sort `ann B` before `ann`.
+    /// The query reads the smallest range that contains all values, and skips other entities in it.
+    /// Those are few if both ends are given. A range that ends with text and has no start also
+    /// reads the rows whose values begin with the same character.
     ///
     /// # Errors
     ///
-    /// The query fails, and sends nothing, if an end is not in this partition, or is a RowKey that the
-    /// row template of `E` does not make: see [`row_keys`](Self::row_keys). A type without a
-    /// template, such as [`DynamicEntity`](crate::DynamicEntity) or an `EntitySet`, has ranges of RowKeys.
+    /// The query fails, and sends nothing, if an end is not in this partition, or is a RowKey that
+    /// does not match the row template of `E`: see [`row_keys`](Self::row_keys). For a type without
+    /// a template, such as [`DynamicEntity`](crate::DynamicEntity) or an `EntitySet`, the range
+    /// compares RowKeys.
     ///
     /// ```
     /// use rowkey::Entity;
@@ -204,8 +207,8 @@ impl<E: Entity> Partition<E> {
         self
     }
 
-    /// Only the rows between two RowKeys, given as they are stored, in the order in which they are
-    /// stored: to go on behind a row, for instance. [`range`](Self::range) goes by values.
+    /// Only the rows between two RowKeys, given as they are stored and compared in stored order,
+    /// for example to continue after a row. [`range`](Self::range) compares values.
     ///
     /// ```
     /// use std::ops::Bound;
@@ -229,7 +232,7 @@ impl<E: Entity> Partition<E> {
         self
     }
 
-    /// The PartitionKey as it is stored, or why there is no such partition.
+    /// The PartitionKey as it is stored, or the reason why it is invalid.
     ///
     /// ```
     /// use rowkey::{DynamicEntity, Partition};
@@ -241,11 +244,11 @@ impl<E: Entity> Partition<E> {
         self.span.as_ref().map(|span| &*span.partition_key)
     }
 
-    /// The rows that begin with the RowKey of `key`, in its partition: an entity, and those whose
-    /// RowKey continues its own.
+    /// The rows that begin with the RowKey of `key`, in its partition: an entity, and the rows
+    /// whose RowKey continues that of the entity.
     ///
-    /// If `id_7` is the key of an entity, so may `id_70` be: use it where the last part of the row
-    /// template is of fixed width, as numbers and dates are.
+    /// If `id_7` is the key of an entity, `id_70` may be one, too: use it only if the last part of
+    /// the row template has a fixed width, as numbers and dates do.
     ///
     /// ```
     /// use rowkey::{DynamicEntity, Entity, Partition};
@@ -267,14 +270,13 @@ impl<E: Entity> Partition<E> {
         }
     }
 
-    /// The same rows, seen as entities of another type, one that several types are read as for
-    /// instance.
+    /// The same rows, read as entities of another type, for example one that covers several types.
     #[must_use]
     pub fn cast<F: Entity>(self) -> Partition<F> {
         Partition { span: self.span, entity: PhantomData }
     }
 
-    /// All rows of the same partition that are of another type; for an `EntitySet` or a
+    /// All rows of the same partition that belong to another type; for an `EntitySet` or a
     /// [`DynamicEntity`](crate::DynamicEntity) that is the whole partition.
     ///
     /// ```
@@ -299,7 +301,7 @@ impl<E: Entity> Partition<E> {
     }
 }
 
-/// What a bound holds, as `to_end` makes it.
+/// Converts the value of a bound with `to_end`.
 fn try_map<T, U>(
     bound: Bound<T>,
     to_end: impl FnOnce(T) -> Result<U, KeyError>,
@@ -332,7 +334,7 @@ impl<E> Clone for Partition<E> {
 }
 
 impl<E> fmt::Debug for Key<E> {
-    /// Shows whether there is such a key, and why not, but not the key.
+    /// Shows whether the key is valid, and why not, but not the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_tuple("Key");
         match &self.keys {
@@ -350,7 +352,7 @@ impl fmt::Debug for Span {
 }
 
 impl<E> fmt::Debug for Partition<E> {
-    /// Shows whether there is such a partition, and why not, but not its key.
+    /// Shows whether the partition is valid, and why not, but not its key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_tuple("Partition");
         match &self.span {

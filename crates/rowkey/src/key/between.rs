@@ -1,16 +1,17 @@
-//! Which RowKeys lie between two others by the values in them.
+//! Finds the RowKeys that are between two others by the values in them.
 //!
-//! A template such as `"{name}_{at:desc}"` keeps rows in an order that is not that of their values:
-//! the latest come first, and `ann B_..` comes before `ann_..`, because a space sorts before `_`. So
-//! what lies between two keys by value may be several stretches of rows, or a part of a stretch.
+//! A template such as `"{name}_{at:desc}"` stores rows in an order that is not that of their
+//! values: the latest come first, and `ann B_..` comes before `ann_..`, because a space sorts
+//! before `_`. So the rows between two keys by value may be several stretches (contiguous ranges)
+//! of rows, or a part of one.
 //!
-//! [`between`] finds the stretches, part by part. Let `k` be the lower end. What is above it are the
-//! rows whose first part is greater, and those whose first part is equal and whose rest is above
-//! the rest of `k`. For a part of numbers or dates both are stretches, which lie in one order or the
-//! other as the part is descending or not; those that touch become one. Text that is followed by a
-//! separator is not so exact: values that continue each other lie apart, and others lie between
-//! them. Then the stretches hold all rows that are meant and perhaps a few more, and a [`Between`]
-//! says of each row that came whether it is meant.
+//! [`between`] finds the stretches, part by part. Let `k` be the lower end. The rows above it are
+//! those whose first part is greater, and those whose first part is equal and whose rest is above
+//! the rest of `k`. For a part of numbers or dates both are stretches, whose order depends on
+//! whether the part is descending; adjacent stretches are joined. Text that is followed by a
+//! separator is less exact: values that continue each other are not adjacent, and other values are
+//! between them. Then the stretches contain all matching rows and possibly a few more, and a
+//! [`Between`] checks each row that is read.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -24,9 +25,9 @@ use super::template::{Extent, Order, Piece, Place, split};
 pub(crate) struct End {
     text: String,
     places: Vec<Place>,
-    /// Whether it is one row, and not all rows that begin with these parts.
+    /// Whether it is one row, rather than all rows that begin with these parts.
     is_row: bool,
-    /// Whether it belongs to the range.
+    /// Whether the end is included in the range.
     is_in: bool,
 }
 
@@ -39,8 +40,8 @@ pub(crate) struct Between {
 }
 
 impl End {
-    /// Takes the ends of a range apart: rows if `extent` is [`Extent::Whole`], or all rows that begin
-    /// with the same parts. `Err` if the template cannot have made them.
+    /// Splits the ends of a range into parts: a row if `extent` is [`Extent::Whole`], or all rows
+    /// that begin with the same parts. `Err` if the text does not match the template.
     pub(crate) fn new(
         template: &[Piece],
         bound: Bound<(String, Extent)>,
@@ -57,7 +58,7 @@ impl End {
         self.places.get(at).map(|place| &self.text[place.start..place.end])
     }
 
-    /// The rows with all the parts of this end, if it belongs to the range.
+    /// The rows with all the parts of this end, if it is included in the range.
     fn itself(&self) -> Vec<Stretch> {
         if !self.is_in {
             Vec::new()
@@ -68,27 +69,27 @@ impl End {
         }
     }
 
-    /// What the rows begin with that have the same parts before this one.
+    /// The prefix of the rows that have the same parts before this one.
     fn base(&self, place: &Place) -> &str {
         &self.text[..place.start]
     }
 
-    /// Where the rows begin whose part is beyond this one in the order of the keys.
+    /// The start of the rows whose part is after this one in key order.
     fn behind(&self, place: &Place) -> Option<Bound<String>> {
         let equal = &self.text[..place.after];
         if place.after == place.end {
-            // Nothing follows: there is one such row.
+            // Nothing follows, so only one row has this part.
             return Some(Bound::Excluded(equal.to_owned()));
         }
         after(equal).map(Bound::Included)
     }
 
-    /// Where the rows end whose part is before this one in the order of the keys.
+    /// The end of the rows whose part is before this one in key order.
     fn before(&self, place: &Place) -> Bound<String> {
         Bound::Excluded(self.text[..place.after].to_owned())
     }
 
-    /// How a row's parts compare with those of this end.
+    /// Compares a row's parts with those of this end.
     fn compare(&self, row: &str, places: &[Place]) -> Option<Ordering> {
         for (at, own) in self.places.iter().enumerate() {
             let place = places.get(at)?;
@@ -109,12 +110,13 @@ impl fmt::Debug for Between {
     }
 }
 
-/// A key that the template cannot have made.
+/// The key does not match the template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NotOfTemplate;
 
 impl Between {
-    /// Whether the row is meant. One that the template cannot have made has no values and is not.
+    /// Whether the range contains the row. A row that does not match the template has no values,
+    /// and is not contained.
     pub(crate) fn contains(&self, row: &str) -> bool {
         let Some(places) = split(self.template, row, Extent::Row) else { return false };
         let lies = |end: &Option<End>, on: Ordering| match end {
@@ -126,7 +128,7 @@ impl Between {
         lies(&self.from, Ordering::Greater) && lies(&self.to, Ordering::Less)
     }
 
-    /// The ends as text, which tells one range from another.
+    /// The ends as text, to distinguish ranges.
     pub(crate) fn texts(&self) -> [String; 2] {
         [&self.from, &self.to].map(|end| match end {
             None => String::new(),
@@ -149,12 +151,12 @@ pub(crate) fn between(template: &'static [Piece], from: Option<End>, to: Option<
 }
 
 struct Finder {
-    /// Whether the stretches hold nothing but the rows that are meant.
+    /// Whether the stretches contain only matching rows.
     is_exact: bool,
 }
 
 impl Finder {
-    /// Of the rows that share the parts of `end` before `at`, those above it.
+    /// The rows above `end` among those that share its parts before `at`.
     fn above(&mut self, end: &End, at: usize) -> Vec<Stretch> {
         let Some(place) = end.places.get(at) else { return end.itself() };
         let base = end.base(place);
@@ -170,8 +172,8 @@ impl Finder {
                 found
             }
             Order::Text(_) => {
-                // Texts that continue this one lie behind it. So may what the text continues, which is
-                // less: `Jones_..` behind `Jones Jr_..`.
+                // Texts that continue this one sort after it. So may a shorter text that this one
+                // continues, although it is less: `Jones_..` sorts after `Jones Jr_..`.
                 self.is_exact = false;
                 vec![(start_of(&end.text[..place.end]), end_of(base))]
             }
@@ -179,7 +181,7 @@ impl Finder {
         }
     }
 
-    /// Of the rows that share the parts of `end` before `at`, those below it.
+    /// The rows below `end` among those that share its parts before `at`.
     fn below(&mut self, end: &End, at: usize) -> Vec<Stretch> {
         let Some(place) = end.places.get(at) else { return end.itself() };
         let base = end.base(place);
@@ -201,7 +203,8 @@ impl Finder {
                 let last = last_below(text, separator, 1);
                 let mut found = vec![(start_of(base), end_of(&format!("{base}{last}")))];
                 if first < separator {
-                    // The empty text is less than all, and lies behind all that begin like this one.
+                    // The empty text is less than all others, but sorts after all that begin with
+                    // the same character.
                     found.push(prefix(&format!("{base}{separator}")));
                 }
                 found
@@ -217,7 +220,7 @@ impl Finder {
         }
         let (low, high) = match (from.places.get(at), to.places.get(at)) {
             (Some(low), Some(high)) => (low, high),
-            // One of them is all rows that begin with the parts they share.
+            // One end is all rows that begin with the shared parts.
             (None, None) if from.is_in && to.is_in => return from.itself(),
             (None, Some(_)) if from.is_in => return self.below(to, at),
             (Some(_), None) if to.is_in => return self.above(from, at),
@@ -250,7 +253,8 @@ impl Finder {
                 let mut found =
                     vec![(start_of(&from.text[..low.end]), end_of(&format!("{base}{last}")))];
                 if shared == texts.0.len() && next.is_some_and(|next| next < separator) {
-                    // The lower text is one, too, and lies behind all that continue it like the upper one.
+                    // The lower text is also a beginning of the upper one, and sorts after all
+                    // texts that continue it in the same way.
                     found.extend(self.above(from, at + 1));
                 }
                 found
@@ -265,17 +269,18 @@ impl Finder {
     }
 }
 
-/// What the last rows begin with whose text is `text`, or a beginning of it of at least `least` bytes.
+/// The prefix of the last rows, in key order, whose text is `text` or a beginning of it with at
+/// least `least` bytes.
 ///
-/// A beginning is less than the text, and its rows lie behind those of the text if the separator
-/// does lie behind the character with which the text continues it.
+/// A beginning is less than the text by value, but its rows sort after those of the text if the
+/// separator sorts after the character that continues the beginning.
 fn last_below(text: &str, separator: char, least: usize) -> String {
     let behind = |&(at, character): &(usize, char)| at >= least && character < separator;
     let end = text.char_indices().find(behind).map_or(text.len(), |(at, _)| at);
     format!("{}{separator}", &text[..end])
 }
 
-/// How many bytes the two begin with alike, in whole characters.
+/// The length of the common prefix in bytes, in whole characters.
 fn common(a: &str, b: &str) -> usize {
     a.char_indices()
         .zip(b.chars())

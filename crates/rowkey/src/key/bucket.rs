@@ -1,11 +1,11 @@
 //! Buckets: a hash that spreads values over the partitions of a template, `{device:bucket(8)}`.
 
-/// The number of the bucket that a text is in, from 0 on.
+/// The number of the bucket that a text belongs to, from 0 on.
 ///
-/// It is the same in every version and easily made in any language, because what is made of it is
-/// stored: FNV-1a of 64 bits over the UTF-8 of the text, then the finalizer of `MurmurHash3`, modulo the
-/// number of buckets. For numbers, dates and GUIDs the text is what stands in a key for them: `7_u32` is
-/// `0000000007`. In Python:
+/// The function is the same in every version and easy to implement in any language, because its
+/// result is stored in keys: FNV-1a of 64 bits over the UTF-8 of the text, then the finalizer of
+/// `MurmurHash3`, modulo the number of buckets. For numbers, dates and GUIDs the text is their text
+/// in a key: `7_u32` is `0000000007`. In Python:
 ///
 /// ```text
 /// def bucket_of(text, buckets):
@@ -39,7 +39,7 @@
 ///
 /// If `buckets` is 0.
 pub fn bucket_of(text: &str, buckets: u16) -> u16 {
-    // FNV alone mixes the last byte into too few bits: in its lowest, it is a parity of the bytes.
+    // FNV alone mixes the last byte into too few bits: the lowest bit is a parity of the bytes.
     let mut hash = fnv1a(text.bytes());
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
@@ -52,7 +52,7 @@ fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
     })
 }
 
-/// The digits of the number of the largest bucket.
+/// The number of digits of the largest bucket.
 pub(super) fn digits(buckets: u16) -> u8 {
     match buckets {
         0..=10 => 1,
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn buckets_are_the_same_in_every_version_and_language() {
-        // Made by the Python program of the documentation.
+        // Computed by the Python program of the documentation.
         for (text, of_8, of_16, of_1000) in KNOWN {
             let buckets = [8, 16, 1000].map(|buckets| bucket_of(text, buckets));
             assert_eq!(buckets, [of_8, of_16, of_1000], "{text}");

@@ -16,7 +16,7 @@ const UNIX_EPOCH: i64 = 62_135_596_800;
 /// Seconds from 0001-01-01 to 10000-01-01.
 const END: i64 = 315_537_897_600;
 
-/// An instant of the years 1 to 9999, with the resolution of the finest notation.
+/// An instant in the years 1 to 9999, with the resolution of the finest notation.
 #[derive(Clone, Copy)]
 pub(super) struct Instant {
     /// Since 0001-01-01T00:00:00Z.
@@ -24,7 +24,7 @@ pub(super) struct Instant {
     nanos: u32,
 }
 
-/// An instant that the notation does not have.
+/// The notation cannot represent the instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OutOfRange;
 
@@ -148,7 +148,7 @@ impl From<DateTime> for Instant {
     }
 }
 
-/// Writes a day of the years 1 to 9999.
+/// Writes a day in the years 1 to 9999.
 pub(super) fn write_date(
     date: NaiveDate,
     notation: Notation,
@@ -165,7 +165,7 @@ pub(super) fn write_date(
     Ok(())
 }
 
-/// Reads a day of the years 1 to 9999.
+/// Reads a day in the years 1 to 9999.
 pub(super) fn read_date(text: &str, notation: Notation) -> Result<NaiveDate, KeyReadError> {
     let (date, expected) = match notation {
         Notation::CompactDate => (date(text, ""), "a date of 8 digits, such as 20261123"),
@@ -206,7 +206,7 @@ fn digits(text: &str, count: usize) -> Option<(u32, &str)> {
     Some((digits.parse().ok().filter(|_| is_number)?, rest))
 }
 
-/// Nanoseconds in the last digit of such a fraction.
+/// The nanoseconds of one unit in the last digit of such a fraction.
 fn unit(fraction: u8) -> u32 {
     10_u32.pow(u32::from(9_u8.saturating_sub(fraction)))
 }

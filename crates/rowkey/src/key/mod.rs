@@ -1,14 +1,16 @@
-//! Keys: how values become a PartitionKey and a RowKey, and addresses that carry their type.
+//! Keys: how values become a PartitionKey and a RowKey, and typed addresses.
 //!
-//! - `part`: [`KeyPart`](crate::KeyPart), what may stand in a key template, and its implementations
-//! - `notation`: [`Notation`], how a part is written, and [`PartKind`], which types have which
-//! - `write`: [`KeyWriter`], which puts parts together so that text order is value order
-//! - `read`: [`KeyReader`], which takes a key apart again
+//! - `part`: [`KeyPart`](crate::KeyPart), a value that a key template may contain, and its
+//!   implementations
+//! - `notation`: [`Notation`], how a part is written, and [`PartKind`], which types support which
+//!   notation
+//! - `write`: [`KeyWriter`], which joins parts so that text order is value order
+//! - `read`: [`KeyReader`], which splits a key into its parts
 //! - `address`: [`Key`], [`Partition`]
-//! - `template`: [`Piece`], templates as the derives state them
-//! - `bucket`: [`bucket_of`], which of several buckets a value is in
+//! - `template`: [`Piece`], templates as the derives declare them
+//! - `bucket`: [`bucket_of`], the bucket that a value belongs to
 //! - `instant`: dates in all their notations
-//! - `stretch`: RowKeys that lie side by side; `between`: which of them lie between two values
+//! - `stretch`: contiguous ranges of RowKeys; `between`: those between two values
 
 pub(crate) mod address;
 pub(crate) mod between;

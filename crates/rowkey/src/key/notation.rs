@@ -1,80 +1,84 @@
-//! Notations of key parts: which types have them, how their texts sort, and what may follow them.
+//! Notations of key parts: which types support them, how their texts sort, and what may follow
+//! them.
 //!
-//! All of it is known at compile time: a derive asks a [`PartKind`] about each part of a template.
+//! All of this is known at compile time: a derive queries a [`PartKind`] for each part of a
+//! template.
 
-/// What kind of value a key part is. It decides which notations a template may ask for.
+/// The kind of value that a key part is, which decides the notations that a template may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PartKind {
-    /// Written by a single [`KeyWriter::text`](super::KeyWriter::text), which escapes the separator itself.
+    /// Written by a single [`KeyWriter::text`](super::KeyWriter::text), which escapes the separator
+    /// itself.
     Text,
-    /// As `u64` writes and reads.
+    /// Written and read like `u64`.
     Unsigned,
-    /// As `i64` writes and reads.
+    /// Written and read like `i64`.
     Signed,
-    /// As `bool` writes and reads.
+    /// Written and read like `bool`.
     Bool,
-    /// An instant, as `chrono::DateTime<Utc>` writes and reads.
+    /// An instant, written and read like `chrono::DateTime<Utc>`.
     Instant,
-    /// A day, as `chrono::NaiveDate` writes and reads.
+    /// A day, written and read like `chrono::NaiveDate`.
     Date,
-    /// As `Guid` writes and reads.
+    /// Written and read like `Guid`.
     Guid,
-    /// Text of the type's own, which is escaped as a whole if it contains the separator. A template may
-    /// not ask for a notation.
+    /// Text in the type's own format, which is escaped as a whole if it contains the separator. A
+    /// template cannot choose a notation.
     Other {
-        /// Whether no value's text is the beginning of another's, and sorts as the value. Then a range
-        /// of keys is a range of values, also if parts follow, and the service reads no other rows.
-        /// Otherwise it reads a few more, which are passed over.
+        /// Whether no value's text is the beginning of another's, and texts sort like the values.
+        /// Then a range of keys is a range of values, even if parts follow, and the service reads
+        /// no other rows. Otherwise it reads a few more, which are skipped.
         prefix_free: bool,
     },
-    /// The type does not compile; what a template asks of it is not the mistake.
+    /// The type does not compile, so errors about its template are suppressed.
     #[doc(hidden)]
     Failed,
 }
 
-/// How a template asks for a part to be written.
+/// How a template writes a part.
 ///
-/// Text order is value order in all of them but [`Unpadded`](Self::Unpadded) and `Unix` that is unpadded.
+/// Text order is value order in all notations except [`Unpadded`](Self::Unpadded) and unpadded
+/// `Unix`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notation {
-    /// `{id}`: what the type writes so that text order is value order.
+    /// `{id}`: the default of the type, with which text order is value order.
     #[default]
     Standard,
-    /// `{id:6}`: a number of this many digits. Of an instant, `{at:18}`, .NET's ticks of the years 1 to
-    /// 3169, which have 18 digits from 317 on.
+    /// `{id:6}`: a number with this many digits. For an instant, `{at:18}`: .NET's ticks of the
+    /// years 1 to 3169, which have 18 digits from the year 317 on.
     Digits(u8),
-    /// `{id:unpadded}`: a number with no zeros in front. `10` sorts before `9`.
+    /// `{id:unpadded}`: a number without leading zeros. `10` sorts before `9`.
     Unpadded,
-    /// `{id:x8}`, `{id:X8}`: an unsigned number of this many hexadecimal digits.
+    /// `{id:x8}`, `{id:X8}`: an unsigned number with this many hexadecimal digits.
     Hex {
         /// 1 to 16.
         digits: u8,
         /// Whether `A` to `F` are in upper case.
         upper: bool,
     },
-    /// `{email:lower}`: text in lower case, so that it is found in any case. It cannot be read
-    /// back as it was.
+    /// `{email:lower}`: text in lower case, to look it up in any case. The original text cannot be
+    /// read back.
     Lower,
-    /// `{at:iso3}`: `2026-11-23T04:45:06.123Z`. What is finer is cut off.
+    /// `{at:iso3}`: `2026-11-23T04:45:06.123Z`. Finer digits are truncated.
     Iso {
         /// Digits of the fraction of a second, 0 to 9.
         fraction: u8,
         /// `{at:iso3,naive}`: without the `Z`.
         naive: bool,
     },
-    /// `{at:unix}`, `{at:unix_ms}`: time since 1970. What is finer is cut off.
+    /// `{at:unix}`, `{at:unix_ms}`: time since 1970. Finer digits are truncated.
     Unix {
         /// Milliseconds of 13 digits instead of seconds of 10, which both end in November 2286.
         millis: bool,
-        /// `{at:unix,unpadded}`: as many digits as there are, and `-` before 1970. Texts of different
-        /// lengths do not sort as dates.
+        /// `{at:unix,unpadded}`: as many digits as necessary, and `-` before 1970. Texts of
+        /// different lengths do not sort as dates.
         unpadded: bool,
     },
-    /// `{day:date}`: `2026-11-23`. Of an instant, its day in UTC.
+    /// `{day:date}`: `2026-11-23`. For an instant, its day in UTC.
     Date,
-    /// `{day:yyyyMMdd}`: `20261123`. Of an instant, its day in UTC.
+    /// `{day:yyyyMMdd}`: `20261123`. For an instant, its day in UTC.
     CompactDate,
     /// `{id:D}`: a GUID of 36 characters.
     Hyphenated {
@@ -101,16 +105,16 @@ pub enum Notation {
 /// How the texts of a part sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sorting {
-    /// As the values, with anything after them: none is the beginning of another.
+    /// Like the values, even if something follows: no text is the beginning of another.
     Fixed,
-    /// As the values if nothing follows.
+    /// Like the values if nothing follows.
     Text,
-    /// Not as the values, which are integers without zeros in front.
+    /// Not like the values, which are integers without leading zeros.
     Integer,
 }
 
 impl PartKind {
-    /// Whether a template may ask for this notation.
+    /// Whether a template may use this notation.
     #[doc(hidden)]
     pub const fn takes(self, notation: Notation) -> bool {
         if matches!(self, Self::Failed) {
@@ -135,7 +139,7 @@ impl PartKind {
         }
     }
 
-    /// Whether a template may ask for this notation, largest first.
+    /// Whether a template may use this notation in descending order.
     #[doc(hidden)]
     pub const fn descends(self, notation: Notation) -> bool {
         matches!(
@@ -146,12 +150,13 @@ impl PartKind {
         )
     }
 
-    /// Whether `symbol` behind such a part ends it: the text never has it, or escapes it.
+    /// Whether `symbol` after such a part marks its end: the text never contains it, or escapes it.
     #[doc(hidden)]
     pub const fn ends_at(self, notation: Notation, symbol: char) -> bool {
         match self {
             Self::Failed => true,
-            // Not those that are escapes, begin one, or follow a character that keys must not contain.
+            // Not symbols that are escapes, begin one, or follow a character that is forbidden in
+            // keys.
             Self::Text | Self::Other { .. } => {
                 matches!(symbol, '_' | ':' | '|' | ',' | ';' | '-' | '=' | '+' | '!')
             }
@@ -159,7 +164,7 @@ impl PartKind {
         }
     }
 
-    /// Whether no text of such a part has `symbol`.
+    /// Whether no text of such a part contains `symbol`.
     pub(super) const fn never_has(self, notation: Notation, symbol: char) -> bool {
         let digit = symbol.is_ascii_digit();
         let may_have = match self {

@@ -1,4 +1,4 @@
-//! What may stand in a key template, `"{department}"` or `"id_{id:6}"`.
+//! Values that a key template may contain, `"{department}"` or `"id_{id:6}"`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use super::write::KeyWriter;
 
 /// A value that can be part of a PartitionKey or a RowKey.
 ///
-/// Keys are text and are kept in text order, so a part is written such that the order of the text
-/// is the order of the values: numbers are padded with zeros to the width of their type (or to the
-/// width that the template asks for), dates become ticks, and the few characters that keys must not
-/// contain are escaped without disturbing the order. A template may ask for the [`Notation`] of
-/// another program instead.
+/// Keys are text and are stored in text order, so a part is written such that text order is value
+/// order: numbers are padded with zeros to the width of their type (or to the width that the
+/// template specifies), dates become ticks, and the few characters that are forbidden in keys are
+/// escaped in a way that keeps the order. A template may instead specify the [`Notation`] of
+/// another program.
 ///
 /// Implemented for strings, integers, `bool`, dates and GUIDs; `#[derive(KeyPart)]` implements it
-/// for newtypes of those and for enums without fields. Floating-point numbers have no text whose
-/// order is theirs and cannot be parts.
+/// for newtypes of those and for enums without fields. Floating-point numbers cannot be parts,
+/// because they have no text that sorts like them.
 ///
 /// # A part of several values
 ///
-/// A type of your own may write several parts, each with the separator that ends it. In a template it
-/// may stand anywhere: what it writes is escaped as a whole if it contains the separator that follows.
+/// A custom type may write several parts, each with the separator that ends it. It may be anywhere
+/// in a template: its text is escaped as a whole if it contains the separator that follows.
 ///
 /// ```
 /// use rowkey::{KeyPart, key::{KeyReadError, KeyReader, KeyWriter, PartFormat}};
@@ -75,30 +75,31 @@ use super::write::KeyWriter;
     note = "key parts are strings, integers, dates, GUIDs, or newtypes that derive `KeyPart`"
 )]
 pub trait KeyPart: Sized {
-    /// What kind of value it is: which notations a template may ask for, what may follow the part, and how
-    /// its texts sort. A type that writes and reads as another has the kind of that type.
+    /// The kind of value, which decides the notations that a template may use, the symbols that may
+    /// follow the part, and how its texts sort. A type that writes and reads like another one has
+    /// the kind of that type.
     const KIND: PartKind = PartKind::Other { prefix_free: false };
 
-    /// Whether [`read`](Self::read) accepts only text that [`write`](Self::write) makes of the value that
-    /// it returns. If not, [`KeyReader::part`](super::KeyReader::part) writes each value again and
-    /// compares the text, at the cost of an allocation for each part that is read.
+    /// Whether [`read`](Self::read) accepts only the text that [`write`](Self::write) makes of the
+    /// returned value. If not, [`KeyReader::part`](super::KeyReader::part) writes each value again
+    /// and compares the text, at the cost of an allocation for each part.
     const EXACT: bool = false;
 
     /// Writes the value.
     fn write(&self, out: &mut KeyWriter);
 
     /// Reads the value that [`KeyPart::write`] wrote with the same format. Unless the part is
-    /// [`Text`](PartKind::Text), `text` is as it was written, and `format` has no separator.
+    /// [`Text`](PartKind::Text), `text` is unescaped, and `format` has no separator.
     ///
-    /// An implementation must refuse every other spelling of a value: a key is written as `write`
-    /// makes it, so an entity that was read from another spelling would be written to another row.
+    /// An implementation must refuse every other spelling of a value: keys are written with
+    /// `write`, so an entity that was read from another spelling would be written to another row.
     fn read(text: &str, format: PartFormat) -> Result<Self, KeyReadError>;
 }
 
-/// How the template asks for a part to be written.
+/// The format that the template specifies for a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartFormat {
-    /// `{id:6}`, `{at:iso3}`: how the value is written.
+    /// `{id:6}`, `{at:iso3}`: the notation of the value.
     pub notation: Notation,
     /// `{at:desc}`: largest first.
     pub descending: bool,
@@ -107,7 +108,7 @@ pub struct PartFormat {
 }
 
 impl PartFormat {
-    /// `{part}` at the end of a template: its standard notation, ascending, nothing follows.
+    /// `{part}` at the end of a template: standard notation, ascending, no separator.
     pub const DEFAULT: Self =
         Self { notation: Notation::Standard, descending: false, separator: None };
 }
@@ -198,8 +199,8 @@ impl KeyPart for DateTime {
     }
 }
 
-/// As [`DateTime`], from the year 1 on; what is finer than the notation is cut off, in ticks the
-/// nanoseconds below 100.
+/// Like [`DateTime`], from the year 1 on; digits finer than the notation are truncated, in ticks
+/// the nanoseconds below 100.
 impl KeyPart for chrono::DateTime<Utc> {
     const KIND: PartKind = PartKind::Instant;
     const EXACT: bool = true;
@@ -213,7 +214,7 @@ impl KeyPart for chrono::DateTime<Utc> {
     }
 }
 
-/// `2026-11-23`, of the years 1 to 9999.
+/// `2026-11-23`, in the years 1 to 9999.
 impl KeyPart for NaiveDate {
     const KIND: PartKind = PartKind::Date;
     const EXACT: bool = true;

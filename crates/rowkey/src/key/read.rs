@@ -1,9 +1,10 @@
-//! Takes a PartitionKey or a RowKey apart by its template.
+//! Splits a PartitionKey or a RowKey into parts by its template.
 //!
-//! Reading is strict: a text is accepted only if [`KeyWriter`] makes the same text of the value. A key
-//! that is read and written again is the same key, and no write goes to another row than the one that
-//! was read. Each reader checks the spelling itself, so nothing is written a second time, unless a part
-//! that is implemented by hand does not promise to do so ([`KeyPart::EXACT`]).
+//! Reading is strict: a text is accepted only if [`KeyWriter`] makes the same text of the value. So
+//! a key that is read and written again is the same key, and no write goes to a row other than the
+//! one that was read. Each reader checks the spelling itself, so no part is written a second time,
+//! except one with a handwritten implementation that does not guarantee the check
+//! ([`KeyPart::EXACT`]).
 
 use std::fmt;
 
@@ -21,10 +22,10 @@ pub struct KeyReader<'a> {
     rest: &'a str,
 }
 
-/// A key that its template does not make.
+/// A key that does not match its template.
 ///
 /// Another program may have written it in another format: a GUID in upper case, a number without
-/// zeros in front, text with characters that a template escapes.
+/// leading zeros, text with characters that a template escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyReadError {
     expected: Expected,
@@ -32,44 +33,44 @@ pub struct KeyReadError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
-    /// This text of the template.
+    /// This literal text of the template.
     Literal(&'static str),
-    /// What is described.
+    /// A part, with a description of what was expected.
     Part(&'static str),
 }
 
 impl fmt::Debug for KeyReader<'_> {
-    /// Does not show what is left to read.
+    /// Does not show the unread rest.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyReader").finish_non_exhaustive()
     }
 }
 
 impl<'a> KeyReader<'a> {
-    /// Begins with the whole key.
+    /// Starts at the beginning of the key.
     pub fn new(key: &'a str) -> Self {
         Self { rest: key }
     }
 
-    /// Reads text of the template.
+    /// Reads literal text of the template.
     pub fn literal(&mut self, text: &'static str) -> Result<(), KeyReadError> {
         let expected = KeyReadError { expected: Expected::Literal(text) };
         self.rest = self.rest.strip_prefix(text).ok_or(expected)?;
         Ok(())
     }
 
-    /// Reads a part: up to its separator, or to the end.
+    /// Reads a part, up to its separator or to the end.
     ///
     /// # Errors
     ///
-    /// If [`KeyWriter::part`] does not make exactly this text of any value.
+    /// Fails if there is no value of which [`KeyWriter::part`] makes exactly this text.
     pub fn part<P: KeyPart>(&mut self, format: PartFormat) -> Result<P, KeyReadError> {
         let part = self.text_of_part(format)?;
         let within = PartFormat { separator: None, ..format };
         let value = if matches!(P::KIND, PartKind::Text) {
             P::read(part, format)?
         } else if may_be_escaped::<P>(format) && !is_common(part, format.separator) {
-            // It was escaped as a whole: see `KeyWriter::part`.
+            // The part was escaped as a whole: see `KeyWriter::part`.
             let whole = PartFormat { separator: format.separator, ..PartFormat::DEFAULT };
             P::read(&text(part, whole)?, within)?
         } else {
@@ -85,7 +86,7 @@ impl<'a> KeyReader<'a> {
         Ok(value)
     }
 
-    /// Reads a part that stood in the other key as well, and checks that it is the same.
+    /// Reads a part that is also in the other key, and checks that both are the same.
     #[doc(hidden)]
     pub fn same<P: KeyPart>(&mut self, part: &P, format: PartFormat) -> Result<(), KeyReadError> {
         let mut expected = KeyWriter::new();
@@ -126,21 +127,21 @@ impl<'a> KeyReader<'a> {
         Ok(part)
     }
 
-    /// Checks that nothing is left.
+    /// Checks that the whole key has been read.
     pub fn end(self) -> Result<(), KeyReadError> {
         if self.rest.is_empty() { Ok(()) } else { Err(KeyReadError::malformed("its end")) }
     }
 }
 
 impl KeyReadError {
-    /// The key does not have `expected` where the template has the part: `"a GUID"`. It must not
-    /// quote the key.
+    /// The key does not have `expected` in place of the part: `"a GUID"`. The text must not quote
+    /// the key.
     pub fn malformed(expected: &'static str) -> Self {
         Self { expected: Expected::Part(expected) }
     }
 }
 
-/// Reads a string part. Text that the writer would have written otherwise is an error.
+/// Reads a string part. Text that the writer would have written differently is an error.
 pub(super) fn text(text: &str, format: PartFormat) -> Result<String, KeyReadError> {
     if is_common(text, format.separator) {
         return Ok(text.to_owned());
@@ -159,7 +160,7 @@ pub(super) fn text(text: &str, format: PartFormat) -> Result<String, KeyReadErro
                 out.push(after(character));
                 continue;
             }
-            // The writer puts it in front of what sorts as high, and of nothing else.
+            // The writer puts it only before a character that sorts as high.
             let is_marked = characters.next_if_eq(&PLAIN).is_some();
             if is_marked != characters.peek().is_some_and(|next| *next >= PLAIN) {
                 return Err(error);
@@ -232,7 +233,7 @@ pub(super) fn bool(text: &str, format: PartFormat) -> Result<bool, KeyReadError>
 }
 
 pub(super) fn guid(text: &str, format: PartFormat) -> Result<Guid, KeyReadError> {
-    // The parser takes all forms in any case; only the one that is written is the same text.
+    // The parser accepts all forms in any case; only the canonical one is the same text.
     let mut room = Guid::encode_buffer();
     let guid = Guid::try_parse(text).ok();
     let guid = guid.filter(|guid| spelled(*guid, format.notation, &mut room) == text);
@@ -253,7 +254,7 @@ pub(super) fn number(text: &str, width: u8) -> Result<i128, KeyReadError> {
     text.parse().map_err(|_| KeyReadError::malformed("a number"))
 }
 
-/// Reads a number of 64 bits without zeros in front.
+/// Reads a 64-bit number without leading zeros.
 pub(super) fn integer(text: &str) -> Result<i128, KeyReadError> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_spelled = match digits.as_bytes() {

@@ -1,4 +1,4 @@
-//! RowKeys that lie side by side, and sets of those.
+//! Stretches: contiguous ranges of RowKeys, and sets of them.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -9,19 +9,19 @@ use rowkey_wire::key as wire;
 
 use super::between::Between;
 
-/// The bounds of RowKeys that lie side by side.
+/// The bounds of a contiguous range of RowKeys.
 pub(crate) type Stretch = (Bound<String>, Bound<String>);
 
-/// The RowKeys that a query means: those in any of the stretches that pass all the checks.
+/// The RowKeys of a query: those in any of the stretches that pass all the checks.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct RowKeys {
-    /// In the order of the keys; none overlaps or touches another.
+    /// In key order; they neither overlap nor touch.
     stretches: Vec<Stretch>,
     checks: Vec<Arc<Between>>,
 }
 
 impl RowKeys {
-    /// These stretches, which are in the order of the keys; those that touch become one.
+    /// Makes a set of these stretches, which are in key order; those that touch are joined.
     pub(crate) fn new(found: Vec<Stretch>, check: Option<Between>) -> Self {
         let mut stretches: Vec<Stretch> = Vec::with_capacity(found.len());
         for stretch in found {
@@ -51,7 +51,7 @@ impl RowKeys {
         Self::within(Bound::Included(row_key.clone()), Bound::Included(row_key))
     }
 
-    /// Keeps of the rows those that are among others, too.
+    /// Keeps only the rows that are also in `other`.
     pub(crate) fn narrow(&mut self, other: &Self) {
         let pairs =
             self.stretches.iter().flat_map(|one| other.stretches.iter().map(move |two| (one, two)));
@@ -64,17 +64,17 @@ impl RowKeys {
         self.checks.extend(other.checks.iter().cloned());
     }
 
-    /// The stretches to read, in the order of the keys.
+    /// The stretches to read, in key order.
     pub(crate) fn stretches(&self) -> &[Stretch] {
         &self.stretches
     }
 
-    /// What says of each row that was read whether it is meant.
+    /// The checks that decide for each row that is read whether it matches.
     pub(crate) fn checks(&self) -> &[Arc<Between>] {
         &self.checks
     }
 
-    /// The one stretch that holds exactly these rows, if there is such a one.
+    /// The single stretch that contains exactly these rows, if there is one.
     pub(crate) fn exactly(&self) -> Option<&Stretch> {
         match &*self.stretches {
             [one] if self.checks.is_empty() => Some(one),
@@ -96,22 +96,22 @@ pub(crate) fn prefix(head: &str) -> Stretch {
     (start_of(head), end_of(head))
 }
 
-/// Where the rows begin that begin with `head`.
+/// The start of the rows that begin with `head`.
 pub(crate) fn start_of(head: &str) -> Bound<String> {
     if head.is_empty() { Bound::Unbounded } else { Bound::Included(head.to_owned()) }
 }
 
-/// Where the rows end that begin with `head`.
+/// The end of the rows that begin with `head`.
 pub(crate) fn end_of(head: &str) -> Bound<String> {
     after(head).map_or(Bound::Unbounded, Bound::Excluded)
 }
 
-/// The first key behind all rows that begin with `head`, unless they are the last.
+/// The first key after all rows that begin with `head`; `None` if no key is greater.
 pub(crate) fn after(head: &str) -> Option<String> {
     wire::successor(head)
 }
 
-/// Whether no key lies within.
+/// Whether the stretch contains no key.
 fn is_empty((from, to): &Stretch) -> bool {
     let (Bound::Included(first) | Bound::Excluded(first)) = from else {
         return matches!(to, Bound::Excluded(last) if last.is_empty());
@@ -124,7 +124,7 @@ fn is_empty((from, to): &Stretch) -> bool {
     }
 }
 
-/// Whether nothing lies between what ends at `to` and what begins at `from`.
+/// Whether there is no key between the end `to` and the start `from`.
 fn touch(to: &Bound<String>, from: &Bound<String>) -> bool {
     match (to, from) {
         (Bound::Included(to), Bound::Excluded(from) | Bound::Included(from))
@@ -133,7 +133,8 @@ fn touch(to: &Bound<String>, from: &Bound<String>) -> bool {
     }
 }
 
-/// Whether `bound` lets less through than `other`; it does if its key is `order` than the other's.
+/// Whether `bound` is stricter than `other`, which it is if its key compares as `order` with the
+/// other's.
 fn is_tighter(bound: &Bound<String>, other: &Bound<String>, order: Ordering) -> bool {
     let (Bound::Included(key) | Bound::Excluded(key)) = bound else { return false };
     let (Bound::Included(than) | Bound::Excluded(than)) = other else { return true };

@@ -1,5 +1,5 @@
-//! A key is read only if writing the value makes the same key again: otherwise a write would go to
-//! another row than the one that was read.
+//! Tests that a key is read only if writing the value makes the same key again; otherwise a write
+//! would go to a row other than the one that was read.
 
 use rowkey_wire::edm::{DateTime, Guid};
 
@@ -75,7 +75,7 @@ fn numbers_are_read_in_the_width_that_is_written() {
 
 #[test]
 fn text_that_the_writer_would_have_escaped_is_refused() {
-    // `.~` is `/`; a `}` stands after `.` only before what sorts as high as `~`.
+    // `.~` is `/`; a `}` follows `.` only before a character that sorts as high as `~`.
     accepted::<String>(&["", ".", "a.~b", ".}~", ".}}", ".}\u{e9}", "_", "~", "}", "a}"], PLAIN);
     refused::<String>(
         &[".}", "{..}", ".}a", ".\u{e9}", "{.}", ".}.~", "a/b", "a\u{7}", "\u{85}"],
@@ -91,7 +91,7 @@ fn a_part_of_several_is_escaped_as_a_whole_or_not_at_all() {
     refused::<Pair>(&["^};b_", "a^};b_"], SEPARATED);
 }
 
-/// Two texts, of which the first is written by itself.
+/// Two texts, of which the first is escaped separately.
 #[derive(Debug, PartialEq)]
 struct Pair(String, String);
 
@@ -114,7 +114,7 @@ impl KeyPart for Pair {
     }
 }
 
-/// A part written by hand whose `read` takes more than its `write` makes.
+/// A handwritten part whose `read` accepts more than its `write` makes.
 #[derive(Debug, PartialEq)]
 struct Loose(u32);
 
@@ -185,7 +185,7 @@ fn the_error_says_what_to_do_and_does_not_show_the_key() {
     assert!(error.contains("expected \"id_\"") && !error.contains("SECRET"), "{error}");
 }
 
-/// Characters of which the texts of all notations are made, and their neighbours.
+/// The characters that occur in texts of all notations, and their neighbors.
 const SYMBOLS: &[char] = &[
     '0', '1', '2', '9', 'a', 'f', 'g', 'A', 'F', 'G', 'T', 'Z', 't', '-', '+', ':', '.', ',', ' ',
     '{', '}', '_', '\u{660}', '/',
@@ -222,7 +222,8 @@ const TEXTS: &[&str] = &[
     "false",
 ];
 
-/// Texts of any length and characters, and valid ones in which a character is changed, added or missing.
+/// Texts of arbitrary length and characters, and valid ones with one character changed, added or
+/// removed.
 fn any_texts() -> Vec<String> {
     let mut state = 7_u64;
     let mut below = move |end: usize| {
@@ -249,7 +250,7 @@ fn any_texts() -> Vec<String> {
 
 #[test]
 fn any_text_is_refused_or_written_again_in_every_notation() {
-    /// How many of the texts were read.
+    /// The number of texts that were read.
     fn check<P: KeyPart>(texts: &[String]) -> usize {
         let mut accepted = 0;
         for notation in notations().into_iter().filter(|one| P::KIND.takes(*one)) {

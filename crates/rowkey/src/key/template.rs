@@ -1,4 +1,4 @@
-//! Row templates as the derives state them, and RowKeys taken apart by them.
+//! Row templates as the derives declare them, and how RowKeys are split by them.
 
 use std::cmp::Ordering;
 
@@ -8,16 +8,16 @@ use super::notation::{PartKind, Sorting};
 use super::part::{KeyPart, PartFormat};
 use super::read::integer;
 
-/// A piece of a key template: text, or the place of a value.
+/// A piece of a key template: literal text, or a placeholder for a value.
 ///
 /// `"visit_{at:desc}_{who}"` is `visit_`, a part, `_` and a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Text that every key has there.
+    /// Text that every key has in this position.
     Literal(&'static str),
-    /// The place of a value.
+    /// A placeholder for a value.
     Part {
-        /// How the template asks for the value.
+        /// The format of the value.
         format: PartFormat,
         /// [`KeyPart::KIND`] of the value's type.
         kind: PartKind,
@@ -25,28 +25,28 @@ pub enum Piece {
 }
 
 impl Piece {
-    /// The place of a `P`.
+    /// A placeholder for a `P`.
     pub const fn part<P: KeyPart>(format: PartFormat) -> Self {
         Self::Part { format, kind: P::KIND }
     }
 }
 
-/// How the texts of a part sort, as the values of which they are.
+/// How the texts of a part sort, compared with its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// In the order of the values.
+    /// Like the values.
     Ascending,
-    /// In the opposite order.
+    /// In the opposite order of the values.
     Descending,
-    /// In the order of the values as long as nothing follows: with its separator, which this holds, a
-    /// text may lie behind those that continue it.
+    /// Like the values if nothing follows. With its separator, which this variant holds, a text may
+    /// sort after texts that continue it.
     Text(char),
-    /// Not in the order of the values, integers without zeros in front.
+    /// Not like the values, which are integers without leading zeros.
     Integer,
 }
 
 impl Order {
-    /// How the values of two texts compare; `None` if one is no text of the notation.
+    /// Compares the values of two texts; `None` if one is not valid in the notation.
     pub(super) fn compare(self, a: &str, b: &str) -> Option<Ordering> {
         Some(match self {
             Self::Ascending | Self::Text(_) => wire::compare(a, b),
@@ -56,28 +56,28 @@ impl Order {
     }
 }
 
-/// Where a part is in a key.
+/// The position of a part in a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) start: usize,
     pub(super) end: usize,
-    /// The end of the literal that follows; that of the part if nothing does.
+    /// The end of the literal that follows, or of the part if none does.
     pub(super) after: usize,
     pub(super) order: Order,
 }
 
-/// Which keys are taken apart.
+/// How much of a key matches the template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// All that is in the text is of the template, and the whole template is in the text.
+    /// The text is exactly the whole template.
     Whole,
-    /// The text may end where any piece does.
+    /// The text may end after any piece.
     Beginning,
-    /// Something may follow what is of the template, as keys of entities do in an index.
+    /// Other text may follow the template, such as the keys of entities in an index.
     Row,
 }
 
-/// Takes a RowKey apart; `None` if the template cannot have made it.
+/// Splits a RowKey into parts; `None` if it does not match the template.
 pub(super) fn split(template: &[Piece], text: &str, extent: Extent) -> Option<Vec<Place>> {
     let mut places: Vec<Place> = Vec::with_capacity(template.len().div_ceil(2));
     let mut at = 0;
@@ -97,7 +97,7 @@ pub(super) fn split(template: &[Piece], text: &str, extent: Extent) -> Option<Ve
                 }
             }
             Piece::Part { format, kind } => {
-                // No part contains the separator that ends it: see `KeyWriter::part`.
+                // A part does not contain the separator that ends it: see `KeyWriter::part`.
                 let end = match format.separator {
                     Some(separator) => at + rest.find(separator)?,
                     None => text.len(),
@@ -117,7 +117,7 @@ pub(super) fn split(template: &[Piece], text: &str, extent: Extent) -> Option<Ve
     (extent == Extent::Row || at == text.len()).then_some(places)
 }
 
-/// Whether RowKeys are in the order of their values, part by part.
+/// Whether RowKeys sort like their values, part by part.
 pub(crate) fn is_in_order(template: &[Piece]) -> bool {
     template.iter().all(|piece| match piece {
         Piece::Literal(_) => true,

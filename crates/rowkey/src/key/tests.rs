@@ -1,6 +1,6 @@
-//! What every part of a key promises, over random values of every type in every format: the order
-//! of the text is the order of the values, each value reads back, and nothing runs into the part
-//! that follows. A failure names its seed.
+//! Tests the guarantees of every key part, with random values of every type in every format: text
+//! order is value order, each value reads back, and no part runs into the one that follows. A
+//! failure names its seed.
 
 use std::cmp::Ordering;
 use std::fmt::Debug;
@@ -18,11 +18,11 @@ use crate::entity::DynamicEntity;
 
 /// Pairs of values for each type and format.
 const PAIRS: u64 = 150;
-/// Characters behind a part; each type takes some of them.
+/// Characters after a part; each type supports some of them.
 const SEPARATORS: [char; 15] =
     ['_', ':', '|', ',', ';', '-', '=', '+', '!', '.', '~', ' ', 'Z', 'g', '\u{e9}'];
 
-/// All that a template can ask for; each type takes some of them.
+/// All notations that a template can specify; each type supports some of them.
 pub(super) fn notations() -> Vec<Notation> {
     let mut all = vec![
         Notation::Standard,
@@ -63,8 +63,8 @@ impl Random {
         items[usize::try_from(self.below(items.len() as u64)).unwrap()]
     }
 
-    /// As many bits as it happens, so that small numbers and large ones come up alike; sometimes
-    /// the neighbour of a power of ten, where the number of digits changes.
+    /// A random number of bits, so that small and large numbers are equally frequent; sometimes the
+    /// neighbor of a power of ten, where the number of digits changes.
     fn bits(&mut self) -> u64 {
         if self.below(3) == 0 {
             let power = 10_u64.pow(u32::try_from(self.below(20)).unwrap());
@@ -74,15 +74,15 @@ impl Random {
         self.next() >> shift
     }
 
-    /// The bytes of a number of any type: the lowest of such bits, or of what they leave out.
+    /// The bytes of a number of any type: the lowest of these bits, or their complement.
     fn bytes<const N: usize>(&mut self) -> [u8; N] {
         let bits = self.bits();
         let bits = if self.below(2) == 0 { bits } else { !bits };
         *bits.to_le_bytes().first_chunk().unwrap()
     }
 
-    /// Text of characters that keys escape, of their neighbours, and of those that UTF-16 sorts
-    /// otherwise than UTF-8 does.
+    /// Text of characters that keys escape, of their neighbors, and of characters that UTF-16 sorts
+    /// differently from UTF-8.
     fn text(&mut self) -> String {
         const CHARACTERS: [char; 30] = [
             ' ', '!', '"', '#', '$', '+', ',', '-', '.', '/', '0', '9', ':', ';', '<', '>', '?',
@@ -110,14 +110,14 @@ fn write(part: &impl KeyPart, format: PartFormat) -> Result<String, KeyError> {
     out.finish()
 }
 
-/// Checks one type in all its formats. `fits` says whether the notation has the value.
+/// Checks one type in all its formats. `fits` returns whether the notation can represent the value.
 fn check<T: KeyPart + Clone + Debug + PartialEq>(
     mut value: impl FnMut(&mut Random) -> T,
     order: impl Fn(&T, &T) -> Ordering,
     fits: impl Fn(&T, Notation) -> bool,
 ) {
     let mut formats = Vec::new();
-    // (`Lower` cannot be read back.)
+    // (`Lower` does not read back.)
     for notation in notations().into_iter().filter(|one| T::KIND.takes(*one)) {
         for descending in [false, true] {
             if descending && !T::KIND.descends(notation) {
@@ -153,7 +153,7 @@ fn check<T: KeyPart + Clone + Debug + PartialEq>(
             assert_eq!(found, expected, "{context}: {x:?} and {y:?}");
             let runs_on = format.separator.is_some_and(|separator| x.contains(separator));
             assert!(!runs_on, "{context}: {x:?} has the character that ends it");
-            // In front of something else, after something else, and between.
+            // Before another part, after another part, and between two.
             let end =
                 format.separator.map_or_else(String::new, |separator| format!("{separator}7"));
             let key = format!("id_{x}{end}");
@@ -166,7 +166,8 @@ fn check<T: KeyPart + Clone + Debug + PartialEq>(
     }
 }
 
-/// What the text keeps of the value: all of it, or of an instant as much as its notation has.
+/// What remains of the value in its text: all of it, or for an instant what its notation
+/// represents.
 fn kept<T: KeyPart + Clone + Debug + PartialEq>(
     value: &T,
     text: &str,
@@ -187,7 +188,8 @@ fn kept<T: KeyPart + Clone + Debug + PartialEq>(
     kept
 }
 
-/// The text, after checking that it is refused if and only if the notation does not have the value.
+/// Returns the text, after checking that it is refused if and only if the notation cannot represent
+/// the value.
 fn text_of<T: KeyPart + Debug>(
     value: &T,
     format: PartFormat,
@@ -213,7 +215,7 @@ fn has_room(value: i128, notation: Notation) -> bool {
     }
 }
 
-/// Whether an instant is in what the notation has.
+/// Whether the notation can represent the instant.
 fn is_in_range(instant: &chrono::DateTime<chrono::Utc>, notation: Notation) -> bool {
     match notation {
         Notation::Unix { unpadded: false, .. } => {
@@ -253,7 +255,7 @@ fn strings() {
     check(Random::text, |a, b| wire::compare(a, b), always);
 }
 
-/// A part of several, with literals between them and the separators that it was made for.
+/// A part of several values, with literals between them and the separators that it was written for.
 #[derive(Clone, Debug, PartialEq)]
 struct Several<const SEPARATOR: char>(String, i16, String);
 
@@ -267,7 +269,7 @@ impl<const SEPARATOR: char> KeyPart for Several<SEPARATOR> {
         out.literal(&format!("{SEPARATOR}at_"));
         out.part(&self.1, PartFormat { notation: Notation::Digits(5), ..Self::TEXT });
         out.literal(&SEPARATOR.to_string());
-        // As the last of its text, and by itself.
+        // As the last part of its text, and separately.
         self.2.write(out);
     }
 
@@ -286,7 +288,7 @@ impl<const SEPARATOR: char> KeyPart for Several<SEPARATOR> {
     }
 }
 
-/// A newtype written by hand, which does not say that it is text.
+/// A handwritten newtype that does not declare that it is text.
 #[derive(Clone, Debug, PartialEq)]
 struct Then(String);
 
@@ -331,7 +333,7 @@ fn guids() {
 fn instants() {
     let of_chrono = |instant: &DateTime, notation| is_in_range(&instant.to_chrono(), notation);
     check(Random::instant, DateTime::cmp, of_chrono);
-    // Of chrono's instants ticks keep 100 ns.
+    // Ticks keep chrono's instants to 100 ns.
     let instant = |random: &mut Random| chrono::DateTime::<chrono::Utc>::from(random.instant());
     check(instant, chrono::DateTime::cmp, is_in_range);
 }
@@ -361,7 +363,7 @@ fn parts_of_fixed_width_sort_one_after_the_other() {
     };
     for seed in 0..20_000 {
         let random = &mut Random(seed);
-        // Often equal, so that what follows has to decide.
+        // Often equal, so that the following part decides.
         let numbers = [i32::from_le_bytes(random.bytes()), -1, 0];
         let instants = [random.instant(), random.instant()];
         let mut key = || -> Key {
@@ -385,8 +387,8 @@ fn parts_of_fixed_width_sort_one_after_the_other() {
     }
 }
 
-/// A string has no width: those after it in order may come before it here, but what belongs to one
-/// value lies together, in the order of what follows.
+/// A string has no width, so greater strings may sort before it here; but the rows of one value are
+/// adjacent, in the order of the part that follows.
 #[test]
 fn what_begins_with_one_text_lies_together_and_in_order() {
     for seed in 0..20_000 {
@@ -413,7 +415,7 @@ fn what_begins_with_one_text_lies_together_and_in_order() {
         if name == other {
             assert_eq!(wire::compare(&x, &y), number.cmp(&than), "seed {seed}: {x:?} and {y:?}");
         }
-        // The range that a query of `under_name` asks for.
+        // The range that a query of `under_name` requests.
         let from = prefix(name).finish().unwrap();
         let to = wire::successor(&from).unwrap();
         let within = wire::compare(&from, &y).is_le() && wire::compare(&y, &to).is_lt();
@@ -445,7 +447,7 @@ fn the_end_of_a_prefix_range_is_right_behind_what_begins_with_it() {
     }
 }
 
-/// What an error or a log shows of a type is what its `Debug` shows.
+/// Errors and logs show the `Debug` output of a type.
 #[test]
 fn debug_shows_no_key() {
     let mut writer = KeyWriter::new();
@@ -457,7 +459,7 @@ fn debug_shows_no_key() {
         KeyReader::new("secret"),
     );
     assert!(!shown.contains("secret"), "{shown}");
-    // Why there is none is shown, by code point and place.
+    // The reason is shown, by code point and position.
     let none = format!("{:?}", Key::<DynamicEntity>::new("secret/", "secret"));
     assert!(none.contains("Forbidden") && !none.contains("secret"), "{none}");
 }

@@ -1,12 +1,12 @@
-//! Puts the parts of a key together so that the order of the text is the order of the values.
+//! Joins the parts of a key so that text order is value order.
 //!
 //! # Escaped text
 //!
 //! Keys must not contain `/ \ # ?`, and a string that is followed by a separator must not contain
-//! it. Such a character `c` is written as the character before it and a `~`: `/` as `.~`, `_` as
-//! `^~`. Nothing that follows a `.` in text sorts above `~` (what would gets a `}` put before it),
-//! so `a/b` still sorts after everything that begins with `a.` and before `a0`. Common text, such
-//! as names and e-mail addresses, is written as it is.
+//! the separator. Such a character `c` is written as the character before it and a `~`: `/` as
+//! `.~`, `_` as `^~`. No character after a `.` in text sorts above `~` (one that would is preceded
+//! by a `}`), so `a/b` still sorts after everything that begins with `a.` and before `a0`. Common
+//! text, such as names and e-mail addresses, is written unchanged.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -19,10 +19,10 @@ use super::instant::{Instant, OutOfRange, write_date};
 use super::notation::{Notation, PartKind};
 use super::part::{KeyPart, PartFormat};
 
-/// Follows the character before an escaped one.
+/// The second character of an escape.
 pub(super) const ESCAPED: char = '~';
-/// Follows a character that may begin an escape but does not, where the next one would sort as
-/// high as [`ESCAPED`].
+/// Marks a character that could begin an escape but does not, where the next one would sort as high
+/// as [`ESCAPED`].
 pub(super) const PLAIN: char = '}';
 
 /// Writes a PartitionKey or a RowKey from the literals and parts of a template.
@@ -33,46 +33,46 @@ pub struct KeyWriter {
     error: Option<KeyError>,
 }
 
-/// Why values do not make a key.
+/// Why the values do not make a valid key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
     /// A control character in a string part.
     ControlCharacter,
-    /// A date that its notation does not have: outside the years 1 to 9999, or in Unix time of fixed
-    /// width outside 1970 to 2286.
+    /// A date that its notation cannot represent: outside the years 1 to 9999, or outside 1970 to
+    /// 2286 in Unix time of fixed width.
     DateOutOfRange,
     /// The key as a whole is not valid.
     Invalid(wire::KeyError),
-    /// An end of a range is a RowKey that the row template of the type does not make.
+    /// An end of a range is a RowKey that does not match the row template of the type.
     NotOfTemplate,
-    /// A range of an index whose ends are in another index.
+    /// A range of an index has an end in another index.
     OtherIndex,
-    /// A range whose ends are not in the partition that is queried.
+    /// A range has an end outside the partition that is queried.
     OtherPartition,
-    /// A number has more digits than the template's width; written wider it would sort wrongly.
+    /// A number has more digits than the template's width; more digits would sort incorrectly.
     TooWide {
-        /// The digits that the template allows.
+        /// The number of digits that the template allows.
         width: u8,
     },
 }
 
 impl KeyWriter {
-    /// Begins a key.
+    /// Starts an empty key.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Writes text of the template.
+    /// Writes literal text of the template.
     pub fn literal(&mut self, text: &str) {
         self.text.push_str(text);
     }
 
-    /// Writes a part as the template's `format` asks.
+    /// Writes a part in the format of the template.
     ///
-    /// A part may itself be made of parts and literals ([`KeyPart`] has an example). Then what it
-    /// writes is escaped as a whole where it contains the separator that follows it, so that the part
-    /// does not end before its end.
+    /// A part may itself consist of parts and literals ([`KeyPart`] has an example). If its text
+    /// contains the separator that follows it, the text is escaped as a whole, so that the part
+    /// does not end too early.
     pub fn part<P: KeyPart>(&mut self, part: &P, format: PartFormat) {
         let around = self.format;
         if matches!(P::KIND, PartKind::Text) {
@@ -91,8 +91,8 @@ impl KeyWriter {
         self.format = around;
     }
 
-    /// Writes the bucket that a value is in, by [`bucket_of`](super::bucket_of) of the text
-    /// that stands in a key for it, without escapes.
+    /// Writes the bucket of a value: [`bucket_of`](super::bucket_of) of its text in a key, without
+    /// escapes.
     #[doc(hidden)]
     pub fn bucket<P: KeyPart>(&mut self, part: &P, buckets: u16) {
         let mut alone = Self::new();
@@ -101,18 +101,18 @@ impl KeyWriter {
             self.error.get_or_insert(error);
             return;
         }
-        // A part of several may not be text with escapes.
+        // The text of a part of several values may not be valid escaped text.
         let text = super::read::text(&alone.text, PartFormat::DEFAULT).unwrap_or(alone.text);
         self.bucket_number(super::bucket_of(&text, buckets), buckets);
     }
 
-    /// Writes the number of a bucket, with the digits of the largest.
+    /// Writes the number of a bucket, padded to the digits of the largest.
     #[doc(hidden)]
     pub fn bucket_number(&mut self, bucket: u16, buckets: u16) {
         self.digits(i128::from(bucket), super::bucket::digits(buckets));
     }
 
-    /// Ends the key and checks it.
+    /// Checks the key and returns it.
     pub fn finish(self) -> Result<String, KeyError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -134,8 +134,8 @@ impl KeyWriter {
     /// Writes a string.
     pub fn text(&mut self, text: &str) {
         if self.format.notation == Notation::Lower {
-            // One by one, so that the beginning of a text becomes the beginning of its lower case:
-            // what becomes of a capital sigma otherwise depends on what follows.
+            // One character at a time, so that the lower case of a prefix is a prefix of the lower
+            // case: `str::to_lowercase` converts a capital sigma depending on what follows.
             let lower: String = text.chars().flat_map(char::to_lowercase).collect();
             self.escaped(&lower);
         } else {
@@ -168,7 +168,8 @@ impl KeyWriter {
         }
     }
 
-    /// Writes a number of 0 to `max`, with `digits` digits if the template does not say.
+    /// Writes a number from 0 to `max`, with `digits` digits if the template does not specify a
+    /// width.
     pub(crate) fn unsigned(&mut self, value: u64, max: u64, digits: u8) {
         let (width, top) = match self.format.notation {
             Notation::Hex { digits, upper } => return self.hex(value, digits, upper),
@@ -200,8 +201,8 @@ impl KeyWriter {
         };
     }
 
-    /// Writes a number that may be negative: `-` and the distance from the lowest one below zero,
-    /// digits from zero on. `-` sorts before digits.
+    /// Writes a number that may be negative: below zero `-` and the distance from the lowest
+    /// number, otherwise digits. `-` sorts before digits.
     pub(crate) fn signed(&mut self, value: i64, digits: u8) {
         let width = match self.format.notation {
             Notation::Unpadded => {
@@ -223,7 +224,7 @@ impl KeyWriter {
         }
     }
 
-    /// Writes a bool as `0` or `1`, or in words.
+    /// Writes a bool as `0` or `1`, or as a word.
     pub(super) fn bool(&mut self, value: bool) {
         match self.format.notation {
             Notation::Words { capitalized } => self.text.push_str(words(value, capitalized)),
@@ -231,7 +232,7 @@ impl KeyWriter {
         }
     }
 
-    /// Writes an instant, if there is one.
+    /// Writes an instant, or records that it is out of range.
     pub(super) fn instant(&mut self, instant: Result<Instant, OutOfRange>) {
         let written = instant.and_then(|instant| instant.write(self.format, &mut self.text));
         if let Err(OutOfRange) = written {
@@ -258,7 +259,7 @@ impl KeyWriter {
     }
 }
 
-/// `True` or `false`.
+/// `True` or `false`, capitalized or not.
 pub(super) fn words(value: bool, capitalized: bool) -> &'static str {
     match (value, capitalized) {
         (true, true) => "True",
@@ -268,7 +269,7 @@ pub(super) fn words(value: bool, capitalized: bool) -> &'static str {
     }
 }
 
-/// A GUID as the template asks for it.
+/// A GUID in the notation of the template.
 pub(super) fn spelled(guid: Guid, notation: Notation, room: &mut [u8; GUID_ROOM]) -> &str {
     match notation {
         Notation::Simple { upper: true } => guid.simple().encode_upper(room),
@@ -283,8 +284,8 @@ pub(super) fn spelled(guid: Guid, notation: Notation, room: &mut [u8; GUID_ROOM]
 /// The most bytes that a GUID takes in any notation of the `uuid` crate.
 pub(super) const GUID_ROOM: usize = Guid::encode_buffer().len();
 
-/// Whether what the part writes may be escaped as a whole: its text may contain the separator. Known when
-/// this is compiled, so numbers, dates and GUIDs are not looked through.
+/// Whether the text of the part may be escaped as a whole, because it may contain the separator.
+/// Known at compile time, so numbers, dates and GUIDs are not searched.
 pub(super) fn may_be_escaped<P: KeyPart>(format: PartFormat) -> bool {
     format.separator.is_some_and(|separator| !P::KIND.never_has(format.notation, separator))
 }
@@ -293,8 +294,8 @@ pub(super) fn power_of_ten(width: u8) -> i128 {
     10_i128.pow(u32::from(width.min(20)))
 }
 
-/// Whether text has none of the characters that are escaped, that keys must not contain, or that
-/// sort as high as an escape. It has, if in doubt.
+/// Whether the text has none of the characters that are escaped, are forbidden in keys, or sort as
+/// high as an escape. Returns `false` in doubt.
 pub(super) fn is_common(text: &str, separator: Option<char>) -> bool {
     let separator = separator.and_then(|character| u8::try_from(character).ok());
     let is_odd = |byte: u8| {
@@ -302,22 +303,22 @@ pub(super) fn is_common(text: &str, separator: Option<char>) -> bool {
             || matches!(byte, b'/' | b'\\' | b'#' | b'?')
             || separator == Some(byte)
     };
-    // Every byte is asked, without a branch.
+    // Tests every byte without a branch.
     !text.bytes().fold(false, |odd, byte| odd | is_odd(byte))
 }
 
-/// Whether a string part must not show `character` as it is.
+/// Whether a string part must escape `character`.
 pub(super) fn is_escaped(character: char, separator: Option<char>) -> bool {
     matches!(character, '/' | '\\' | '#' | '?') || separator == Some(character)
 }
 
-/// Whether `character` stands before an escaped one in the order of characters.
+/// Whether `character` directly precedes an escaped character in character order.
 pub(super) fn begins_escape(character: char, separator: Option<char>) -> bool {
     character.is_ascii() && is_escaped(after(character), separator)
 }
 
-/// Where the keys end that continue the text at the end of `key`. Those that continue it by an
-/// escape do not: the last character is the first half of the escape then.
+/// The end of the keys that continue the text at the end of `key`. Keys that continue it with an
+/// escape are excluded: in those, the last character of `key` is the first half of the escape.
 pub(crate) fn ends_in_escape(key: &str, format: PartFormat) -> Option<String> {
     let last = key.chars().next_back()?;
     begins_escape(last, format.separator).then(|| format!("{key}{ESCAPED}"))
@@ -382,7 +383,7 @@ mod tests {
         out.finish().unwrap()
     }
 
-    /// Order of text is order of values, and every value reads back.
+    /// Asserts that text order is value order, and that every value reads back.
     fn assert_ordered<T: KeyPart + Ord + Clone + fmt::Debug>(values: &[T], format: PartFormat) {
         for a in values {
             let text = write(a, format);
@@ -436,7 +437,7 @@ mod tests {
         assert_eq!(write(&"a/b\\c#d?".to_owned(), PartFormat::default()), "a.~b[~c\"~d>~");
     }
 
-    /// A string ordered by UTF-16 unit, as keys are kept.
+    /// A string ordered by UTF-16 unit, as keys are stored.
     #[derive(Clone, Debug, PartialEq, Eq)]
     struct Ordinal(String);
     impl PartialOrd for Ordinal {
