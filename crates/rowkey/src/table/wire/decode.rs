@@ -1,12 +1,12 @@
-//! What the headers of answers say: the client's half. Bodies are read by [`super::odata`],
-//! [`super::batch`] and [`rowkey_wire::xml`].
+//! Decodes the headers of responses. Bodies are decoded by [`super::odata`], [`super::batch`] and
+//! [`rowkey_wire::xml`].
 
 use http::header::ETAG;
 use http::{HeaderMap, HeaderName};
 use rowkey_wire::etag::ETag;
 use rowkey_wire::headers::{NEXT_PARTITION_KEY, NEXT_ROW_KEY, NEXT_TABLE_NAME};
 
-/// Where a query of entities goes on. Opaque; to be sent back with the same query.
+/// The continuation of a query of entities. Opaque; must be sent back with the same query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Continuation {
     /// The value of `NextPartitionKey`.
@@ -15,13 +15,13 @@ pub(crate) struct Continuation {
     pub(crate) row_key: Option<String>,
 }
 
-/// Where the query goes on, or `None` at its end. An empty page may carry this too.
+/// The continuation of the query, or `None` at its end. An empty page may have one, too.
 pub(crate) fn continuation(headers: &HeaderMap) -> Option<Continuation> {
     let partition_key = text(headers, &NEXT_PARTITION_KEY)?;
     Some(Continuation { partition_key, row_key: text(headers, &NEXT_ROW_KEY) })
 }
 
-/// Where the listing of tables goes on, or `None` at its end.
+/// The continuation of the list of tables, or `None` at its end.
 pub(crate) fn next_table(headers: &HeaderMap) -> Option<String> {
     text(headers, &NEXT_TABLE_NAME)
 }
@@ -31,12 +31,12 @@ pub(crate) fn etag(headers: &HeaderMap) -> Option<ETag> {
     etag_text(headers).map(ETag::new)
 }
 
-/// The text of that tag.
+/// The ETag as text.
 pub(crate) fn etag_text(headers: &HeaderMap) -> Option<&str> {
     headers.get(ETAG)?.to_str().ok()
 }
 
-/// A header's text; an empty one says nothing.
+/// A header's text; `None` if it is empty.
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let value = headers.get(name)?.to_str().ok()?;
     (!value.is_empty()).then(|| value.to_owned())

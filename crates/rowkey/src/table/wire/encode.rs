@@ -1,6 +1,6 @@
-//! Intent to request, one function an operation: the client's half.
+//! Encodes requests, with one function for each operation.
 //!
-//! Keys and names are taken as valid; the caller checks them first, see [`rowkey_wire::key::check`] and
+//! Keys and names must be valid; the caller checks them first, see [`rowkey_wire::key::check`] and
 //! [`rowkey_wire::table::name::check`].
 
 #![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
@@ -17,7 +17,7 @@ use rowkey_wire::key::write_address;
 use super::decode::Continuation;
 use crate::transport::Request;
 
-/// What stands as it is in the value of a query parameter.
+/// The characters that are not encoded in the value of a query parameter.
 const QUERY: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b',');
 
@@ -30,16 +30,16 @@ const NO_CONTENT: HeaderValue = HeaderValue::from_static("return-no-content");
 const DATA_SERVICE_VERSION: http::HeaderName = http::HeaderName::from_static("dataserviceversion");
 const VERSION_3: HeaderValue = HeaderValue::from_static("3.0");
 
-/// Which service answers: they differ in how a merge is spelled.
+/// The service that responds: the services encode a merge differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flavor {
     /// Cosmos DB for Table: merge is a POST with `X-HTTP-Method`.
     Cosmos,
-    /// Azure Storage, and emulators of it.
+    /// Azure Storage and its emulators.
     Storage,
 }
 
-/// What a query asks for, besides the table.
+/// The parameters of a query, besides the table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Query<'a> {
     /// `$filter`, as OData text.
@@ -48,7 +48,7 @@ pub(crate) struct Query<'a> {
     pub(crate) select: Option<&'a [&'a str]>,
     /// `$top`: the most entities in a page, 1 to 1000.
     pub(crate) top: Option<u32>,
-    /// Where the page before ended.
+    /// Where the previous page ended.
     pub(crate) next: Option<&'a Continuation>,
 }
 
@@ -213,8 +213,8 @@ fn xml(target: String, document: String) -> Request {
 }
 
 fn conditional(mut request: Request, condition: Option<&Match>) -> Request {
-    // A tag that cannot be a header's value came from no service; sent as an empty one it fails
-    // with 400 and never overwrites.
+    // An ETag that is not a valid header value did not come from a service; sent as an empty header
+    // it fails with 400 and never overwrites.
     if let Some(condition) = condition {
         let value = HeaderValue::from_str(condition.as_str());
         request.headers.insert(IF_MATCH, value.unwrap_or(HeaderValue::from_static("")));

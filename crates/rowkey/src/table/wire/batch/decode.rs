@@ -1,4 +1,4 @@
-//! The client's half of a batch response: what became of each operation, by position.
+//! Decodes the response to a batch: the result of each operation, by position.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,23 +6,24 @@ use std::ops::Range;
 use memchr::{memchr, memmem};
 use rowkey_wire::multipart::{self, BatchError, BatchFault, Ending, Header, Part};
 
-/// The answer to one operation.
+/// The response to one operation.
 ///
-/// Answers are in the order of the operations. Their `Content-ID` means nothing: the service leaves
-/// it out, or gives a failure the number of another operation.
+/// Responses are in the order of the operations. Their `Content-ID` is not reliable: the service
+/// leaves it out, or gives a failure the number of another operation.
 #[derive(Clone, Copy)]
 pub(crate) struct PartResponse<'a> {
     /// The status, such as 204.
     pub(crate) status: u16,
-    /// The entity's new tag.
+    /// The entity's new ETag.
     pub(crate) etag: Option<&'a str>,
-    /// The body: an entity or an error, or nothing.
+    /// The body: an entity, an error, or empty.
     pub(crate) body: &'a [u8],
     headers: &'a [u8],
 }
 
 impl<'a> PartResponse<'a> {
-    /// The value of a header, whatever the case of its name; `None` also when it is not UTF-8.
+    /// The value of a header, whose name is compared case-insensitively; `None` also if it is not
+    /// UTF-8.
     pub(crate) fn header(&self, name: &str) -> Option<&'a str> {
         multipart::headers(self.headers, 0..self.headers.len())
             .filter_map(Result::ok)
@@ -32,7 +33,7 @@ impl<'a> PartResponse<'a> {
 }
 
 impl fmt::Debug for PartResponse<'_> {
-    /// Shows no part of an entity.
+    /// Does not show any part of an entity.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PartResponse")
             .field("status", &self.status)
@@ -42,10 +43,10 @@ impl fmt::Debug for PartResponse<'_> {
     }
 }
 
-/// Reads the response to a batch: the answers in order, one alone when the batch failed.
+/// Reads the response to a batch: the responses in order, or a single one if the batch failed.
 ///
-/// Takes answers within a changeset and by themselves (to a query), and CRLF or LF. A body that
-/// was cut short is an error, never fewer answers.
+/// Accepts responses within a changeset and outside of one (to a query), and CRLF or LF. A
+/// truncated body is an error, never a shorter list.
 pub(crate) fn decode_response<'a>(
     content_type: &str,
     body: &'a [u8],
@@ -65,10 +66,10 @@ pub(crate) fn decode_response<'a>(
     Ok(responses)
 }
 
-/// The answer that says why the whole batch failed, if it did; it comes alone.
+/// The response that says why the whole batch failed, if it did; it is the only one.
 ///
-/// Costs next to nothing when the batch succeeded, which the first answer shows. What cannot be read
-/// is no failure here, and an error in [`decode_response`].
+/// Costs next to nothing if the batch succeeded, which the first response shows. An unreadable body
+/// is not a failure here, but an error in [`decode_response`].
 pub(crate) fn failure<'a>(content_type: &str, body: &'a [u8]) -> Option<PartResponse<'a>> {
     let line = memmem::find(body, b"HTTP/1.1 ")?;
     let end = memchr(b'\n', &body[line..]).map_or(body.len(), |end| line.saturating_add(end));

@@ -1,4 +1,4 @@
-//! The client's half of a batch request: operations as they are added, written once.
+//! Encodes a batch request: operations are written as they are added, only once.
 
 #![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
 
@@ -8,19 +8,19 @@ use bytes::Bytes;
 
 /// Writes the body of a batch request with one changeset.
 ///
-/// Every operation is appended to one buffer, in the shape that the official Python library sends.
-/// The limits of the service ([`limits`](rowkey_wire::limits)) are the caller's to keep.
+/// Every operation is appended to one buffer, in the format of the official Python library. The
+/// caller checks the limits of the service ([`limits`](rowkey_wire::limits)).
 #[derive(Debug)]
 pub(crate) struct BatchWriter {
     id: String,
     body: Vec<u8>,
-    /// How many operations have been added.
+    /// The number of operations.
     pub(super) operations: usize,
 }
 
 impl BatchWriter {
-    /// An empty batch. `id` makes its boundaries, `batch_{id}` and `changeset_{id}`, so it must not
-    /// appear in what is sent: a random UUID.
+    /// Starts an empty batch. Its boundaries are `batch_{id}` and `changeset_{id}`, so `id` must
+    /// not occur in the content: use a random UUID.
     pub(crate) fn new(id: &str) -> Self {
         let mut body = Vec::with_capacity(1024);
         // Writing to a `Vec` cannot fail, here and below.
@@ -31,16 +31,16 @@ impl BatchWriter {
         Self { id: id.to_owned(), body, operations: 0 }
     }
 
-    /// Makes room for this many bytes of operations at once.
+    /// Reserves space for this many bytes of operations.
     pub(crate) fn reserve(&mut self, bytes: usize) {
         self.body.reserve(bytes);
     }
 
     /// Appends an operation.
     ///
-    /// `target` is the absolute address of the table or entity. `Content-Length` is added behind
-    /// `headers` when there is a body. Line breaks in a target or header are written as spaces, so that
-    /// no value can add a header or an operation of its own.
+    /// `target` is the absolute URL of the table or entity. `Content-Length` is added after
+    /// `headers` if there is a body. Line breaks in a target or header are written as spaces, so
+    /// that no value can inject a header or an operation.
     pub(crate) fn operation(
         &mut self,
         method: &str,
@@ -65,9 +65,9 @@ impl BatchWriter {
         self.operations += 1;
     }
 
-    /// How many bytes [`operation`](Self::operation) appends in a batch whose id has `id` bytes, with
-    /// a target of `target` bytes, from the eleventh operation on; each of the first ten is one byte
-    /// shorter.
+    /// The number of bytes that [`operation`](Self::operation) appends in a batch whose id has `id`
+    /// bytes, with a target of `target` bytes, from the eleventh operation on; each of the first
+    /// ten is one byte shorter.
     pub(crate) fn operation_len(
         id: usize,
         method: &str,
@@ -77,19 +77,19 @@ impl BatchWriter {
     ) -> usize {
         let headers: usize = headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
         let body = body.map_or(0, |body| {
-            // A number of bytes has as many digits as its logarithm says.
+            // The logarithm gives the number of digits.
             let digits = body.len().checked_ilog10().map_or(1, |log| log as usize + 1);
             "Content-Length: \r\n".len() + digits + body.len()
         });
         OPERATION + id + method.len() + target + headers + body
     }
 
-    /// What a batch whose id has `id` bytes takes besides its operations.
+    /// The size of a batch whose id has `id` bytes, without its operations.
     pub(crate) const fn envelope_len(id: usize) -> usize {
         OPENING + CLOSING + 4 * id
     }
 
-    /// The length in bytes that the finished body has if nothing more is added.
+    /// The size in bytes of the finished body if nothing more is added.
     pub(crate) const fn len(&self) -> usize {
         self.body.len() + CLOSING + 2 * self.id.len()
     }
@@ -106,7 +106,7 @@ impl BatchWriter {
         self.body.into()
     }
 
-    /// The request line and the headers of an operation.
+    /// Writes the request line and the headers of an operation.
     fn push_head(&mut self, method: &str, target: &str, headers: &[(&str, &str)]) {
         self.push_text(method);
         self.body.push(b' ');
@@ -129,7 +129,7 @@ impl BatchWriter {
     }
 }
 
-/// A batch of one point query, which has no changeset: its `Content-Type` and its body.
+/// Encodes a batch of one point query, which has no changeset: its `Content-Type` and its body.
 ///
 /// `id` and `target` are as for [`BatchWriter`].
 pub(crate) fn encode_query(id: &str, target: &str, headers: &[(&str, &str)]) -> (String, Bytes) {
@@ -144,16 +144,16 @@ pub(crate) fn encode_query(id: &str, target: &str, headers: &[(&str, &str)]) -> 
     (out.content_type(), out.body.into())
 }
 
-/// What [`BatchWriter::new`] begins with, without the two ids.
+/// The text that [`BatchWriter::new`] writes, without the two ids.
 const OPENING: usize =
     "--batch_\r\nContent-Type: multipart/mixed; boundary=changeset_\r\n\r\n".len();
 
-/// What an operation takes besides the id, method, target, headers and body: a number of two
+/// The text of an operation without the id, method, target, headers and body: a number of two
 /// digits, a request line, and the line ends around the body.
 const OPERATION: usize = "--changeset_\r\nContent-Type: application/http\r\n\
     Content-Transfer-Encoding: binary\r\nContent-ID: 99\r\n\r\n\
      \x20 HTTP/1.1\r\n\r\n\r\n"
     .len();
 
-/// What [`BatchWriter::finish`] adds, without the two ids.
+/// The text that [`BatchWriter::finish`] writes, without the two ids.
 const CLOSING: usize = "--changeset_--\r\n\r\n--batch_--\r\n".len();

@@ -1,7 +1,8 @@
-//! The client's half of entity group transactions: several operations in one `multipart/mixed` body.
+//! The client's encoding of entity group transactions: several operations in one `multipart/mixed`
+//! body.
 //!
 //! - [`encode`]: [`BatchWriter`], [`encode_query`]
-//! - [`decode`]: [`decode_response`], [`failure`], on the parts that [`multipart`] finds
+//! - [`decode`]: [`decode_response`], [`failure`], for the parts that [`multipart`] finds
 //!
 //! [`multipart`]: rowkey_wire::multipart
 

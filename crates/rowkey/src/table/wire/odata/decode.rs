@@ -1,17 +1,17 @@
-//! Entities and tables out of response bodies: the client's half.
+//! Decodes entities and table names from response bodies.
 
 use std::fmt;
 
 use rowkey_wire::odata::{Fields, Malformed, Scanner};
 
-/// A response body that is not what it should be. Never shows the body.
+/// An invalid response body. Never shows the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BodyError {
-    /// The line in the body, from 1; 0 when there is none to tell.
+    /// The line in the body, from 1; 0 if it is unknown.
     pub(crate) line: usize,
-    /// The column in that line, from 1; 0 when there is none to tell.
+    /// The column in that line, from 1; 0 if it is unknown.
     pub(crate) column: usize,
-    /// The body ends too early.
+    /// Whether the body ends too early.
     pub(crate) truncated: bool,
 }
 
@@ -24,7 +24,7 @@ pub(crate) enum PageError<E> {
     Entity(E),
 }
 
-/// Reads the body of a point get or of an insert that answers with content.
+/// Reads the body of a point get, or of an insert whose response has content.
 pub(crate) fn entity<'de>(body: &'de [u8], fields: &mut Fields<'de>) -> Result<(), BodyError> {
     let text = text(body)?;
     let mut scanner = Scanner::new(text);
@@ -32,7 +32,7 @@ pub(crate) fn entity<'de>(body: &'de [u8], fields: &mut Fields<'de>) -> Result<(
     if whole { Ok(()) } else { Err(BodyError::at(text, scanner.place())) }
 }
 
-/// Reads a page of entities, giving each to `read` in turn.
+/// Reads a page of entities, and passes each one to `read`.
 pub(crate) fn page<'de, E>(
     body: &'de [u8],
     mut read: impl FnMut(&mut Fields<'de>) -> Result<(), E>,
@@ -45,7 +45,7 @@ pub(crate) fn page<'de, E>(
     Ok(())
 }
 
-/// The body as text. Checked at once, which is several times faster than text by text.
+/// The body as text. Checked as a whole, which is several times faster than checking each string.
 pub(crate) fn text(body: &[u8]) -> Result<&str, BodyError> {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     std::str::from_utf8(body).map_err(|error| BodyError {
@@ -54,7 +54,7 @@ pub(crate) fn text(body: &[u8]) -> Result<&str, BodyError> {
     })
 }
 
-/// The body as text that is kept, without a copy.
+/// The body as owned text, without a copy.
 pub(crate) fn owned_text(body: Vec<u8>) -> Result<String, BodyError> {
     let mut text = String::from_utf8(body).map_err(|error| BodyError {
         truncated: error.utf8_error().error_len().is_none(),
@@ -66,25 +66,25 @@ pub(crate) fn owned_text(body: Vec<u8>) -> Result<String, BodyError> {
     Ok(text)
 }
 
-/// A page that is read entity by entity: an object whose `value` is the list of them.
+/// Reads a page entity by entity: an object whose `value` is the list of entities.
 #[derive(Debug)]
 pub(crate) struct PageReader<'de> {
     text: &'de str,
     place: Place,
 }
 
-/// How far a page was read.
+/// The position of a reader in a page.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     at: usize,
     within: Within,
     /// Whether the next member or element is the first.
     is_first: bool,
-    /// Whether there was a list.
+    /// Whether the list was found.
     found: bool,
 }
 
-/// What is being read of a page.
+/// The part of a page that is being read.
 #[derive(Clone, Copy, Debug, Default)]
 enum Within {
     #[default]
@@ -95,22 +95,22 @@ enum Within {
 }
 
 impl<'de> PageReader<'de> {
-    /// Begins with the body's [`text`].
+    /// Starts to read the body's [`text`].
     pub(crate) fn new(text: &'de str) -> Self {
         Self::resume(text, Place::default())
     }
 
-    /// Goes on with the same text where another reader came to.
+    /// Resumes at the position of another reader of the same text.
     pub(crate) fn resume(text: &'de str, place: Place) -> Self {
         Self { text, place }
     }
 
-    /// How far it came.
+    /// The position of the reader.
     pub(crate) fn place(&self) -> Place {
         self.place
     }
 
-    /// Reads the next entity; `false` when that was the last and the page is whole.
+    /// Reads the next entity; `false` if there are no more and the page is complete.
     pub(crate) fn next(&mut self, fields: &mut Fields<'de>) -> Result<bool, BodyError> {
         let mut scanner = Scanner::at(self.text, self.place.at);
         let found = self.place.advance(&mut scanner, fields);
@@ -178,7 +178,7 @@ pub(crate) fn tables(body: &[u8]) -> Result<Vec<String>, BodyError> {
 impl BodyError {
     const WITHOUT_PLACE: Self = Self { line: 0, column: 0, truncated: false };
 
-    /// What is wrong there, without the text, which may show contents.
+    /// The error at this position, without the text, which may show contents.
     #[cold]
     fn at(text: &str, place: usize) -> Self {
         let before = &text.as_bytes()[..place];

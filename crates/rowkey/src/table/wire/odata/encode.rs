@@ -1,7 +1,7 @@
-//! An entity as a request body: the client's half.
+//! Encodes an entity as a request body.
 //!
-//! Everything the service would refuse for its size or its names is refused here, with numbers,
-//! before anything is sent.
+//! An entity that the service would refuse for its size or names is refused here, before anything
+//! is sent, with an error that has the numbers.
 
 #![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
 
@@ -27,32 +27,32 @@ pub(crate) struct EntityWriter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) enum EntityError {
-    /// A property's name is not one the service takes.
+    /// The service does not accept the name of a property.
     InvalidName {
         /// The name.
         name: String,
     },
     /// The entity is larger than 1 MiB as the service counts.
     TooLarge {
-        /// Bytes, by the service's formula.
+        /// The size in bytes, by the service's formula.
         size: usize,
     },
     /// More than 252 properties.
     TooManyProperties {
-        /// How many.
+        /// The number of properties.
         count: usize,
     },
     /// A String or a Binary over 64 KiB.
     ValueTooLarge {
         /// The property.
         name: String,
-        /// Bytes; those of UTF-16 for a String.
+        /// The size in bytes; of UTF-16 for a String.
         size: usize,
     },
 }
 
 impl EntityWriter {
-    /// Begins an entity with its keys and room for `capacity` bytes.
+    /// Starts an entity with its keys and a capacity of `capacity` bytes.
     pub(crate) fn with_capacity(capacity: usize, partition_key: &str, row_key: &str) -> Self {
         let mut body = Vec::with_capacity(capacity);
         body.extend_from_slice(b"{\"PartitionKey\":");
@@ -63,7 +63,7 @@ impl EntityWriter {
         Self { body, properties: 0, size, error: None }
     }
 
-    /// Writes a property, with its type where JSON would not tell it.
+    /// Writes a property, with a type annotation if JSON does not express the type.
     pub(crate) fn property(&mut self, name: &str, value: &ValueRef<'_>) {
         self.properties += 1;
         self.size += size::of_property(name, value);
@@ -76,14 +76,14 @@ impl EntityWriter {
             self.body.extend_from_slice(value.edm_type().name().as_bytes());
             self.body.extend_from_slice(b"\",");
         }
-        // Names are checked to need no escape.
+        // Valid names need no escape.
         self.body.push(b'"');
         self.body.extend_from_slice(name.as_bytes());
         self.body.extend_from_slice(b"\":");
         write_value(&mut self.body, value);
     }
 
-    /// Ends the entity: its JSON, or the first reason why it cannot be stored.
+    /// Ends the entity. Returns its JSON, or the first reason why it cannot be stored.
     pub(crate) fn finish(mut self) -> Result<Vec<u8>, EntityError> {
         if let Some(error) = self.error {
             return Err(error);
@@ -114,8 +114,8 @@ impl EntityWriter {
     }
 }
 
-/// Whether the service takes `name` for a property: an identifier of up to 255 UTF-16 units that is
-/// not one of the three it keeps for itself.
+/// Whether the service accepts `name` for a property: an identifier of up to 255 UTF-16 units that
+/// is not one of the three reserved names.
 pub(crate) fn is_valid_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     let head = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_' || b >= 0x80);
@@ -127,16 +127,16 @@ pub(crate) fn is_valid_name(name: &str) -> bool {
 fn write_value(out: &mut Vec<u8>, value: &ValueRef<'_>) {
     match value {
         ValueRef::String(text) => write_string(out, text),
-        // All else is written as the service writes it.
+        // Other values are written as the service writes them.
         value => render::value(out, value),
     }
 }
 
-/// Writes text as JSON: `"`, `\` and control characters escaped, all else as UTF-8.
+/// Writes text as JSON: `"`, `\` and control characters are escaped, other characters are UTF-8.
 fn write_string(out: &mut Vec<u8>, text: &str) {
     let escaped = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
     out.push(b'"');
-    // Nearly all text needs no escape, and asking every byte without a branch is vectorized.
+    // Nearly all text needs no escape, and a test of every byte without branches is vectorized.
     if !text.bytes().fold(false, |any, byte| any | escaped(byte)) {
         out.extend_from_slice(text.as_bytes());
         out.push(b'"');
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn entities_are_written_as_official_clients_write_them() {
         // Request bodies of sdk-go TestAddAnnotatedEntity and cosmosdb-python test_insert_entity,
-        // property by property, without their white space.
+        // property by property, without white space.
         for (value, expected) in [
             (ValueRef::String("O'Neil \"x\"\\".into()), r#""X":"O'Neil \"x\"\\""#),
             (ValueRef::Int32(-5), r#""X":-5"#),

@@ -1,7 +1,7 @@
-//! The client's half of entities as JSON.
+//! The client's encoding of entities as JSON.
 //!
 //! - [`encode`]: an entity as the body of a request
-//! - [`decode`]: entities and names of tables out of the bodies of responses
+//! - [`decode`]: entities and table names from the bodies of responses
 
 pub(crate) mod decode;
 pub(crate) mod encode;

@@ -1,4 +1,4 @@
-//! Responses as the service writes them, read by the client's half.
+//! Tests of the decoder, with responses as the service writes them.
 
 use super::*;
 

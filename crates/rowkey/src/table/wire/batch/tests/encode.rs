@@ -1,4 +1,4 @@
-//! Requests as the client writes them.
+//! Tests of requests as the client writes them.
 
 use rowkey_wire::multipart::{self, Ending, Part};
 
@@ -9,8 +9,8 @@ fn a_batch_is_written_as_the_python_library_writes_it() {
     let recorded = recording!("python12-all-request");
     let batch = between(recorded.body, "--batch_", "\r\n");
     let changeset = between(recorded.body, "boundary=changeset_", "\r\n");
-    // Of the recorded bytes two things are changed: that library makes two ids where we make
-    // one, and adds dates behind Content-Length, which the service ignores within a batch.
+    // The recorded bytes are changed in two respects: that library creates two ids where we create
+    // one, and adds dates after Content-Length, which the service ignores within a batch.
     let date =
         "x-ms-date: Thu, 17 Jun 2021 16:53:06 GMT\r\nDate: Thu, 17 Jun 2021 16:53:06 GMT\r\n";
     assert_eq!(recorded.body.matches(date).count(), 6);

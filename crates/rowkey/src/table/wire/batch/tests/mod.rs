@@ -1,10 +1,10 @@
-//! The client's half against recorded bytes (`vectors/batch-*.http`).
+//! Tests of the client's encoding against recorded bytes (`vectors/batch-*.http`).
 
 use rowkey_wire::multipart::BatchFault;
 
 use super::*;
 
-/// A recording: a line with its source, the `Content-Type`, an empty line, and the body.
+/// A recording: a line that names its source, the `Content-Type`, an empty line, and the body.
 struct Recording {
     content_type: &'static str,
     body: &'static str,
