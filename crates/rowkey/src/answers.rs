@@ -53,7 +53,7 @@ use crate::table::handle::Row;
 use crate::table::wire::odata::decode;
 use crate::transport::sign::TABLE_VERSION;
 
-/// When everything in a stub was written, unless a test says otherwise.
+/// The Timestamp of every entity in a stub, unless a test sets another.
 pub const WRITTEN_AT: &str = "2026-01-02T03:04:05.6789Z";
 
 const ORIGIN: Origin<'static> =
@@ -61,18 +61,18 @@ const ORIGIN: Origin<'static> =
 const TABLE: &str = "stub";
 const VERSION: &str = "x-ms-version";
 
-/// An answer of the service: status, headers, body.
+/// A response of the service: status, headers, body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
-    /// Names and values of the headers.
+    /// The names and values of the headers.
     pub headers: Vec<(String, String)>,
-    /// The body, empty for none.
+    /// The body; may be empty.
     pub body: Bytes,
 }
 
-/// Get Entity found this entity.
+/// The response of Get Entity with this entity.
 pub fn entity<E: Entity>(entity: &E) -> Result<Answer> {
     let mut body = Vec::with_capacity(512);
     render::begin_entity(&mut body, Metadata::Minimal, ORIGIN, TABLE, None);
@@ -80,7 +80,7 @@ pub fn entity<E: Entity>(entity: &E) -> Result<Answer> {
     Ok(data(200, body).header("ETag", etag().as_str()))
 }
 
-/// Query Entities found these, and no more.
+/// The response of Query Entities with these entities, as the only page.
 pub fn entities<'a, E: Entity + 'a>(found: impl IntoIterator<Item = &'a E>) -> Result<Answer> {
     let mut body = Vec::with_capacity(4096);
     render::begin_list(&mut body, Metadata::Minimal, ORIGIN, TABLE, None);
@@ -92,8 +92,8 @@ pub fn entities<'a, E: Entity + 'a>(found: impl IntoIterator<Item = &'a E>) -> R
     Ok(data(200, body))
 }
 
-/// Query Entities found these, and goes on at the keys `next`; without a RowKey the token has none,
-/// as happens at the border of a partition. `found` may be empty.
+/// The response of Query Entities with these entities and a continuation at the keys `next`.
+/// Without a RowKey the token has none, as at the start of a partition. `found` may be empty.
 pub fn page<'a, E: Entity + 'a>(
     found: impl IntoIterator<Item = &'a E>,
     next: (&str, Option<&str>),
@@ -106,23 +106,23 @@ pub fn page<'a, E: Entity + 'a>(
     })
 }
 
-/// A write of one entity was done.
+/// The response to a successful write of one entity.
 pub fn written() -> Answer {
     empty(204).header("ETag", etag().as_str())
 }
 
-/// A delete was done.
+/// The response to a successful delete.
 pub fn deleted() -> Answer {
     empty(204)
 }
 
-/// A table was created.
+/// The response to the creation of a table.
 pub fn created() -> Answer {
     empty(204).header("Preference-Applied", "return-no-content")
 }
 
-/// A transaction was done, of operations that would have been answered like this one by one:
-/// `committed([written(), written(), deleted()])`.
+/// The response to a successful transaction, made of the responses that its operations would have
+/// one by one: `committed([written(), written(), deleted()])`.
 pub fn committed(operations: impl IntoIterator<Item = Answer>) -> Answer {
     batch(|out| {
         for Answer { status, headers, body } in operations {
@@ -136,7 +136,7 @@ pub fn committed(operations: impl IntoIterator<Item = Answer>) -> Answer {
     })
 }
 
-/// A transaction was refused for its operation `index`, counted from 0.
+/// The response to a transaction that was refused because of its operation `index`, counted from 0.
 pub fn refused_transaction(index: usize, code: ErrorCode) -> Answer {
     let Rejection { status, code, message, .. } = Rejection::new(code);
     batch(|out| {
@@ -147,20 +147,20 @@ pub fn refused_transaction(index: usize, code: ErrorCode) -> Answer {
     })
 }
 
-/// A request was refused with this code; the status is the one that goes with it.
+/// An error response with this code; the code determines the status.
 pub fn error(code: ErrorCode) -> Answer {
     let Rejection { status, code, message, .. } = Rejection::new(code);
     let body = error::render_json(&code, &stamped(&message));
     data(status.as_u16(), body.into_bytes()).header("x-ms-error-code", code.as_str())
 }
 
-/// Query Tables found these names.
+/// The response of Query Tables with these names.
 pub fn tables<'a>(names: impl IntoIterator<Item = &'a str>) -> Answer {
     data(200, tables_of::tables(Metadata::None, ORIGIN, names.into_iter()))
 }
 
 impl Answer {
-    /// The same answer with one more header.
+    /// Adds a header to the response.
     #[must_use = "the answer itself does not change"]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
@@ -168,9 +168,9 @@ impl Answer {
     }
 }
 
-/// Appends an entity's members and the closing brace.
+/// Writes an entity's members and the closing brace.
 fn push_entity<E: Entity>(out: &mut Vec<u8>, entity: &E) -> Result<()> {
-    // What the entity is sent as tells its properties, typed and in order.
+    // The encoded entity has the properties with their types, in order.
     let row = Row::unguarded(entity)?;
     let mut fields = Fields::default();
     decode::entity(&row.body, &mut fields).map_err(|error| Error::decode(error.to_string()))?;
@@ -198,7 +198,7 @@ fn written_at() -> DateTime {
     WRITTEN_AT.parse().unwrap_or(DateTime::MIN)
 }
 
-/// The tag that everything in a stub has.
+/// The ETag of every entity in a stub.
 fn etag() -> ETag {
     ETag::from_timestamp(written_at())
 }

@@ -124,8 +124,8 @@ tokio::task_local! {
     static CURRENT: TraceParent;
 }
 
-/// A trace, and the span in it that caused the current work: the `traceparent` of [W3C Trace
-/// Context](https://www.w3.org/TR/trace-context/).
+/// A trace, and the span in it that caused the current work: the `traceparent` of
+/// [W3C Trace Context](https://www.w3.org/TR/trace-context/).
 ///
 /// ```
 /// use rowkey::telemetry::TraceParent;

@@ -22,7 +22,7 @@ pub(super) enum Number {
 enum Place {
     /// It equals this integer.
     At(i128),
-    /// It lies between this one and the next.
+    /// It is between this integer and the next.
     Behind(i128),
     /// It is NaN.
     Nowhere,

@@ -269,7 +269,8 @@ impl Row {
         Self::encode(before.map_or(ROOM, |before| before + before / 16), entity, &[])
     }
 
-    /// Encodes the entity with the properties that are to be encrypted in plain text.
+    /// Encodes the entity with the properties that its store encrypts afterwards still in plain
+    /// text.
     pub(crate) fn plain<E: Entity>(entity: &E) -> Result<Self> {
         Self::encode(ROOM, entity, E::ENCRYPTED)
     }

@@ -122,9 +122,9 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// Stops at the first row that does not decode: a stream ends after its error, and
     /// [`all`](Self::all) requests no further page.
     ///
-    /// Without it a stream yields an error for each such row, which [names the
-    /// row](crate::ErrorDetails::failed_rows), and continues with the next one. Any other error
-    /// ends a stream in both cases.
+    /// Without it a stream yields an error for each such row, which
+    /// [names the row](crate::ErrorDetails::failed_rows), and continues with the next one. Any
+    /// other error ends a stream in both cases.
     pub fn fail_fast(mut self) -> Self {
         self.fail_fast = true;
         self
@@ -271,9 +271,9 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// progress. A page may be empty and still have a continuation. [`page`](Self::page) fills
     /// pages.
     ///
-    /// A page with rows that do not decode is an error that [names
-    /// them](crate::ErrorDetails::failed_rows), and the stream continues with the next page; with
-    /// [`results`](Self::results) it is an ordinary page.
+    /// A page with rows that do not decode is an error that
+    /// [names them](crate::ErrorDetails::failed_rows), and the stream continues with the next page;
+    /// with [`results`](Self::results) it is an ordinary page.
     pub fn pages(self) -> Stream<Page<P>> {
         if self.prefetch {
             ahead::pages(self.into_reader())

@@ -1,5 +1,5 @@
-//! Every range of small keys against a list of their values: what the stretches hold, how many there
-//! are, and what is read in excess.
+//! Tests every range of small keys against a list of their values: which rows the stretches
+//! contain, how many stretches there are, and which rows are read unnecessarily.
 
 use std::cmp::Ordering;
 use std::fmt::Debug;
@@ -12,7 +12,7 @@ use super::*;
 
 const UNDER: PartFormat = PartFormat { separator: Some('_'), ..PartFormat::DEFAULT };
 
-/// What a key is made of, in the order of its values.
+/// The values of a key, in the order of its parts.
 trait Values: Clone + Debug {
     const TEMPLATE: &'static [Piece];
 
@@ -59,7 +59,7 @@ fn is_within(row: &str, (from, to): &Stretch) -> bool {
         }
 }
 
-/// Asks for every range of these keys; `check` sees what was found for each.
+/// Finds every range of these keys; `check` receives the result for each.
 fn every_range<T: Values>(all: &[T], check: impl Fn(&Bound<T>, &Bound<T>, &RowKeys, &[&str])) {
     let mut rows: Vec<(String, &T)> = all.iter().map(|it| (it.row(), it)).collect();
     rows.sort_by(|a, b| wire::compare(&a.0, &b.0));
@@ -81,7 +81,7 @@ fn every_range<T: Values>(all: &[T], check: impl Fn(&Bound<T>, &Bound<T>, &RowKe
                     excess.push(&**row);
                 }
             }
-            // In the order of the keys: the first row of each behind the last of the one before.
+            // In key order: each stretch begins after the end of the one before.
             let order: Vec<usize> = rows
                 .iter()
                 .filter_map(|(row, _)| found.stretches().iter().position(|it| is_within(row, it)))
@@ -92,7 +92,7 @@ fn every_range<T: Values>(all: &[T], check: impl Fn(&Bound<T>, &Bound<T>, &RowKe
     }
 }
 
-/// Three numbers, each in one direction or the other.
+/// Three numbers, each ascending or descending.
 #[derive(Clone, Debug)]
 struct Numbers<const A: bool, const B: bool, const C: bool>(u8, i8, u8);
 
@@ -149,7 +149,7 @@ fn ranges_of_numbers_are_exact_in_every_direction() {
     of::<true, true, true>();
 }
 
-/// Text between a number and one that counts down.
+/// Text between an ascending number and a descending one.
 #[derive(Clone, Debug)]
 struct Text(u8, String, u8);
 
@@ -190,8 +190,8 @@ fn ranges_of_text_hold_all_that_is_meant_and_little_else() {
         if low.0 != high.0 {
             return;
         }
-        // What is read in excess is what the lower text continues, begins like the upper one beyond
-        // what both share, or is one of them.
+        // A row that is read unnecessarily has a text that is a beginning of the lower one, or that
+        // shares more with the upper one than the two ends share.
         let written = |row: &str| row.split('_').nth(1).unwrap_or_default().to_owned();
         let (low, high) = (written(&low.row()), written(&high.row()));
         let shared = common(&low, &high);
@@ -203,7 +203,7 @@ fn ranges_of_text_hold_all_that_is_meant_and_little_else() {
     });
 }
 
-/// A number without zeros in front, text, and such a number at the end.
+/// A number without leading zeros, text, and another such number at the end.
 #[derive(Clone, Debug)]
 struct Unpadded(i64, String, i64);
 
@@ -247,7 +247,7 @@ fn numbers_without_zeros_in_front_are_compared_row_by_row() {
             ) => from.0 == to.0,
             _ => false,
         };
-        // Only rows of the same number, if both ends have it.
+        // Only rows with the same first number, if both ends have it.
         let first = |row: &str| row.split(';').next().and_then(|n| n.parse::<i64>().ok());
         if let (true, Bound::Included(from) | Bound::Excluded(from)) = (is_one, from) {
             assert!(excess.iter().all(|row| first(row) == Some(from.0)), "{from:?} to {to:?}");
