@@ -8,9 +8,9 @@ use crate::key::{KeyError, KeyWriter};
 
 /// A list that an entity declares: an item of [`Entity::LISTS`].
 ///
-/// The keys of all entities with a value are stored in one row for the value, in the partition of
-/// the entities or in a separate one, or in a blob for the entities of all partitions.
-/// `rowkey_store` writes and reads lists.
+/// Each value has one row, in the partition of the entities or in a separate one, with the keys of
+/// all entities that have the value; or one blob, for the entities of all partitions. `rowkey_store`
+/// writes and reads it.
 ///
 /// ```
 /// use rowkey::Entity;

@@ -111,8 +111,9 @@ impl Wanted {
         }
     }
 
-    /// Counts the received rows. Each page with skipped rows doubles the size of the next request:
-    /// one entity behind ten thousand copies must not take ten thousand requests.
+    /// Counts the received rows. After a page with skipped rows the next request asks for at least
+    /// twice as many extra rows: one entity after ten thousand copies must not take ten thousand
+    /// requests.
     pub(super) fn note<P>(&mut self, answered: &Answered<P>) {
         self.take(answered);
         let doubled = self.extra.saturating_mul(2).max(answered.passed);
