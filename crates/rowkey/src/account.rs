@@ -1,4 +1,4 @@
-//! A storage account: where it is, and what authorizes requests to it.
+//! A storage account: its endpoints and its credential.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,9 +22,9 @@ mod tests;
 use builder::StorageAccountBuilder;
 pub(crate) use endpoint::{Endpoint, Endpoints, Place};
 
-/// An account: the way to its tables, queues and blobs.
+/// A storage account. It creates handles for tables, queues and blobs.
 ///
-/// Clones share connections and credential.
+/// Clones share connections and the credential.
 ///
 /// ```
 /// use rowkey::StorageAccount;
@@ -43,30 +43,30 @@ struct Inner {
 }
 
 impl StorageAccount {
-    /// The account that a connection string describes.
+    /// Creates an account from a connection string.
     ///
-    /// Takes what the portal, the emulators and Azure Cosmos DB for Table give: an account key or a
-    /// shared access signature, endpoints or their suffix, or `UseDevelopmentStorage=true`. Nothing
-    /// is sent.
+    /// Accepts connection strings from the portal, the emulators and Azure Cosmos DB for Table:
+    /// with an account key or a shared access signature, with endpoints or their suffix, or
+    /// `UseDevelopmentStorage=true`. Nothing is sent.
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), naming the part that is
-    /// missing, doubled or wrong. See
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the text is not valid; the
+    /// error names the part that is missing, repeated or wrong. See
     /// [Configure connection strings](https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string).
     pub fn from_connection_string(text: &str) -> Result<Self> {
         Self::builder().connection_string(text)?.build()
     }
 
-    /// The account that environment variables describe, by the first of these that is set and not empty:
+    /// Creates an account from environment variables: from the first row that is set and not empty.
     ///
-    /// | variables | as set by |
+    /// | variables | set by |
     /// |---|---|
     /// | `AZURE_STORAGE_CONNECTION_STRING` | the command line, and programs of Azure's libraries |
     /// | `AZURE_STORAGE_ACCOUNT` with `AZURE_STORAGE_KEY` or `AZURE_STORAGE_SAS_TOKEN` | the command line |
     /// | `AzureWebJobsStorage` | Azure Functions |
     /// | `AzureWebJobsStorage__accountName`, `AzureWebJobsStorage__tableServiceUri` and so on | Azure Functions with a managed identity |
     ///
-    /// `AZURE_STORAGE_ACCOUNT_NAME` and `AZURE_STORAGE_ACCOUNT_KEY` are other names for the second row's.
-    /// Where the variables hold no secret, as in the last row, the credential is given beside them:
+    /// `AZURE_STORAGE_ACCOUNT_NAME` and `AZURE_STORAGE_ACCOUNT_KEY` are other names for those in the second
+    /// row. If the variables contain no secret, as in the last row, set the credential on the builder:
     ///
     /// ```no_run
     /// use rowkey::{Credential, StorageAccount};
@@ -77,51 +77,53 @@ impl StorageAccount {
     /// # }
     /// ```
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when none is set, or when one is
-    /// wrong, and names the variable and not its value.
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if none is set or one is not valid. The
+    /// error names the variable, never its value.
     pub fn from_env() -> Result<Self> {
         Self::builder().env()?.build()
     }
 
-    /// An account from its parts.
+    /// Returns a builder, which creates an account from its parts.
     pub fn builder() -> StorageAccountBuilder {
         StorageAccountBuilder::default()
     }
 
-    /// The account's name.
+    /// Returns the account's name.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// How operations on this account behave.
+    /// Returns the options of operations on this account.
     pub fn options(&self) -> &ClientOptions {
         self.0.pipeline.options()
     }
 
-    /// The same account and connections, behaving differently.
+    /// Returns the same account, with the same connections and other options.
     #[must_use = "the account itself does not change"]
     pub fn with_options(&self, options: ClientOptions) -> Self {
         let pipeline = self.0.pipeline.with_options(options);
         Self(Arc::new(Inner { name: self.0.name.clone(), pipeline }))
     }
 
-    /// The same account with connections of its own, which belong to the runtime that makes requests on
-    /// them: for requests that must not wait for the threads of another runtime. Reading the system's
-    /// certificates makes it as expensive as [`build`](StorageAccountBuilder::build).
+    /// Returns the same account with separate connections.
     ///
-    /// An account with an HTTP client of the program's own keeps that client and its connections.
+    /// The connections belong to the runtime that first uses them, so requests on them do not wait for the
+    /// threads of another runtime. This reads the system's certificates and is as expensive as
+    /// [`build`](StorageAccountBuilder::build).
+    ///
+    /// An account that was given an HTTP client keeps that client and its connections.
     pub fn with_own_connections(&self) -> Result<Self> {
         let pipeline = self.0.pipeline.with_own_connections()?;
         Ok(Self(Arc::new(Inner { name: self.0.name.clone(), pipeline })))
     }
 
-    /// Where the account takes the time from, and how it waits. Everything built on the account
-    /// takes them from here, too, so that one [`Clock`] moves all of it in tests.
+    /// Returns the clock, which tells the time and waits. Everything built on the account uses the
+    /// same [`Clock`], so a test can control all of it with one.
     pub fn clock(&self) -> &dyn Clock {
         self.0.pipeline.clock()
     }
 
-    /// What the account was given for traces, counters and gauges, for libraries that are built on it.
+    /// Returns the receiver of traces, counters and gauges, for libraries that are built on the account.
     pub fn telemetry(&self) -> &dyn Telemetry {
         self.0.pipeline.telemetry()
     }

@@ -1,4 +1,4 @@
-//! An account from its parts.
+//! The builder of storage accounts.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::transport::retry::Jitter;
 use crate::transport::sign::Signer;
 use crate::transport::{Pipeline, Shared};
 
-/// Collects what makes a [`StorageAccount`].
+/// Builds a [`StorageAccount`].
 ///
 /// ```
 /// use rowkey::service::Service;
@@ -37,11 +37,11 @@ pub struct StorageAccountBuilder {
     credential: Option<Credential>,
     given: Given,
     cosmos: bool,
-    /// What follows the service in hosts, if it is not `core.windows.net`.
+    /// The part of host names after the service, if it is not `core.windows.net`.
     suffix: Option<String>,
     audience: Option<String>,
     additions: Additions,
-    /// Whether a connection string was given, for what an error says.
+    /// Whether a connection string was given, which changes the text of an error.
     is_from_text: bool,
     options: ClientOptions,
     clock: Option<Arc<dyn Clock>>,
@@ -53,9 +53,9 @@ pub struct StorageAccountBuilder {
 }
 
 impl StorageAccountBuilder {
-    /// Takes name, credential and endpoints from a connection string, see
-    /// [`StorageAccount::from_connection_string`]. One without a key and a signature leaves the
-    /// credential as it is: give it apart, a token for example.
+    /// Sets name, credential and endpoints from a connection string, see
+    /// [`StorageAccount::from_connection_string`]. If it has neither a key nor a signature, the
+    /// credential does not change: set it separately, for example to a token.
     ///
     /// ```
     /// use rowkey::{Credential, StorageAccount};
@@ -75,29 +75,29 @@ impl StorageAccountBuilder {
         Ok(self)
     }
 
-    /// Takes name, credential and endpoints from environment variables, see
-    /// [`StorageAccount::from_env`]. Those that describe an account without a key and a signature leave
-    /// the credential as it is: give it apart.
+    /// Sets name, credential and endpoints from environment variables, see [`StorageAccount::from_env`]. If
+    /// they have neither a key nor a signature, the credential does not change: set it separately.
     pub fn env(self) -> Result<Self> {
         super::environment::read(self, &std::env::vars_os().collect::<Vec<_>>())
     }
 
-    /// The account's name, when neither credential nor endpoint says it.
+    /// Sets the account's name. Needed if neither the credential nor an endpoint contains it.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// What authorizes requests. Required.
+    /// Sets the credential that authorizes requests. Required.
     pub fn credential(mut self, credential: Credential) -> Self {
         self.credential = Some(credential);
         self
     }
 
-    /// Where a service of the account is, when that is not `https://{name}.table.core.windows.net` or its like.
+    /// Sets the endpoint of a service. Default: `https://{name}.table.core.windows.net`, and the same for
+    /// queues and blobs.
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless it is an http or https
-    /// address without a query.
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless `url` is an http or
+    /// https address without a query.
     pub fn endpoint(self, service: Service, url: &str) -> Result<Self> {
         let what = match service {
             Service::Blob => "the blob endpoint",
@@ -107,8 +107,8 @@ impl StorageAccountBuilder {
         self.primary(service, what, url)
     }
 
-    /// Where a service can be read when its primary fails, when that is not the primary's address
-    /// with `-secondary` after the account's name.
+    /// Sets the secondary endpoint of a service, from which reads are served if the primary fails.
+    /// Default: the primary's address with `-secondary` after the account's name.
     pub fn secondary_endpoint(self, service: Service, url: &str) -> Result<Self> {
         let what = match service {
             Service::Blob => "the secondary blob endpoint",
@@ -118,42 +118,43 @@ impl StorageAccountBuilder {
         self.secondary(service, what, url)
     }
 
-    /// Says that the endpoint is one of Azure Cosmos DB for Table, which differs in verbs and
-    /// limits. Needed only for addresses that do not tell, such as those of private endpoints.
+    /// Treats the endpoint as Azure Cosmos DB for Table, which has other verbs and limits. Needed
+    /// only if the address does not show it, such as that of a private endpoint.
     pub fn cosmos(mut self) -> Self {
         self.cosmos = true;
         self
     }
 
-    /// What hosts end with in another cloud than Azure's public one: `core.usgovcloudapi.net` for Azure
-    /// Government, `core.chinacloudapi.cn` for Azure in China. Default: `core.windows.net`. It counts for
-    /// services whose endpoint neither is given nor follows from another one.
+    /// Sets the suffix of host names, for clouds other than Azure's public one: `core.usgovcloudapi.net` for
+    /// Azure Government, `core.chinacloudapi.cn` for Azure in China. Default: `core.windows.net`. Applies to
+    /// services whose endpoint is neither set nor derived from another service's endpoint.
     pub fn endpoint_suffix(mut self, suffix: impl Into<String>) -> Self {
         self.suffix = Some(suffix.into());
         self
     }
 
-    /// Whom tokens are for, `https://contoso.table.core.windows.net` for example, where it is another
-    /// than `https://storage.azure.com`, which holds in all clouds, or that of Azure Cosmos DB, which
-    /// follows from the endpoint. The scope that providers are asked for is this with `/.default`.
+    /// Sets the audience of tokens, for example `https://contoso.table.core.windows.net`. Default:
+    /// `https://storage.azure.com`, which is valid in all clouds, or for a Cosmos DB endpoint the audience of
+    /// Azure Cosmos DB. Token providers are asked for the scope `{audience}/.default`.
     pub fn audience(mut self, audience: impl Into<String>) -> Self {
         self.audience = Some(audience.into());
         self
     }
 
-    /// Adds a header to every request. Call it again for another.
+    /// Adds a header to every request. Can be called repeatedly.
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when name or value cannot be a
-    /// header's, or when the client itself sends a header of this name; one that it sends with some
-    /// operations alone, as `If-Match`, makes those operations fail in the same way.
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the name or the value is not
+    /// valid in a header, or if the client itself sends a header with this name. If the client
+    /// sends it only with some operations, such as `If-Match`, those operations fail in the same
+    /// way.
     pub fn header(mut self, name: &str, value: &str) -> Result<Self> {
         let (name, value) = header(name, value)?;
         self.additions.headers.insert(name, value);
         Ok(self)
     }
 
-    /// Says in the `User-Agent` of every request which program sends it: `contoso-shop/1.4` in front of
-    /// the library's own name.
+    /// Adds the program's id, such as `contoso-shop/1.4`, to the `User-Agent` of every request, before the
+    /// library's own name.
     ///
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless the id has 1 to 24 visible
     /// ASCII characters.
@@ -162,39 +163,39 @@ impl StorageAccountBuilder {
         Ok(self)
     }
 
-    /// Has every attempt seen by `policy`, which may add headers to it.
+    /// Sets a policy, which sees every attempt and may add headers to it.
     pub fn policy(mut self, policy: Arc<dyn Policy>) -> Self {
         self.additions.policy = Some(policy);
         self
     }
 
-    /// How operations behave.
+    /// Sets the options of operations.
     pub fn options(mut self, options: ClientOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Where the time comes from. Default: [`SystemClock`].
+    /// Sets the clock. Default: [`SystemClock`].
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Some(Arc::new(clock));
         self
     }
 
-    /// What is told of traces, counted and measured on this account. Default: nothing; tasks and writes
-    /// carry the trace of [`TraceParent::scope`](crate::telemetry::TraceParent::scope) all the same.
+    /// Sets the receiver of this account's traces, counters and gauges. Default: none; tasks and writes carry
+    /// the trace of [`TraceParent::scope`](crate::telemetry::TraceParent::scope) even then.
     pub fn telemetry(mut self, telemetry: Arc<dyn Telemetry>) -> Self {
         self.telemetry = Hook::new(telemetry);
         self
     }
 
-    /// An HTTP client of your own, with your proxy, certificates or pool.
+    /// Sets the HTTP client, for example with another proxy, certificates or pool.
     ///
-    /// It is built here, always without redirects, retries, a `Referer` and decompression; its own
-    /// settings of these have no effect. Requests are signed for one address, a redirect would show
-    /// a shared access signature and the body to another, and only this crate knows what may be
-    /// repeated.
+    /// The client is built here, always without redirects, retries, `Referer` and decompression;
+    /// the builder's settings for these have no effect. Requests are signed for one address, a
+    /// redirect would send a shared access signature and the body to another, and only this crate
+    /// knows which requests may be repeated.
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when it cannot be built.
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the client cannot be built.
     ///
     /// ```
     /// use std::time::Duration;
@@ -214,12 +215,11 @@ impl StorageAccountBuilder {
         Ok(self)
     }
 
-    /// Lets shared access signatures and bearer tokens be sent over plain http to this host, which
-    /// everybody on the way can then read and use: for a container of one's own network,
-    /// `http://rowkey:10002`. The host alone is named, without scheme and port; call it again for
-    /// another.
+    /// Allows shared access signatures and bearer tokens over plain http to this host, for example
+    /// to `http://rowkey:10002` in a private container network. Anyone on the network path can read
+    /// and use them. `host` has no scheme and no port. Can be called repeatedly.
     ///
-    /// Without, [`build`](Self::build) refuses plain http for what bears a secret, unless the host is
+    /// Without this, [`build`](Self::build) refuses to send such secrets over plain http unless the host is
     /// this machine (a loopback address, `localhost` or `*.localhost`).
     ///
     /// ```
@@ -243,12 +243,12 @@ impl StorageAccountBuilder {
         self
     }
 
-    /// Makes the account. Nothing is sent.
+    /// Builds the account. Nothing is sent.
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the credential is missing,
-    /// when nothing says the account's name, when secondary reads are asked for and nothing says
-    /// where the secondary is, or when a shared access signature or a bearer token would be sent over
-    /// plain http to a host that is neither this machine nor [named](Self::allow_http_to).
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the credential is missing, if the
+    /// account's name is unknown, if secondary reads are enabled and the secondary endpoint is unknown, or if
+    /// a shared access signature or a bearer token would be sent over plain http to a host that is neither
+    /// this machine nor [named](Self::allow_http_to).
     pub fn build(self) -> Result<StorageAccount> {
         let Some(credential) = self.credential else {
             return Err(if self.is_from_text {
@@ -306,7 +306,7 @@ impl StorageAccountBuilder {
     }
 }
 
-/// What a provider is asked for, so that its token is for this audience.
+/// The scope to request so that the token is for this audience.
 fn scope(audience: &str) -> Scope {
     let audience = audience.strip_suffix("/.default").unwrap_or(audience);
     format!("{}/.default", audience.trim_end_matches('/')).into()

@@ -1,4 +1,4 @@
-//! Connection strings, in all the forms that Azure and the emulators give out.
+//! Parsing of connection strings, in all forms that Azure and the emulators use.
 
 use rowkey_wire::auth::Service;
 
@@ -6,7 +6,7 @@ use super::endpoint::{Endpoint, Given, SERVICES, label};
 use crate::credential::Credential;
 use crate::error::{Error, Result};
 
-/// What a connection string says of an account.
+/// The parts of an account that a connection string contains.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) name: String,
@@ -15,13 +15,13 @@ pub(crate) struct Parts {
     pub(crate) given: Given,
 }
 
-/// The account of every emulator. Its key is published, and no secret.
+/// The account of every emulator. Its key is published and not a secret.
 const EMULATOR_ACCOUNT: &str = "devstoreaccount1";
 const EMULATOR_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 impl Parts {
-    /// Reads a connection string. Errors name the part that is wrong and never quote its value.
+    /// Parses a connection string. Errors name the part that is wrong, never its value.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let pairs = Pairs::parse(text)?;
         if pairs.is_emulator()? {
@@ -36,7 +36,7 @@ impl Parts {
     }
 }
 
-/// The address of an account's service by the pattern of Azure.
+/// The address of an account's service, by Azure's naming pattern.
 pub(crate) fn pattern(
     service: Service,
     protocol: &str,
@@ -76,7 +76,7 @@ impl<'a> Pairs<'a> {
             };
             let (name, value) = (name.trim(), value.trim());
             if pairs.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
-                // A name that is not known may be a piece of a value.
+                // An unknown name may be part of a value, so errors do not show it.
                 let shown = KNOWN.iter().find(|known| known.eq_ignore_ascii_case(name));
                 let shown = shown.copied().unwrap_or("a part");
                 return Err(Error::invalid(format!("the connection string has {shown} twice")));
@@ -89,7 +89,7 @@ impl<'a> Pairs<'a> {
         Ok(Self(pairs))
     }
 
-    /// The value of a part, if it is there and not empty.
+    /// The value of a part, if it is present and not empty.
     fn get(&self, name: &str) -> Option<&'a str> {
         let (_, value) = self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
         (!value.is_empty()).then_some(*value)
@@ -103,7 +103,7 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    /// The emulator on this machine, or on the one that `DevelopmentStorageProxyUri` names.
+    /// The emulator on this machine, or on the host in `DevelopmentStorageProxyUri`.
     fn emulator(&self) -> Result<Parts> {
         let origin = match self.get("DevelopmentStorageProxyUri") {
             None => "http://127.0.0.1".to_owned(),
@@ -127,7 +127,7 @@ impl<'a> Pairs<'a> {
         })
     }
 
-    /// The account's name, if something says it, and where its services are.
+    /// The account's name, if it is known, and the endpoints of its services.
     fn endpoints(&self) -> Result<(Option<String>, Given)> {
         let mut name = self.get("AccountName").map(str::to_owned);
         let mut given = Given::default();
@@ -181,7 +181,7 @@ impl<'a> Pairs<'a> {
     }
 }
 
-/// The tables of an account of Azure Cosmos DB whose general endpoint is given.
+/// The table endpoint of an Azure Cosmos DB account whose general endpoint is given.
 fn cosmos(name: Option<&str>, endpoint: &str) -> Result<(Option<String>, Endpoint)> {
     let general = Endpoint::parse("AccountEndpoint", endpoint)?;
     let name = name.or_else(|| general.host().strip_suffix(".documents.azure.com"));
@@ -198,7 +198,7 @@ pub(crate) fn missing(part: &str) -> Error {
     Error::invalid(format!("the connection string has no {part}"))
 }
 
-/// What the endpoints of a service are called.
+/// The names of the parts with a service's primary and secondary endpoint.
 fn parts(service: Service) -> (&'static str, &'static str) {
     match service {
         Service::Blob => ("BlobEndpoint", "BlobSecondaryEndpoint"),
@@ -207,7 +207,7 @@ fn parts(service: Service) -> (&'static str, &'static str) {
     }
 }
 
-/// The names that an error may say.
+/// The names that an error may show.
 const KNOWN: [&str; 14] = [
     "AccountEndpoint",
     "AccountKey",

@@ -1,4 +1,4 @@
-//! Where an account's services are.
+//! The endpoints of an account's services.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,58 +10,58 @@ use rowkey_wire::auth::Service;
 use crate::error::{Error, Result};
 use crate::table::wire::encode::Flavor;
 
-/// The base of all addresses of a service, checked.
+/// The base of all addresses of a service, validated.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Endpoint {
     /// Scheme, host, port and path, without a slash at the end.
     base: String,
-    /// The same, taken apart, with a path that is never sent: a copy has room for what takes its place.
+    /// The same, parsed, with a placeholder path that is never sent: a copy has room for the real path.
     url: Url,
-    /// The path that addresses begin with, without a slash at the end.
+    /// The path at the start of all addresses, without a slash at the end.
     path: String,
-    /// The `Host` header, which says the port if it is not the scheme's own.
+    /// The `Host` header, with the port unless it is the scheme's default.
     authority: HeaderValue,
     host: String,
     port: u16,
     secure: bool,
-    /// Whether secrets may be sent there over http, because it was asked for by name.
+    /// Whether the caller allowed secrets over http to this host by name.
     named: bool,
 }
 
-/// The longest path and query for which an address is made in one piece.
+/// The longest path and query for which an address is built without reallocation.
 const ROOM: usize = 256;
 
-/// Where one service of an account is.
+/// The endpoints of one service of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) primary: Endpoint,
-    /// Where it can be read when the primary fails, if the account has that.
+    /// The endpoint for reads if the primary fails, if the account has one.
     pub(crate) secondary: Option<Endpoint>,
 }
 
-/// Where the services of an account are, as far as they are told.
+/// The known endpoints of an account's services.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoints {
     places: PerService<Place>,
     flavor: Flavor,
 }
 
-/// Endpoints as they were given, before the missing ones are told from the others.
+/// Endpoints as the caller gave them, before the missing ones are derived from the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Given {
     pub(crate) primary: PerService<Endpoint>,
     pub(crate) secondary: PerService<Endpoint>,
 }
 
-/// Something that each service may have.
+/// An optional value for each service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PerService<T>([Option<T>; 3]);
 
-/// The services in the order in which an account is shown.
+/// The services, in the order in which `Debug` shows them.
 pub(crate) const SERVICES: [Service; 3] = [Service::Table, Service::Queue, Service::Blob];
 
 impl Endpoint {
-    /// Checks an endpoint. `part` is what the caller calls it.
+    /// Parses and validates an endpoint. `part` is its name in error messages.
     pub(crate) fn parse(part: &str, text: &str) -> Result<Self> {
         let wrong = |what: &str| Err(Error::invalid(format!("{part} {what}")));
         let Ok(mut url) = Url::parse(text.trim()) else {
@@ -96,7 +96,7 @@ impl Endpoint {
     pub(crate) fn address(&self, target: &str, more: &str) -> Url {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let mut url = self.url.clone();
-        // Not parsed as a whole: most of that would be spent on the host, which is known.
+        // Not parsed as a whole: most of the time would go into the host, which is known.
         if self.path.is_empty() {
             url.set_path(path);
         } else {
@@ -130,7 +130,7 @@ impl Endpoint {
         self.secure
     }
 
-    /// Whether it is on this machine.
+    /// Whether the endpoint is on this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
         host == "localhost"
@@ -138,14 +138,14 @@ impl Endpoint {
             || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
     }
 
-    /// Whether it has no https, and may be sent secrets nevertheless: an emulator on this machine, or
-    /// a host that was asked for by name.
+    /// Whether the endpoint uses http and may receive secrets: an emulator on this machine, or a host that
+    /// the caller allowed by name.
     pub(crate) fn is_trusted_http(&self) -> bool {
         !self.secure && (self.named || self.is_loopback())
     }
 
-    /// Refuses to send a secret that everybody on the way could read and use. `secret` is what the
-    /// message calls it.
+    /// Refuses to send a secret that anyone on the network path could read and use. `secret` is its
+    /// name in the error message.
     pub(crate) fn check_secret(&self, secret: &str) -> Result<()> {
         if self.secure || self.is_trusted_http() {
             return Ok(());
@@ -156,7 +156,7 @@ impl Endpoint {
         ))
     }
 
-    /// The account that the address names: the path's segment, or the host's first label.
+    /// The account in the address: the path's only segment, or the host's first label.
     pub(crate) fn account(&self) -> Option<&str> {
         if let Some(segment) = self.path_segment() {
             return Some(segment);
@@ -168,7 +168,7 @@ impl Endpoint {
         Some(label)
     }
 
-    /// Where the same account's secondary is, if the address follows the service's pattern.
+    /// The same account's secondary endpoint, if the address follows the service's pattern.
     fn secondary(&self, account: &str) -> Option<Self> {
         if self.path_segment() == Some(account) {
             return Self::parse("", &format!("{}-secondary", self.base)).ok();
@@ -194,7 +194,8 @@ impl Endpoint {
         (!path.contains('/')).then_some(path)
     }
 
-    /// Where another service of the same account is, if the address follows the service's pattern.
+    /// The endpoint of another service of the same account, if the address follows the service's
+    /// pattern.
     fn sibling(&self, own: Service, other: Service) -> Option<Self> {
         let (account, rest) = self.host.split_once('.')?;
         let rest = rest.strip_prefix(label(own))?;
@@ -204,8 +205,8 @@ impl Endpoint {
         self.at_host(&format!("{account}.{}{rest}", label(other)))
     }
 
-    /// Whether it is the address of one server, which says nothing of where others are: an
-    /// emulator's, or Cosmos DB's, which has tables alone.
+    /// Whether no other endpoint can be derived from this one: an emulator's, or that of Cosmos DB,
+    /// which has only tables.
     fn stands_alone(&self) -> bool {
         self.is_loopback() || self.path_segment().is_some() || self.flavor() == Flavor::Cosmos
     }
@@ -220,8 +221,8 @@ impl Endpoint {
 }
 
 impl Given {
-    /// Tells the missing endpoints from those that are given, or else from the account's name.
-    /// `pattern` makes an endpoint of the name; what it says counts only where nothing is given.
+    /// Derives each missing endpoint from a given one, or else from the account's name with
+    /// `pattern`. An error of `pattern` is returned only if no endpoint is given.
     pub(crate) fn complete(
         &mut self,
         pattern: impl Fn(Service) -> Option<Result<Endpoint>>,
@@ -246,14 +247,14 @@ impl Given {
         Ok(())
     }
 
-    /// The account that an endpoint names.
+    /// The account in one of the endpoints.
     pub(crate) fn account(&self) -> Option<&str> {
         self.primary.iter().find_map(|(_, endpoint)| endpoint.account())
     }
 }
 
 impl Endpoints {
-    /// With the secondaries that are given, or else those that the service's pattern gives.
+    /// The endpoints, with the given secondaries or else those that follow the service's pattern.
     pub(crate) fn new(given: Given, account: &str) -> Self {
         let Given { primary, mut secondary } = given;
         let flavor = primary.get(Service::Table).map_or(Flavor::Storage, Endpoint::flavor);
@@ -265,12 +266,12 @@ impl Endpoints {
         Self { places, flavor }
     }
 
-    /// The same places, said to be Cosmos DB's although their names do not tell.
+    /// The same endpoints, treated as those of Cosmos DB even if their names do not show it.
     pub(crate) fn of_cosmos(self) -> Self {
         Self { flavor: Flavor::Cosmos, ..self }
     }
 
-    /// The same places, of which these hosts may be sent secrets over plain http.
+    /// The same endpoints; secrets may be sent to these hosts over plain http.
     pub(crate) fn trusting(mut self, hosts: &[String]) -> Self {
         for place in self.places.0.iter_mut().flatten() {
             for endpoint in std::iter::once(&mut place.primary).chain(&mut place.secondary) {
@@ -280,12 +281,12 @@ impl Endpoints {
         self
     }
 
-    /// Where a service is, if anything says so.
+    /// The endpoints of a service, if they are known.
     pub(crate) fn of(&self, service: Service) -> Option<&Place> {
         self.places.get(service)
     }
 
-    /// The primary's base, or nothing.
+    /// The base of the primary endpoint, or an empty string.
     pub(crate) fn base(&self, service: Service) -> &str {
         self.of(service).map_or("", |place| place.primary.base())
     }
@@ -294,13 +295,13 @@ impl Endpoints {
         self.all().any(Endpoint::is_secure)
     }
 
-    /// Whether no proxy may come in between: everything is on this machine, or was asked for by name,
-    /// and a proxy would read what is sent.
+    /// Whether requests must not use a proxy: every endpoint is on this machine or was allowed by name, and a
+    /// proxy could read what is sent.
     pub(crate) fn is_direct(&self) -> bool {
         self.all().all(|endpoint| endpoint.is_loopback() || endpoint.is_trusted_http())
     }
 
-    /// Whether every service can be read when its primary fails.
+    /// Whether every service has a secondary endpoint.
     pub(crate) fn has_secondaries(&self) -> bool {
         self.places.iter().all(|(_, place)| place.secondary.is_some())
     }
@@ -309,7 +310,7 @@ impl Endpoints {
         self.flavor
     }
 
-    /// Whom a token is for. That of storage is the same in all clouds.
+    /// The audience of tokens. Storage has the same one in all clouds.
     pub(crate) fn audience(&self) -> &'static str {
         let host = self.of(Service::Table).map_or("", |place| place.primary.host());
         match self.flavor {
@@ -362,7 +363,7 @@ fn slot(service: Service) -> usize {
     }
 }
 
-/// How hosts name a service.
+/// The label of a service in host names.
 pub(crate) fn label(service: Service) -> &'static str {
     match service {
         Service::Table => "table",

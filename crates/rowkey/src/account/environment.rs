@@ -1,5 +1,5 @@
-//! An account as environment variables describe it: those of Azure's command line and libraries, and those
-//! of Azure Functions.
+//! Accounts from environment variables: those of Azure's command line and libraries, and those of Azure
+//! Functions.
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use super::StorageAccountBuilder;
 use crate::credential::Credential;
 use crate::error::{Error, Result};
 
-/// Reads the variables that describe an account. `variables` are all there are.
+/// Reads the variables that describe an account. `variables` is the whole environment.
 pub(super) fn read(
     mut builder: StorageAccountBuilder,
     variables: &[(OsString, OsString)],
@@ -59,16 +59,16 @@ pub(super) fn read(
     )))
 }
 
-/// Takes an endpoint.
+/// A setter for an endpoint.
 type Set = fn(StorageAccountBuilder, &str) -> Result<StorageAccountBuilder>;
 
 const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
-/// The name of `az`, and that of other libraries.
+/// The name that `az` uses, and the name that other libraries use.
 const ACCOUNT: [&str; 2] = ["AZURE_STORAGE_ACCOUNT", "AZURE_STORAGE_ACCOUNT_NAME"];
 const KEY: [&str; 2] = ["AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY"];
 const SAS_TOKEN: &str = "AZURE_STORAGE_SAS_TOKEN";
 const FUNCTIONS: &str = "AzureWebJobsStorage";
-/// What Azure Functions has instead where a managed identity authorizes requests.
+/// The variables of Azure Functions if a managed identity authorizes requests.
 const FUNCTIONS_PARTS: [&str; 4] = [
     "AzureWebJobsStorage__accountName",
     "AzureWebJobsStorage__tableServiceUri",
@@ -79,8 +79,8 @@ const FUNCTIONS_PARTS: [&str; 4] = [
 struct Variables<'a>(&'a [(OsString, OsString)]);
 
 impl Variables<'_> {
-    /// The first of these variables that is set and not empty, with its name. Windows and Functions take
-    /// names in any case.
+    /// The first of these variables that is set and not empty, with its name. Names match in any case, as on
+    /// Windows and in Functions.
     fn first(&self, names: &[&'static str]) -> Result<Option<(&'static str, Zeroizing<String>)>> {
         for name in names {
             let exact = self.0.iter().find(|(known, _)| known == name);

@@ -1,4 +1,4 @@
-//! Addresses with a shared access signature, as the portal and other programs hand them out.
+//! Handles from URLs with a shared access signature, such as those that the portal creates.
 
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
@@ -13,14 +13,14 @@ use crate::queue::Queue;
 use crate::table::Table;
 
 impl StorageAccount {
-    /// The account of a service's address with a shared access signature,
+    /// Creates an account from a service's URL with a shared access signature,
     /// `https://contoso.table.core.windows.net/?sv=..&sig=..`. Nothing is sent.
     ///
-    /// The service is told from the host; its siblings are at the hosts that follow the same pattern.
+    /// The host determines the service; the other services are at the hosts that follow the same pattern.
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the address has no signature,
-    /// has parameters that are no part of one, or does not tell the service, as those of emulators do
-    /// not: [`StorageAccountBuilder`] takes endpoint and signature apart.
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the URL has no signature, has
+    /// parameters that do not belong to a signature, or does not show the service. URLs of emulators do not;
+    /// for these, set endpoint and signature on [`StorageAccountBuilder`].
     ///
     /// ```
     /// use rowkey::StorageAccount;
@@ -43,11 +43,11 @@ impl StorageAccount {
 }
 
 impl Table {
-    /// The table of an address with a shared access signature,
+    /// Creates a handle from a table's URL with a shared access signature,
     /// `https://contoso.table.core.windows.net/Employees?sv=..&tn=employees&sig=..`. Nothing is sent.
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the address has no signature or
-    /// no table, or has parameters that are no part of a signature.
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the URL has no signature or no table,
+    /// or has parameters that do not belong to a signature.
     ///
     /// ```
     /// use rowkey::Table;
@@ -64,8 +64,8 @@ impl Table {
 }
 
 impl Queue {
-    /// The queue of an address with a shared access signature, as
-    /// [`Table::from_sas_url`] takes that of a table.
+    /// Creates a handle from a queue's URL with a shared access signature, as
+    /// [`Table::from_sas_url`] does for tables.
     pub fn from_sas_url(url: &str) -> Result<Self> {
         let (account, names) = Address::parse(url)?.account(Service::Queue, 1)?;
         Ok(account.queue(&names[0]))
@@ -73,8 +73,8 @@ impl Queue {
 }
 
 impl Container {
-    /// The container of an address with a shared access signature, as
-    /// [`Table::from_sas_url`] takes that of a table.
+    /// Creates a handle from a container's URL with a shared access signature, as
+    /// [`Table::from_sas_url`] does for tables.
     pub fn from_sas_url(url: &str) -> Result<Self> {
         let (account, names) = Address::parse(url)?.account(Service::Blob, 1)?;
         Ok(account.container(&names[0]))
@@ -82,15 +82,15 @@ impl Container {
 }
 
 impl Blob {
-    /// The blob of an address with a shared access signature, as
-    /// [`Table::from_sas_url`] takes that of a table. The name of the blob may have several segments.
+    /// Creates a handle from a blob's URL with a shared access signature, as [`Table::from_sas_url`] does for
+    /// tables. The name of the blob may have several segments.
     pub fn from_sas_url(url: &str) -> Result<Self> {
         let (account, names) = Address::parse(url)?.account(Service::Blob, 2)?;
         Ok(account.container(&names[0]).blob(&names[1]))
     }
 }
 
-/// An address, without its signature.
+/// A URL without its signature.
 struct Address {
     url: Url,
     credential: Credential,
@@ -115,10 +115,12 @@ impl Address {
         Ok(Self { url, credential })
     }
 
-    /// The account, and the `count` names that follow in the path: the last takes all that is left.
+    /// The account, and the `count` names after it in the path. The last name is the rest of the
+    /// path.
     fn account(mut self, service: Service, count: usize) -> Result<(StorageAccount, Vec<String>)> {
         let path = self.url.path().trim_matches('/').to_owned();
-        // The names of accounts are in the path where hosts are numbers, or ports are not the usual ones.
+        // The path has the account's name if the host is an IP address or has one label, or if the port is
+        // not the default.
         let is_host_style = self.url.port().is_none()
             && matches!(self.url.host(), Some(url::Host::Domain(host)) if host.contains('.'));
         let parts = count + usize::from(!is_host_style);
@@ -151,8 +153,8 @@ impl Address {
     }
 }
 
-/// The parameters of shared access signatures: of accounts, of services, by stored policies and by
-/// delegated keys.
+/// The parameters of shared access signatures: of accounts, of services, with stored policies and
+/// with user delegation keys.
 const PARAMETERS: [&str; 33] = [
     "sv", "ss", "srt", "sp", "st", "se", "sip", "spr", "sig", "tn", "spk", "srk", "epk", "erk",
     "sr", "si", "sdd", "skoid", "sktid", "skt", "ske", "sks", "skv", "saoid", "suoid", "scid",

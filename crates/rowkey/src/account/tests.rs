@@ -1,4 +1,4 @@
-//! Connection strings in all their forms, and what is wrong with others.
+//! Tests of connection strings in all their forms, and of errors in them.
 
 use reqwest::Url;
 use rowkey_wire::auth::Service;
@@ -316,14 +316,14 @@ fn every_service_has_an_endpoint_of_its_own() {
     let parse = |text: &str| bases(&StorageAccount::from_connection_string(text).unwrap());
     let azure = ["table", "queue", "blob"].map(|s| format!("https://contoso.{s}.core.windows.net"));
     assert_eq!(parse(&format!("AccountName=contoso;AccountKey={KEY}")), azure);
-    // Another service of the same account is beside the one that is named.
+    // Another service of the same account is at a host of the same pattern.
     let sas = "SharedAccessSignature=sv=1&sig=a%3D";
     assert_eq!(parse(&format!("BlobEndpoint=https://contoso.blob.core.windows.net;{sas}")), azure);
     assert_eq!(
         parse("UseDevelopmentStorage=true"),
         [10002, 10001, 10000].map(|port| format!("http://127.0.0.1:{port}/devstoreaccount1"))
     );
-    // A domain of the account's own, and the name says where the others are.
+    // The blob endpoint is a custom domain; the others follow from the account's name.
     let custom =
         format!("AccountName=contoso;AccountKey={KEY};BlobEndpoint=https://files.a.example");
     let [table, queue, _] = azure.clone();
@@ -391,7 +391,7 @@ fn an_address_is_what_its_text_is_parsed_to() {
     }
 }
 
-/// Everybody on the way reads what goes over http.
+/// Anyone on the network path can read plain http.
 #[test]
 fn what_bears_a_secret_goes_over_http_to_this_machine_or_to_hosts_that_are_named() {
     const SAS: &str = "SharedAccessSignature=sv=2019-02-02&sig=x";
@@ -433,7 +433,7 @@ fn what_bears_a_secret_goes_over_http_to_this_machine_or_to_hosts_that_are_named
     assert!(two.clone().allow_http_to("rowkey").build().is_err(), "each endpoint counts");
     assert!(two.allow_http_to("rowkey").allow_http_to("other").build().is_ok());
 
-    // A signature is good for one request, and tells nothing of the key.
+    // A Shared Key signature is valid for one request and does not reveal the key.
     let key = Credential::shared_key("acct", "YmFy").unwrap();
     for credential in [key, Credential::anonymous()] {
         let builder = StorageAccount::builder().name("acct").credential(credential);
