@@ -1,4 +1,4 @@
-//! Writing at the end of an append blob.
+//! Appending blocks to an append blob.
 
 use bytes::Bytes;
 use rowkey_wire::blob as wire;
@@ -11,7 +11,7 @@ use crate::blob::wire::{decode, encode};
 use crate::error::{Error, Outcome, Result};
 use crate::transport::Safety;
 
-/// A block that is to be written at the end of an append blob, from [`Blob::append`].
+/// A write at the end of an append blob, from [`Blob::append`].
 #[derive(Debug)]
 #[must_use = "nothing is written before `send`"]
 pub struct Append {
@@ -25,11 +25,11 @@ pub struct Append {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {
-    /// Where in the blob it begins.
+    /// The position of the block in the blob.
     pub offset: u64,
-    /// How many blocks the blob has now, 50,000 at most.
+    /// The number of blocks in the blob now, 50,000 at most.
     pub blocks: u32,
-    /// The blob's tag.
+    /// The blob's `ETag`.
     pub etag: ETag,
 }
 
@@ -38,24 +38,25 @@ impl Append {
         Self { blob, block, limits: wire::AppendLimits::default(), check: None }
     }
 
-    /// Only if the blob is exactly this long. Otherwise it fails with
+    /// Appends only if the blob has exactly this length. Otherwise fails with
     /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict).
     ///
-    /// This makes the operation one that can be repeated: if the answer to an attempt was lost, the
-    /// next one is refused, and what then is at this place tells whether the first one was applied.
+    /// This makes the operation safe to retry: if the response to an attempt is lost, the service
+    /// refuses the next attempt, and the content at this position shows whether the first one was
+    /// applied.
     pub fn at(mut self, position: u64) -> Self {
         self.limits.position = Some(position);
         self
     }
 
-    /// Only if the blob does not become longer than this. Otherwise it fails with
+    /// Appends only if the blob does not become longer than this. Otherwise fails with
     /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge).
     pub fn max_size(mut self, bytes: u64) -> Self {
         self.limits.max_size = Some(bytes);
         self
     }
 
-    /// Guards the block on its way.
+    /// Protects the block in transit with a checksum.
     pub fn check(mut self, check: Check) -> Self {
         self.check = Some(check);
         self
@@ -63,9 +64,9 @@ impl Append {
 
     /// Appends the block, 100 MiB at most.
     ///
-    /// Without [`at`](Self::at) it is not repeated when it is unknown whether it was applied: the
-    /// error's [`outcome`](Error::outcome) is [`Outcome::Unknown`], and whether twice does harm is
-    /// yours to know.
+    /// Without [`at`](Self::at), it is not retried if it is unknown whether it was applied. The
+    /// error's [`outcome`](Error::outcome) is then [`Outcome::Unknown`], and the caller decides
+    /// whether to append again, which may store the block twice.
     pub async fn send(self) -> Result<Appended> {
         let Self { blob, block, limits, check } = self;
         let safety = if limits.position.is_some() { Safety::Conditional } else { Safety::Never };
@@ -93,8 +94,8 @@ impl Append {
     }
 }
 
-/// Whether the refusal was the echo of an earlier attempt's success: then what was to be appended
-/// is where it was to be.
+/// Finds out whether an earlier attempt appended the block, so that this refusal is only its
+/// consequence: the bytes at `position` are then those of the block.
 async fn landed(blob: &Blob, block: &Bytes, position: u64) -> Result<Option<Appended>> {
     let mut reader = blob.clone();
     let lease = reader.conditions.lease;

@@ -1,4 +1,4 @@
-//! What must hold for an operation to be done.
+//! The preconditions of an operation.
 
 use chrono::{DateTime, Utc};
 use rowkey_wire::etag::{ETag, Match};
@@ -6,11 +6,11 @@ use rowkey_wire::etag::{ETag, Match};
 use crate::blob::wire::encode;
 use crate::transport::Safety;
 
-/// What must hold for an operation to be done.
+/// The preconditions of an operation.
 ///
-/// A handle carries them: [`Blob::with_conditions`](super::Blob::with_conditions). A write whose
-/// condition does not hold fails with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) and has
-/// changed nothing; a read that found nothing newer fails with
+/// Set them on a handle with [`Blob::with_conditions`](super::Blob::with_conditions). A write whose
+/// condition does not hold fails with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) and
+/// changes nothing; a read that finds nothing newer fails with
 /// [`ErrorKind::NotModified`](crate::ErrorKind::NotModified).
 ///
 /// ```
@@ -25,33 +25,33 @@ use crate::transport::Safety;
 /// [Conditional headers](https://learn.microsoft.com/rest/api/storageservices/specifying-conditional-headers-for-blob-service-operations)
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions {
-    /// It has this tag, or it exists.
+    /// It has this `ETag`, or, for `Match::Any`, it exists.
     pub if_match: Option<Match>,
-    /// It has not this tag, or it does not exist.
+    /// It does not have this `ETag`, or, for `Match::Any`, it does not exist.
     pub if_none_match: Option<Match>,
-    /// It was changed after this instant. The service compares whole seconds.
+    /// It was changed after this time. The service compares whole seconds.
     pub if_modified_since: Option<DateTime<Utc>>,
-    /// It was not changed after this instant. The service compares whole seconds.
+    /// It was not changed after this time. The service compares whole seconds.
     pub if_unmodified_since: Option<DateTime<Utc>>,
 }
 
 impl Conditions {
-    /// It is still what was read under this tag. The same as `Conditions::from(&etag)`.
+    /// Requires that it still has this `ETag`. The same as `Conditions::from(&etag)`.
     pub fn unchanged(etag: &ETag) -> Self {
         Self { if_match: Some(etag.into()), ..Self::default() }
     }
 
-    /// It is no more what was read under this tag: for reading only what is new.
+    /// Requires that it no longer has this `ETag`, for reading only if there is something new.
     pub fn changed(etag: &ETag) -> Self {
         Self { if_none_match: Some(etag.into()), ..Self::default() }
     }
 
-    /// It does not exist.
+    /// Requires that it does not exist.
     pub fn missing() -> Self {
         Self { if_none_match: Some(Match::Any), ..Self::default() }
     }
 
-    /// In the place of those of a handle, whose lease stays.
+    /// Replaces the conditions of a handle and keeps its lease.
     pub(crate) fn place(self, wire: &mut encode::Conditions) {
         wire.matches = self.if_match;
         wire.none_match = self.if_none_match;
@@ -72,7 +72,7 @@ impl From<ETag> for Conditions {
     }
 }
 
-/// What may be repeated of a write: the first one of something that must not exist is an insert.
+/// The retry safety of a write: one that requires that the blob does not exist is an insert.
 pub(super) fn safety(conditions: &encode::Conditions) -> Safety {
     if conditions.none_match == Some(Match::Any) { Safety::Insert } else { Safety::Conditional }
 }

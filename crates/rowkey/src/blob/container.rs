@@ -1,4 +1,4 @@
-//! A container: made, described and deleted.
+//! Containers: create, describe and delete.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,9 +21,9 @@ use crate::service::policies::{self, policies};
 use crate::service::{self, unreadable};
 use crate::transport::{Call, Pipeline, Reply, Request, Safety};
 
-/// A container of an account: blobs live in it.
+/// A container of blobs.
 ///
-/// Made by [`StorageAccount::container`]; making one sends nothing and checks nothing. Clones are
+/// Created by [`StorageAccount::container`], which sends nothing and checks nothing. Clones are
 /// cheap and share connections.
 ///
 /// ```
@@ -56,32 +56,32 @@ impl Container {
         Self { name: name.into(), conditions: Wire::NONE, account }
     }
 
-    /// The container's name.
+    /// Returns the container's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The account that the container is in, with the options of this handle.
+    /// Returns the account, with the options of this handle.
     pub fn account(&self) -> &StorageAccount {
         &self.account
     }
 
-    /// The blob with this name in the container. Nothing is sent or checked.
+    /// Returns a handle for the blob with this name. Nothing is sent or checked.
     ///
-    /// Names are 1 to 1,024 characters; slashes in them are what listings take for folders.
+    /// Names have 1 to 1,024 characters. Listings can treat slashes in them as folders.
     pub fn blob(&self, name: &str) -> Blob {
         Blob::new(self.account.clone(), &self.name, name)
     }
 
-    /// The same container, behaving differently.
+    /// Returns a handle for the same container with other options.
     #[must_use = "the handle itself does not change"]
     pub fn with_options(&self, options: ClientOptions) -> Self {
         Self { account: self.account.with_options(options), ..self.clone() }
     }
 
-    /// The same container; what is done through the new handle is done only if these conditions
-    /// hold. Setting metadata takes `if_modified_since` alone; deleting and setting policies take
-    /// dates alone; reading takes none.
+    /// Returns a handle for the same container whose operations succeed only if these conditions
+    /// hold. Setting metadata accepts only `if_modified_since`; deleting and setting policies
+    /// accept only dates; reading accepts none.
     #[must_use = "the handle itself does not change"]
     pub fn with_conditions(&self, conditions: impl Into<Conditions>) -> Self {
         let mut container = self.clone();
@@ -89,7 +89,7 @@ impl Container {
         container
     }
 
-    /// The same container; what is done through the new handle is done as the holder of a lease.
+    /// Returns a handle for the same container whose operations carry the id of this lease.
     #[must_use = "the handle itself does not change"]
     pub fn with_lease(&self, lease: &Lease) -> Self {
         let mut container = self.clone();
@@ -97,21 +97,21 @@ impl Container {
         container
     }
 
-    /// Creates the container, which is not read without authorization. Fails with
-    /// [`ErrorKind::AlreadyExists`] if there is one.
+    /// Creates the container, without public access. Fails with [`ErrorKind::AlreadyExists`] if it
+    /// exists.
     ///
-    /// A name whose container was deleted is blocked for 30 seconds or more; creating it again then
-    /// fails with
+    /// After a container is deleted, its name is blocked for 30 seconds or more; creating it again
+    /// fails meanwhile with
     /// [`ErrorCode::CONTAINER_BEING_DELETED`](crate::ErrorCode::CONTAINER_BEING_DELETED).
     /// [Create Container](https://learn.microsoft.com/rest/api/storageservices/create-container)
     pub async fn create(&self) -> Result<Written> {
         self.create_with(None, &[]).await
     }
 
-    /// Creates the container with these names and values, 8 KiB at most, to describe it, and for
-    /// everybody to read what `access` says. Fails as [`create`](Self::create) does.
+    /// Creates the container with public access as in `access` and with this metadata, 8 KiB at
+    /// most. Fails as [`create`](Self::create) does.
     ///
-    /// Accounts may forbid access without authorization; then `access` is refused.
+    /// Fails if `access` is set and the account forbids public access.
     pub async fn create_with(
         &self,
         access: Option<PublicAccess>,
@@ -125,7 +125,7 @@ impl Container {
         written(&reply, &call)
     }
 
-    /// Creates the container unless it exists; says whether it did not.
+    /// Creates the container unless it exists. Returns whether it was created.
     pub async fn create_if_missing(&self) -> Result<bool> {
         let call = Call::new("CreateContainer", &self.name, Safety::Conditional).expecting(&[409]);
         match self.send(self.creation()?, call).await {
@@ -137,17 +137,17 @@ impl Container {
         }
     }
 
-    /// Like [`create_if_missing`](Self::create_if_missing), but waits for the name to be free again
-    /// if a container with it was deleted shortly before: the service blocks it for 30 seconds or more.
+    /// Like [`create_if_missing`](Self::create_if_missing), but waits while the name is blocked. The service
+    /// blocks it for 30 seconds or more after a container with this name was deleted.
     ///
-    /// `longest` is how long the waits may be in all, by the account's [clock](crate::Clock); if the name
-    /// is blocked even then, the last refusal is returned.
+    /// `longest` limits the sum of the waits, by the account's [clock](crate::Clock). If the name is still
+    /// blocked after that, the last error is returned.
     pub async fn create_if_missing_within(&self, longest: Duration) -> Result<bool> {
         service::create_within(&self.account, longest, || self.create_if_missing()).await
     }
 
-    /// Deletes the container and all its blobs. Fails with [`ErrorKind::NotFound`] if there is
-    /// none.
+    /// Deletes the container and all its blobs. Fails with [`ErrorKind::NotFound`] if it does not
+    /// exist.
     ///
     /// [Delete Container](https://learn.microsoft.com/rest/api/storageservices/delete-container)
     pub async fn delete(&self) -> Result<()> {
@@ -156,7 +156,7 @@ impl Container {
         Ok(())
     }
 
-    /// Deletes the container if it exists; says whether it did.
+    /// Deletes the container if it exists. Returns whether it existed.
     pub async fn delete_if_exists(&self) -> Result<bool> {
         let call = Call::new("DeleteContainer", &self.name, Safety::Conditional).expecting(&[404]);
         match self.send(encode::delete_container(&self.name, &self.conditions), call).await {
@@ -168,7 +168,7 @@ impl Container {
         }
     }
 
-    /// The container's tag, metadata and lease, or `None` when there is no container.
+    /// Returns the container's `ETag`, metadata and lease, or `None` if it does not exist.
     ///
     /// [Get Container Properties](https://learn.microsoft.com/rest/api/storageservices/get-container-properties)
     pub async fn properties(&self) -> Result<Option<ContainerProperties>> {
@@ -184,7 +184,7 @@ impl Container {
         }
     }
 
-    /// Puts these names and values, 8 KiB at most, in the place of all others.
+    /// Replaces all metadata with these names and values, 8 KiB at most.
     ///
     /// [Set Container Metadata](https://learn.microsoft.com/rest/api/storageservices/set-container-metadata)
     pub async fn set_metadata(&self, pairs: &[(&str, &str)]) -> Result<Written> {
@@ -196,24 +196,24 @@ impl Container {
         written(&reply, &call)
     }
 
-    /// The container's stored access policies. Needs Shared Key.
+    /// Returns the container's stored access policies. Needs Shared Key.
     ///
     /// [Get Container ACL](https://learn.microsoft.com/rest/api/storageservices/get-container-acl)
     pub async fn access_policies(&self) -> Result<Vec<AccessPolicy>> {
         Ok(self.access().await?.policies)
     }
 
-    /// Puts these policies, at most 5, in the place of all others, and ends access without
-    /// authorization if there was any; [`set_access_policy`](Self::set_access_policy) and the others
-    /// that change one policy do not. It may take 30 seconds until the service heeds them.
+    /// Replaces all stored access policies with these, at most 5, and ends public access;
+    /// [`set_access_policy`](Self::set_access_policy) and the other methods that change one policy keep it.
+    /// Changes may take 30 seconds to take effect.
     ///
     /// [Set Container ACL](https://learn.microsoft.com/rest/api/storageservices/set-container-acl)
     pub async fn set_access_policies(&self, policies: &[AccessPolicy]) -> Result<Written> {
         self.write_access(None, policies).await
     }
 
-    /// Lets everybody read what `access` says without authorization, or lets all reads need it. The
-    /// policies stay; of two callers who change them at the same time, the last one wins.
+    /// Sets what can be read without authorization; `None`: nothing. The policies do not change. If
+    /// two callers change policies or access at the same time, the last one wins.
     pub async fn set_public_access(&self, access: Option<PublicAccess>) -> Result<()> {
         let stored = self.access().await?;
         self.set_access(&Access { public: access, ..stored }).await
@@ -247,8 +247,9 @@ impl Container {
         written(&reply, &call)
     }
 
-    /// What a lease on the container would be on. It guards the deletion of the container, and what
-    /// is done through handles [`with_lease`](Self::with_lease); not the blobs.
+    /// The target of a lease on this container. The lease is required to delete the container, and
+    /// in the operations of handles [`with_lease`](Self::with_lease); it does not protect the
+    /// blobs.
     pub(super) fn target(&self) -> Target {
         Target::container(self.account.clone(), &self.name, self.conditions.clone())
     }
@@ -257,7 +258,7 @@ impl Container {
         encode::create_container(&self.name, None, []).map_err(metadata_error)
     }
 
-    /// Checks the container's name and sends.
+    /// Checks the container's name and sends the request.
     pub(super) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
         check_container(&call)?;
         self.pipeline().send(request, call).await
@@ -268,7 +269,7 @@ impl Container {
     }
 }
 
-/// Who may do what in a container, as one document and one header say it.
+/// A container's access: the policies of the document and the public access of the header.
 struct Access {
     public: Option<PublicAccess>,
     policies: Vec<AccessPolicy>,
@@ -280,13 +281,13 @@ impl AsMut<Vec<AccessPolicy>> for Access {
     }
 }
 
-/// Refuses a name that no container has.
+/// Refuses invalid container names.
 pub(super) fn check_container(call: &Call<'_>) -> Result<()> {
     name::check_container(call.resource)
         .map_err(|error| Error::invalid(error.to_string()).of(call.operation, call.resource))
 }
 
-/// The tag and the time of a write that succeeded.
+/// The `ETag` and the time of a successful write.
 pub(super) fn written(reply: &Reply, call: &Call<'_>) -> Result<Written> {
     decode::written(&reply.headers).ok_or_else(|| incomplete(call, reply))
 }

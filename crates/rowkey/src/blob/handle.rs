@@ -1,4 +1,4 @@
-//! A blob: read, described, copied and deleted.
+//! Blobs: read, describe, copy and delete.
 
 use std::fmt;
 
@@ -26,10 +26,10 @@ use crate::transport::{Call, Pipeline, Reply, Safety};
 
 /// A blob, or a snapshot of one.
 ///
-/// Made by [`Container::blob`](super::Container::blob); making one sends nothing and checks nothing.
-/// Clones are cheap and share connections.
+/// Created by [`Container::blob`](super::Container::blob), which sends nothing and checks nothing. Clones are
+/// cheap and share connections.
 ///
-/// The last writer wins, unless the handle carries conditions or a lease:
+/// The last writer wins, unless the handle has conditions or a lease:
 ///
 /// ```
 /// # use rowkey::StorageAccount;
@@ -62,46 +62,47 @@ pub struct Blob {
     account: StorageAccount,
 }
 
-/// A copy that was begun, from [`Blob::copy_from`].
+/// A copy that was started, from [`Blob::copy_from`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Copied {
-    /// The blob as it is now.
+    /// The blob's new `ETag` and time.
     pub written: Written,
-    /// Within an account, copies are done when the answer comes; large ones may go on.
+    /// The status of the copy. Within an account, copies are complete with the response; large ones
+    /// may still be pending.
     pub status: CopyStatus,
 }
 
-/// The handle.
+/// The handle itself.
 impl Blob {
     pub(super) fn new(account: StorageAccount, container: &str, name: &str) -> Self {
         let (container, name) = (container.into(), name.into());
         Self { container, name, snapshot: None, conditions: Wire::NONE, account }
     }
 
-    /// The blob's name.
+    /// Returns the blob's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name of the container that it is in.
+    /// Returns the name of the blob's container.
     pub fn container(&self) -> &str {
         &self.container
     }
 
-    /// The account that the blob is in, with the options of this handle.
+    /// Returns the account, with the options of this handle.
     pub fn account(&self) -> &StorageAccount {
         &self.account
     }
 
-    /// The same blob, behaving differently.
+    /// Returns a handle for the same blob with other options.
     #[must_use = "the handle itself does not change"]
     pub fn with_options(&self, options: ClientOptions) -> Self {
         Self { account: self.account.with_options(options), ..self.clone() }
     }
 
-    /// The same blob; what is done through the new handle is done only if these conditions hold.
-    /// An [`ETag`](crate::ETag) alone means that the blob is still the one that was read.
+    /// Returns a handle for the same blob whose operations succeed only if these conditions hold.
+    /// An [`ETag`](crate::ETag) alone requires that the blob has not changed since it was read.
     #[must_use = "the handle itself does not change"]
     pub fn with_conditions(&self, conditions: impl Into<Conditions>) -> Self {
         let mut blob = self.clone();
@@ -109,8 +110,8 @@ impl Blob {
         blob
     }
 
-    /// The same blob; what is done through the new handle is done as the holder of a lease, and
-    /// fails with [`ErrorKind::Leased`](crate::ErrorKind::Leased) when it is one no more.
+    /// Returns a handle for the same blob whose operations carry the id of this lease, and fail
+    /// with [`ErrorKind::Leased`](crate::ErrorKind::Leased) after it was lost.
     #[must_use = "the handle itself does not change"]
     pub fn with_lease(&self, lease: &Lease) -> Self {
         let mut blob = self.clone();
@@ -118,25 +119,24 @@ impl Blob {
         blob
     }
 
-    /// A snapshot of the blob, as [`snapshot`](Self::snapshot) or a listing named it. It can be
-    /// read, copied from and deleted.
+    /// Returns a handle for a snapshot of the blob, by its name from [`snapshot`](Self::snapshot)
+    /// or a listing. It can be read, copied from and deleted.
     #[must_use = "the handle itself does not change"]
     pub fn at_snapshot(&self, snapshot: &str) -> Self {
         Self { snapshot: Some(snapshot.into()), ..self.clone() }
     }
 }
 
-/// What is in it.
+/// The content.
 impl Blob {
-    /// Content that is to be written at once. Nothing is sent before [`Put::send`] or
-    /// [`Put::insert`].
+    /// Writes content in one request. Nothing is sent before [`Put::send`] or [`Put::insert`].
     ///
     /// [Put Blob](https://learn.microsoft.com/rest/api/storageservices/put-blob)
     pub fn put(&self, content: impl Into<Bytes>) -> Put {
         Put::new(self.clone(), content.into())
     }
 
-    /// Content that comes in pieces, and of which only a few are held in memory. Nothing is sent
+    /// Writes content from a stream, of which only a few pieces are in memory. Nothing is sent
     /// before [`Put::send`] or [`Put::insert`].
     ///
     /// [Put Block List](https://learn.microsoft.com/rest/api/storageservices/put-block-list)
@@ -148,29 +148,29 @@ impl Blob {
         Put::new(self.clone(), Upload::new(content))
     }
 
-    /// Reads all of it into memory, or `None` when there is no such blob.
+    /// Reads the whole blob into memory, or returns `None` if it does not exist.
     ///
     /// [Get Blob](https://learn.microsoft.com/rest/api/storageservices/get-blob)
     pub async fn get(&self) -> Result<Option<Content>> {
         self.read().bytes().await
     }
 
-    /// Reads it, or a part of it, into memory or piece by piece. Nothing is sent before
+    /// Reads the blob or a part of it, into memory or piece by piece. Nothing is sent before
     /// [`Read::bytes`] or [`Read::open`].
     pub fn read(&self) -> Read {
         Read::new(self.clone())
     }
 
-    /// Makes it an empty blob that grows at its end; one that exists is emptied, unless the handle
-    /// says [`Conditions::missing`].
+    /// Creates an empty append blob. An existing blob is replaced, unless the handle has
+    /// [`Conditions::missing`].
     ///
     /// [Put Blob](https://learn.microsoft.com/rest/api/storageservices/put-blob)
     pub async fn create_append(&self) -> Result<Written> {
         self.create_append_with(&ContentHeaders::default(), &[]).await
     }
 
-    /// Makes it an empty blob that grows at its end, with the headers that it answers with and
-    /// names and values that describe it, as [`create_append`](Self::create_append) does.
+    /// Creates an empty append blob with content headers and metadata, as
+    /// [`create_append`](Self::create_append) does.
     pub async fn create_append_with(
         &self,
         headers: &ContentHeaders,
@@ -186,16 +186,15 @@ impl Blob {
         written(&reply, &call)
     }
 
-    /// A block that is to be written at the end of an append blob. Nothing is sent before
-    /// [`Append::send`].
+    /// Writes a block at the end of an append blob. Nothing is sent before [`Append::send`].
     ///
     /// [Append Block](https://learn.microsoft.com/rest/api/storageservices/append-block)
     pub fn append(&self, block: impl Into<Bytes>) -> Append {
         Append::new(self.clone(), block.into())
     }
 
-    /// Makes it a copy of another blob of the same account, or of a snapshot. The conditions of
-    /// `source` must hold for that one, those of this handle for this one.
+    /// Replaces this blob with a copy of another blob of the same account, or of a snapshot. The
+    /// conditions of `source` apply to the source, those of this handle to this blob.
     ///
     /// [Copy Blob](https://learn.microsoft.com/rest/api/storageservices/copy-blob)
     pub async fn copy_from(&self, source: &Self) -> Result<Copied> {
@@ -215,9 +214,10 @@ impl Blob {
     }
 }
 
-/// What is known of it.
+/// Properties, metadata, snapshots and deletion.
 impl Blob {
-    /// Its tag, length, headers, metadata and lease, or `None` when there is no such blob.
+    /// Returns the blob's `ETag`, length, headers, metadata and lease, or `None` if it does not
+    /// exist.
     ///
     /// [Get Blob Properties](https://learn.microsoft.com/rest/api/storageservices/get-blob-properties)
     pub async fn properties(&self) -> Result<Option<Properties>> {
@@ -234,7 +234,7 @@ impl Blob {
         }
     }
 
-    /// Sets the headers that it answers with. What is `None` is cleared.
+    /// Sets the content headers. Those that are `None` are cleared.
     ///
     /// [Set Blob Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-properties)
     pub async fn set_properties(&self, headers: &ContentHeaders) -> Result<Written> {
@@ -245,7 +245,7 @@ impl Blob {
         written(&reply, &call)
     }
 
-    /// Puts these names and values, 8 KiB at most, in the place of all others.
+    /// Replaces all metadata with these names and values, 8 KiB at most.
     ///
     /// [Set Blob Metadata](https://learn.microsoft.com/rest/api/storageservices/set-blob-metadata)
     pub async fn set_metadata(&self, pairs: &[(&str, &str)]) -> Result<Written> {
@@ -256,10 +256,10 @@ impl Blob {
         written(&reply, &call)
     }
 
-    /// Keeps the blob as it is now beside the blob, and returns what to call it:
-    /// [`at_snapshot`](Self::at_snapshot).
+    /// Creates a snapshot of the blob and returns its name, for [`at_snapshot`](Self::at_snapshot).
     ///
-    /// Not repeated by itself when it is unknown whether it was done: there might be two.
+    /// Not retried if the outcome of an attempt is unknown, because that could create two
+    /// snapshots.
     /// [Snapshot Blob](https://learn.microsoft.com/rest/api/storageservices/snapshot-blob)
     pub async fn snapshot(&self) -> Result<String> {
         let call = self.call("SnapshotBlob", Safety::Never);
@@ -269,16 +269,17 @@ impl Blob {
         decode::snapshot(&reply.headers).ok_or_else(|| incomplete(&call, &reply))
     }
 
-    /// Deletes the blob, or the snapshot that the handle is of.
+    /// Deletes the blob, or the snapshot if the handle is for one.
     ///
-    /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is none, and with
-    /// [`ErrorCode::SNAPSHOTS_PRESENT`] if it has snapshots.
+    /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if it does not exist, and
+    /// with [`ErrorCode::SNAPSHOTS_PRESENT`] if it has snapshots.
     /// [Delete Blob](https://learn.microsoft.com/rest/api/storageservices/delete-blob)
     pub async fn delete(&self) -> Result<()> {
         self.remove(self.alone(), &[412]).await
     }
 
-    /// Deletes the blob, or the snapshot that the handle is of, if it exists; says whether it did.
+    /// Deletes the blob, or the snapshot if the handle is for one, if it exists. Returns whether it
+    /// existed.
     pub async fn delete_if_exists(&self) -> Result<bool> {
         match self.remove(self.alone(), &[404, 412]).await {
             Ok(()) => Ok(true),
@@ -292,7 +293,7 @@ impl Blob {
         self.remove(DeleteSnapshots::Include, &[412]).await
     }
 
-    /// Deletes all snapshots of the blob, and not the blob.
+    /// Deletes all snapshots of the blob, but not the blob.
     pub async fn delete_snapshots(&self) -> Result<()> {
         self.remove(DeleteSnapshots::Only, &[412]).await
     }
@@ -308,7 +309,7 @@ impl Blob {
     }
 }
 
-/// What the other modules build on.
+/// Helpers of the other modules.
 impl Blob {
     pub(super) fn place(&self) -> Place<'_> {
         Place { container: &self.container, blob: &self.name }
@@ -331,21 +332,21 @@ impl Blob {
         Target::blob(self.account.clone(), &self.container, &self.name, conditions)
     }
 
-    /// Checks the names and sends.
+    /// Checks the names and sends the request.
     pub(super) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
         check(&call, Some(&self.name))?;
         self.pipeline().send(request, call).await
     }
 
-    /// Checks the names and reads the head of the answer.
+    /// Checks the names, sends the request, and reads only the head of the response.
     pub(super) async fn open(&self, request: Request, call: Call<'_>) -> Result<Reply> {
         check(&call, Some(&self.name))?;
         self.pipeline().open(request, call).await
     }
 }
 
-/// Refuses names that the service refuses, and names that an address cannot carry: what stands for
-/// a folder or the one above is taken out of addresses on the way.
+/// Refuses names that the service refuses, and names that a URL cannot carry: `.` and `..` segments
+/// are removed from URLs in transit.
 pub(crate) fn check(call: &Call<'_>, blob: Option<&str>) -> Result<()> {
     check_container(call)?;
     let Some(blob) = blob else { return Ok(()) };
@@ -358,14 +359,14 @@ pub(crate) fn check(call: &Call<'_>, blob: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the blob is not there; a missing container is something else.
+/// Whether the blob does not exist. A missing container is a different error.
 pub(super) fn is_missing_blob(error: &Error) -> bool {
     error.kind() == crate::ErrorKind::NotFound
         && error.code() != Some(&ErrorCode::CONTAINER_NOT_FOUND)
 }
 
 impl fmt::Debug for Blob {
-    /// Names of blobs are left out, as keys of entities are.
+    /// Does not show the blob's name, just as keys of entities are not shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Blob")
             .field("container", &self.container)

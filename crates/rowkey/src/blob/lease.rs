@@ -1,4 +1,4 @@
-//! Leases: the right to write a blob, or to delete a container, alone.
+//! Leases: the exclusive right to write a blob or to delete a container.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,26 +14,26 @@ use crate::blob::wire::encode::{self, Conditions as Wire, Place};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::transport::{Call, Reply, Safety};
 
-/// The seconds that a lease which ends can last.
+/// The possible duration of a lease that ends, in seconds.
 const SECONDS: std::ops::RangeInclusive<u64> = 15..=60;
-/// The seconds after which a lease can be broken at the latest.
+/// The longest break period, in seconds.
 const MAX_BREAK_SECONDS: u64 = 60;
 
-/// A lease that this client holds, as far as it knows.
+/// A lease that this client holds, unless it was lost.
 ///
-/// While it lasts, no client writes the blob without it: give it to
-/// [`Blob::with_lease`](super::Blob::with_lease). It ends after its time unless it is
-/// [renewed](Self::renew); nothing renews it by itself, and dropping this does not release it.
+/// While it lasts, only its holder can write the blob, through
+/// [`Blob::with_lease`](super::Blob::with_lease). It expires unless it is [renewed](Self::renew).
+/// It is not renewed automatically, and dropping this value does not release it.
 ///
-/// A program that works under a lease stops when an operation fails with [`ErrorKind::Leased`]: the lease is
-/// lost, and another client may have it.
+/// A program that works under a lease must stop when an operation fails with [`ErrorKind::Leased`]: the lease
+/// is lost, and another client may hold it.
 #[derive(Clone)]
 pub struct Lease {
     target: Target,
     id: Uuid,
 }
 
-/// What a lease is on.
+/// The target of a lease.
 #[derive(Clone)]
 pub(super) struct Target {
     account: StorageAccount,
@@ -48,7 +48,7 @@ macro_rules! leases {
             #[doc = concat!("Takes the lease on the ", $what, " for `duration`, 15 to 60 seconds; `None`:")]
             /// until it is released or broken.
             ///
-            /// Returns `None` when another client holds it, or when it was broken and has not ended yet.
+            /// Returns `None` if another client holds it, or if it was broken and has not ended yet.
             /// [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob)
             pub async fn acquire_lease(
                 &self,
@@ -58,20 +58,21 @@ macro_rules! leases {
                 self.target().acquire(duration).await
             }
 
-            /// The lease with this id, which was acquired elsewhere or earlier. Nothing is sent.
+            /// Returns the lease with this id, which was acquired elsewhere or earlier. Nothing is
+            /// sent.
             ///
-            /// Fails with [`ErrorKind::Invalid`] when the id is no GUID.
+            /// Fails with [`ErrorKind::Invalid`] if the id is not a GUID.
             pub fn lease(&self, id: &str) -> Result<Lease> {
                 let id = Uuid::try_parse(id);
                 let id = id.map_err(|_| Error::invalid("the id of a lease is a GUID"))?;
                 Ok(Lease { target: self.target(), id })
             }
 
-            /// Ends a lease, of any holder, after `period` at the latest, at most 60 seconds; zero: at
-            /// once; `None`: when its time is over, or at once if it has no end. It cannot be renewed
+            /// Breaks the lease of any holder: it ends after `period` at the latest, at most 60 seconds;
+            /// zero: at once; `None`: when it expires, or at once if it is infinite. It cannot be renewed
             /// meanwhile.
             ///
-            /// Returns how long it still lasts, or `None` when there is none.
+            /// Returns how long it still lasts, or `None` if there is no lease.
             pub async fn break_lease(
                 &self,
                 period: impl Into<Option<Duration>> + Send,
@@ -86,18 +87,20 @@ macro_rules! leases {
 leases! { Blob "blob" Container "container" }
 
 impl Lease {
-    /// The lease's id, a GUID. It is what tells its holder from others: keep it to yourself.
+    /// Returns the lease's id, a GUID. Anyone who knows the id can act as the holder, so keep it
+    /// secret.
     pub fn id(&self) -> String {
         self.id.to_string()
     }
 
-    /// Begins the lease's time anew. Fails with [`ErrorKind::Leased`] when it was lost.
+    /// Renews the lease: its duration starts again. Fails with [`ErrorKind::Leased`] if it was
+    /// lost.
     pub async fn renew(&self) -> Result<()> {
         self.target.send("RenewLease", LeaseAction::Renew(self.id), &[]).await?;
         Ok(())
     }
 
-    /// Gives the lease another id, so that the one before is of no use any more.
+    /// Changes the lease's id. The previous id is no longer valid.
     pub async fn change(&mut self) -> Result<()> {
         let proposed = self.target.account.pipeline().guid();
         let change = LeaseAction::Change { lease: self.id, proposed };
@@ -106,12 +109,13 @@ impl Lease {
         Ok(())
     }
 
-    /// Gives the lease up, so that others can take it at once. Says whether it still was there.
+    /// Releases the lease, so that others can acquire it at once. Returns whether it was still
+    /// held.
     pub async fn release(self) -> Result<bool> {
         let release = LeaseAction::Release(self.id);
         match self.target.send("ReleaseLease", release, &[409]).await {
             Ok(_) => Ok(true),
-            // Another holder's by now; or an earlier attempt has released it.
+            // Another client holds it now, or an earlier attempt has released it.
             Err(error) if error.kind() == ErrorKind::Leased => {
                 Ok(error.outcome() == Outcome::Unknown)
             }
@@ -149,7 +153,7 @@ impl Target {
                 return Err(error.of("AcquireLease", &self.container));
             }
         };
-        // With an id of its own, an attempt that is repeated finds its lease instead of another client's.
+        // With a proposed id, a retried attempt finds its own lease instead of a conflict.
         let id = self.account.pipeline().guid();
         let acquire = LeaseAction::Acquire { seconds, proposed: Some(id) };
         match self.send("AcquireLease", acquire, &[409]).await {

@@ -1,4 +1,4 @@
-//! What is in a container.
+//! Listings of a container's blobs.
 
 use std::sync::Arc;
 
@@ -19,24 +19,24 @@ const OPERATION: &str = "ListBlobs";
 pub struct BlobItem {
     /// The name.
     pub name: String,
-    /// The snapshot that this is, see [`Blob::at_snapshot`](super::Blob::at_snapshot); `None`: the
+    /// The name of the snapshot, for [`Blob::at_snapshot`](super::Blob::at_snapshot); `None`: the
     /// blob itself.
     pub snapshot: Option<String>,
-    /// What is known of it; metadata only if it was asked for.
+    /// Its properties; metadata only if the listing includes it.
     pub properties: Properties,
 }
 
-/// What a folder shows.
+/// An entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A blob.
     Blob(Box<BlobItem>),
-    /// What the names of more blobs begin with, the delimiter included.
+    /// A subfolder: the common prefix of the names of its blobs, including the delimiter.
     Prefix(String),
 }
 
 impl Container {
-    /// The blobs of the container, in the order of their names. Nothing is sent yet.
+    /// Lists the blobs of the container, in the order of their names. Nothing is sent yet.
     ///
     /// [List Blobs](https://learn.microsoft.com/rest/api/storageservices/list-blobs)
     pub fn blobs(&self) -> Listing<BlobItem> {
@@ -45,7 +45,7 @@ impl Container {
                 let (entries, next) = page(&listing, next).await?;
                 let blobs = entries.into_iter().filter_map(|entry| match entry {
                     Entry::Blob(blob) => Some(*blob),
-                    // Without a delimiter there are none.
+                    // Without a delimiter, there are no prefixes.
                     Entry::Prefix(_) => None,
                 });
                 Ok((blobs.collect(), next))
@@ -55,21 +55,20 @@ impl Container {
 }
 
 impl Listing<BlobItem> {
-    /// With the snapshots of each blob, before it. Not in a [`folder`](Self::folder).
+    /// Includes the snapshots of each blob, before the blob. Not in a [`folder`](Self::folder).
     pub fn with_snapshots(mut self) -> Self {
         self.show.snapshots = true;
         self
     }
 
-    /// With blobs of which there are only blocks, as an upload leaves that did not come to its end.
+    /// Includes blobs that have only uncommitted blocks, such as those of an unfinished upload.
     pub fn with_uncommitted(mut self) -> Self {
         self.show.uncommitted = true;
         self
     }
 
-    /// What a folder would show if `delimiter`, usually `/`, divided folders in names: the blobs
-    /// whose names have no delimiter after the prefix, and in the place of all others what their
-    /// names begin with, once each.
+    /// Lists one folder, with `delimiter`, usually `/`, between folders in names: the blobs whose
+    /// names have no delimiter after the prefix, and for all others each common prefix once.
     pub fn folder(mut self, delimiter: &str) -> Listing<Entry> {
         if self.show.snapshots {
             self.refuse(Error::invalid("snapshots cannot be listed by folder"));

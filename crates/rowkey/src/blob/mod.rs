@@ -1,18 +1,19 @@
-//! Containers and blobs: put at once, uploaded and downloaded in pieces, appended to, copied,
-//! leased.
+//! Containers and blobs: writes in one request, uploads and downloads in pieces, appends, copies,
+//! leases.
 //!
-//! - `container`: [`Container`], made, described and deleted
-//! - `listing`: what is in a container
-//! - `handle`: [`Blob`], read, described, copied and deleted
-//! - `put`: [`Put`], a blob written at once; `upload`: [`Upload`], one written in blocks
-//! - `read`: [`Read`], a blob or a part of it; [`Download`], which goes on after a lost connection
+//! - `container`: [`Container`], to create, describe and delete it
+//! - `listing`: the blobs of a container
+//! - `handle`: [`Blob`], to read, describe, copy and delete it
+//! - `put`: [`Put`], a write in one request; `upload`: [`Upload`], a write in blocks
+//! - `read`: [`Read`], a blob or a part of it; [`Download`], which continues after a lost
+//!   connection
 //! - `append`: [`Append`], a block at the end of an append blob
-//! - `lease`: [`Lease`], the right to write alone
-//! - `properties`: [`Properties`], what is known of blobs and containers
-//! - `conditions`: [`Conditions`], what must hold for an operation to be done
+//! - `lease`: [`Lease`], the exclusive right to write
+//! - `properties`: [`Properties`] of blobs, and those of containers
+//! - `conditions`: [`Conditions`], the preconditions of an operation
 //! - `service`: the account's containers
 //!
-//! Page blobs, access tiers, tags, versions and soft deletion are not here.
+//! Page blobs, access tiers, tags, versions and soft deletion are not supported.
 
 mod append;
 mod conditions;

@@ -1,4 +1,4 @@
-//! A part of a blob that is compared with its checksum when all of it has come.
+//! A part of a blob that is compared with its checksum at its end.
 
 use http::HeaderMap;
 use rowkey_wire::blob::checksum::Checksum;
@@ -7,15 +7,15 @@ use super::Check;
 use crate::blob::wire::decode;
 use crate::blob::wire::encode::RangeSum;
 
-/// The longest part that the service sums up.
+/// The longest part for which the service computes a checksum.
 pub(super) const MAX_PART: u64 = 4 << 20;
 
-/// A part on its way.
+/// A part that is being received.
 pub(super) struct Part {
-    /// Where in the blob it ends.
+    /// The end of the part in the blob.
     pub(super) end: u64,
     came: Checksum,
-    /// What the sum must be.
+    /// The checksum from the service.
     expected: Sum,
 }
 
@@ -26,7 +26,7 @@ enum Sum {
 }
 
 impl Part {
-    /// The part that an answer with these headers begins; `None` if they have no such sum of it.
+    /// The part that begins with this response; `None` if its headers have no such checksum.
     pub(super) fn begin(check: Check, end: u64, headers: &HeaderMap) -> Option<Self> {
         let expected = match check {
             Check::Crc64 => Sum::Crc64(decode::content_crc64(headers)?),
@@ -40,14 +40,14 @@ impl Part {
         self.came.update(piece);
     }
 
-    /// Whether what came so far is what was sent.
+    /// Whether the checksum of the received bytes is the expected one.
     pub(super) fn is_whole(&self) -> bool {
         let (md5, crc64) = self.came.clone().finish();
         Some(&self.expected) == md5.map(Sum::Md5).or(crc64.map(Sum::Crc64)).as_ref()
     }
 }
 
-/// The sum that is asked for with a part.
+/// The checksum to request with a part.
 pub(super) fn wanted(check: Check) -> RangeSum {
     match check {
         Check::Crc64 => RangeSum::Crc64,

@@ -1,4 +1,4 @@
-//! What is known of blobs and containers.
+//! The properties of blobs and containers.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use rowkey_wire::etag::ETag;
 use crate::blob::wire::decode;
 use crate::error::{Error, Result};
 
-/// The headers of HTTP that a blob answers with.
+/// The HTTP headers that the service returns with a blob.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContentHeaders {
     /// `Cache-Control`
@@ -27,51 +27,51 @@ pub struct ContentHeaders {
     pub content_type: Option<String>,
 }
 
-/// What is known of a blob without its content.
+/// The properties of a blob.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Properties {
-    /// Its tag.
+    /// The `ETag`.
     pub etag: ETag,
-    /// When it was last written. Whole seconds, as all times here.
+    /// When it was last written. All times here are whole seconds.
     pub modified: DateTime<Utc>,
     /// When it was first written.
     pub created: Option<DateTime<Utc>>,
-    /// Bytes in all of it.
+    /// The length of the whole blob in bytes.
     pub length: u64,
-    /// What sort it is; `None`: one that this client does not write, such as a page blob.
+    /// The type; `None`: one that this client does not write, such as a page blob.
     pub kind: Option<BlobType>,
-    /// The headers that it answers with.
+    /// The content headers.
     pub headers: ContentHeaders,
-    /// Names and values. The names are in lower case, except in listings.
+    /// The metadata. Names are in lower case, except in listings.
     pub metadata: BTreeMap<String, String>,
-    /// Where its lease stands.
+    /// The state of the lease.
     pub lease: LeaseState,
-    /// How many blocks were appended, of an append blob; not in listings.
+    /// The number of blocks of an append blob; not in listings.
     pub blocks: Option<u32>,
-    /// Whether nothing can be appended any more.
+    /// Whether an append blob is sealed: nothing more can be appended.
     pub sealed: bool,
-    /// How the copy went that made it.
+    /// The status of the copy that created the blob.
     pub copy: Option<CopyStatus>,
 }
 
-/// What is known of a container.
+/// The properties of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ContainerProperties {
-    /// Its tag.
+    /// The `ETag`.
     pub etag: ETag,
     /// When its metadata or policies were last set. Whole seconds.
     pub modified: DateTime<Utc>,
-    /// Names and values. The names are in lower case, except in listings.
+    /// The metadata. Names are in lower case, except in listings.
     pub metadata: BTreeMap<String, String>,
-    /// Where its lease stands.
+    /// The state of the lease.
     pub lease: LeaseState,
-    /// What everybody may read without authorization.
+    /// What can be read without authorization.
     pub public_access: Option<PublicAccess>,
 }
 
-/// Where the lease of a container or a blob stands.
+/// The state of the lease on a container or a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseState {
     /// There is none.
@@ -86,7 +86,7 @@ pub enum LeaseState {
     Leased,
 }
 
-/// How a copy goes.
+/// The status of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CopyStatus {
@@ -94,14 +94,14 @@ pub enum CopyStatus {
     Aborted,
     /// It failed.
     Failed,
-    /// It goes on.
+    /// It is in progress.
     Pending,
-    /// It is done.
+    /// It is complete.
     Success,
 }
 
 impl ContentHeaders {
-    /// The headers as requests carry them.
+    /// The headers as they are written to requests.
     pub(super) fn wire(&self) -> Result<wire::ContentHeaders> {
         let value = |name: &str, text: &Option<String>| -> Result<Option<HeaderValue>> {
             text.as_deref().map(HeaderValue::from_str).transpose().map_err(|_| {
@@ -120,7 +120,7 @@ impl ContentHeaders {
 }
 
 impl Properties {
-    /// What the headers of an answer say; `None` when they leave the tag or the time out.
+    /// The properties in the headers of a response; `None` if the `ETag` or the time is missing.
     pub(super) fn of_answer(headers: &HeaderMap) -> Option<Self> {
         Self::of(decode::properties(headers))
     }

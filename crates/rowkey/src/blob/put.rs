@@ -1,4 +1,4 @@
-//! Writing a blob at once.
+//! Writing a blob in one request.
 
 use std::fmt;
 
@@ -14,33 +14,33 @@ use crate::blob::wire::encode;
 use crate::error::{Outcome, Result};
 use crate::queue::handle::metadata_error;
 
-/// What guards content on its way. The service refuses a body that does not sum up; of what is read
-/// this is found out here.
+/// The checksum that protects content in transit. The service checks what is written, and the
+/// client checks what is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// CRC64: finds damage, and costs least.
+    /// CRC64: detects damage at the lowest cost.
     Crc64,
-    /// MD5: what other tools compare, too.
+    /// MD5: other tools can compare it, too.
     Md5,
 }
 
-/// What became of something that was to be written only if there was nothing.
+/// The result of a write that happens only if the blob does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Insertion {
-    /// There is a blob, and it was not changed.
+    /// The blob exists already and was not changed.
     Exists,
-    /// There was none, and now there is this one.
+    /// The blob did not exist and was written.
     Inserted(Written),
 }
 
-/// What a blob is described with.
+/// The headers and the metadata of a blob.
 #[derive(Clone, Debug, Default)]
 pub(super) struct About {
     pub(super) headers: ContentHeaders,
     pub(super) metadata: Vec<(String, String)>,
 }
 
-/// Content that is to be written: at once, from [`Blob::put`], or in pieces, from [`Blob::upload`].
+/// A write: in one request, from [`Blob::put`], or in pieces, from [`Blob::upload`].
 #[must_use = "nothing is written before `send` or `insert`"]
 pub struct Put<C = Bytes> {
     pub(super) blob: Blob,
@@ -54,26 +54,26 @@ impl<C> Put<C> {
         Self { blob, content, about: About::default(), check: None }
     }
 
-    /// What kind of content it is. Default: the service's, `application/octet-stream`.
+    /// Sets the content type. Default: `application/octet-stream`, by the service.
     pub fn content_type(mut self, content_type: &str) -> Self {
         self.about.headers.content_type = Some(content_type.to_owned());
         self
     }
 
-    /// All headers that the blob answers with.
+    /// Sets all content headers.
     pub fn headers(mut self, headers: ContentHeaders) -> Self {
         self.about.headers = headers;
         self
     }
 
-    /// Names and values that describe it.
+    /// Sets the metadata.
     pub fn metadata(mut self, pairs: &[(&str, &str)]) -> Self {
         self.about.metadata = owned(pairs);
         self
     }
 
-    /// Guards the content on its way, each block of it by itself. With [`Check::Md5`] the blob's
-    /// `Content-MD5` is that of the whole content.
+    /// Protects the content in transit with a checksum, one for each block. With [`Check::Md5`],
+    /// the blob's `Content-MD5` is that of the whole content.
     pub fn check(mut self, check: Check) -> Self {
         self.check = Some(check);
         self
@@ -81,13 +81,13 @@ impl<C> Put<C> {
 }
 
 impl Put {
-    /// Writes the blob, whether or not there is one.
+    /// Writes the blob, whether or not it exists.
     pub async fn send(self) -> Result<Written> {
         let Self { blob, content, about, check } = self;
         write(&blob, content, &about, check).await
     }
 
-    /// Writes the blob if there is none.
+    /// Writes the blob if it does not exist.
     pub async fn insert(mut self) -> Result<Insertion> {
         self.blob.conditions.none_match = Some(Match::Any);
         insertion(self.send().await)
@@ -119,11 +119,11 @@ pub(super) async fn write(
     written(&reply, &call)
 }
 
-/// A refusal because there is one, as a value.
+/// Turns the error that the blob exists into a value.
 pub(super) fn insertion(result: Result<Written>) -> Result<Insertion> {
     match result {
         Ok(written) => Ok(Insertion::Inserted(written)),
-        // With an unknown outcome it may be this call's own.
+        // After an unknown outcome, this call itself may have written the blob.
         Err(error)
             if error.kind() == crate::ErrorKind::AlreadyExists
                 && error.outcome() == Outcome::Rejected =>

@@ -1,4 +1,4 @@
-//! Reading a blob or a part of it, also over a connection that breaks.
+//! Reading a blob or a part of it, resuming after a lost connection.
 
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -21,26 +21,26 @@ use crate::transport::{Reply, Safety};
 
 const OPERATION: &str = "GetBlob";
 
-/// Memory that is set aside at once for what an answer announces.
+/// The most memory that is reserved at once for a response's announced length.
 const MAX_RESERVED: u64 = 64 << 20;
 
 /// A blob in memory, or a part of one.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Content {
-    /// What is in it.
+    /// The bytes.
     pub bytes: Bytes,
-    /// What is known of it. The length is that of the whole blob.
+    /// The blob's properties. The length is that of the whole blob.
     pub properties: Properties,
 }
 
-/// What is to be read, from [`Blob::read`].
+/// A read of a blob, from [`Blob::read`].
 #[derive(Debug)]
 #[must_use = "nothing is read before `bytes` or `open`"]
 pub struct Read {
     blob: Blob,
     range: Option<(u64, Option<u64>)>,
-    /// Whether the range is one that has no bytes.
+    /// Whether the range is empty.
     empty: bool,
     check: Option<Check>,
 }
@@ -50,8 +50,9 @@ impl Read {
         Self { blob, range: None, empty: false, check: None }
     }
 
-    /// Only these bytes, counted from 0. A range that ends after the blob is cut; one that begins
-    /// after its end fails with [`ErrorCode::INVALID_RANGE`](crate::ErrorCode::INVALID_RANGE).
+    /// Reads only these bytes, counted from 0. A range that extends beyond the end of the blob is
+    /// cut; one that begins beyond it fails with
+    /// [`ErrorCode::INVALID_RANGE`](crate::ErrorCode::INVALID_RANGE).
     pub fn range(mut self, range: impl RangeBounds<u64>) -> Self {
         let first = match range.start_bound() {
             Bound::Included(first) => *first,
@@ -71,20 +72,20 @@ impl Read {
         self
     }
 
-    /// Compares what comes with a checksum of the service, and fails with [`ErrorKind::Damaged`] when
-    /// it is another.
+    /// Compares the content with a checksum from the service, and fails with [`ErrorKind::Damaged`] if they
+    /// differ.
     ///
-    /// A whole blob that has an MD5 (see [`ContentHeaders`](super::ContentHeaders)) is compared with
-    /// that, at its end. Everything else takes a request for each 4 MiB, which is what the service
-    /// sums up at most.
+    /// A whole blob that has an MD5 (see [`ContentHeaders`](super::ContentHeaders)) is compared with it at
+    /// the end. Everything else takes one request for each 4 MiB, the longest range for which the service
+    /// computes a checksum.
     pub fn check(mut self, check: Check) -> Self {
         self.check = Some(check);
         self
     }
 
-    /// Reads it into memory; `None` when there is no such blob.
+    /// Reads the content into memory. Returns `None` if the blob does not exist.
     ///
-    /// With conditions, fails with [`ErrorKind::NotModified`] when there is nothing new.
+    /// With conditions, fails with [`ErrorKind::NotModified`] if the blob has not changed.
     pub async fn bytes(self) -> Result<Option<Content>> {
         let Some(mut download) = self.open().await? else { return Ok(None) };
         let first = download.next().await?.unwrap_or_default();
@@ -102,9 +103,9 @@ impl Read {
         Ok(Some(Content { bytes: bytes.freeze(), properties: download.properties }))
     }
 
-    /// Begins to read it piece by piece; `None` when there is no such blob.
+    /// Starts to read the content piece by piece. Returns `None` if the blob does not exist.
     ///
-    /// With conditions, fails with [`ErrorKind::NotModified`] when there is nothing new.
+    /// With conditions, fails with [`ErrorKind::NotModified`] if the blob has not changed.
     pub async fn open(self) -> Result<Option<Download>> {
         let Self { blob, range, empty, check } = self;
         if empty {
@@ -118,7 +119,7 @@ impl Read {
                 let most = first.saturating_add(MAX_PART - 1);
                 let part = (first, Some(last.map_or(most, |last| last.min(most))));
                 match get(&blob, Some(part), Some(check), &blob.conditions).await {
-                    // An empty blob has no parts, and nothing to compare.
+                    // An empty blob has no ranges and nothing to compare.
                     Err(error) if range.is_none() && error.details().status == Some(416) => {
                         get(&blob, None, None, &blob.conditions).await
                     }
@@ -159,37 +160,37 @@ impl Read {
 
 /// A blob that is read piece by piece.
 ///
-/// When the connection breaks, the rest is asked for, under the condition that the blob is still
-/// the same; if it is not, this fails with [`ErrorKind::Conflict`]. Each piece may take the
+/// If the connection breaks, the rest is requested on condition that the blob has not changed; if
+/// it has, this fails with [`ErrorKind::Conflict`]. Each piece may take the
 /// [`attempt_timeout`](crate::ClientOptions::attempt_timeout) of the handle's options.
 #[non_exhaustive]
 pub struct Download {
-    /// What is known of the blob. The length is that of the whole blob.
+    /// The blob's properties. The length is that of the whole blob.
     pub properties: Properties,
     blob: Blob,
     chunks: Chunks,
-    /// Where the next piece begins.
+    /// The position of the next piece.
     at: u64,
     end: u64,
-    /// Connections that broke since the last piece came.
+    /// The number of connections that broke since the last piece.
     failures: u32,
     check: Option<Check>,
-    /// What comes now, if it is checked.
+    /// The part that is being received, if it is checked.
     part: Option<Part>,
 }
 
 impl Download {
-    /// How many bytes are still to come.
+    /// Returns the number of bytes that are left to read.
     pub fn left(&self) -> u64 {
         self.end.saturating_sub(self.at)
     }
 
-    /// Where what was asked for last ends.
+    /// The end of the range that was requested last.
     fn stop(&self) -> u64 {
         self.part.as_ref().map_or(self.end, |part| part.end)
     }
 
-    /// The next piece, of any length, or `None` when all has come.
+    /// Returns the next piece, of any length, or `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
         loop {
             if let Some(check) = self.check.filter(|_| self.at == self.stop() && self.left() > 0) {
@@ -213,7 +214,7 @@ impl Download {
                 Err(broken) => (broken.what, broken.source),
             };
             if left == 0 {
-                // All has come; how the connection ended does not matter.
+                // Everything has been received; how the connection ended does not matter.
                 return Ok(None);
             }
             self.failures += 1;
@@ -230,7 +231,7 @@ impl Download {
         }
     }
 
-    /// The pieces as a stream, which ends after an error.
+    /// Returns the pieces as a stream, which ends after an error.
     pub fn stream(self) -> Stream<Bytes> {
         stream::try_unfold(self, |mut download| async move {
             Ok(download.next().await?.map(|piece| (piece, download)))
@@ -238,7 +239,7 @@ impl Download {
         .boxed()
     }
 
-    /// Adds a piece to the sum of its part, and compares that at the part's end.
+    /// Adds a piece to the checksum of its part, and compares it at the part's end.
     fn sum_up(&mut self, piece: &[u8]) -> Result<()> {
         let at = self.at;
         let Some(part) = &mut self.part else { return Ok(()) };
@@ -250,7 +251,7 @@ impl Download {
         Err(Error::damaged(what).of(OPERATION, self.blob.container()))
     }
 
-    /// Asks for what follows, and for its sum.
+    /// Requests the next part with its checksum.
     async fn next_part(&mut self, check: Check) -> Result<()> {
         let end = self.at.saturating_add(MAX_PART).min(self.end);
         let reply = self.ask(end, Some(check)).await?;
@@ -260,13 +261,14 @@ impl Download {
         Ok(())
     }
 
-    /// Asks for the rest of what was asked for; its sum, if it has one, came with its beginning.
+    /// Requests the rest of the last range again. Its checksum, if any, came with the first
+    /// response.
     async fn resume(&mut self) -> Result<()> {
         self.ask(self.stop(), None).await?;
         Ok(())
     }
 
-    /// Asks for what is left before `end`, if the blob is still the same.
+    /// Requests the bytes before `end` that are left, if the blob has not changed.
     async fn ask(&mut self, end: u64, check: Option<Check>) -> Result<Reply> {
         let same = Wire {
             matches: Some(Match::ETag(self.properties.etag.clone())),
@@ -276,7 +278,7 @@ impl Download {
         let range = Some((self.at, Some(end - 1)));
         let mut reply = get(&self.blob, range, check, &same).await?;
         let call = self.blob.call(OPERATION, Safety::Read);
-        // A server that ignores the range would begin anew.
+        // A server that ignores the range would start from the beginning.
         if answered_range(&reply.headers).map(|(first, _)| first) != Some(self.at) {
             let what = "the answer is not the part that was asked for";
             return Err(Error::decode(what).of_answer(&call, &reply));
@@ -298,7 +300,7 @@ async fn get(
     blob.open(encode::get(blob.place(), blob.snapshot_id(), range, conditions), call).await
 }
 
-/// The first and the last byte of the part that an answer says it is: `bytes 5-9/100`.
+/// The first and the last byte in the `Content-Range` of a response, such as `bytes 5-9/100`.
 fn answered_range(headers: &HeaderMap) -> Option<(u64, u64)> {
     let range = headers.get(CONTENT_RANGE)?.to_str().ok()?;
     let (first, last) = range.strip_prefix("bytes ")?.split_once('/')?.0.split_once('-')?;
@@ -306,7 +308,7 @@ fn answered_range(headers: &HeaderMap) -> Option<(u64, u64)> {
 }
 
 impl fmt::Debug for Content {
-    /// Shows how long it is, not what is in it.
+    /// Shows the length, not the bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Content")
             .field("length", &self.bytes.len())

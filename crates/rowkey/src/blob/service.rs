@@ -1,4 +1,4 @@
-//! The account's containers: a handle by name, their listing, and keys that sign in the name of a user.
+//! The account's containers: handles by name, the listing, and user delegation keys.
 
 use std::sync::Arc;
 
@@ -21,21 +21,21 @@ use crate::transport::{Call, Host, Safety};
 const LIST: &str = "ListContainers";
 
 impl StorageAccount {
-    /// The container with this name. Nothing is sent or checked.
+    /// Returns a handle for the container with this name. Nothing is sent or checked.
     pub fn container(&self, name: &str) -> Container {
         Container::new(self.clone(), name)
     }
 
-    /// The account's containers, in the order of their names.
+    /// Lists the account's containers, in the order of their names.
     ///
     /// [List Containers](https://learn.microsoft.com/rest/api/storageservices/list-containers2)
     pub fn containers(&self) -> Listing<ContainerItem> {
         Listing::new(self, LIST, |listing, next| Box::pin(page(listing, next)))
     }
 
-    /// A key to sign shared access signatures with, for a program that has a token and no account key: see
-    /// [`Sas::sign_with`](crate::sas::Sas::sign_with). It is good until `expiry`, 7 days at
-    /// most, and its signatures no longer than that.
+    /// Requests a user delegation key, with which a program that has a token and no account key signs shared
+    /// access signatures: see [`Sas::sign_with`](crate::sas::Sas::sign_with). The key is valid until
+    /// `expiry`, 7 days at most; its signatures end no later.
     ///
     /// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key)
     pub async fn user_delegation_key(&self, expiry: DateTime<Utc>) -> Result<UserDelegationKey> {
@@ -50,14 +50,13 @@ impl StorageAccount {
         let signer = SigningKey::from_base64(&key.value).map_err(|_| {
             Error::decode("the user delegation key is not base64").of_answer(&call, &reply)
         })?;
-        // The signer is all that is needed of it.
+        // Only the signer is needed from here on.
         key.value.zeroize();
         Ok(UserDelegationKey { key, signer })
     }
 }
 
-/// A key that signs in the name of a user, from [`StorageAccount::user_delegation_key`]. `Debug` does
-/// not show it.
+/// A user delegation key, from [`StorageAccount::user_delegation_key`]. `Debug` does not show it.
 #[derive(Clone, Debug)]
 pub struct UserDelegationKey {
     pub(crate) key: DelegationKey,
@@ -70,7 +69,7 @@ pub struct UserDelegationKey {
 pub struct ContainerItem {
     /// The name.
     pub name: String,
-    /// What is known of it; metadata only if it was asked for.
+    /// Its properties; metadata only if the listing includes it.
     pub properties: ContainerProperties,
 }
 

@@ -1,4 +1,4 @@
-//! Writing a blob in blocks, with a few of them in memory.
+//! Writing a blob in blocks, of which only a few are in memory.
 
 use std::fmt;
 use std::pin::Pin;
@@ -28,11 +28,11 @@ const BLOCK_SIZE: usize = 8 << 20;
 const MAX_BLOCK_SIZE: usize = 4000 << 20;
 const CONCURRENCY: usize = 4;
 
-/// Content that comes in pieces, for [`Blob::upload`].
+/// The content of a [`Blob::upload`], from a stream.
 ///
-/// It is sent in blocks, several at a time, each repeated by itself when it fails; the blob changes
-/// once, when all have arrived. At most `concurrency + 2` blocks are in memory. Blocks of an upload
-/// that does not come to its end are dropped by the service after a week.
+/// It is sent in blocks, several at a time, and each failed block is retried on its own. The blob
+/// changes once, when all blocks have arrived. At most `concurrency + 2` blocks are in memory. The
+/// service drops the blocks of an unfinished upload after a week.
 pub struct Upload<S> {
     content: S,
     block_size: usize,
@@ -50,23 +50,23 @@ where
     S: Stream<Item = Result<Bytes, E>> + Send,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    /// Bytes in a block, 1 to 4000 MiB. A blob has at most 50,000 blocks, so this says how long it
-    /// can become. Default: 8 MiB, for 390 GiB.
+    /// Sets the size of a block in bytes, 1 to 4000 MiB. A blob has at most 50,000 blocks, so the
+    /// block size limits its length. Default: 8 MiB, for 390 GiB.
     pub fn block_size(mut self, bytes: usize) -> Self {
         self.content.block_size = bytes;
         self
     }
 
-    /// How many blocks are on their way at a time, 1 or more. Default: 4.
+    /// Sets how many blocks are sent at a time, 1 or more. Default: 4.
     pub fn concurrency(mut self, blocks: usize) -> Self {
         self.content.concurrency = blocks;
         self
     }
 
-    /// Writes the blob, whether or not there is one.
+    /// Writes the blob, whether or not it exists.
     ///
-    /// When the stream fails, this fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) and
-    /// the stream's error as its source, and the blob is what it was.
+    /// If the stream fails, this fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) with
+    /// the stream's error as its source, and the blob does not change.
     pub async fn send(self) -> Result<Written> {
         let Self { blob, content: upload, about, check } = self;
         let Upload { content, block_size, concurrency } = upload;
@@ -80,14 +80,15 @@ where
         Sender { blob, about, check, concurrency }.run(blocks).await
     }
 
-    /// Writes the blob if there is none. Whether there is one is found out at the end.
+    /// Writes the blob if it does not exist. This is checked only at the end, after all blocks were
+    /// sent.
     pub async fn insert(mut self) -> Result<Insertion> {
         self.blob.conditions.none_match = Some(Match::Any);
         put::insertion(self.send().await)
     }
 }
 
-/// What is to be done with blocks.
+/// Sends blocks and commits them.
 struct Sender {
     blob: Blob,
     about: About,
@@ -106,7 +107,7 @@ impl Sender {
         let Some(second) = blocks.next().await.map_err(named)? else {
             return put::write(&self.blob, first, &self.about, self.check).await;
         };
-        // An upload has ids of its own, so that two at a time do not mix.
+        // Each upload has its own block ids, so that two at the same time do not mix.
         let upload = self.blob.pipeline().guid();
         let begun = stream::iter([Ok(first), Ok(second)]);
         let rest = stream::try_unfold(&mut blocks, |blocks| async move {
@@ -155,7 +156,7 @@ impl Sender {
     }
 }
 
-/// Ids of a blob's blocks must have the same length.
+/// The id of a block. All ids of a blob must have the same length.
 fn block_id(upload: Uuid, number: usize) -> String {
     let mut id = [0; 24];
     id[..16].copy_from_slice(upload.as_bytes());
@@ -163,10 +164,10 @@ fn block_id(upload: Uuid, number: usize) -> String {
     STANDARD.encode(id)
 }
 
-/// Content, cut into blocks.
+/// Cuts the content into blocks.
 struct Blocks<S> {
     content: Pin<Box<S>>,
-    /// What is left of a piece that was longer than a block.
+    /// The rest of a piece that was longer than a block.
     left: Bytes,
     size: usize,
     sum: Checksum,
@@ -191,7 +192,7 @@ where
             let missing = self.size - block.len();
             let piece = self.left.split_to(missing.min(self.left.len()));
             if piece.len() == self.size {
-                // A piece that is a block is handed on without a copy.
+                // A piece of exactly one block is passed on without a copy.
                 self.sum.update(&piece);
                 return Ok(Some(piece));
             }
