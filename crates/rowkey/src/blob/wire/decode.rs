@@ -1,5 +1,5 @@
-//! Answers to what they mean: the client's half. Policies, properties and statistics are read by
-//! [`rowkey_wire::xml`], metadata by [`crate::service::wire::metadata::decode`].
+//! Decodes responses: the client's half. [`rowkey_wire::xml`] decodes policies, properties and
+//! statistics, and [`crate::service::wire::metadata::decode`] metadata.
 
 use chrono::{DateTime, Utc};
 use http::header::{self, HeaderMap, HeaderName};
@@ -12,25 +12,25 @@ use rowkey_wire::xml::{Element, XmlError};
 
 use crate::service::wire::metadata;
 
-/// What has been written: the tag and the time of the new state.
+/// The result of a write: the new `ETag` and the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The tag.
+    /// The `ETag`.
     pub etag: ETag,
-    /// When, in whole seconds.
+    /// The time of the write, in whole seconds.
     pub modified: Option<DateTime<Utc>>,
 }
 
-/// What an append did.
+/// The result of an append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Appended {
-    /// Where the block begins.
+    /// The position of the block.
     pub(crate) offset: u64,
-    /// How many blocks the blob has now.
+    /// The number of blocks in the blob now.
     pub(crate) blocks: u32,
 }
 
-/// The lease of a blob or a container, as headers and lists say it.
+/// The state of the lease on a blob or a container, in headers and listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub(crate) enum LeaseState {
@@ -46,14 +46,14 @@ pub(crate) enum LeaseState {
     Leased,
 }
 
-/// What describes a blob.
+/// The properties of a blob.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Properties {
-    /// Bytes of the whole blob, not of the part that was read.
+    /// The length of the whole blob in bytes, not of the range that was read.
     pub(crate) length: u64,
-    /// The sort; `None` for one that this project does not know, such as page blobs.
+    /// The type; `None` for one that this project does not support, such as page blobs.
     pub(crate) blob_type: Option<BlobType>,
-    /// The tag.
+    /// The `ETag`.
     pub(crate) etag: Option<ETag>,
     /// When it was changed, in whole seconds.
     pub(crate) modified: Option<DateTime<Utc>>,
@@ -71,15 +71,15 @@ pub(crate) struct Properties {
     pub(crate) cache_control: Option<String>,
     /// The MD5 of the whole blob, if it was stored with one.
     pub md5: Option<Md5Sum>,
-    /// The lease; snapshots have none.
+    /// The state of the lease; snapshots have none.
     pub(crate) lease: Option<LeaseState>,
-    /// How many blocks an append blob has.
+    /// The number of blocks of an append blob.
     pub(crate) blocks: Option<u32>,
-    /// Whether an append blob is closed to appends.
+    /// Whether an append blob is sealed.
     pub(crate) sealed: bool,
-    /// The copy that made it.
+    /// The copy that created it.
     pub(crate) copy: Option<Copied>,
-    /// The metadata; names in lower case. In lists empty also when it was not asked for.
+    /// The metadata; names in lower case. In listings, also empty if it was not requested.
     pub(crate) metadata: Vec<(String, String)>,
 }
 
@@ -88,26 +88,26 @@ pub(crate) struct Properties {
 pub(crate) struct Copied {
     /// Its id.
     pub(crate) id: String,
-    /// How far it is: `success`, `pending`, `aborted` or `failed`.
+    /// The status: `success`, `pending`, `aborted` or `failed`.
     pub(crate) status: String,
-    /// Where from; answers to the copy itself do not say.
+    /// The source; missing in responses to the copy itself.
     pub(crate) source: Option<String>,
 }
 
-/// What describes a container.
+/// The properties of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Container {
-    /// The name; empty in answers about one container.
+    /// The name; empty in responses about one container.
     pub(crate) name: String,
-    /// The tag.
+    /// The `ETag`.
     pub(crate) etag: Option<ETag>,
     /// When it was changed, in whole seconds.
     pub(crate) modified: Option<DateTime<Utc>>,
     /// The lease.
     pub(crate) lease: Option<LeaseState>,
-    /// Who may read it without authorization.
+    /// What can be read without authorization.
     pub(crate) access: Option<PublicAccess>,
-    /// The metadata; in lists empty also when it was not asked for.
+    /// The metadata; in listings, also empty if it was not requested.
     pub(crate) metadata: Vec<(String, String)>,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct Container {
 pub(crate) struct ContainerPage {
     /// The containers.
     pub(crate) containers: Vec<Container>,
-    /// Where the list goes on; `None` at its end.
+    /// The marker of the next page; `None` at the end.
     pub(crate) next: Option<String>,
 }
 
@@ -125,36 +125,36 @@ pub(crate) struct ContainerPage {
 pub(crate) struct BlobPage {
     /// Blobs and prefixes, in the order of their names.
     pub(crate) items: Vec<Item>,
-    /// Where the list goes on; `None` at its end.
+    /// The marker of the next page; `None` at the end.
     pub(crate) next: Option<String>,
 }
 
-/// What a list of blobs holds.
+/// An entry of a listing of blobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     /// A blob or a snapshot.
     Blob(Box<ListedBlob>),
-    /// What names begin with, up to the delimiter.
+    /// A common prefix of names, up to the delimiter.
     Prefix(String),
 }
 
-/// A blob in a list.
+/// A blob in a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListedBlob {
     /// The name.
     pub(crate) name: String,
-    /// What names the snapshot, if it is one.
+    /// The name of the snapshot, if it is one.
     pub(crate) snapshot: Option<String>,
-    /// What describes it.
+    /// The properties.
     pub(crate) properties: Properties,
 }
 
-/// The tag and the time of what was written; `None` if the answer has no tag.
+/// The `ETag` and the time of a write; `None` if the response has no `ETag`.
 pub(crate) fn written(headers: &HeaderMap) -> Option<Written> {
     Some(Written { etag: etag(headers)?, modified: date(headers, &header::LAST_MODIFIED) })
 }
 
-/// The answer to Append Block.
+/// Decodes the response to Append Block.
 pub(crate) fn appended(headers: &HeaderMap) -> Option<Appended> {
     Some(Appended {
         offset: number(headers, &names::APPEND_OFFSET)?,
@@ -162,7 +162,7 @@ pub(crate) fn appended(headers: &HeaderMap) -> Option<Appended> {
     })
 }
 
-/// What names the snapshot that was made.
+/// The name of the snapshot that was created.
 pub(crate) fn snapshot(headers: &HeaderMap) -> Option<String> {
     text(headers, &names::SNAPSHOT)
 }
@@ -172,12 +172,12 @@ pub(crate) fn lease_id(headers: &HeaderMap) -> Option<uuid::Uuid> {
     text(headers, &names::LEASE_ID)?.parse().ok()
 }
 
-/// The seconds until the lease that was broken is over.
+/// The seconds until a broken lease ends.
 pub(crate) fn lease_time(headers: &HeaderMap) -> Option<u32> {
     number(headers, &names::LEASE_TIME)
 }
 
-/// The copy, in the answer to the request for it, or of a blob that was made by one.
+/// The copy, in the response to Copy Blob or in the properties of a blob that was copied.
 pub(crate) fn copied(headers: &HeaderMap) -> Option<Copied> {
     Some(Copied {
         id: text(headers, &names::COPY_ID)?,
@@ -186,20 +186,20 @@ pub(crate) fn copied(headers: &HeaderMap) -> Option<Copied> {
     })
 }
 
-/// The MD5 of the bytes in the answer, or of those that were put.
+/// The MD5 of the bytes in the response, or of those that were written.
 pub(crate) fn content_md5(headers: &HeaderMap) -> Option<Md5Sum> {
     checksum::decode(&text(headers, &HeaderName::from_static("content-md5"))?)
 }
 
-/// The CRC64 of the bytes in the answer, or of those that were put.
+/// The CRC64 of the bytes in the response, or of those that were written.
 pub(crate) fn content_crc64(headers: &HeaderMap) -> Option<Crc64Sum> {
     checksum::decode(&text(headers, &names::CONTENT_CRC64)?)
 }
 
-/// What the answer to Get Blob or Get Blob Properties says of the blob.
+/// The properties in the response to Get Blob or Get Blob Properties.
 pub(crate) fn properties(headers: &HeaderMap) -> Properties {
     let range = text(headers, &header::CONTENT_RANGE);
-    // `bytes 0-5/1024`: the part is in `Content-Length`, and `Content-MD5` may be the part's.
+    // `bytes 0-5/1024`: `Content-Length` is that of the range, and `Content-MD5` may be, too.
     let whole = range.as_deref().and_then(|range| range.rsplit('/').next()?.parse().ok());
     let md5 = text(headers, &names::CONTENT_MD5).and_then(|text| checksum::decode(&text));
     Properties {
@@ -222,7 +222,7 @@ pub(crate) fn properties(headers: &HeaderMap) -> Properties {
     }
 }
 
-/// What the answer to Get Container Properties says.
+/// The properties in the response to Get Container Properties.
 pub(crate) fn container(headers: &HeaderMap) -> Container {
     Container {
         name: String::new(),
@@ -234,7 +234,7 @@ pub(crate) fn container(headers: &HeaderMap) -> Container {
     }
 }
 
-/// The answer to List Containers.
+/// Decodes the response to List Containers.
 pub(crate) fn containers(body: &[u8]) -> Result<ContainerPage, XmlError> {
     let root = Element::read_root(body, "EnumerationResults")?;
     let list = root.child("Containers").map(|list| list.children.as_slice()).unwrap_or_default();
@@ -253,7 +253,7 @@ pub(crate) fn containers(body: &[u8]) -> Result<ContainerPage, XmlError> {
     Ok(ContainerPage { containers, next: root.text_of("NextMarker").map(str::to_owned) })
 }
 
-/// The answer to List Blobs.
+/// Decodes the response to List Blobs.
 pub(crate) fn blobs(body: &[u8]) -> Result<BlobPage, XmlError> {
     let root = Element::read_root(body, "EnumerationResults")?;
     let list = root.child("Blobs").map(|list| list.children.as_slice()).unwrap_or_default();
@@ -277,7 +277,7 @@ fn listed(element: &Element) -> Result<ListedBlob, XmlError> {
         properties: Properties {
             length: length.map_err(|_| XmlError::Value("Content-Length"))?,
             blob_type: blob_type(properties.text_of("BlobType")),
-            // Without quotes here, and with them everywhere else.
+            // Listings have the `ETag` without quotes; everything else has it with quotes.
             etag: properties.text_of("Etag").map(|tag| ETag::new(format!("\"{tag}\""))),
             modified: properties.text_of("Last-Modified").and_then(parse_http_date),
             created: properties.text_of("Creation-Time").and_then(parse_http_date),
@@ -314,7 +314,7 @@ fn number<T: std::str::FromStr>(headers: &HeaderMap, name: &HeaderName) -> Optio
     text(headers, name)?.parse().ok()
 }
 
-/// A header's text; an empty one says nothing.
+/// A header's text; `None` if it is empty.
 fn text(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let value = headers.get(name)?.to_str().ok()?;
     (!value.is_empty()).then(|| value.to_owned())

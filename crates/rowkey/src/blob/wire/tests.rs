@@ -1,4 +1,4 @@
-//! Answers of recordings as the client reads them.
+//! Tests of decoding recorded responses.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rowkey_wire::blob::checksum;
@@ -9,7 +9,7 @@ use super::decode::{self, Item, LeaseState};
 /// The MD5 of `hello world`.
 const SUM: &str = "XrY7u+Ae7tCTyyK7j1rNww==";
 
-/// `test_container.test_list_blobs_with_delimiter`, version 2019-07-07, but for the tier.
+/// `test_container.test_list_blobs_with_delimiter`, version 2019-07-07, without the tier.
 const BLOBS: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><EnumerationResults ServiceEndpoint=\"https://storagename.blob.core.windows.net/\" ContainerName=\"containerab171296\"><Delimiter>/</Delimiter><Blobs><BlobPrefix><Name>a/</Name></BlobPrefix><Blob><Name>blob4</Name><Properties><Creation-Time>Tue, 07 Apr 2020 18:54:08 GMT</Creation-Time><Last-Modified>Tue, 07 Apr 2020 18:54:08 GMT</Last-Modified><Etag>0x8D7DB250DC88401</Etag><Content-Length>11</Content-Length><Content-Type>application/octet-stream</Content-Type><Content-Encoding /><Content-Language /><Content-CRC64 /><Content-MD5>XrY7u+Ae7tCTyyK7j1rNww==</Content-MD5><Cache-Control /><Content-Disposition /><BlobType>BlockBlob</BlobType><LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState><ServerEncrypted>true</ServerEncrypted></Properties></Blob></Blobs><NextMarker /></EnumerationResults>";
 
 /// `test_storage_blob.test_list_containers_with_maxresults_and_marker`, cut to one container; and

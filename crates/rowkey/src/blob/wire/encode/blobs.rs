@@ -1,4 +1,4 @@
-//! Blobs as a whole, what describes them, copies and snapshots.
+//! Whole blobs, their properties, copies and snapshots.
 
 use bytes::Bytes;
 use http::{HeaderValue, Method};
@@ -11,18 +11,18 @@ use crate::transport::Request;
 
 const TRUE: HeaderValue = HeaderValue::from_static("true");
 
-/// A part of a blob.
+/// A range of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
     /// The first byte, counted from 0.
     pub(crate) first: u64,
-    /// The last byte; none: the end.
+    /// The last byte; `None`: the end.
     pub(crate) last: Option<u64>,
-    /// The sum of the part that is wanted, if any; the part has at most 4 MiB then.
+    /// The checksum of the range to return, if any; the range then has at most 4 MiB.
     pub(crate) sum: Option<RangeSum>,
 }
 
-/// Which sum of a part is wanted.
+/// The checksum of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RangeSum {
     /// In `x-ms-content-crc64`.
@@ -31,32 +31,33 @@ pub(crate) enum RangeSum {
     Md5,
 }
 
-/// What becomes of the snapshots of a blob that is deleted.
+/// The effect of Delete Blob on snapshots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DeleteSnapshots<'a> {
-    /// There must be none.
+    /// Deletes the blob only if it has no snapshots.
     None,
-    /// They are deleted, too.
+    /// Deletes the blob and its snapshots.
     Include,
-    /// They are deleted, and the blob is not.
+    /// Deletes the snapshots, not the blob.
     Only,
-    /// This one is deleted, and nothing else.
+    /// Deletes only this snapshot.
     One(&'a str),
 }
 
 /// A copy within an account.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Copy<'a> {
-    /// The address of the other blob, encoded; with a signature unless the request is signed with
-    /// the account's key.
+    /// The encoded URL of the source; with a shared access signature unless the request is signed
+    /// with the account's key.
     pub(crate) source: &'a str,
-    /// What must hold of the other blob.
+    /// The conditions on the source.
     pub(crate) source_conditions: &'a Conditions,
-    /// Whether the answer is to wait until the copy is done.
+    /// Whether the service responds only after the copy is complete.
     pub(crate) sync: bool,
 }
 
-/// [Put Blob](https://learn.microsoft.com/rest/api/storageservices/put-blob): a block blob at once.
+/// [Put Blob](https://learn.microsoft.com/rest/api/storageservices/put-blob): a block blob in one
+/// request.
 pub(crate) fn put_block_blob<'a>(
     place: Place<'_>,
     content: Bytes,
@@ -83,7 +84,7 @@ pub(crate) fn put_append<'a>(
     Ok(request)
 }
 
-/// [Get Blob](https://learn.microsoft.com/rest/api/storageservices/get-blob), or a part of it.
+/// [Get Blob](https://learn.microsoft.com/rest/api/storageservices/get-blob), or a range of it.
 pub(crate) fn get(
     place: Place<'_>,
     snapshot: Option<&str>,
@@ -113,7 +114,7 @@ pub(crate) fn get_properties(
 }
 
 /// [Set Blob Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-properties):
-/// all headers, in place of what there was.
+/// replaces all content headers.
 pub(crate) fn set_properties(
     place: Place<'_>,
     description: &ContentHeaders,
@@ -125,8 +126,8 @@ pub(crate) fn set_properties(
     request
 }
 
-/// [Set Blob Metadata](https://learn.microsoft.com/rest/api/storageservices/set-blob-metadata): all
-/// of it, in place of what there was.
+/// [Set Blob Metadata](https://learn.microsoft.com/rest/api/storageservices/set-blob-metadata):
+/// replaces all of it.
 pub(crate) fn set_metadata<'a>(
     place: Place<'_>,
     metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -136,7 +137,7 @@ pub(crate) fn set_metadata<'a>(
 }
 
 /// [Snapshot Blob](https://learn.microsoft.com/rest/api/storageservices/snapshot-blob). Without
-/// metadata the snapshot has that of the blob.
+/// metadata, the snapshot has that of the blob.
 pub(crate) fn snapshot<'a>(
     place: Place<'_>,
     metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -165,8 +166,8 @@ pub(crate) fn delete(
     request
 }
 
-/// [Copy Blob](https://learn.microsoft.com/rest/api/storageservices/copy-blob). Without metadata the
-/// copy has that of the other blob.
+/// [Copy Blob](https://learn.microsoft.com/rest/api/storageservices/copy-blob). Without metadata, the copy
+/// has that of the source.
 pub(crate) fn copy<'a>(
     place: Place<'_>,
     copy: &Copy<'_>,

@@ -1,4 +1,4 @@
-//! Blobs in pieces: blocks and lists of them, blocks at the end of an append blob.
+//! Blocks, block lists, and appends.
 
 use bytes::Bytes;
 use http::Method;
@@ -11,8 +11,8 @@ use super::parts::{Conditions, Place, blob, describe, document, parameter, set, 
 use crate::service::wire::metadata::{self, MetadataError};
 use crate::transport::Request;
 
-/// [Put Block](https://learn.microsoft.com/rest/api/storageservices/put-block). `id` is base64 of at
-/// most 64 bytes, for all blocks of a blob as many. Of the conditions only the lease counts.
+/// [Put Block](https://learn.microsoft.com/rest/api/storageservices/put-block). `id` is the base64 of at most
+/// 64 bytes, with the same length for all blocks of a blob. Of the conditions, only the lease counts.
 pub(crate) fn put_block(
     place: Place<'_>,
     id: &str,
@@ -29,8 +29,8 @@ pub(crate) fn put_block(
     request
 }
 
-/// [Put Block List](https://learn.microsoft.com/rest/api/storageservices/put-block-list): the blob
-/// becomes these blocks. Ids are base64.
+/// [Put Block List](https://learn.microsoft.com/rest/api/storageservices/put-block-list): replaces
+/// the blob with these blocks. Ids are base64.
 pub(crate) fn put_block_list<'a, 'b>(
     place: Place<'_>,
     blocks: impl IntoIterator<Item = (BlockSource, &'b str)>,
@@ -66,7 +66,7 @@ fn limit(request: &mut Request, limits: &AppendLimits) {
     set(&mut request.headers, names::MAX_SIZE, text(limits.max_size));
 }
 
-/// The body of Put Block List. Ids are in base64.
+/// The body of Put Block List. Ids are base64.
 pub(crate) fn block_list<'a>(blocks: impl IntoIterator<Item = (BlockSource, &'a str)>) -> String {
     let mut writer = Writer::request();
     writer.start("BlockList");

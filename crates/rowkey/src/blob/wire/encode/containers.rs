@@ -1,4 +1,4 @@
-//! Containers, lists of them and of their blobs, and the service's documents.
+//! Containers, listings of containers and blobs, and service documents.
 
 use http::Method;
 use rowkey_wire::auth::delegation::KeyInfo;
@@ -11,38 +11,38 @@ use crate::blob::wire::delegation;
 use crate::service::wire::metadata::{self, MetadataError};
 use crate::transport::Request;
 
-/// Which containers a list asks for.
+/// The parameters of a listing of containers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListContainers<'a> {
-    /// What their names begin with.
+    /// The prefix of their names.
     pub(crate) prefix: Option<&'a str>,
-    /// Where the page before ended.
+    /// The marker from the previous page.
     pub(crate) marker: Option<&'a str>,
-    /// The most containers in a page, 1 to 5,000.
+    /// The maximum number of containers in a page, 1 to 5,000.
     pub(crate) max: Option<u32>,
-    /// Whether their metadata is wanted, too.
+    /// Whether to include their metadata.
     pub(crate) metadata: bool,
 }
 
-/// Which blobs a list asks for.
+/// The parameters of a listing of blobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(crate) struct ListBlobs<'a> {
-    /// What their names begin with.
+    /// The prefix of their names.
     pub(crate) prefix: Option<&'a str>,
-    /// What ends the part of their names that is listed, such as `/`.
+    /// The delimiter of folders in names, such as `/`.
     pub(crate) delimiter: Option<&'a str>,
-    /// Where the page before ended.
+    /// The marker from the previous page.
     pub(crate) marker: Option<&'a str>,
-    /// The most blobs and prefixes in a page, 1 to 5,000.
+    /// The maximum number of blobs and prefixes in a page, 1 to 5,000.
     pub(crate) max: Option<u32>,
-    /// Whether their metadata is wanted, too.
+    /// Whether to include their metadata.
     pub(crate) metadata: bool,
-    /// Whether snapshots are wanted, too. Not together with a delimiter.
+    /// Whether to include snapshots. Not together with a delimiter.
     pub(crate) snapshots: bool,
-    /// Whether blobs are wanted of which there are only blocks.
+    /// Whether to include blobs that have only uncommitted blocks.
     pub(crate) uncommitted: bool,
-    /// Whether it is wanted where copies came from.
+    /// Whether to include the sources of copies.
     pub(crate) copy: bool,
 }
 
@@ -64,13 +64,13 @@ pub(crate) fn delete_container(name: &str, conditions: &Conditions) -> Request {
 }
 
 /// [Get Container Properties](https://learn.microsoft.com/rest/api/storageservices/get-container-properties).
-/// Of the conditions only the lease counts.
+/// Of the conditions, only the lease counts.
 pub(crate) fn get_container_properties(name: &str, conditions: &Conditions) -> Request {
     guarded(Method::GET, container(name, ""), conditions)
 }
 
 /// [Set Container Metadata](https://learn.microsoft.com/rest/api/storageservices/set-container-metadata):
-/// all of it, in place of what there was.
+/// replaces all of it.
 pub(crate) fn set_container_metadata<'a>(
     name: &str,
     metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -81,8 +81,8 @@ pub(crate) fn set_container_metadata<'a>(
     Ok(request)
 }
 
-/// [Get Container ACL](https://learn.microsoft.com/rest/api/storageservices/get-container-acl). The
-/// answer is read by [`rowkey_wire::xml::decode_acl`].
+/// [Get Container ACL](https://learn.microsoft.com/rest/api/storageservices/get-container-acl).
+/// [`rowkey_wire::xml::decode_acl`] decodes the response.
 pub(crate) fn get_container_acl(name: &str, conditions: &Conditions) -> Request {
     guarded(Method::GET, container(name, "&comp=acl"), conditions)
 }
@@ -130,25 +130,25 @@ pub(crate) fn list_blobs(name: &str, list: &ListBlobs<'_>) -> Request {
 }
 
 /// [Get Blob Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-properties).
-/// The answer is read by [`rowkey_wire::xml::decode_properties`].
+/// [`rowkey_wire::xml::decode_properties`] decodes the response.
 pub(crate) fn get_service_properties() -> Request {
     bare(Method::GET, "/?restype=service&comp=properties".into())
 }
 
 /// [Set Blob Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties),
-/// a document of [`rowkey_wire::xml::encode_properties`].
+/// with a document from [`rowkey_wire::xml::encode_properties`].
 pub(crate) fn set_service_properties(properties: String) -> Request {
     document("/?restype=service&comp=properties".into(), properties)
 }
 
-/// [Get Blob Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-stats),
-/// which only the secondary endpoint answers. The answer is read by [`crate::service::wire::stats::decode`].
+/// [Get Blob Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-stats), for
+/// the secondary endpoint only. [`crate::service::wire::stats::decode`] decodes the response.
 pub(crate) fn get_service_stats() -> Request {
     bare(Method::GET, "/?restype=service&comp=stats".into())
 }
 
 /// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key),
-/// for the holder of a token. The answer is read by [`delegation::decode`].
+/// for callers with a bearer token. [`delegation::decode`] decodes the response.
 pub(crate) fn get_user_delegation_key(info: &KeyInfo) -> Request {
     let target = "/?restype=service&comp=userdelegationkey".to_owned();
     Request { method: Method::POST, ..document(target, delegation::encode(info)) }

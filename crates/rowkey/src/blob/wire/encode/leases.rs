@@ -7,18 +7,18 @@ use rowkey_wire::blob::headers as names;
 use super::parts::{Conditions, Place, bare, blob, container, set};
 use crate::transport::Request;
 
-/// What a lease is on.
+/// The target of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
     /// A blob.
     Blob(Place<'a>),
-    /// A container: guards its deletion alone.
+    /// A container: the lease protects only against its deletion.
     Container(&'a str),
 }
 
 /// [Lease Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob) and
-/// [Lease Container](https://learn.microsoft.com/rest/api/storageservices/lease-container). Of the
-/// conditions the lease does not count.
+/// [Lease Container](https://learn.microsoft.com/rest/api/storageservices/lease-container). The
+/// lease in the conditions is ignored.
 pub(crate) fn lease(target: Target<'_>, action: LeaseAction, conditions: &Conditions) -> Request {
     let target = match target {
         Target::Blob(place) => blob(place, "?comp=lease"),

@@ -1,12 +1,12 @@
-//! Intent to request, one function an operation: the client's half.
+//! Encodes requests, one function for each operation: the client's half.
 //!
-//! - `blobs`: blobs as a whole, what describes them, copies, snapshots
-//! - `blocks`: blobs in pieces
-//! - `containers`: containers, lists, the service's documents
-//! - `leases`: leases on either
-//! - `parts`: what they share: [`Conditions`], [`Place`]
+//! - `blobs`: whole blobs, their properties, copies, snapshots
+//! - `blocks`: blocks and block lists
+//! - `containers`: containers, listings, service documents
+//! - `leases`: leases on blobs and containers
+//! - `parts`: shared parts: [`Conditions`], [`Place`]
 //!
-//! Names are taken as valid; the caller checks them first, see [`rowkey_wire::blob::name`]. So are numbers.
+//! Names and numbers are assumed to be valid; the caller checks names first, see [`rowkey_wire::blob::name`].
 
 mod blobs;
 mod blocks;

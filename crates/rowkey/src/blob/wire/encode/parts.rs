@@ -1,4 +1,4 @@
-//! What requests share: addresses, conditions, headers.
+//! The shared parts of requests: paths, conditions, headers.
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -15,14 +15,14 @@ use uuid::Uuid;
 
 use crate::transport::Request;
 
-/// What stands as it is in the value of a query parameter.
+/// The characters that are not escaped in the value of a query parameter.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// The same in the path, where slashes divide a blob's name.
+/// The same for the path, in which a blob's name can have slashes.
 const PATH: &AsciiSet = &UNRESERVED.remove(b'/');
 
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
-/// Where a blob is.
+/// The container and the name of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place<'a> {
     /// The container.
@@ -31,23 +31,23 @@ pub(crate) struct Place<'a> {
     pub(crate) blob: &'a str,
 }
 
-/// What must hold for an operation to be carried out.
+/// The preconditions of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conditions {
-    /// It is this one, or any (`If-Match`).
+    /// It has this `ETag`, or it exists (`If-Match`).
     pub(crate) matches: Option<Match>,
-    /// It is not this one, or there is none (`If-None-Match`).
+    /// It does not have this `ETag`, or it does not exist (`If-None-Match`).
     pub(crate) none_match: Option<Match>,
-    /// It was changed since (`If-Modified-Since`), in whole seconds.
+    /// It was changed after this time (`If-Modified-Since`), in whole seconds.
     pub(crate) modified_since: Option<DateTime<Utc>>,
-    /// It was not changed since (`If-Unmodified-Since`), in whole seconds.
+    /// It was not changed after this time (`If-Unmodified-Since`), in whole seconds.
     pub(crate) unmodified_since: Option<DateTime<Utc>>,
     /// The lease that the caller holds on it.
     pub(crate) lease: Option<Uuid>,
 }
 
 impl Conditions {
-    /// Nothing is required.
+    /// No conditions.
     pub(crate) const NONE: Self = Self {
         matches: None,
         none_match: None,
@@ -56,7 +56,7 @@ impl Conditions {
         lease: None,
     };
 
-    /// Adds the headers to a request.
+    /// Adds the conditions to the headers of a request.
     pub(super) fn write(&self, headers: &mut HeaderMap) {
         self.write_named(
             headers,
@@ -104,7 +104,7 @@ pub(super) fn container(name: &str, query: &str) -> String {
 /// The path of a blob.
 pub(super) fn blob(place: Place<'_>, query: &str) -> String {
     let Place { container, blob } = place;
-    // Other clients leave the root container out; named it is as well understood.
+    // Other clients omit the root container; the service also accepts its name.
     let container = if container.is_empty() { name::ROOT } else { container };
     format!("/{container}/{}{query}", utf8_percent_encode(blob, PATH))
 }
@@ -123,26 +123,26 @@ pub(super) fn bare(method: Method, target: String) -> Request {
     with_body(method, target, Bytes::new())
 }
 
-/// A request with the bytes of a blob.
+/// A request whose body is content of a blob.
 pub(super) fn with_body(method: Method, target: String, body: Bytes) -> Request {
     Request { service: Service::Blob, method, target, headers: HeaderMap::new(), body }
 }
 
-/// A request with a document.
+/// A request whose body is an XML document.
 pub(super) fn document(target: String, document: String) -> Request {
     let mut request = with_body(Method::PUT, target, document.into());
     request.headers.insert(header::CONTENT_TYPE, XML);
     request
 }
 
-/// Sets a header, unless its value is none that a header may have.
+/// Sets a header, unless its value is not valid in a header.
 pub(super) fn set(headers: &mut HeaderMap, name: HeaderName, value: Option<String>) {
     if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
         headers.insert(name, value);
     }
 }
 
-/// Adds the headers that a blob is to answer with.
+/// Adds the content headers of a blob.
 pub(super) fn describe(headers: &mut HeaderMap, content: &ContentHeaders) {
     for (name, value) in [
         (names::CACHE_CONTROL, &content.cache_control),
@@ -158,7 +158,7 @@ pub(super) fn describe(headers: &mut HeaderMap, content: &ContentHeaders) {
     set(headers, names::CONTENT_MD5, content.md5.as_deref().map(checksum::encode));
 }
 
-/// Adds the sums of the body.
+/// Adds the checksums of the body.
 pub(super) fn sum(headers: &mut HeaderMap, sums: &rowkey_wire::blob::Sums) {
     let md5 = HeaderName::from_static("content-md5");
     set(headers, md5, sums.md5.map(|md5| checksum::encode(&md5)));

@@ -1,4 +1,4 @@
-//! Requests against those that the official libraries were recorded sending.
+//! Tests against recorded requests of the official libraries.
 
 use http::{HeaderMap, HeaderValue};
 use rowkey_wire::blob::BlockSource;
