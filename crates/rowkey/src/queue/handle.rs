@@ -1,4 +1,4 @@
-//! A queue: made, described, emptied and deleted.
+//! Queues: create, describe and delete.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,9 +17,9 @@ use crate::service::wire::metadata::{self, MetadataError};
 use crate::service::{self, unreadable};
 use crate::transport::{Call, Reply, Request, Safety};
 
-/// A queue of an account.
+/// A queue of messages.
 ///
-/// Made by [`StorageAccount::queue`]; making one sends nothing and checks nothing. Clones are cheap
+/// Created by [`StorageAccount::queue`], which sends nothing and checks nothing. Clones are cheap
 /// and share connections.
 ///
 /// ```
@@ -55,33 +55,34 @@ impl Queue {
         Self { name: name.into(), account }
     }
 
-    /// The queue's name.
+    /// Returns the queue's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The account that the queue is in, with the options of this handle.
+    /// Returns the account, with the options of this handle.
     pub fn account(&self) -> &StorageAccount {
         &self.account
     }
 
-    /// The same queue, behaving differently.
+    /// Returns a handle for the same queue with other options.
     #[must_use = "the handle itself does not change"]
     pub fn with_options(&self, options: ClientOptions) -> Self {
         Self { name: self.name.clone(), account: self.account.with_options(options) }
     }
 
-    /// Creates the queue. Fails with [`ErrorKind::AlreadyExists`] if there is one.
+    /// Creates the queue. Fails with [`ErrorKind::AlreadyExists`] if it exists.
     ///
-    /// A name whose queue was deleted is blocked for 30 seconds or more; creating it again then
-    /// fails with [`ErrorCode::QUEUE_BEING_DELETED`](crate::ErrorCode::QUEUE_BEING_DELETED).
+    /// After a queue is deleted, its name is blocked for 30 seconds or more; creating it again
+    /// fails meanwhile with
+    /// [`ErrorCode::QUEUE_BEING_DELETED`](crate::ErrorCode::QUEUE_BEING_DELETED).
     /// [Create Queue](https://learn.microsoft.com/rest/api/storageservices/create-queue4)
     pub async fn create(&self) -> Result<()> {
         self.create_with(&[]).await
     }
 
-    /// Creates the queue with these names and values, 8 KiB at most, to describe it. Fails as
-    /// [`create`](Self::create) does, also if the existing queue has other metadata.
+    /// Creates the queue with this metadata, 8 KiB at most. Fails as [`create`](Self::create) does,
+    /// even if the existing queue has other metadata.
     pub async fn create_with(&self, metadata: &[(&str, &str)]) -> Result<()> {
         let call = Call::new("CreateQueue", &self.name, Safety::Insert);
         let request =
@@ -90,33 +91,34 @@ impl Queue {
         if reply.status != http::StatusCode::NO_CONTENT {
             return Ok(());
         }
-        // There was one with the same metadata, which may be the work of an earlier attempt.
+        // The queue existed with the same metadata. An earlier attempt may have created it.
         let outcome = if reply.ambiguous { Outcome::Unknown } else { Outcome::Rejected };
         let what = "it exists already";
         Err(Error::transport(&call, ErrorKind::AlreadyExists, what, outcome, reply.attempts))
     }
 
-    /// Creates the queue unless it exists; says whether it did not.
+    /// Creates the queue unless it exists. Returns whether it was created.
     pub async fn create_if_missing(&self) -> Result<bool> {
         let call = Call::new("CreateQueue", &self.name, Safety::Conditional).expecting(&[409]);
         match self.send(self.creation(&[])?, call).await {
             Ok(reply) => Ok(reply.status != http::StatusCode::NO_CONTENT || reply.ambiguous),
-            // One with other metadata.
+            // The queue exists with other metadata.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Like [`create_if_missing`](Self::create_if_missing), but waits for the name to be free again
-    /// if a queue with it was deleted shortly before: the service blocks it for 30 seconds or more.
+    /// Like [`create_if_missing`](Self::create_if_missing), but waits while the name is blocked.
+    /// The service blocks it for 30 seconds or more after a queue with this name was deleted.
     ///
-    /// `longest` is how long the waits may be in all, by the account's [clock](crate::Clock); if the name
-    /// is blocked even then, the last refusal is returned.
+    /// `longest` limits the sum of the waits, by the account's [clock](crate::Clock). If the name is still
+    /// blocked after that, the last error is returned.
     pub async fn create_if_missing_within(&self, longest: Duration) -> Result<bool> {
         service::create_within(&self.account, longest, || self.create_if_missing()).await
     }
 
-    /// Deletes the queue and all its messages. Fails with [`ErrorKind::NotFound`] if there is none.
+    /// Deletes the queue and all its messages. Fails with [`ErrorKind::NotFound`] if it does not
+    /// exist.
     ///
     /// [Delete Queue](https://learn.microsoft.com/rest/api/storageservices/delete-queue3)
     pub async fn delete_queue(&self) -> Result<()> {
@@ -125,7 +127,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Deletes the queue if it exists; says whether it did.
+    /// Deletes the queue if it exists. Returns whether it existed.
     pub async fn delete_queue_if_exists(&self) -> Result<bool> {
         let call = Call::new("DeleteQueue", &self.name, Safety::Conditional).expecting(&[404]);
         match self.send(encode::delete(&self.name), call).await {
@@ -137,7 +139,8 @@ impl Queue {
         }
     }
 
-    /// About how many messages the queue has, hidden ones included: never fewer than there are.
+    /// Returns the approximate number of messages, including hidden ones. It is never less than the
+    /// actual number.
     ///
     /// [Get Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata)
     pub async fn approximate_count(&self) -> Result<u64> {
@@ -149,7 +152,7 @@ impl Queue {
         })
     }
 
-    /// The names and values that describe the queue. Names are in lower case.
+    /// Returns the queue's metadata. Names are in lower case.
     ///
     /// [Get Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata)
     pub async fn metadata(&self) -> Result<BTreeMap<String, String>> {
@@ -158,8 +161,7 @@ impl Queue {
         Ok(metadata::decode(&reply.headers).into_iter().collect())
     }
 
-    /// Puts these names and values, 8 KiB at most, in the place of all others. The last writer
-    /// wins.
+    /// Replaces all metadata with these names and values, 8 KiB at most. The last writer wins.
     ///
     /// [Set Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/set-queue-metadata)
     pub async fn set_metadata(&self, pairs: &[(&str, &str)]) -> Result<()> {
@@ -170,7 +172,7 @@ impl Queue {
         Ok(())
     }
 
-    /// The queue's stored access policies. Needs Shared Key.
+    /// Returns the queue's stored access policies. Needs Shared Key.
     ///
     /// [Get Queue ACL](https://learn.microsoft.com/rest/api/storageservices/get-queue-acl)
     pub async fn access_policies(&self) -> Result<Vec<AccessPolicy>> {
@@ -179,8 +181,8 @@ impl Queue {
         xml::decode_acl(&reply.body).map_err(|error| unreadable(error, &call, &reply))
     }
 
-    /// Puts these policies, at most 5, in the place of all others. It may take 30 seconds until
-    /// the service heeds them. The last writer wins.
+    /// Replaces all stored access policies with these, at most 5. Changes may take 30 seconds to
+    /// take effect. The last writer wins.
     ///
     /// [Set Queue ACL](https://learn.microsoft.com/rest/api/storageservices/set-queue-acl)
     pub async fn set_access_policies(&self, policies: &[AccessPolicy]) -> Result<()> {
@@ -196,7 +198,7 @@ impl Queue {
         encode::create(&self.name, metadata.iter().copied()).map_err(metadata_error)
     }
 
-    /// Checks the queue's name and sends.
+    /// Checks the queue's name and sends the request.
     pub(super) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
         self.check_name(call.operation)?;
         self.account.pipeline().send(request, call).await

@@ -1,4 +1,4 @@
-//! Messages, and how their text is written.
+//! Messages, and the encoding of their text.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use rowkey_wire::xml;
 use crate::error::{Error, Result};
 use crate::queue::wire::decode;
 
-/// What a message carries, and how it is written in the message's text.
+/// The content of a message, encoded as text.
 ///
-/// The service stores text. Both sides must agree on how it is meant:
+/// The service stores text. Sender and receiver must agree on the encoding:
 ///
 /// | written by | read with |
 /// |---|---|
@@ -21,32 +21,32 @@ use crate::queue::wire::decode;
 /// | [`Body::base64`]; Azure Functions, .NET up to version 11, libraries told to use base64 | [`Message::base64`] |
 /// | [`Body::bytes`]; libraries told to use binary base64 | [`Message::bytes`] |
 ///
-/// The text, after encoding, has at most 64 KiB: 48 KiB of what is written in base64.
+/// The encoded text has at most 64 KiB: with base64, 48 KiB of content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Body(String);
 
 impl Body {
-    /// Text as it is. Control characters other than tab and line breaks cannot be sent.
+    /// Stores text as it is. Control characters other than tab and line breaks cannot be sent.
     pub fn text(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// Text, as the base64 of its UTF-8.
+    /// Stores text as the base64 of its UTF-8.
     pub fn base64(text: impl AsRef<str>) -> Self {
         Self::bytes(text.as_ref())
     }
 
-    /// Bytes, as their base64.
+    /// Stores bytes as base64.
     pub fn bytes(bytes: impl AsRef<[u8]>) -> Self {
         Self(STANDARD.encode(bytes))
     }
 
-    /// The text that is sent.
+    /// Returns the text that is sent.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Refuses what the service would refuse, or what its XML cannot carry.
+    /// Refuses text that the service would refuse, or that XML cannot contain.
     pub(crate) fn check(&self) -> Result<()> {
         if self.0.len() > MAX_MESSAGE {
             let what = format!(
@@ -63,38 +63,37 @@ impl Body {
     }
 }
 
-/// A message that this client may update and delete, because it was the last to receive or put it.
+/// A message that this client received or put last, so that it can update and delete it.
 ///
-/// The right ends when [`next_visible`](Self::next_visible) has passed and another client receives
-/// the message.
+/// This ends when another client receives the message after [`next_visible`](Self::next_visible).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
-    /// The service's name for it, a GUID.
+    /// The message id, a GUID.
     pub id: String,
-    /// What an update or a delete shows: another one after every reception and every update.
+    /// The pop receipt, which updates and deletes need. Every receive and every update changes it.
     pub pop_receipt: String,
-    /// How often it was received, this time included. A message that comes back again and again
-    /// is one that no worker can handle.
+    /// How often it was received, including this time. A high count indicates a message that no
+    /// worker can handle.
     pub dequeue_count: u32,
-    /// When it was put.
+    /// When the message was put.
     pub inserted: DateTime<Utc>,
-    /// When the service drops it; `None`: never.
+    /// When the message expires; `None`: never.
     pub expires: Option<DateTime<Utc>>,
-    /// When others will see it.
+    /// When the message becomes visible to others.
     pub next_visible: DateTime<Utc>,
     pub(crate) text: String,
 }
 
-/// A message that was only looked at. It stays visible, and cannot be updated or deleted.
+/// A message that was peeked at. It stays visible, and cannot be updated or deleted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Peeked {
-    /// The service's name for it, a GUID.
+    /// The message id, a GUID.
     pub id: String,
     /// How often it was received.
     pub dequeue_count: u32,
-    /// When it was put.
+    /// When the message was put.
     pub inserted: DateTime<Utc>,
-    /// When the service drops it; `None`: never.
+    /// When the message expires; `None`: never.
     pub expires: Option<DateTime<Utc>>,
     text: String,
 }
@@ -102,23 +101,23 @@ pub struct Peeked {
 macro_rules! readers {
     ($($message:ident)*) => {$(
         impl $message {
-            /// The text as it is.
+            /// Returns the text as it is.
             pub fn text(&self) -> &str {
                 &self.text
             }
 
-            /// The text that is written in base64: see [`Body::base64`].
+            /// Decodes text that was stored as base64: see [`Body::base64`].
             ///
-            /// Fails with [`ErrorKind::Decode`](crate::ErrorKind::Decode) when it is not base64 of
-            /// UTF-8.
+            /// Fails with [`ErrorKind::Decode`](crate::ErrorKind::Decode) if it is not the base64
+            /// of UTF-8.
             pub fn base64(&self) -> Result<String> {
                 String::from_utf8(self.bytes()?)
                     .map_err(|_| Error::decode("the message is not base64 of UTF-8"))
             }
 
-            /// The bytes that are written in base64: see [`Body::bytes`].
+            /// Decodes bytes that were stored as base64: see [`Body::bytes`].
             ///
-            /// Fails with [`ErrorKind::Decode`](crate::ErrorKind::Decode) when it is not base64.
+            /// Fails with [`ErrorKind::Decode`](crate::ErrorKind::Decode) if it is not base64.
             pub fn bytes(&self) -> Result<Vec<u8>> {
                 STANDARD
                     .decode(self.text.trim_ascii())
@@ -131,7 +130,8 @@ macro_rules! readers {
 readers! { Message Peeked }
 
 impl Message {
-    /// A message of an answer; `text` is what was put, when the answer does not repeat it.
+    /// A message in a response. `text` is the text that was put, if the response does not repeat
+    /// it.
     pub(crate) fn of(message: decode::Message, text: Option<&Body>) -> Option<Self> {
         let text = match text {
             Some(body) => body.0.clone(),
@@ -161,7 +161,7 @@ impl Peeked {
     }
 }
 
-/// The service's last day stands for never.
+/// The service uses its last day for "never".
 fn end(expires: DateTime<Utc>) -> Option<DateTime<Utc>> {
     (expires.year() < 9999).then_some(expires)
 }

@@ -1,4 +1,4 @@
-//! Putting, receiving, peeking at, updating and deleting messages.
+//! Operations on messages: put, receive, peek, update, delete and clear.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use crate::queue::wire::{decode, encode};
 use crate::service::unreadable;
 use crate::transport::{Call, Host, Reply, Safety};
 
-/// The longest life in seconds that is not for ever: what a 32-bit integer holds.
+/// The longest finite time to live in seconds: the maximum of a 32-bit integer.
 const MAX_TTL_SECONDS: u32 = i32::MAX as u32;
 
 impl Queue {
-    /// A message to be put at the queue's end. Nothing is sent before [`Put::send`].
+    /// Puts a message at the end of the queue. Nothing is sent before [`Put::send`].
     ///
     /// [Put Message](https://learn.microsoft.com/rest/api/storageservices/put-message)
     pub fn put(&self, body: Body) -> Put {
@@ -25,15 +25,15 @@ impl Queue {
     }
 
     /// Receives up to `count` messages, 1 to 32, and hides them from others for `hidden`, 1 second
-    /// to 7 days. Fewer come when the queue has no more, none when it has none.
+    /// to 7 days. Returns fewer, or none, if the queue has no more.
     ///
-    /// A message that is not deleted before it becomes visible again will be received again: handle
-    /// it so that twice is as good as once, and delete it last.
+    /// A message that is not deleted before it becomes visible again is received again. Make its
+    /// handling idempotent, and delete it last.
     ///
-    /// Answers that were lost hide messages, too; those come back after the same time.
+    /// A lost response hides messages, too; they become visible again after the same time.
     /// [Get Messages](https://learn.microsoft.com/rest/api/storageservices/get-messages)
     pub async fn receive(&self, count: u32, hidden: Duration) -> Result<Vec<Message>> {
-        // The secondary cannot hide anything.
+        // The secondary cannot hide messages.
         let call = Call::new("GetMessages", self.name(), Safety::Read).at(Host::Primary);
         let named = |error: Error| error.of(call.operation, call.resource);
         check_count(count).map_err(named)?;
@@ -44,8 +44,8 @@ impl Queue {
         messages.collect::<Option<_>>().ok_or_else(|| incomplete(&call, &reply))
     }
 
-    /// Looks at up to `count` messages, 1 to 32, at the queue's front, and changes nothing. Hidden
-    /// ones are not shown.
+    /// Returns up to `count` messages, 1 to 32, from the front of the queue, without changing them.
+    /// Hidden messages are not returned.
     ///
     /// [Peek Messages](https://learn.microsoft.com/rest/api/storageservices/peek-messages)
     pub async fn peek(&self, count: u32) -> Result<Vec<Peeked>> {
@@ -55,8 +55,8 @@ impl Queue {
         Ok(decoded(&reply, &call)?.into_iter().map(Peeked::of).collect())
     }
 
-    /// A change of a received message: of its body, and of how long it stays hidden. Nothing is
-    /// sent before [`Update::send`].
+    /// Changes the body of a received message, or how long it stays hidden. Nothing is sent before
+    /// [`Update::send`].
     ///
     /// [Update Message](https://learn.microsoft.com/rest/api/storageservices/update-message)
     pub fn update<'a>(&self, message: &'a Message) -> Update<'a> {
@@ -65,26 +65,26 @@ impl Queue {
 
     /// Deletes a received message.
     ///
-    /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when it is gone, and with
-    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when another client has received it since.
+    /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if it does not exist, and with
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if another client has received it since.
     /// [Delete Message](https://learn.microsoft.com/rest/api/storageservices/delete-message2)
     pub async fn delete(&self, message: &Message) -> Result<()> {
         self.delete_of(&message.id, &message.pop_receipt).await
     }
 
-    /// Deletes a received message if it is there; says whether it was.
+    /// Deletes a received message if it exists. Returns whether it existed.
     ///
-    /// Fails with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when another client has
+    /// Fails with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if another client has
     /// received it since.
     pub async fn delete_if_exists(&self, message: &Message) -> Result<bool> {
         self.delete_of_if_exists(&message.id, &message.pop_receipt).await
     }
 
-    /// Deletes all messages, hidden ones too.
+    /// Deletes all messages, including hidden ones.
     ///
-    /// With very many it may fail with
+    /// With very many messages, it may fail with
     /// [`ErrorCode::OPERATION_TIMED_OUT`](crate::ErrorCode::OPERATION_TIMED_OUT) after it has
-    /// deleted some; clear again until it succeeds.
+    /// deleted some; call it again until it succeeds.
     /// [Clear Messages](https://learn.microsoft.com/rest/api/storageservices/clear-messages)
     pub async fn clear(&self) -> Result<()> {
         let call = Call::new("ClearMessages", self.name(), Safety::Conditional);
@@ -129,7 +129,7 @@ impl Queue {
     }
 }
 
-/// A message that is to be put, from [`Queue::put`].
+/// A message to put, from [`Queue::put`].
 #[derive(Debug)]
 #[must_use = "nothing is put before `send`"]
 pub struct Put {
@@ -141,8 +141,8 @@ pub struct Put {
 }
 
 impl Put {
-    /// How long the message lives unless it is deleted: 1 second or more, and longer than it is
-    /// hidden. Default: 7 days.
+    /// Sets the time to live, after which the message expires: 1 second or more, and longer than it
+    /// is hidden. Default: 7 days.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         match seconds(ttl, 1..=MAX_TTL_SECONDS, "a message lives") {
             Ok(ttl) => self.lifetime = Some(Lifetime::Seconds(ttl)),
@@ -151,29 +151,28 @@ impl Put {
         self
     }
 
-    /// The message lives until it is deleted.
+    /// Keeps the message until it is deleted.
     pub fn never_expires(mut self) -> Self {
         self.lifetime = Some(Lifetime::Forever);
         self
     }
 
-    /// The message is not received before this time has passed, at most 7 days. Default: it is
-    /// visible at once.
+    /// Hides the message for this long, at most 7 days. Default: it is visible at once.
     pub fn hidden_for(mut self, hidden: Duration) -> Self {
         self.hidden = Some(hidden);
         self
     }
 
-    /// Puts the message, and returns it as it was stored, with a receipt that can update or delete
-    /// it until it is received.
+    /// Puts the message and returns it as stored. Until another client receives it, its pop receipt
+    /// can update or delete it.
     ///
-    /// When it is unknown whether the message was put, it is not put again by itself: the error's
-    /// [`outcome`](Error::outcome) is [`Outcome::Unknown`], and whether twice does harm is yours to
-    /// know.
+    /// Not retried if it is unknown whether the message was put. The error's
+    /// [`outcome`](Error::outcome) is then [`Outcome::Unknown`], and the caller decides whether to
+    /// put it again, which may store it twice.
     ///
-    /// Fails with [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge) before anything is sent when
-    /// the text is over 64 KiB, and with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when XML
-    /// cannot carry it.
+    /// Fails with [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge) if the text is longer than 64
+    /// KiB, and with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if XML cannot contain it,
+    /// before anything is sent.
     pub async fn send(self) -> Result<Message> {
         let Self { queue, body, lifetime, hidden, error } = self;
         let call = Call::new("PutMessage", queue.name(), Safety::Never);
@@ -187,7 +186,7 @@ impl Put {
     }
 }
 
-/// The seconds for which the message is hidden, if all of it can be sent.
+/// The seconds for which the message is hidden, after checking all parts of the request.
 fn checked(
     body: &Body,
     lifetime: Option<Lifetime>,
@@ -223,24 +222,25 @@ pub struct Update<'a> {
 }
 
 impl Update<'_> {
-    /// Another body. Default: the message keeps its own.
+    /// Sets another body. Default: the body does not change.
     pub fn body(mut self, body: Body) -> Self {
         self.body = Some(body);
         self
     }
 
-    /// How long the message stays hidden from now on, at most 7 days. Default: it is visible at
-    /// once.
+    /// Sets how long the message stays hidden from now on, at most 7 days. Default: it is visible
+    /// at once.
     pub fn hidden_for(mut self, hidden: Duration) -> Self {
         self.hidden = hidden;
         self
     }
 
-    /// Changes the message, and returns it with its new receipt; the one before is void.
+    /// Updates the message and returns it with its new pop receipt. The previous one is no longer
+    /// valid.
     ///
-    /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when the message is gone, and
-    /// with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) when another client has received it
-    /// since.
+    /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the message does not
+    /// exist, and with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if another client has
+    /// received it since.
     pub async fn send(self) -> Result<Message> {
         let Self { queue, message, body, hidden } = self;
         let updated =
@@ -257,7 +257,7 @@ impl Update<'_> {
 
 const HIDDEN: &str = "a message is hidden";
 
-/// Whole seconds, rounded up, within what the service takes.
+/// The duration in whole seconds, rounded up, within the service's limits.
 fn seconds(duration: Duration, range: RangeInclusive<u32>, what: &str) -> Result<u32> {
     let whole = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     match u32::try_from(whole) {
@@ -269,7 +269,7 @@ fn seconds(duration: Duration, range: RangeInclusive<u32>, what: &str) -> Result
     }
 }
 
-/// Refuses what would address all messages of the queue, or none.
+/// Refuses an empty id, which would address all messages of the queue, and an empty pop receipt.
 fn check_parts(id: &str, receipt: &str) -> Result<()> {
     for (text, what) in [(id, "the message's id is empty"), (receipt, "the pop receipt is empty")] {
         if text.is_empty() {

@@ -1,8 +1,8 @@
-//! Queues: messages, and the queues themselves.
+//! Queues and their messages.
 //!
-//! - `handle`: [`Queue`], made, described, emptied and deleted
-//! - `messages`: putting, receiving, peeking at, updating and deleting messages
-//! - `message`: [`Message`], [`Peeked`], and [`Body`], how a message's text is written
+//! - `handle`: [`Queue`], to create, describe and delete it
+//! - `messages`: put, receive, peek, update and delete messages, and clear the queue
+//! - `message`: [`Message`], [`Peeked`], and [`Body`], the encoding of a message's text
 //! - `reference`: [`MessageRef`], a message by its id and pop receipt
 //! - `service`: the account's queues
 

@@ -1,4 +1,4 @@
-//! A message by its id and pop receipt, where the message itself is not at hand.
+//! References to messages by id and pop receipt.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use super::handle::Queue;
 use super::message::Body;
 use crate::error::Result;
 
-/// A message by its id and pop receipt, from [`Queue::message_ref`].
+/// A reference to a message by its id and pop receipt, from [`Queue::message_ref`].
 ///
-/// For a message that another process has received or put, and whose two texts it passed on. The
-/// right to change the message ends as that of a [`Message`](super::Message) does.
+/// For a message that another process has received or put and whose id and pop receipt it passed
+/// on. The pop receipt becomes invalid as that of a [`Message`](super::Message) does.
 #[derive(Clone)]
 pub struct MessageRef {
-    /// The service's name for the message, a GUID.
+    /// The message id, a GUID.
     pub id: String,
-    /// What the next update or delete shows: [`update`](Self::update) replaces it.
+    /// The pop receipt for the next update or delete. [`update`](Self::update) replaces it.
     pub pop_receipt: String,
     queue: Queue,
 }
 
 impl Queue {
-    /// The message with this id and this pop receipt. Nothing is sent.
+    /// Returns a reference to the message with this id and this pop receipt. Nothing is sent.
     ///
     /// ```no_run
     /// # async fn example(jobs: rowkey::Queue, id: &str, receipt: &str) -> rowkey::Result<()> {
@@ -44,15 +44,15 @@ impl MessageRef {
         self.queue.delete_of(&self.id, &self.pop_receipt).await
     }
 
-    /// Deletes the message if it is there; says whether it was. One request.
+    /// Deletes the message if it exists. Returns whether it existed. One request.
     ///
     /// Fails as [`Queue::delete_if_exists`] does.
     pub async fn delete_if_exists(&self) -> Result<bool> {
         self.queue.delete_of_if_exists(&self.id, &self.pop_receipt).await
     }
 
-    /// Hides the message for `hidden` from now on, at most 7 days, gives it another body if there is
-    /// one, and keeps the new receipt. Returns when others will see the message. One request.
+    /// Hides the message for `hidden` from now on, at most 7 days, replaces its body if `body` is set, and
+    /// stores the new pop receipt here. Returns when the message becomes visible to others. One request.
     ///
     /// Fails as [`Update::send`](super::Update::send) does.
     pub async fn update(&mut self, body: Option<Body>, hidden: Duration) -> Result<DateTime<Utc>> {
@@ -64,7 +64,7 @@ impl MessageRef {
 }
 
 impl fmt::Debug for MessageRef {
-    /// Does not show the receipt.
+    /// Does not show the pop receipt.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MessageRef").field("id", &self.id).finish_non_exhaustive()
     }

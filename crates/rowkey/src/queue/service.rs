@@ -1,4 +1,4 @@
-//! The account's queues: a handle by name, and their listing.
+//! The account's queues: handles by name, and the listing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use crate::transport::{Call, Safety};
 const LIST: &str = "ListQueues";
 
 impl StorageAccount {
-    /// The queue with this name. Nothing is sent or checked.
+    /// Returns a handle for the queue with this name. Nothing is sent or checked.
     pub fn queue(&self, name: &str) -> Queue {
         Queue::new(self.clone(), name)
     }
 
-    /// The account's queues, in the order of their names.
+    /// Lists the account's queues, in the order of their names.
     ///
     /// [List Queues](https://learn.microsoft.com/rest/api/storageservices/list-queues1)
     pub fn queues(&self) -> Listing<QueueItem> {
@@ -33,7 +33,7 @@ impl StorageAccount {
 pub struct QueueItem {
     /// The name.
     pub name: String,
-    /// What describes it; empty unless it was asked for.
+    /// The metadata; empty unless the listing includes it.
     pub metadata: BTreeMap<String, String>,
 }
 

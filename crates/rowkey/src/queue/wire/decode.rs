@@ -1,5 +1,5 @@
-//! Answers to what they mean: the client's half. Policies, properties and statistics are read by
-//! [`rowkey_wire::xml`], metadata by [`crate::service::wire::metadata::decode`].
+//! Decodes responses: the client's half. [`rowkey_wire::xml`] decodes policies, properties and
+//! statistics, and [`crate::service::wire::metadata::decode`] metadata.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use rowkey_wire::xml::{Element, XmlError};
 pub(crate) struct Page {
     /// The queues.
     pub(crate) queues: Vec<Queue>,
-    /// Where the listing goes on; `None` at its end.
+    /// The marker of the next page; `None` at the end.
     pub(crate) next: Option<String>,
 }
 
@@ -22,39 +22,39 @@ pub(crate) struct Page {
 pub(crate) struct Queue {
     /// The name.
     pub(crate) name: String,
-    /// The metadata; empty also when it was not asked for.
+    /// The metadata; also empty if it was not requested.
     pub(crate) metadata: Vec<(String, String)>,
 }
 
-/// A message as an answer shows it. What an operation does not show is `None`.
+/// A message in a response. Fields that the operation does not return are `None`.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Message {
     /// The id, a GUID.
     pub(crate) id: String,
-    /// When it was put. Whole seconds, as all times here.
+    /// When it was put. All times here are whole seconds.
     pub(crate) inserted: DateTime<Utc>,
-    /// When it ceases to be: at the end of 9999 if never.
+    /// When it expires: at the end of 9999 for never.
     pub(crate) expires: DateTime<Utc>,
-    /// What deletes and updates it: not of a message that is peeked at.
+    /// The pop receipt, for updates and deletes; `None` for a peeked message.
     pub(crate) pop_receipt: Option<String>,
-    /// When it becomes visible again: not of a message that is peeked at.
+    /// When it becomes visible again; `None` for a peeked message.
     pub(crate) next_visible: Option<DateTime<Utc>>,
-    /// How often it was gotten: not of a message that is put.
+    /// How often it was received; `None` for a message that was put.
     pub(crate) dequeue_count: Option<u32>,
-    /// The text: not of a message that is put.
+    /// The text; `None` for a message that was put.
     pub(crate) text: Option<String>,
 }
 
-/// What an update changed.
+/// The response to an update.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Updated {
-    /// The new pop receipt; the one before is void.
+    /// The new pop receipt; the previous one is no longer valid.
     pub(crate) pop_receipt: String,
     /// When the message becomes visible.
     pub(crate) next_visible: DateTime<Utc>,
 }
 
-/// The answer to List Queues.
+/// Decodes the response to List Queues.
 pub(crate) fn list(body: &[u8]) -> Result<Page, XmlError> {
     let root = Element::read_root(body, "EnumerationResults")?;
     let queues = root.child("Queues").map(|list| list.children.as_slice()).unwrap_or_default();
@@ -72,20 +72,20 @@ pub(crate) fn list(body: &[u8]) -> Result<Page, XmlError> {
     })
 }
 
-/// The answer to Put Message (one message, since version 2016-05-31), Get Messages and Peek
-/// Messages.
+/// Decodes the response to Put Message (one message, since version 2016-05-31), Get Messages and
+/// Peek Messages.
 pub(crate) fn messages(body: &[u8]) -> Result<Vec<Message>, XmlError> {
     let root = Element::read_root(body, "QueueMessagesList")?;
     let messages = root.children.into_iter().filter(|child| child.name == "QueueMessage");
     messages.map(message).collect()
 }
 
-/// The approximate number of messages, in the answer to Get Queue Metadata.
+/// The approximate number of messages in the response to Get Queue Metadata.
 pub(crate) fn approximate_count(headers: &HeaderMap) -> Option<u64> {
     headers.get(APPROXIMATE_COUNT)?.to_str().ok()?.parse().ok()
 }
 
-/// The answer to Update Message.
+/// Decodes the response to Update Message.
 pub(crate) fn updated(headers: &HeaderMap) -> Option<Updated> {
     let text = |name| headers.get(name)?.to_str().ok();
     Some(Updated {

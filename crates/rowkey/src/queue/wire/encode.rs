@@ -1,7 +1,8 @@
-//! Intent to request, one function an operation: the client's half.
+//! Encodes requests, one function for each operation: the client's half.
 //!
-//! Names of queues are taken as valid; the caller checks them first, see [`rowkey_wire::queue::name::check`].
-//! So are numbers; the service answers `OutOfRangeQueryParameterValue` to those beyond its limits.
+//! Queue names are assumed to be valid; the caller checks them first, see
+//! [`rowkey_wire::queue::name::check`]. Numbers are not checked; the service refuses those beyond its limits
+//! with `OutOfRangeQueryParameterValue`.
 
 #![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
 
@@ -15,25 +16,25 @@ use rowkey_wire::xml::{SignedIdentifier, Writer, encode_acl};
 use crate::service::wire::metadata::{self, MetadataError};
 use crate::transport::Request;
 
-/// What stands as it is in a path or in the value of a query parameter.
+/// The characters that are not escaped in a path or in the value of a query parameter.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
-/// Which queues a listing asks for.
+/// The parameters of a listing of queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Listing<'a> {
-    /// What their names begin with.
+    /// The prefix of their names.
     pub(crate) prefix: Option<&'a str>,
-    /// Where the page before ended.
+    /// The marker from the previous page.
     pub(crate) marker: Option<&'a str>,
-    /// The most queues in a page, 1 to 5,000.
+    /// The maximum number of queues in a page, 1 to 5,000.
     pub(crate) max: Option<u32>,
-    /// Whether their metadata is wanted, too.
+    /// Whether to include their metadata.
     pub(crate) metadata: bool,
 }
 
-/// For how long a message that is put lives.
+/// The time to live of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifetime {
     /// Until it is deleted.
@@ -52,8 +53,8 @@ pub(crate) fn list(listing: &Listing<'_>) -> Request {
     bare(Method::GET, target)
 }
 
-/// [Create Queue](https://learn.microsoft.com/rest/api/storageservices/create-queue4): 201 if it
-/// is new, 204 if there is one with the same metadata.
+/// [Create Queue](https://learn.microsoft.com/rest/api/storageservices/create-queue4): 201 if it is
+/// new, 204 if it exists with the same metadata.
 pub(crate) fn create<'a>(
     queue: &str,
     metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -69,13 +70,13 @@ pub(crate) fn delete(queue: &str) -> Request {
 }
 
 /// [Get Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata),
-/// which also counts the messages.
+/// whose response also has the number of messages.
 pub(crate) fn get_metadata(queue: &str) -> Request {
     bare(Method::GET, format!("/{queue}?comp=metadata"))
 }
 
 /// [Set Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/set-queue-metadata):
-/// all of it, in place of what there was.
+/// replaces all of it.
 pub(crate) fn set_metadata<'a>(
     queue: &str,
     metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -85,8 +86,8 @@ pub(crate) fn set_metadata<'a>(
     Ok(request)
 }
 
-/// [Get Queue ACL](https://learn.microsoft.com/rest/api/storageservices/get-queue-acl). The answer
-/// is read by [`rowkey_wire::xml::decode_acl`].
+/// [Get Queue ACL](https://learn.microsoft.com/rest/api/storageservices/get-queue-acl).
+/// [`rowkey_wire::xml::decode_acl`] decodes the response.
 pub(crate) fn get_acl(queue: &str) -> Request {
     bare(Method::GET, format!("/{queue}?comp=acl"))
 }
@@ -97,25 +98,25 @@ pub(crate) fn set_acl(queue: &str, identifiers: &[SignedIdentifier]) -> Request 
 }
 
 /// [Get Queue Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-properties).
-/// The answer is read by [`rowkey_wire::xml::decode_properties`].
+/// [`rowkey_wire::xml::decode_properties`] decodes the response.
 pub(crate) fn get_service_properties() -> Request {
     bare(Method::GET, "/?restype=service&comp=properties".into())
 }
 
 /// [Set Queue Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-queue-service-properties),
-/// a document of [`rowkey_wire::xml::encode_properties`].
+/// with a document from [`rowkey_wire::xml::encode_properties`].
 pub(crate) fn set_service_properties(properties: String) -> Request {
     document(Method::PUT, "/?restype=service&comp=properties".into(), properties)
 }
 
 /// [Get Queue Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-stats),
-/// which only the secondary endpoint answers. The answer is read by [`crate::service::wire::stats::decode`].
+/// for the secondary endpoint only. [`crate::service::wire::stats::decode`] decodes the response.
 pub(crate) fn get_service_stats() -> Request {
     bare(Method::GET, "/?restype=service&comp=stats".into())
 }
 
 /// [Put Message](https://learn.microsoft.com/rest/api/storageservices/put-message). Without a
-/// lifetime it is 7 days, without a visibility timeout the message is visible at once.
+/// lifetime, the message lives 7 days; without a visibility timeout, it is visible at once.
 pub(crate) fn put(
     queue: &str,
     text: &str,
@@ -137,7 +138,7 @@ pub(crate) fn put(
 }
 
 /// [Get Messages](https://learn.microsoft.com/rest/api/storageservices/get-messages): `count` is 1
-/// to 32; without a visibility timeout it is 30 seconds.
+/// to 32; the visibility timeout is 30 seconds if it is not set.
 pub(crate) fn get(queue: &str, count: u32, visibility_seconds: Option<u32>) -> Request {
     let mut target = format!("/{queue}/messages?numofmessages={count}");
     parameter(
@@ -155,7 +156,7 @@ pub(crate) fn peek(queue: &str, count: u32) -> Request {
 }
 
 /// [Update Message](https://learn.microsoft.com/rest/api/storageservices/update-message). Without a
-/// text the message keeps its own.
+/// text, the message's text does not change.
 pub(crate) fn update(
     queue: &str,
     id: &str,

@@ -1,9 +1,9 @@
 //! The client's half of the Queue service's protocol.
 //!
-//! - [`encode`]: intent to request, one function an operation
-//! - [`decode`]: answers to what they mean
+//! - [`encode`]: requests, one function for each operation
+//! - [`decode`]: responses
 
-// Decoders read numbers, dates and lengths that anyone sent: see the wire crate.
+// Decoders read numbers, dates and lengths from untrusted input: see the wire crate.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub(crate) mod decode;

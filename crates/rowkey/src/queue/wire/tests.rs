@@ -1,4 +1,4 @@
-//! The client's half against bytes that official libraries and the service exchanged.
+//! Tests against bytes that official libraries and the service exchanged.
 //!
 //! Recorded by azure-storage-queue (Python): `test_queue`, `test_queue_encodings`.
 
