@@ -1,5 +1,4 @@
-//! What the Table, Queue and Blob services have in common: properties, statistics, and listings that
-//! come page by page.
+//! Features that the Table, Queue and Blob services share: properties, statistics and listings.
 
 pub(crate) mod listing;
 pub(crate) mod policies;
@@ -24,10 +23,10 @@ use crate::table::wire::encode as table;
 use crate::transport::{Call, Host, Reply, Safety};
 
 impl StorageAccount {
-    /// Logging, metrics and CORS rules of a service. Cosmos DB has none.
+    /// Returns the logging, metrics and CORS rules of a service. Cosmos DB has none.
     ///
     /// [Get Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-table-service-properties)
-    /// and its like
+    /// and its equivalents
     pub async fn service_properties(&self, service: Service) -> Result<ServiceProperties> {
         let (operation, request) = match service {
             Service::Blob => ("GetBlobServiceProperties", blob::get_service_properties()),
@@ -39,10 +38,10 @@ impl StorageAccount {
         xml::decode_properties(&reply.body).map_err(|error| unreadable(error, &call, &reply))
     }
 
-    /// Changes logging, metrics and CORS rules of a service. Sections that are `None` stay as they are.
+    /// Sets the logging, metrics and CORS rules of a service. Sections that are `None` do not change.
     ///
     /// [Set Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-table-service-properties)
-    /// and its like
+    /// and its equivalents
     pub async fn set_service_properties(
         &self,
         service: Service,
@@ -63,29 +62,29 @@ impl StorageAccount {
         Ok(())
     }
 
-    /// How far the secondary of a service is behind. Asked of the secondary endpoint.
+    /// Returns the replication status of a service's secondary. The request goes to the secondary
+    /// endpoint.
     ///
     /// [Get Table Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-table-service-stats)
-    /// and its like
+    /// and its equivalents
     pub async fn service_statistics(&self, service: Service) -> Result<ServiceStats> {
         let (operation, request) = match service {
             Service::Blob => ("GetBlobServiceStats", blob::get_service_stats()),
             Service::Queue => ("GetQueueServiceStats", queue::get_service_stats()),
             Service::Table => ("GetTableServiceStats", table::get_service_stats()),
         };
-        // Only the secondary knows.
+        // Only the secondary endpoint serves this.
         let call = Call::new(operation, "", Safety::Read).at(Host::Secondary);
         let reply = self.pipeline().send(request, call).await?;
         wire::stats::decode(&reply.body).map_err(|error| unreadable(error, &call, &reply))
     }
 }
 
-/// The first wait for a name that is blocked, and the longest. They double.
+/// The first and the longest wait for a blocked name. Waits double.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// Creates something whose name may be blocked because what had it was deleted: again and again, with
-/// waits that are `longest` in all.
+/// Retries a creation while the name is blocked after a deletion, with waits of `longest` in total.
 pub(crate) async fn create_within<F>(
     account: &StorageAccount,
     longest: Duration,

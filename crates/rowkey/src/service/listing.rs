@@ -1,5 +1,5 @@
-//! Listings: of tables, queues, containers and blobs, one by one or page by page, and from where an earlier
-//! one ended.
+//! Listings of tables, queues, containers and blobs: entry by entry or page by page, resuming where an
+//! earlier one ended.
 
 use std::fmt;
 use std::str::FromStr;
@@ -46,12 +46,12 @@ use crate::transport::{Host, Reply};
 #[must_use = "nothing is listed until `stream`, `pages` or `all`"]
 pub struct Listing<T> {
     pub(crate) account: StorageAccount,
-    /// Whose blobs are listed; without, what the account has.
+    /// The container whose blobs are listed; `None`: the account's resources.
     pub(crate) container: Option<Container>,
     pub(crate) prefix: Option<String>,
-    /// Of tables alone.
+    /// For tables only.
     pub(crate) filter: Option<WireFilter>,
-    /// Of blobs alone.
+    /// For blobs only.
     pub(crate) delimiter: Option<String>,
     pub(crate) show: Show,
     pub(crate) page_size: Option<u32>,
@@ -63,7 +63,7 @@ pub struct Listing<T> {
     read: ReadPage<T>,
 }
 
-/// What is shown besides.
+/// What else the listing includes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Show {
     pub(crate) metadata: bool,
@@ -71,31 +71,32 @@ pub(crate) struct Show {
     pub(crate) uncommitted: bool,
 }
 
-/// One answer of the service.
+/// One page of a listing: one response of the service.
 #[derive(Clone, Debug)]
 pub struct ListingPage<T> {
-    /// What is listed. May be empty although there is more.
+    /// The entries. May be empty although there are more pages.
     pub entries: Vec<T>,
-    /// Where the listing goes on; `None` at its end.
+    /// The start of the next page; `None` at the end.
     pub continuation: Option<ListingContinuation>,
 }
 
-/// The place where a listing goes on.
+/// A continuation token: the position at which a listing resumes.
 ///
-/// Store it as text (`to_string` and `parse`, or serde) and give it to the same listing later, in
-/// this process or another; another listing refuses it. It contains a name.
+/// Store it as text (`to_string` and `parse`, or serde) and pass it to the same listing later, in
+/// this process or another; a different listing refuses it. It contains a name.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ListingContinuation {
     listing: u64,
     marker: String,
-    /// Markers are good only where they came from.
+    /// Whether it came from the secondary: markers are valid only at the endpoint that returned
+    /// them.
     secondary: bool,
 }
 
-/// Reads the page that begins where it is told.
+/// Reads the page that begins at the given position.
 type ReadPage<T> = fn(Arc<Listing<T>>, Option<Next>) -> BoxFuture<'static, Result<Read<T>>>;
 
-/// What a page holds, and where the listing goes on.
+/// The entries of a page, and the start of the next one.
 pub(crate) type Read<T> = (Vec<T>, Option<Next>);
 
 impl<T: Send + 'static> Listing<T> {
@@ -134,7 +135,7 @@ impl<T: Send + 'static> Listing<T> {
         Self { container: Some(container), ..listing }
     }
 
-    /// The same listing, of other entries.
+    /// The same listing with entries of another type.
     pub(crate) fn showing<U>(self, read: ReadPage<U>) -> Listing<U> {
         Listing {
             account: self.account,
@@ -153,24 +154,24 @@ impl<T: Send + 'static> Listing<T> {
         }
     }
 
-    /// Fails when the listing begins.
+    /// Stores an error that the listing returns when it starts.
     pub(crate) fn refuse(&mut self, error: Error) {
         self.error = Some(error);
     }
 
-    /// Only those whose names begin with `prefix`, case included.
+    /// Lists only names that begin with `prefix`. Case-sensitive.
     pub fn starting_with(mut self, prefix: &str) -> Self {
         self.prefix = Some(prefix.to_owned());
         self
     }
 
-    /// With the metadata of each. Tables have none.
+    /// Includes the metadata of each entry. Tables have none.
     pub fn with_metadata(mut self) -> Self {
         self.show.metadata = true;
         self
     }
 
-    /// How many entries a page has at most, 1 to 5000; of tables, 1 to 1000.
+    /// Sets the maximum number of entries in a page, 1 to 5000; for tables, 1 to 1000.
     pub fn page_size(mut self, entries: u32) -> Self {
         let max = self.max_page;
         if !(1..=max).contains(&entries) {
@@ -183,13 +184,13 @@ impl<T: Send + 'static> Listing<T> {
 
     limits!();
 
-    /// Goes on where `continuation` points; it must come from the same listing.
+    /// Resumes from `continuation`, which must come from the same listing.
     pub fn resume(mut self, continuation: ListingContinuation) -> Self {
         self.resume = Some(continuation);
         self
     }
 
-    /// Lists one by one, asking for the next page when one is used up.
+    /// Lists entry by entry. Each page is requested when the previous one has been consumed.
     pub fn stream(self) -> Stream<T> {
         entries(self.pages())
     }
@@ -207,7 +208,7 @@ impl<T: Send + 'static> Listing<T> {
         pages(begun.map(|next| (self, next)), of, read)
     }
 
-    /// Lists all, into memory.
+    /// Lists all entries, into memory.
     pub async fn all(self) -> Result<Vec<T>> {
         self.stream().try_collect().await
     }
@@ -228,8 +229,8 @@ impl<T: Send + 'static> Listing<T> {
     }
 }
 
-/// Where a listing goes on, and which endpoint has to be asked: markers are good only where they
-/// came from.
+/// The start of the next page and its endpoint: markers are valid only at the endpoint that
+/// returned them.
 #[derive(Clone, Debug)]
 pub(crate) struct Next {
     marker: String,
@@ -237,22 +238,22 @@ pub(crate) struct Next {
 }
 
 impl Next {
-    /// Where the listing that `reply` is a page of goes on, if it does.
+    /// The start of the page after `reply`, if there is one.
     pub(crate) fn after(reply: &Reply, marker: Option<String>) -> Option<Self> {
         marker.map(|marker| Self { marker, host: reply.host() })
     }
 
-    /// Where to ask for a page.
+    /// The endpoint for the next page.
     pub(crate) fn host(next: Option<&Self>) -> Host {
         next.map_or(Host::Any, |next| next.host)
     }
 
-    /// The marker to ask with.
+    /// The marker of the next page.
     pub(crate) fn marker(next: Option<&Self>) -> Option<&str> {
         next.map(|next| next.marker.as_str())
     }
 
-    /// Where the listing with this fingerprint begins.
+    /// The start of the listing with this fingerprint.
     pub(crate) fn resume(
         continuation: Option<ListingContinuation>,
         fingerprint: u64,
@@ -270,19 +271,20 @@ impl Next {
     }
 }
 
-/// Which listing it is, and what it may take.
+/// The identity and the limits of a listing.
 #[derive(Debug, Default)]
 pub(crate) struct Of {
     /// The REST operation's name.
     pub(crate) operation: &'static str,
-    /// The container's name, or nothing for listings of an account.
+    /// The container's name; empty for listings of an account.
     pub(crate) resource: Box<str>,
-    /// What tells its continuation tokens from those of others.
+    /// Distinguishes its continuation tokens from those of other listings.
     pub(crate) fingerprint: u64,
     pub(crate) limits: Limits,
 }
 
-/// The pages of a listing, from where it begins: `read` reads one and tells where it goes on.
+/// The pages of a listing, from its start. `read` reads a page and returns the start of the next
+/// one.
 pub(crate) fn pages<L, T, F>(
     begun: Result<(L, Option<Next>)>,
     of: Of,
@@ -319,16 +321,16 @@ where
     .boxed()
 }
 
-/// What the pages hold, one by one.
+/// The entries of the pages, one by one.
 pub(crate) fn entries<T: Send + 'static>(pages: Stream<ListingPage<T>>) -> Stream<T> {
     pages.map_ok(|page| stream::iter(page.entries.into_iter().map(Ok))).try_flatten().boxed()
 }
 
-/// A number that stays the same for the same texts, in every process.
+/// A hash of the texts that is the same in every process.
 pub(crate) fn fingerprint<'a, T: AsRef<[u8]> + ?Sized + 'a>(
     texts: impl IntoIterator<Item = &'a T>,
 ) -> u64 {
-    // FNV-1a. The standard hasher may differ from version to version, and this number is stored.
+    // FNV-1a. The standard hasher may change between versions, and this hash is stored.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for text in texts {
         for byte in text.as_ref().iter().chain(&[0xFF]) {
@@ -338,7 +340,7 @@ pub(crate) fn fingerprint<'a, T: AsRef<[u8]> + ?Sized + 'a>(
     hash
 }
 
-/// It is written as the continuation of a query whose first token is the marker.
+/// Written as the continuation of a query whose first token is the marker.
 impl fmt::Display for ListingContinuation {
     /// The text to store.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -365,7 +367,7 @@ impl FromStr for ListingContinuation {
 }
 
 impl fmt::Debug for ListingContinuation {
-    /// Does not show the marker, which may hold a name.
+    /// Does not show the marker, which may contain a name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListingContinuation")
             .field("listing", &format_args!("{:016x}", self.listing))

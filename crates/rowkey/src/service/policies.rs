@@ -1,11 +1,11 @@
-//! Changes of one stored access policy among those that a table, queue or container has.
+//! Changes to single stored access policies of a table, queue or container.
 
 use rowkey_wire::limits::{MAX_ACCESS_POLICIES, MAX_POLICY_ID};
 
 use crate::error::{Error, Result};
 use crate::service::AccessPolicy;
 
-/// Refuses more policies than a table, queue or container can have, and ids that none can have.
+/// Refuses more policies than a table, queue or container can have, and invalid ids.
 pub(crate) fn check(policies: &[AccessPolicy]) -> Result<()> {
     if policies.len() > MAX_ACCESS_POLICIES {
         let number = policies.len();
@@ -16,7 +16,7 @@ pub(crate) fn check(policies: &[AccessPolicy]) -> Result<()> {
     policies.iter().try_for_each(|policy| check_id(&policy.id))
 }
 
-/// Refuses an id that no policy can have.
+/// Refuses an invalid policy id.
 pub(crate) fn check_id(id: &str) -> Result<()> {
     let length = id.chars().count();
     if !(1..=MAX_POLICY_ID).contains(&length) {
@@ -32,7 +32,7 @@ pub(crate) fn check_id(id: &str) -> Result<()> {
     }
 }
 
-/// Puts `policy` in the place of the one with its id, or behind all others.
+/// Replaces the policy with the same id, or appends `policy`.
 pub(crate) fn set(policies: &mut Vec<AccessPolicy>, policy: AccessPolicy) {
     match policies.iter_mut().find(|known| known.id == policy.id) {
         Some(known) => *known = policy,
@@ -40,14 +40,14 @@ pub(crate) fn set(policies: &mut Vec<AccessPolicy>, policy: AccessPolicy) {
     }
 }
 
-/// Removes the one with this id; says whether there was one.
+/// Removes the policy with this id. Returns whether it existed.
 pub(crate) fn revoke(policies: &mut Vec<AccessPolicy>, id: &str) -> bool {
     let before = policies.len();
     policies.retain(|policy| policy.id != id);
     policies.len() < before
 }
 
-/// Puts `replacement` in the place of the one with this id.
+/// Replaces the policy with this id by `replacement`.
 pub(crate) fn rotate(
     policies: &mut Vec<AccessPolicy>,
     id: &str,
@@ -59,7 +59,7 @@ pub(crate) fn rotate(
     Ok(())
 }
 
-/// Refuses to rotate a policy to one of the same id.
+/// Refuses to rotate a policy to one with the same id.
 pub(crate) fn check_rotation(id: &str, replacement: &AccessPolicy) -> Result<()> {
     if replacement.id != id {
         return Ok(());
@@ -68,15 +68,16 @@ pub(crate) fn check_rotation(id: &str, replacement: &AccessPolicy) -> Result<()>
         .advise("give it another, or old signatures live on"))
 }
 
-/// The methods of a handle that change one policy. `read` and `write` are methods of it that get
-/// and put all of them.
+/// The methods of a handle that change one policy. `read` and `write` are its methods that get and
+/// set all policies.
 macro_rules! policies {
     ($operation:literal, $read:ident, $write:ident) => {
-        /// Stores a policy, in the place of the one with its id if there is one. The others stay.
+        /// Adds a stored access policy, or replaces the one with the same id. The others do not
+        /// change.
         ///
-        /// Shared access signatures that refer to it follow it within 30 seconds. This reads the
-        /// policies and writes them back, and the service has no condition for that: of two callers
-        /// at the same time, the last one wins.
+        /// Takes effect within 30 seconds for shared access signatures that refer to it. This reads
+        /// all policies and writes them back, and the service supports no condition for that: of
+        /// two concurrent callers, the last one wins.
         pub async fn set_access_policy(
             &self,
             policy: $crate::service::AccessPolicy,
@@ -86,10 +87,9 @@ macro_rules! policies {
             self.$write(&stored).await
         }
 
-        /// Removes the policy with this id, and with it all access by the shared access signatures
-        /// that refer to it, within 30 seconds. Says whether there was one. See
-        /// [`set_access_policy`](Self::set_access_policy) for what happens to changes at the same
-        /// time.
+        /// Removes the policy with this id, which revokes all shared access signatures that refer
+        /// to it within 30 seconds. Returns whether the policy existed. For concurrent changes see
+        /// [`set_access_policy`](Self::set_access_policy).
         pub async fn revoke_access_policy(&self, id: &str) -> $crate::Result<bool> {
             let mut stored = self.$read().await?;
             if !$crate::service::policies::revoke(stored.as_mut(), id) {
@@ -99,13 +99,12 @@ macro_rules! policies {
             Ok(true)
         }
 
-        /// Puts another policy, with another id, in the place of the one with this id: shared access
-        /// signatures that refer to the old one are refused from then on, and those that refer to
-        /// the new one work.
+        /// Replaces the policy with this id by one with another id. From then on, shared access signatures
+        /// that refer to the old id are refused, and those that refer to the new id work.
         ///
-        /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) when there is none to
-        /// replace, and with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when both have the
-        /// same id, for then the old signatures would live on.
+        /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if no policy has this id,
+        /// and with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if both ids are the same,
+        /// because the old signatures would then stay valid.
         pub async fn rotate_access_policy(
             &self,
             id: &str,

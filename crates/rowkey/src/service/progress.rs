@@ -1,5 +1,5 @@
-//! Whether a reading that goes from page to page comes to its end: a service that repeats a
-//! continuation token, or sends empty pages for ever, must not keep a program busy for ever.
+//! Limits and cycle detection for reads of many pages: a service that repeats a continuation token
+//! or sends endless empty pages must not keep a program busy for ever.
 
 use std::time::Duration;
 
@@ -7,43 +7,42 @@ use tokio::time::Instant;
 
 use crate::error::{Error, Result};
 
-/// How much one reading may take. Nothing is limited by default.
+/// The limits of one read. By default there are none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Limits {
-    /// The longest time from the first request to the last answer.
+    /// The longest time from the first request to the last response.
     pub(crate) deadline: Option<Duration>,
-    /// The most pages.
+    /// The maximum number of pages.
     pub(crate) max_pages: Option<u64>,
 }
 
-/// How far a reading is whose pages are named by `T`.
+/// The progress of a read whose pages begin at tokens of type `T`.
 ///
-/// Cycles are found as Brent's algorithm finds them: each token is compared with the one before it and
-/// with one that is kept, which is replaced after 1, 2, 4, .. pages. One token is kept, a page costs two
-/// comparisons, and a cycle of any length is found after at most three times as many pages as the
-/// reading had before it was closed.
+/// Brent's algorithm finds cycles: each token is compared with the previous one and with a kept one, which is
+/// replaced after 1, 2, 4, .. pages. This keeps one token and costs two comparisons a page, and finds a cycle
+/// of any length after at most three times as many pages as were read before the cycle closed.
 #[derive(Debug)]
 pub(crate) struct Progress<T> {
     limits: Limits,
-    /// When the first page was asked for. Not taken from the clock: a step of the machine's time must
-    /// not end a reading.
+    /// When the first page was requested. Not from the account's clock: a step of the system time must not
+    /// end a read.
     begun: Option<Instant>,
     pages: u64,
     kept: Option<T>,
-    /// How many pages came since one was kept, and after how many another is.
+    /// The number of pages since a token was kept, and the number after which the next one is kept.
     since: u64,
     turn: u64,
     repeats: bool,
 }
 
 impl<T: Clone + PartialEq> Progress<T> {
-    /// Begins at a place, which is a token if the reading is resumed.
+    /// Starts at `begin`, which is a token if the read is resumed.
     pub(crate) fn new(limits: Limits, begin: Option<&T>) -> Self {
         let kept = begin.cloned();
         Self { limits, begun: None, pages: 0, kept, since: 0, turn: 1, repeats: false }
     }
 
-    /// Admits the next page; fails if there must be none.
+    /// Admits the next page, or fails if a limit is reached or a token repeats.
     pub(crate) fn admit(&mut self) -> Result<Admitted> {
         let pages = self.pages;
         if self.repeats {
@@ -64,7 +63,7 @@ impl<T: Clone + PartialEq> Progress<T> {
         if left == Some(Duration::ZERO) { Err(late(pages)) } else { Ok(Admitted { left, pages }) }
     }
 
-    /// Notes that a page came, and where the one after it begins, if `from` is where it began itself.
+    /// Records a page that began at `from`, and the start of the next one.
     pub(crate) fn advance(&mut self, from: Option<&T>, next: Option<&T>) {
         self.pages += 1;
         let Some(next) = next else { return };
@@ -78,47 +77,48 @@ impl<T: Clone + PartialEq> Progress<T> {
     }
 }
 
-/// That a page may be asked for, and how long it may take.
+/// The permission to request a page, and the time it may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Admitted {
     left: Option<Duration>,
-    /// How many came before it.
+    /// The number of pages before it.
     pages: u64,
 }
 
 impl Admitted {
-    /// Waits for the page no longer than it may take.
+    /// Waits for the page, up to its time limit.
     pub(crate) async fn wait<T>(self, page: impl Future<Output = Result<T>>) -> Result<T> {
         let Some(left) = self.left else { return page.await };
         tokio::time::timeout(left, page).await.unwrap_or_else(|_| Err(late(self.pages)))
     }
 }
 
-/// The error of a page that was not there in time.
+/// The error for a page that did not arrive in time.
 #[cold]
 fn late(pages: u64) -> Error {
     Error::late(format!("the deadline passed after {pages} pages"))
         .advise("allow more time, or resume from the last continuation token")
 }
 
-/// The setters of what a listing may take, for a builder whose field `limits` is [`Limits`].
+/// The setters of the limits of a read, for a builder whose field `limits` is [`Limits`].
 macro_rules! limits {
     () => {
-        /// How long it may take in all, from the first request to the last answer, the use of the pages
-        /// in between included. Without, only each request has a
+        /// Limits the total time, from the first request to the last response, including the time in which
+        /// the caller processes pages. Default: no limit; only each request has a
         /// [timeout](crate::ClientOptions::timeout).
         ///
-        /// When it has passed, reading fails with
+        /// After that, reading fails with
         /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable).
         pub fn deadline(mut self, deadline: std::time::Duration) -> Self {
             self.limits.deadline = Some(deadline);
             self
         }
 
-        /// How many pages it may have. Pages may be empty although there are more, so this limits the
-        /// requests, not what is found. Without, there is no limit.
+        /// Limits the number of pages. Pages can be empty although there are more, so this limits the
+        /// requests, not the results. Default: no limit.
         ///
-        /// Beyond it, reading fails with [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge).
+        /// Beyond the limit, reading fails with
+        /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge).
         pub fn max_pages(mut self, pages: u64) -> Self {
             self.limits.max_pages = Some(pages);
             self
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use crate::error::ErrorKind;
 
-    /// After how many pages a reading of these tokens is ended.
+    /// The number of pages after which a read of these tokens ends.
     fn pages(tokens: impl IntoIterator<Item = u32>) -> Option<u64> {
         let mut progress = Progress::new(Limits::default(), None);
         let mut from = None;

@@ -1,30 +1,30 @@
-//! Error bodies, in every shape that the services write.
+//! Error bodies, in every format of the services.
 //!
-//! | shape | where the service writes it |
+//! | format | used for |
 //! |---|---|
 //! | JSON `odata.error` | tables and entities; authentication, if `Accept` names JSON |
 //! | XML `m:error` | ACL, properties, statistics; authentication otherwise |
-//! | XML `error` | `x-ms-version` is not a version |
+//! | XML `error` | an invalid `x-ms-version` |
 //! | XML `Error` | Queue and Blob |
 
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::xml::Element;
 use serde::Deserialize;
 
-/// What the service says went wrong.
+/// The service's error code and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ErrorBody {
     /// The code, such as `EntityAlreadyExists`.
     pub(crate) code: ErrorCode,
-    /// The text for people, with the request id and the time on lines of their own. It may quote
-    /// the request.
+    /// The text for people, with the request id and the time on separate lines. It may quote the
+    /// request.
     pub(crate) message: String,
 }
 
 impl ErrorBody {
-    /// Reads the body of a failed request, or of a failed part of a batch response.
+    /// Decodes the body of a failed request, or of a failed part of a batch response.
     ///
-    /// `None` if it is none of the service's shapes: empty, a proxy's page, cut off.
+    /// `None` if it has none of the service's formats: it is empty, truncated, or a proxy's page.
     pub(crate) fn decode(body: &[u8]) -> Option<Self> {
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body).trim_ascii_start();
         match body.first()? {
@@ -34,8 +34,8 @@ impl ErrorBody {
         }
     }
 
-    /// The operation of a batch that failed, counted from 0: the message begins with it, `1:The
-    /// specified entity already exists.`
+    /// The index of the failed operation of a batch, counted from 0. The message begins with it:
+    /// `1:The specified entity already exists.`
     pub(crate) fn batch_index(&self) -> Option<usize> {
         let (index, _) = self.message.split_once(':')?;
         // `parse` would also take a sign.
@@ -59,9 +59,9 @@ struct JsonError {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum JsonMessage {
-    /// With a language, as the service writes it.
+    /// With a language, as from the service.
     Tagged { value: String },
-    /// As proxies and newer OData write it.
+    /// Plain text, as from proxies and newer OData.
     Plain(String),
 }
 

@@ -1,5 +1,5 @@
-//! Metadata in the headers of requests and responses: the names and values that a queue, a container or a
-//! blob is described with, each in a header `x-ms-meta-name`.
+//! Metadata headers: the names and values that describe a queue, a container or a blob, each in a header
+//! `x-ms-meta-name`.
 //!
 //! Reference: [Setting and retrieving properties and metadata](https://learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-blob-resources).
 
@@ -9,16 +9,16 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use rowkey_wire::limits::MAX_METADATA;
 use rowkey_wire::metadata::PREFIX;
 
-/// Why names and values cannot be metadata.
+/// The error for invalid metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetadataError {
-    /// A name that is not an identifier: letters, digits and `_`, no digit first.
+    /// A name is not an identifier: letters, digits and `_`, not starting with a digit.
     Name,
-    /// Names that differ only in case.
+    /// Names differ only in case.
     Repeated,
-    /// Names and values longer than 8 KiB together.
+    /// Names and values together are longer than 8 KiB.
     TooLarge,
-    /// A value with characters other than those of ASCII that can be seen, and spaces.
+    /// A value has characters other than printable ASCII.
     Value,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn encode<'a>(
     Ok(())
 }
 
-/// The metadata in the headers of an answer. Names are in lower case.
+/// The metadata in the headers of a response. Names are in lower case.
 pub(crate) fn decode(headers: &HeaderMap) -> Vec<(String, String)> {
     headers
         .iter()
@@ -76,7 +76,7 @@ fn is_identifier(name: &str) -> bool {
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
-/// UTF-8, or else Latin-1, what header values were before.
+/// The text as UTF-8, or else as Latin-1, the older encoding of header values.
 fn text(value: &HeaderValue) -> String {
     match std::str::from_utf8(value.as_bytes()) {
         Ok(text) => text.to_owned(),

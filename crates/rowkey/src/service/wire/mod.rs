@@ -1,10 +1,10 @@
-//! What the Table, Queue and Blob services have in common on the wire: the client's half.
+//! The parts of the protocol that the Table, Queue and Blob services share: the client's half.
 //!
 //! - [`error_body`]: the bodies of failed requests
-//! - [`metadata`]: headers of metadata
+//! - [`metadata`]: metadata headers
 //! - [`stats`]: replication statistics
 
-// Decoders read numbers, dates and lengths that anyone sent: see the wire crate.
+// Decoders read numbers, dates and lengths from untrusted input: see the wire crate.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub(crate) mod error_body;

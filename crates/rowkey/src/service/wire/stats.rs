@@ -1,11 +1,11 @@
-//! Replication statistics: the body of a response of the secondary endpoint.
+//! Replication statistics: the body of a response from the secondary endpoint.
 //!
 //! Reference: [Get Table Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-table-service-stats).
 
 use rowkey_wire::headers::parse_http_date;
 use rowkey_wire::xml::{Element, GeoStatus, ServiceStats, XmlError};
 
-/// Reads the body of a response.
+/// Decodes the body of a response.
 pub(crate) fn decode(body: &[u8]) -> Result<ServiceStats, XmlError> {
     let root = Element::read_root(body, "StorageServiceStats")?;
     let replication = root.require("GeoReplication")?;

@@ -1,4 +1,4 @@
-//! Error bodies against recorded ones; each names the suite and test it is from.
+//! Tests against recorded error bodies; each names its suite and test.
 
 use super::*;
 
