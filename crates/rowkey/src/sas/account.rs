@@ -10,10 +10,10 @@ use crate::account::StorageAccount;
 use crate::error::{Error, Result};
 
 impl Sas<AccountPermissions> {
-    /// Begins a signature for services of an account: for everything of these kinds of resources of them.
+    /// Begins a signature for services of an account: for all their resources of these types.
     ///
     /// It can be revoked only by regenerating the account key that signed it, so prefer
-    /// [`Sas::table`] and its like where they are enough. See
+    /// [`Sas::table`] and its equivalents where they are sufficient. See
     /// [Create an account SAS](https://learn.microsoft.com/rest/api/storageservices/create-account-sas).
     pub fn account(services: Services, types: ResourceTypes) -> Self {
         Self::of(Resource::Account { services, types })
@@ -41,7 +41,8 @@ pub(super) fn sign_account(
     ]
     .into_iter()
     .filter_map(|(member, service)| of_services.contains(member).then_some(service))
-    // A service that the account is not known to have may be meant for another account.
+    // The token may be for a service whose endpoint this account does not know; then only that
+    // endpoint is omitted.
     .filter(|service| account.pipeline().endpoints().of(*service).is_some())
     .collect();
     let first = services.first().copied().unwrap_or(Service::Table);

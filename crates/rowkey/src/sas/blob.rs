@@ -13,14 +13,15 @@ use crate::blob::{ContentHeaders, UserDelegationKey, check_names};
 use crate::error::{Error, Result};
 use crate::transport::{Call, Safety};
 
-/// What stands in the path of a blob as it is.
+/// The characters that are not escaped in the path of a blob.
 const PATH: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
 
-/// Older versions sign other parts for blobs.
+/// The signed version for blobs. Older versions sign other parts.
 const VERSION: &str = "2020-12-06";
 
-/// What two official libraries sign with user delegation keys is known of this version.
+/// The signed version with user delegation keys, for which signatures of two official libraries are
+/// known.
 const DELEGATED_VERSION: &str = "2026-04-06";
 
 impl Sas<BlobPermissions> {
@@ -30,7 +31,7 @@ impl Sas<BlobPermissions> {
         Self::in_container(container.into(), None)
     }
 
-    /// Begins a signature for one blob, and its snapshots.
+    /// Begins a signature for one blob and its snapshots.
     pub fn blob(container: impl Into<String>, blob: impl Into<String>) -> Self {
         Self::in_container(container.into(), Some(blob.into()))
     }
@@ -40,18 +41,18 @@ impl Sas<BlobPermissions> {
         Self { terms, ..Self::of(Resource::Blob { container, blob }) }
     }
 
-    /// The headers that blobs answer with instead of their own when they are read by it: a name to
-    /// save them under, say (`content_disposition`). `content_md5` cannot be among them.
+    /// Sets content headers that replace a blob's own in responses to reads with this signature,
+    /// for example a file name (`content_disposition`). `content_md5` is not supported.
     pub fn answer_headers(mut self, headers: ContentHeaders) -> Self {
         self.answer = headers;
         self
     }
 
-    /// Signs it with a key that a token got, from
+    /// Signs with a user delegation key, from
     /// [`user_delegation_key`](StorageAccount::user_delegation_key). Nothing is sent.
     ///
-    /// It cannot refer to a stored access policy: it ends with the key, or when the account's user
-    /// delegation keys are revoked.
+    /// The signature cannot refer to a stored access policy. It ends with the key, or when the
+    /// account's user delegation keys are revoked.
     pub fn sign_with(&self, account: &StorageAccount, key: &UserDelegationKey) -> Result<SasToken> {
         if self.terms.policy.is_some() {
             let what = "a signature with a user delegation key has no stored access policy";

@@ -1,4 +1,4 @@
-//! The builder of shared access signatures of all kinds.
+//! The builder of all kinds of shared access signatures.
 
 use std::fmt::Display;
 use std::net::Ipv4Addr;
@@ -14,10 +14,10 @@ use crate::account::StorageAccount;
 use crate::blob::ContentHeaders;
 use crate::error::Result;
 
-/// A shared access signature in the making: for a table, a queue, a container, a blob, or for services of
-/// an account. `P` is the set of permissions that fits.
+/// Builds a shared access signature for a table, a queue, a container, a blob, or services of an account. `P`
+/// is the matching set of permissions.
 ///
-/// Say who may do what, for how long, and [`sign`](Self::sign) it.
+/// Set the permissions and the duration, then [`sign`](Self::sign).
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,14 +40,14 @@ use crate::error::Result;
 pub struct Sas<P> {
     pub(super) resource: Resource,
     pub(super) permissions: P,
-    /// Why there is no range is told when it is signed. Of tables alone.
+    /// The range of keys, for tables only. An error is returned when signing.
     pub(super) range: std::result::Result<Range, String>,
-    /// Of containers and blobs alone.
+    /// The replaced content headers, for containers and blobs only.
     pub(super) answer: ContentHeaders,
     pub(super) terms: Terms,
 }
 
-/// What a signature is for.
+/// The resource that a signature grants access to.
 #[derive(Clone, Debug)]
 pub(super) enum Resource {
     Table(String),
@@ -69,32 +69,32 @@ impl<P: Default> Sas<P> {
 }
 
 impl<P: Display> Sas<P> {
-    /// What it permits. Required, unless a [`policy`](Self::policy) says it.
+    /// Sets the permissions. Required, unless a [`policy`](Self::policy) contains them.
     pub fn permissions(mut self, permissions: P) -> Self {
         self.permissions = permissions;
         self
     }
 
-    /// From when on it is good. Without, from now on, on the clock of the service: leave
-    /// it out, or keep 15 minutes of margin, for clocks differ.
+    /// Sets the start of validity. Default: now, by the clock of the service. Because clocks
+    /// differ, omit it or set it 15 minutes early.
     pub fn starts(mut self, start: DateTime<Utc>) -> Self {
         self.terms.start = Some(start);
         self
     }
 
-    /// Until when it is good.
+    /// Sets the end of validity.
     pub fn expires(mut self, expiry: DateTime<Utc>) -> Self {
         self.terms.end = End::At(expiry);
         self
     }
 
-    /// How long it is good, from the moment it is signed, by the account's clock.
+    /// Sets how long it is valid after signing, by the account's clock.
     pub fn valid_for(mut self, duration: Duration) -> Self {
         self.terms.end = End::After(duration);
         self
     }
 
-    /// The addresses it may be used from; of one address: `ip(address..=address)`.
+    /// Sets the IP addresses from which it may be used; for one address: `ip(address..=address)`.
     pub fn ip(mut self, addresses: RangeInclusive<Ipv4Addr>) -> Self {
         let (first, last) = addresses.into_inner();
         let is_one = first == last;
@@ -102,29 +102,28 @@ impl<P: Display> Sas<P> {
         self
     }
 
-    /// Lets it be used over http, where everybody on the way can read and keep it. Without,
-    /// https is asked for, except where the account is an emulator on this machine.
+    /// Allows the token over http, where anyone on the network path can read and use it. Default:
+    /// https is required, except if the account is an emulator on this machine.
     pub fn allow_http(mut self) -> Self {
         self.terms.allow_http = true;
         self
     }
 
-    /// The stored access policy that it refers to: what the signature does not say of time and
-    /// permissions, the policy does, and without the policy it is good for nothing. What both
-    /// say is refused by the service. A signature for an account refers to none.
+    /// Sets the stored access policy, which supplies the times and permissions that the signature
+    /// does not contain. Without the policy, the signature is not valid. The service refuses values
+    /// that both contain. A signature for an account cannot refer to a policy.
     pub fn policy(mut self, id: impl Into<String>) -> Self {
         self.terms.policy = Some(id.into());
         self
     }
 
-    /// Signs it with the key of an account. Nothing is sent.
+    /// Signs with the account's key. Nothing is sent.
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the account has no key,
-    /// when expiry or permissions are said neither here nor, presumably, by a policy, when it ends
-    /// before it begins, when a name or a key cannot be, when any part has a control character or a
-    /// line separator in it (the error names the part and the position), when it is for an account and
-    /// names no service, no resource type, or a policy, and when Azure Cosmos DB,
-    /// which knows no ranges, is to grant one.
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the account has no key, if expiry or
+    /// permissions are missing and no policy is set, if it ends before it begins, if a name or a key is
+    /// invalid, if any part contains a control character or a line separator (the error names the part and
+    /// the position), if it is for an account and names no service, no resource type, or a policy, and if it
+    /// has a range of keys on Azure Cosmos DB, which does not support ranges.
     pub fn sign(&self, account: &StorageAccount) -> Result<SasToken> {
         let permissions = self.permissions.to_string();
         match &self.resource {

@@ -1,4 +1,4 @@
-//! What is unwise about a token.
+//! Checks tokens for unwise settings.
 
 use std::fmt;
 
@@ -8,49 +8,49 @@ use rowkey_wire::auth::{Protocols, parse_time};
 
 use crate::error::{Error, Result};
 
-/// Something unwise about a shared access signature. `Display` says what to do about it.
+/// A warning about a shared access signature. `Display` shows what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// Over http, everybody on the way can read and keep the token.
+    /// It allows http, over which anyone on the network path can read and use the token.
     AllowsHttp,
     /// It has expired.
     Expired,
-    /// It lives for longer than a day and can be revoked only with the account key.
+    /// It is valid for longer than a day and can be revoked only with the account key.
     LongLived {
-        /// How long, from now, or from its start if that is later.
+        /// The duration, from now, or from its start if that is later.
         lifetime: TimeDelta,
     },
-    /// Neither it nor a policy says when it ends, so the service refuses it.
+    /// It has no expiry and refers to no policy, so the service refuses it.
     NoExpiry,
-    /// It lives for longer than an hour and refers to no stored access policy, so it cannot be
-    /// revoked alone.
+    /// It is valid for longer than an hour and refers to no stored access policy, so it cannot be
+    /// revoked on its own.
     NoPolicy,
-    /// It begins later than a quarter of an hour from now.
+    /// It begins more than 15 minutes from now.
     NotYetValid,
-    /// Its range of keys has one end, and runs to the other end of the table.
+    /// Its range of keys has only one bound and is open to one end of the table.
     OpenRange,
-    /// It is for one service and the data in it: a signature for one table, queue or container
-    /// would open less.
+    /// It is for the data of one service: a signature for one table, queue or container would grant
+    /// less.
     ServiceSasWouldDo,
-    /// It begins less than a quarter of an hour ago: a clock that is behind has not got there.
+    /// It begins within 15 minutes of now: on a slow clock, it is not valid yet.
     StartWithoutMargin,
-    /// It opens all keys of the table.
+    /// It grants access to all keys of the table.
     WholeTable,
 }
 
-/// What the service itself allows clocks to differ.
+/// The clock difference that the service allows.
 const MARGIN: TimeDelta = TimeDelta::minutes(15);
 
-/// For how long a token is better irrevocable than made twice.
+/// The longest lifetime for which a token needs no policy.
 const LONGEST_WITHOUT_POLICY: TimeDelta = TimeDelta::hours(1);
 
-/// What is long for a token that cannot be revoked.
+/// The longest lifetime without a warning for a token that cannot be revoked.
 const LONGEST: TimeDelta = TimeDelta::days(1);
 
-/// What is unwise about a token that you were given, `sv=..&sig=..`, seen from `now`.
+/// Returns warnings about a token, `sv=..&sig=..`, at the time `now`.
 ///
-/// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when it is no shared access
+/// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if `token` is not a shared access
 /// signature.
 pub fn lint(token: &str, now: DateTime<Utc>) -> Result<Vec<Warning>> {
     let token = token.trim();

@@ -1,5 +1,5 @@
-//! Shared access signatures: tokens that open a part of an account for a while, made with the
-//! account key and without asking the service.
+//! Shared access signatures: tokens that grant access to a part of an account for a limited time.
+//! They are signed with the account key, without a request to the service.
 //!
 //! ```
 //! # use std::time::Duration;
@@ -25,13 +25,13 @@
 //! # Ok::<(), rowkey::Error>(())
 //! ```
 //!
-//! - [`Sas::table`], [`Sas::queue`], [`Sas::container`], [`Sas::blob`]: one table, queue, container or blob;
-//!   may refer to a stored access policy, which revokes them when it is removed
-//! - [`Sas::account`]: services of the account, and kinds of operations on them
-//! - [`SasToken`]: what is handed out
-//! - [`lint()`], [`SasToken::lint`]: what is unwise about a token, as [`Warning`]s
-//! - `terms`: what all of them have: time, address, protocol
-//! - `range`: the keys that a table's signature opens
+//! - [`Sas::table`], [`Sas::queue`], [`Sas::container`], [`Sas::blob`]: access to one table, queue, container
+//!   or blob. They may refer to a stored access policy; removing the policy revokes them
+//! - [`Sas::account`]: access to services of the account, limited to kinds of resources
+//! - [`SasToken`]: a signed token
+//! - [`lint()`], [`SasToken::lint`]: checks a token for unwise settings, reported as [`Warning`]s
+//! - `terms`: the common restrictions: time, IP addresses, protocol
+//! - `range`: the range of keys of a table signature
 //!
 //! Reference: [Grant limited access with shared access signatures](https://learn.microsoft.com/azure/storage/common/storage-sas-overview).
 

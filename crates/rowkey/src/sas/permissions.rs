@@ -1,9 +1,9 @@
-//! What a shared access signature permits: sets of letters, each with a name.
+//! The permissions of shared access signatures: sets of named letters.
 
 use std::fmt;
 use std::ops::BitOr;
 
-/// Defines a set whose members are letters, in the order in which they are written.
+/// Defines a set of letters, in the order in which they are written.
 macro_rules! letters {
     ($(#[$doc:meta])* $name:ident { $($(#[$item_doc:meta])* $item:ident = $bit:literal $letter:literal),* $(,)? }) => {
         $(#[$doc])*
@@ -12,15 +12,15 @@ macro_rules! letters {
 
         impl $name {
             $($(#[$item_doc])* pub const $item: Self = Self(1 << $bit);)*
-            /// All of them.
+            /// All members.
             pub const ALL: Self = Self($(1 << $bit)|*);
 
-            /// Whether all of `others` are in the set.
+            /// Returns whether all of `others` are in the set.
             pub const fn contains(self, others: Self) -> bool {
                 self.0 & others.0 == others.0
             }
 
-            /// Whether the set is empty.
+            /// Returns whether the set is empty.
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
             }
@@ -29,14 +29,14 @@ macro_rules! letters {
         impl BitOr for $name {
             type Output = Self;
 
-            /// The members of both sets.
+            /// Returns the union of both sets.
             fn bitor(self, other: Self) -> Self {
                 Self(self.0 | other.0)
             }
         }
 
         impl fmt::Display for $name {
-            /// The letters, in the order in which the service wants them.
+            /// Writes the letters in the order that the service requires.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 $(if self.contains(Self::$item) {
                     f.write_str($letter)?;
@@ -54,14 +54,14 @@ macro_rules! letters {
 }
 
 letters! {
-    /// What may be done with the entities of a table. `to_string()` is what a stored access policy
-    /// takes.
+    /// Permissions for the entities of a table. `to_string()` gives the form for a stored access
+    /// policy.
     TablePermissions {
         /// Reading entities, by their keys or by a query.
         QUERY = 0 "r",
-        /// Inserting entities. Together with [`UPDATE`](Self::UPDATE): upserting them.
+        /// Inserting entities. Together with [`UPDATE`](Self::UPDATE), upserting them.
         ADD = 1 "a",
-        /// Replacing and merging entities that exist.
+        /// Replacing and merging existing entities.
         UPDATE = 2 "u",
         /// Deleting entities.
         DELETE = 3 "d",
@@ -69,7 +69,7 @@ letters! {
 }
 
 letters! {
-    /// What may be done with a queue. `to_string()` is what a stored access policy takes.
+    /// Permissions for a queue. `to_string()` gives the form for a stored access policy.
     QueuePermissions {
         /// Peeking at messages, and reading the queue's metadata.
         READ = 0 "r",
@@ -77,32 +77,32 @@ letters! {
         ADD = 1 "a",
         /// Updating messages.
         UPDATE = 2 "u",
-        /// Getting and deleting messages.
+        /// Receiving and deleting messages.
         PROCESS = 3 "p",
     }
 }
 
 letters! {
-    /// What may be done with a blob, or with the blobs of a container. `to_string()` is what a
-    /// stored access policy takes.
+    /// Permissions for a blob or the blobs of a container. `to_string()` gives the form for a
+    /// stored access policy.
     BlobPermissions {
         /// Reading content, properties, metadata and block lists.
         READ = 0 "r",
         /// Appending to append blobs.
         ADD = 1 "a",
-        /// Creating blobs, and writing those that are new.
+        /// Creating and writing new blobs.
         CREATE = 2 "c",
         /// Writing content, properties, metadata and block lists; leases.
         WRITE = 3 "w",
         /// Deleting blobs.
         DELETE = 4 "d",
-        /// Listing blobs; for containers alone.
+        /// Listing blobs; for containers only.
         LIST = 5 "l",
     }
 }
 
 letters! {
-    /// What may be done with an account. What each one means depends on the service.
+    /// Permissions for an account. Their meaning depends on the service.
     AccountPermissions {
         /// Reading: entities, blobs, messages by peeking, properties.
         READ = 0 "r",
@@ -118,7 +118,7 @@ letters! {
         CREATE = 5 "c",
         /// Updating entities and messages.
         UPDATE = 6 "u",
-        /// Getting and deleting messages.
+        /// Receiving and deleting messages.
         PROCESS = 7 "p",
     }
 }
@@ -136,7 +136,7 @@ letters! {
 }
 
 letters! {
-    /// What an account's signature gives access to.
+    /// The types of resources that an account signature grants access to.
     ResourceTypes {
         /// The services themselves: their properties, statistics and lists.
         SERVICE = 0 "s",

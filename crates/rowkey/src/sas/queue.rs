@@ -10,8 +10,8 @@ use crate::account::StorageAccount;
 use crate::error::Result;
 
 impl Sas<QueuePermissions> {
-    /// Begins a signature for a queue and its messages. It never opens the queue's creation or
-    /// deletion: that needs one for an [`account`](Sas::account). See
+    /// Begins a signature for a queue and its messages. It cannot create or delete the queue; this
+    /// needs a signature for an [`account`](Sas::account). See
     /// [Create a service SAS](https://learn.microsoft.com/rest/api/storageservices/create-service-sas).
     pub fn queue(name: impl Into<String>) -> Self {
         Self::of(Resource::Queue(name.into()))

@@ -1,4 +1,4 @@
-//! The keys that a table's signature opens: both ends belong to the range, and may be open.
+//! The range of keys of a table signature. Both ends are inclusive and optional.
 
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::key::template::is_in_order;
 use crate::key::{Key, KeyError, Partition};
 
-/// The first and the last PartitionKey, each perhaps with a RowKey.
+/// The first and the last PartitionKey, each with an optional RowKey.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Range {
     from: Option<End>,
@@ -60,7 +60,8 @@ impl Range {
                 let (partition_key, row_key) = parts(key)?;
                 Some(match before(row_key) {
                     Some(row_key) => (partition_key, Some(row_key)),
-                    // Before the first row of a partition are the partitions before it.
+                    // The range ends before the first row of a partition, so it ends in the
+                    // partitions before it.
                     None => (before(partition_key).ok_or_else(nothing)?, None),
                 })
             }
@@ -68,7 +69,7 @@ impl Range {
         Ok(Self { from, to })
     }
 
-    /// The keys between two of one partition, of a type whose RowKeys are not in the order of values.
+    /// The keys between two values in one partition, for a type whose RowKeys are not in the order of values.
     fn of_values<E: Entity>(range: &impl RangeBounds<Key<E>>) -> Result<Self> {
         let ends = (range.start_bound(), range.end_bound());
         let (
@@ -106,7 +107,7 @@ impl Range {
         Ok(Self { from: from.map(|key| (key, None)), to: to.map(|key| (key, None)) })
     }
 
-    /// Whether the whole table is in it.
+    /// Whether the range is the whole table.
     pub(super) fn is_everything(&self) -> bool {
         self.from.is_none() && self.to.is_none()
     }
@@ -122,7 +123,7 @@ impl Range {
 }
 
 impl fmt::Debug for Range {
-    /// Shows which ends there are, not the keys.
+    /// Shows which ends are set, not the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = |end: &Option<End>| match end {
             None => "..",
@@ -134,21 +135,22 @@ impl fmt::Debug for Range {
     }
 }
 
-/// The first key after `key`: no character of a key sorts before the space.
+/// The first key after `key`. No character of a key sorts before the space.
 fn after(mut key: String) -> String {
     key.push(' ');
     key
 }
 
-/// The last key before `key` that is worth the name. Between any two keys there are others, so this
-/// leaves out those that go on with U+FFFF, which is no character, and never lets `key` itself in.
-/// Before the empty key there is none.
+/// The last practical key before `key`. Between any two keys there are always more, so this
+/// excludes keys that continue with U+FFFF, which is not a character, and never includes `key`
+/// itself. There is no key before the empty one.
 fn before(mut key: String) -> Option<String> {
     // The order of UTF-16: U+0000 to U+D7FF, U+10000 and up, U+E000 to U+FFFF.
     let previous = match key.pop()? {
         '\u{10000}' => Some('\u{D7FF}'),
         '\u{E000}' => Some('\u{10FFFF}'),
-        // Before them come control characters, which no key has and which are not signed.
+        // Only control characters sort before the space; keys cannot contain them, and they are not
+        // signed.
         ' ' => None,
         '\u{A0}' => Some('~'),
         other => u32::from(other).checked_sub(1).and_then(char::from_u32),
@@ -199,7 +201,7 @@ mod tests {
             }
         }
         assert_eq!(before(String::new()), None);
-        // Nothing but a control character could stand in the place of the space.
+        // Only a control character could replace the space.
         assert_eq!(before("a ".to_owned()).as_deref(), Some("a"));
         assert_eq!(compare(&after("a".into()), "a"), Ordering::Greater);
         assert_eq!(compare(&after("a".into()), "a!"), Ordering::Less);

@@ -1,4 +1,4 @@
-//! Signatures for one table, or for a range of its keys.
+//! Signatures for one table or a range of its keys.
 
 use std::ops::RangeBounds;
 
@@ -16,30 +16,30 @@ use crate::key::{Key, Partition};
 use crate::table::wire::encode::Flavor;
 
 impl Sas<TablePermissions> {
-    /// Begins a signature for a table, or for a range of its keys. It never opens the table
-    /// itself: creating, deleting and listing tables needs one for an [`account`](Sas::account).
+    /// Begins a signature for a table or a range of its keys. It cannot create, delete or list
+    /// tables; this needs a signature for an [`account`](Sas::account).
     ///
-    /// Reading outside the range finds nothing, writing there is refused. See
+    /// Reads outside the range find nothing, writes there are refused. See
     /// [Create a service SAS](https://learn.microsoft.com/rest/api/storageservices/create-service-sas).
     pub fn table(name: impl Into<String>) -> Self {
         Self::of(Resource::Table(name.into()))
     }
 
-    /// Opens this partition alone, or the part of it that holds the rows of type `E`.
+    /// Limits access to this partition, or to the part of it with the rows of type `E`.
     pub fn partition<E: Entity>(self, partition: Partition<E>) -> Self {
         self.range(Range::of_partition(partition))
     }
 
-    /// Opens these keys alone. The order is that of the table: by PartitionKey, then by RowKey, so
-    /// a range over several partitions has all rows of those in the middle.
+    /// Limits access to these keys. The order is that of the table: by PartitionKey, then by
+    /// RowKey. A range over several partitions includes all rows of the partitions in between.
     ///
-    /// Keys of a type with a `desc` part, or with text before another part, mean
-    /// [values](Partition::range). Signing fails unless these lie side by side in one partition.
+    /// For a type with a `desc` part, or with text before another part, the range is one of
+    /// [values](Partition::range). Signing fails unless these are contiguous in one partition.
     pub fn keys<E: Entity>(self, range: impl RangeBounds<Key<E>>) -> Self {
         self.range(Range::of_keys(&range))
     }
 
-    /// Opens these partitions alone, by their keys as they are stored: `.partitions("a"..="m")`.
+    /// Limits access to these partitions, by their stored keys: `.partitions("a"..="m")`.
     pub fn partitions<'a>(self, range: impl RangeBounds<&'a str>) -> Self {
         self.range(Range::of_partitions(&range))
     }

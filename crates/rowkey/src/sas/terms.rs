@@ -1,4 +1,4 @@
-//! What all shared access signatures have: when they are good, from where, and over what.
+//! The restrictions of all shared access signatures: times, IP addresses, protocol.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::credential::{Authority, SharedKey};
 use crate::error::{Error, Result};
 use crate::service::policies;
 
-/// When a signature is good, from where, and over what.
+/// The times, IP addresses and protocol of a signature.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Terms {
     pub(super) start: Option<DateTime<Utc>>,
@@ -19,7 +19,7 @@ pub(super) struct Terms {
     pub(super) ip: Option<String>,
     pub(super) policy: Option<String>,
     pub(super) allow_http: bool,
-    /// The version that is signed, when it is not the usual one.
+    /// The signed version, if it is not the default one.
     pub(super) version: Option<&'static str>,
 }
 
@@ -28,16 +28,16 @@ pub(super) struct Terms {
 pub(super) enum End {
     At(DateTime<Utc>),
     After(Duration),
-    /// When its policy says.
+    /// Set by the stored access policy.
     #[default]
     Unsaid,
 }
 
-/// The version that is signed. The others add parts that nothing here has.
+/// The default signed version. Newer versions add only parts that are not used here.
 const VERSION: &str = "2019-02-02";
 
 impl Terms {
-    /// The parts that the terms make, for an account whose service is at `place`.
+    /// The signed parts of these terms, for an account whose service is at `place`.
     pub(super) fn to_sas(
         &self,
         account: &StorageAccount,
@@ -63,7 +63,7 @@ impl Terms {
         {
             return Err(Error::invalid("the shared access signature ends before it begins"));
         }
-        // An emulator has nothing but http.
+        // An emulator supports only http.
         let allow_http = self.allow_http || place.primary.is_trusted_http();
         let mut sas = Sas::default();
         sas.version = Some(self.version.unwrap_or(VERSION).to_owned());
@@ -77,7 +77,7 @@ impl Terms {
     }
 }
 
-/// Where a service of the account is.
+/// The endpoints of a service of the account.
 pub(super) fn place(account: &StorageAccount, service: Service) -> Result<&Place> {
     account.pipeline().endpoints().of(service).ok_or_else(|| {
         Error::invalid("nothing says where that service of the account is")
@@ -96,7 +96,7 @@ pub(super) fn signer(account: &StorageAccount) -> Result<std::sync::Arc<SharedKe
     }
 }
 
-/// Signs for a resource, whose name is checked; everything else is checked where it is signed.
+/// Signs for a resource whose name has been checked. Signing checks everything else.
 pub(super) fn sign(
     sas: &mut Sas,
     key: &SigningKey,
@@ -112,7 +112,7 @@ pub(super) fn sign(
     })
 }
 
-/// `2026-01-01T00:00:00Z`: the service does not want fractions.
+/// Formats as `2026-01-01T00:00:00Z`: the service does not accept fractions.
 fn time(time: DateTime<Utc>) -> String {
     time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }

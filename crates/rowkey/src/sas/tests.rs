@@ -1,5 +1,4 @@
-//! Tokens as other libraries made them (`vectors/auth-vectors.json`), and what is said
-//! about unwise ones.
+//! Tests against tokens of other libraries (`vectors/auth-vectors.json`), and of warnings.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -115,7 +114,7 @@ fn addresses_protocol_and_start_are_signed_where_other_libraries_sign_them() {
     sas.terms.version = Some("2018-03-28");
     assert_signed(&sas.sign(&account_of(&node)).unwrap(), &node);
 
-    // That name is no table's, so the check of names is not asked.
+    // That name is not valid for a table, so the check of names is skipped.
     let go = vector("table-sas-go");
     let query = go["inputs"]["query"].as_str().unwrap();
     let wire = rowkey_wire::auth::Sas::from_query(query).unwrap();
@@ -138,7 +137,7 @@ fn blobs_and_containers_are_signed_as_other_libraries_sign_them() {
                 .ip([127, 0, 0, 1].into()..=[127, 0, 0, 1].into()),
         ),
     ] {
-        // Those versions sign the older names of resources.
+        // These versions sign the older resource names.
         let vector = vector(name);
         assert_signed(&sas.sign(&account_of(&vector)).unwrap(), &vector);
     }
@@ -147,7 +146,8 @@ fn blobs_and_containers_are_signed_as_other_libraries_sign_them() {
 #[test]
 fn queues_blobs_and_newer_versions_are_signed_as_the_python_libraries_sign_them() {
     let (start, until) = (at("2026-01-01T11:00:00Z"), at("2026-01-01T13:00:00Z"));
-    // Made with azure-storage-queue 12.18.1 and azure-storage-blob 12.31.1, told these versions.
+    // Created with azure-storage-queue 12.18.1 and azure-storage-blob 12.31.1, set to these
+    // versions.
     let account = contoso();
     let queue = Sas::queue("jobs")
         .permissions(QueuePermissions::ALL)
@@ -238,7 +238,7 @@ fn a_partition_is_opened_with_the_rows_of_its_type_alone() {
     let ada = || Partition::<DynamicEntity>::new("ada");
     assert_eq!(range(table()), ["", "", "", ""]);
     assert_eq!(range(table().partition(ada())), ["ada", "", "ada", ""]);
-    // The end of a range belongs to it, so the first key after the prefix must not be the end.
+    // The end of a range is inclusive, so the first key after the prefix must not be the end.
     assert_eq!(
         range(table().partition(ada().prefix("order_"))),
         ["ada", "order_", "ada", "order_%EF%BF%BF"]
@@ -271,7 +271,7 @@ fn what_would_be_refused_is_not_signed() {
         assert!(error.to_string().contains(named), "{named}: {error}");
     }
     assert!(Sas::table("orders").policy("readers").sign(&contoso()).is_ok());
-    // Stored access policies are those of a resource; an account has none.
+    // Stored access policies belong to a resource; an account has none.
     let whole = Sas::account(Services::TABLE, ResourceTypes::ALL)
         .permissions(AccountPermissions::READ)
         .valid_for(hour);
@@ -371,7 +371,7 @@ fn sets_are_written_in_the_order_of_the_service() {
     assert!(!all.contains(TablePermissions::ALL) && TablePermissions::default().is_empty());
 }
 
-/// Signs with `text` in every place that takes one, and says what refused it.
+/// Signs with `text` in every part that accepts text. Returns the results by part.
 fn refusals(account: &StorageAccount, text: &str) -> Vec<(&'static str, crate::Result<SasToken>)> {
     let hour = Duration::from_secs(3600);
     let table = || Sas::table("orders").permissions(TablePermissions::QUERY).valid_for(hour);
@@ -435,7 +435,7 @@ fn refusals(account: &StorageAccount, text: &str) -> Vec<(&'static str, crate::R
     all
 }
 
-/// A line break in one part would sign other parts: the text is one of lines.
+/// The signed text consists of lines, so a line break in one part would add other parts.
 #[test]
 fn nothing_with_a_control_character_in_it_is_signed() {
     let account = contoso();
@@ -450,7 +450,8 @@ fn nothing_with_a_control_character_in_it_is_signed() {
             assert!(!shown.contains("victim"), "{shown}");
         }
     }
-    // Keys and ids may have them; what takes them for line breaks does not read them from here.
+    // Keys and ids may contain these, but they are refused because some readers treat them as line
+    // breaks.
     for character in ['\u{2028}', '\u{2029}'] {
         for (named, signed) in refusals(&account, &format!("abc{character}victim")) {
             assert!(signed.is_err(), "{character:?} {named}");

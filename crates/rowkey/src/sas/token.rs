@@ -1,4 +1,4 @@
-//! What is handed out.
+//! Signed tokens.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -11,15 +11,15 @@ use crate::account::StorageAccount;
 use crate::credential::Credential;
 use crate::error::Result;
 
-/// A signed token. Its holder has the access that it grants; `Debug` shows what it grants, and
-/// not the signature.
+/// A signed token. Its holder has the access that it grants. `Debug` shows what it grants, but not
+/// the signature.
 #[derive(Clone)]
 pub struct SasToken {
     sas: Sas,
     query: String,
-    /// The account and its endpoints, as connection strings name them.
+    /// The account and its endpoints, in the form of a connection string.
     places: String,
-    /// What is signed for, without the query.
+    /// The URL of the resource, without the query.
     address: String,
 }
 
@@ -45,28 +45,28 @@ impl SasToken {
         Self { query: sas.encode(), sas, places, address }
     }
 
-    /// The token as a query, without a `?`: `sv=..&sig=..`. It is a secret.
+    /// Returns the token as a query, without a `?`: `sv=..&sig=..`. It is a secret.
     pub fn query(&self) -> &str {
         &self.query
     }
 
-    /// A credential for clients in this process.
+    /// Returns a credential for clients in this process.
     pub fn credential(&self) -> Result<Credential> {
         Credential::sas(&self.query)
     }
 
-    /// A connection string with the endpoints of the services that it opens, for any client of
-    /// Azure storage. It is a secret.
+    /// Returns a connection string with the token and the endpoints of its services, for any client
+    /// of Azure storage. It is a secret.
     pub fn connection_string(&self) -> String {
         format!("{}SharedAccessSignature={}", self.places, self.query)
     }
 
-    /// The address of what it opens, with the token. It is a secret.
+    /// Returns the URL of the resource with the token. It is a secret.
     pub fn url(&self) -> String {
         format!("{}?{}", self.address, self.query)
     }
 
-    /// What is unwise about it, seen from `now`. Nothing is wrong with a token without warnings.
+    /// Returns warnings about the token at the time `now`, if any.
     pub fn lint(&self, now: DateTime<Utc>) -> Vec<Warning> {
         check(&self.sas, now)
     }
