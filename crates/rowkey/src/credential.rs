@@ -1,8 +1,8 @@
-//! What authorizes requests.
+//! Credentials, which authorize requests.
 //!
 //! - [`Credential`]: an account key, a shared access signature, a bearer token
-//! - `slot`: [`CredentialSlot`], a credential that is replaced while clients use it
-//! - `token`: [`TokenProvider`], and the tokens that are kept until shortly before they expire
+//! - `slot`: [`CredentialSlot`], a credential that can be replaced while clients use it
+//! - `token`: [`TokenProvider`], and the cache of its tokens
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) use token::Scope;
 pub(crate) use token::TokenProvider;
 use token::Tokens;
 
-/// What authorizes requests. `Debug` never shows the secret.
+/// A credential, which authorizes requests. `Debug` never shows the secret.
 #[derive(Clone)]
 pub struct Credential(Repr);
 
@@ -41,52 +41,53 @@ enum Repr {
     Tokens(Arc<Tokens>),
 }
 
-/// An account's name, one of its keys, and how to sign with it.
+/// An account's name, one of its keys, and the way to sign.
 pub(crate) struct SharedKey {
     pub(crate) scheme: Scheme,
     pub(crate) account: String,
     pub(crate) key: SigningKey,
 }
 
-/// What authorizes one attempt: settled when the attempt begins, and not changed by what happens
-/// to the credential later.
+/// The authorization of one attempt. It is chosen when the attempt begins; later changes of the
+/// credential do not affect it.
 #[derive(Clone)]
 pub(crate) enum Authority {
     /// The value of the `Authorization` header.
     Bearer(HeaderValue),
     Nothing,
-    /// To be appended to the query.
+    /// A shared access signature, to append to the query.
     Sas(Arc<str>),
     SharedKey(Arc<SharedKey>),
 }
 
 impl Credential {
-    /// The account's name and one of its two keys, in base64 as the portal shows it.
+    /// Creates a credential from the account's name and one of its two keys, in base64 as in the
+    /// portal.
     ///
-    /// Requests carry a signature, which is good for that request for 15 minutes, and never the key.
-    /// Over plain http everybody on the way can read requests and answers, change bodies, which are not
-    /// signed, and send a request again.
+    /// Requests contain a signature, which is valid only for that request and for 15 minutes, but never the
+    /// key. Over plain http, anyone on the network path can read requests and responses, change bodies, which
+    /// are not signed, and replay requests.
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when the key is not base64.
-    /// See [Authorize with Shared Key](https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key).
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the key is not base64. See
+    /// [Authorize with Shared Key](https://learn.microsoft.com/rest/api/storageservices/authorize-with-shared-key).
     pub fn shared_key(account: impl Into<String>, key: &str) -> Result<Self> {
         Self::with_scheme(Scheme::SharedKey, account.into(), key)
     }
 
-    /// Like [`shared_key`](Self::shared_key), but signing only the date and the address, for
-    /// proxies that change headers.
+    /// Like [`shared_key`](Self::shared_key), but signs only the date and the URL, for proxies that
+    /// change headers.
     pub fn shared_key_lite(account: impl Into<String>, key: &str) -> Result<Self> {
         Self::with_scheme(Scheme::SharedKeyLite, account.into(), key)
     }
 
-    /// A shared access signature: `sv=..&sig=..`, with or without a leading `?`.
+    /// Creates a credential from a shared access signature: `sv=..&sig=..`, with or without a
+    /// leading `?`.
     ///
-    /// It is sent over https, or to this machine; for any other host
-    /// [`allow_http_to`](crate::StorageAccountBuilder::allow_http_to) names it, or the account cannot
-    /// be built.
+    /// It is sent only over https or to this machine. For http to any other host, the account can be built
+    /// only with [`allow_http_to`](crate::StorageAccountBuilder::allow_http_to).
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when it is not the query of an
-    /// address or has no signature. [`sas`](crate::sas) makes them.
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it is not a URL query or has
+    /// no signature. The module [`sas`](crate::sas) creates such signatures.
     pub fn sas(signature: &str) -> Result<Self> {
         let sas = signature.trim();
         let sas = sas.strip_prefix('?').unwrap_or(sas).trim_matches('&');
@@ -105,23 +106,22 @@ impl Credential {
         Ok(Self(Repr::Sas(sas.into())))
     }
 
-    /// Bearer tokens of Microsoft Entra ID, from a provider that is asked for one when the last is
-    /// about to expire. An `Arc` of a provider is one, too.
+    /// Creates a credential for bearer tokens of Microsoft Entra ID. The provider is asked for a
+    /// new token when the last one is about to expire. An `Arc` of a provider is a provider, too.
     ///
-    /// Clones share the tokens. They are sent over https, or to this machine; for any other host
-    /// [`allow_http_to`](crate::StorageAccountBuilder::allow_http_to) names it, or the account cannot
-    /// be built.
-    /// See [Authorize with Microsoft Entra ID](https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory).
+    /// Clones share the tokens. They are sent only over https or to this machine. For http to any other host,
+    /// the account can be built only with [`allow_http_to`](crate::StorageAccountBuilder::allow_http_to). See
+    /// [Authorize with Microsoft Entra ID](https://learn.microsoft.com/rest/api/storageservices/authorize-with-azure-active-directory).
     pub fn token(provider: impl TokenProvider + 'static) -> Self {
         Self(Repr::Tokens(Arc::new(Tokens::new(Box::new(provider)))))
     }
 
-    /// No authorization, for servers that ask for none.
+    /// Sends no authorization, for servers that require none.
     pub fn anonymous() -> Self {
         Self(Repr::Anonymous)
     }
 
-    /// What authorizes an attempt that begins now. Only tokens may have to be waited for.
+    /// The authorization of an attempt that begins now. Waits only for tokens.
     pub(crate) async fn settle(
         &self,
         scope: &Scope,
@@ -137,7 +137,7 @@ impl Credential {
             }
             _ => self,
         };
-        // What is in a slot may be of another kind than what the account was built with.
+        // A slot may now have another kind of credential than when the account was built.
         current.check(endpoint)?;
         if let Repr::Tokens(tokens) = &current.0 {
             // Boxed, so that the futures of all other requests stay small.
@@ -150,7 +150,7 @@ impl Credential {
         Ok(current.settled())
     }
 
-    /// What authorizes without waiting: not tokens.
+    /// The authorization, if it is available without waiting; not for tokens.
     pub(crate) fn settled(&self) -> Authority {
         match &self.0 {
             Repr::Anonymous | Repr::Tokens(_) => Authority::Nothing,
@@ -160,8 +160,8 @@ impl Credential {
         }
     }
 
-    /// Whether there is something newer than what the service has just refused. A token that was
-    /// refused is not used again.
+    /// Whether the credential has changed since the authorization that the service has refused. A
+    /// refused token is not used again.
     pub(crate) fn has_newer(&self, scope: &Scope, refused: &Authority) -> bool {
         match &self.0 {
             Repr::Tokens(tokens) => {
@@ -188,18 +188,18 @@ impl Credential {
         }
     }
 
-    /// Refuses an endpoint to which this credential must not be shown.
+    /// Refuses an endpoint to which this credential must not be sent.
     pub(crate) fn check(&self, endpoint: &Endpoint) -> Result<()> {
         match &self.0 {
             Repr::Sas(_) => endpoint.check_secret("a shared access signature"),
             Repr::Tokens(_) => endpoint.check_secret("a bearer token"),
-            // Signatures of Shared Key are good for one request, and do not tell the key.
+            // Shared Key signatures are valid for one request and do not reveal the key.
             Repr::SharedKey(_) | Repr::Anonymous => Ok(()),
             Repr::Slot(slot) => slot.current().check(endpoint),
         }
     }
 
-    /// The account's name, when the credential has one.
+    /// The account's name, if the credential has one.
     pub(crate) fn account(&self) -> Option<&str> {
         match &self.0 {
             Repr::SharedKey(key) => Some(&key.account),

@@ -1,4 +1,4 @@
-//! Credentials of `azure_identity`, and all others of `azure_core` 1.x.
+//! Credentials from `azure_identity` and other implementations of `azure_core` 1.x.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::Credential;
 use super::token::{AccessToken, TokenError, TokenProvider};
 
 impl Credential {
-    /// Bearer tokens from a credential of `azure_core` 1.x, such as those of `azure_identity`. See
+    /// Creates a credential from one of `azure_core` 1.x, such as those in `azure_identity`. See
     /// [`token`](Self::token).
     pub fn azure_identity(credential: Arc<dyn TokenCredential>) -> Self {
         Self::token(AzureIdentity(credential))

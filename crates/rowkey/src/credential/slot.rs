@@ -1,4 +1,4 @@
-//! A credential that is replaced while clients use it.
+//! Credentials that can be replaced while clients use them.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -6,12 +6,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 use super::{Credential, Repr};
 use crate::error::{Error, Result};
 
-/// A place for a credential that can be replaced while accounts use it: for keys that rotate, and
-/// for shared access signatures that are renewed.
+/// A slot for a credential that can be replaced while accounts use it, for rotated keys and renewed
+/// shared access signatures.
 ///
-/// Clones are the same place. An attempt that is under way goes on with the credential that it
-/// began with; the next attempt takes the new one. When the service refuses an attempt, and the
-/// credential was replaced in the meantime, the attempt is repeated at once with the new one.
+/// Clones share the slot. An attempt in progress continues with the credential that it began with;
+/// the next attempt uses the new one. If the service refuses an attempt and the credential was
+/// replaced meanwhile, the attempt is repeated at once with the new one.
 ///
 /// ```
 /// use rowkey::{Credential, CredentialSlot, StorageAccount};
@@ -27,29 +27,29 @@ use crate::error::{Error, Result};
 pub struct CredentialSlot(Arc<Inner>);
 
 struct Inner {
-    /// The account of the first credential; accounts were built for it.
+    /// The account of the first credential, for which the users of the slot were built.
     account: Option<String>,
     current: RwLock<Credential>,
 }
 
 impl CredentialSlot {
-    /// A place with this credential in it.
+    /// Creates a slot with this credential.
     pub fn new(credential: Credential) -> Self {
         let credential = flat(credential);
         let account = credential.account().map(str::to_owned);
         Self(Arc::new(Inner { account, current: RwLock::new(credential) }))
     }
 
-    /// The credential that is always the one in this place, for
+    /// Returns a credential that always follows this slot, for
     /// [`StorageAccountBuilder::credential`](crate::StorageAccountBuilder::credential).
     pub fn credential(&self) -> Credential {
         Credential(Repr::Slot(self.clone()))
     }
 
-    /// Puts another credential in, at once for every account that uses this place.
+    /// Replaces the credential, immediately for every account that uses this slot.
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), and changes nothing, when it
-    /// is the key of another account.
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), and changes nothing, if it is
+    /// the key of another account.
     pub fn replace(&self, credential: Credential) -> Result<()> {
         let credential = flat(credential);
         if let (Some(known), Some(other)) = (self.account(), credential.account())
@@ -71,7 +71,7 @@ impl CredentialSlot {
     }
 }
 
-/// What is in the place that a credential names, so that no place is ever in itself.
+/// Resolves a credential that is a slot to the slot's content, so that no slot contains itself.
 fn flat(credential: Credential) -> Credential {
     match &credential.0 {
         Repr::Slot(slot) => slot.current(),

@@ -1,4 +1,4 @@
-//! Credentials: what is taken, what is shown, and tokens and keys that change.
+//! Tests of credentials: valid and invalid ones, `Debug`, and tokens and keys that change.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -79,7 +79,7 @@ fn a_slot_keeps_to_its_account() {
     assert_eq!(slot.credential().account(), Some("a"));
     slot.replace(Credential::sas("sv=1&sig=x").unwrap()).unwrap();
     slot.replace(key("a")).unwrap();
-    // A place in itself would never be left.
+    // A slot that contains itself would be resolved for ever.
     slot.replace(slot.credential()).unwrap();
     let within = CredentialSlot::new(slot.credential());
     assert!(matches!(within.credential().settled(), Authority::SharedKey(_)));
@@ -99,20 +99,20 @@ fn what_is_settled_stays_and_what_comes_next_is_new() {
     assert_eq!(&*text, "sv=1&sig=new");
 }
 
-/// What tokens for storage are asked for.
+/// The scope of tokens for storage.
 fn scope() -> Scope {
     "https://storage.azure.com/.default".into()
 }
 
 const START: &str = "2026-03-01T12:00:00Z";
 
-/// Gives a token for each entry, which lives for that number of seconds; none means an error.
+/// Returns a token for each entry, valid for that number of seconds; `None`: an error.
 struct Tap {
     lives: Mutex<Vec<Option<i64>>>,
     asked: AtomicUsize,
     clock: ManualClock,
     scopes: Mutex<Vec<String>>,
-    /// Told before a token is given, if a test holds that up.
+    /// If set, a token is returned only after a test notifies this.
     gate: Option<Notify>,
 }
 
@@ -214,7 +214,7 @@ async fn an_old_token_serves_while_it_is_renewed_or_cannot_be() {
     assert_eq!(meanwhile.unwrap(), "Bearer token1");
     assert_eq!(renewing.unwrap(), "Bearer token1", "that question was not answered");
     assert_eq!(tap.asked(), 2);
-    // After a pause it is asked again.
+    // After a pause, the provider is asked again.
     assert_eq!(settle(&credential, &tap).await.unwrap(), "Bearer token1");
     assert_eq!(tap.asked(), 2);
     tap.advance(30);
@@ -242,7 +242,7 @@ async fn a_token_that_was_refused_is_not_used_again() {
     let refused = Authority::Bearer(HeaderValue::try_from(first).unwrap());
     assert!(credential.has_newer(&scope(), &refused));
     assert_eq!(settle(&credential, &tap).await.unwrap(), "Bearer token2");
-    // Another writer's old refusal does not touch the new one.
+    // Another caller's refusal of the old token does not discard the new one.
     assert!(credential.has_newer(&scope(), &refused));
     assert_eq!(settle(&credential, &tap).await.unwrap(), "Bearer token2");
 }

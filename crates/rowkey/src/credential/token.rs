@@ -1,4 +1,4 @@
-//! Bearer tokens: where they come from, and how long they are kept.
+//! Bearer tokens: the provider and the cache.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,14 +10,14 @@ use http::HeaderValue;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 
-/// Gives bearer tokens of Microsoft Entra ID.
+/// Provides bearer tokens of Microsoft Entra ID.
 ///
-/// The client keeps a token until five minutes before it expires, and never asks twice at the same
-/// time, so a provider need not keep tokens itself. With the feature `azure-identity`, every
-/// credential of `azure_identity` is one, by `Credential::azure_identity`.
+/// The client caches a token until five minutes before it expires and never makes two concurrent
+/// calls for one, so a provider needs no cache. With the feature `azure-identity`,
+/// `Credential::azure_identity` takes any credential of `azure_identity`.
 #[async_trait]
 pub trait TokenProvider: Send + Sync {
-    /// A token for `scope`: `https://storage.azure.com/.default`, or
+    /// Returns a token for `scope`: `https://storage.azure.com/.default`, or
     /// `https://cosmos.azure.com/.default` for Azure Cosmos DB for Table, unless the account has
     /// [another audience](crate::StorageAccountBuilder::audience).
     ///
@@ -25,21 +25,21 @@ pub trait TokenProvider: Send + Sync {
     async fn token(&self, scope: &str) -> Result<AccessToken, TokenError>;
 }
 
-/// Why a [`TokenProvider`] has no token: any error.
+/// The error type of [`TokenProvider`], which can be any error.
 pub type TokenError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A bearer token and when it expires. `Debug` does not show the token.
+/// A bearer token and its expiry. `Debug` does not show the token.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct AccessToken {
-    /// The token itself: a secret, to be sent and not to be shown.
+    /// The token itself. It is a secret and must not be shown.
     pub secret: String,
-    /// Until when it is good.
+    /// When it expires.
     pub expires: DateTime<Utc>,
 }
 
 impl AccessToken {
-    /// A token, without `Bearer`, that is good until `expires`.
+    /// Creates a token, without `Bearer`, that is valid until `expires`.
     pub fn new(token: impl Into<String>, expires: DateTime<Utc>) -> Self {
         Self { secret: token.into(), expires }
     }
@@ -52,26 +52,26 @@ impl<P: TokenProvider + ?Sized> TokenProvider for Arc<P> {
     }
 }
 
-/// A provider, and the tokens that it gave.
+/// A provider and its cached tokens.
 pub(super) struct Tokens {
     provider: Box<dyn TokenProvider>,
-    /// What was given for each scope. Accounts in several clouds may share a provider.
+    /// The cache of each scope. Accounts in several clouds may share a provider.
     caches: Mutex<Vec<(Scope, Arc<Cache>)>>,
 }
 
-/// What a token is asked for, `https://storage.azure.com/.default`.
+/// The scope of a token, such as `https://storage.azure.com/.default`.
 pub(crate) type Scope = Arc<str>;
 
-/// How long before its expiry a token is replaced, at the latest: what Azure's libraries allow.
+/// How long before its expiry a token is renewed, as in Azure's libraries.
 const MARGIN: TimeDelta = TimeDelta::minutes(5);
 
-/// The pause after a renewal that failed while the old token is still good.
+/// The pause after a failed renewal while the old token is still valid.
 const PAUSE: TimeDelta = TimeDelta::seconds(30);
 
 #[derive(Default)]
 struct Cache {
     held: Mutex<Option<Held>>,
-    /// Held by the one who asks the provider.
+    /// Held by the caller that asks the provider.
     asking: tokio::sync::Mutex<()>,
 }
 
@@ -87,8 +87,8 @@ impl Tokens {
         Self { provider, caches: Mutex::default() }
     }
 
-    /// The value of the `Authorization` header. Asks the provider if there is no token that is
-    /// good for a while; a caller in the meantime waits, or takes the old one while it lasts.
+    /// The value of the `Authorization` header. Asks the provider if the token is missing or about
+    /// to expire; meanwhile other callers use the old token while it is valid, or wait.
     pub(super) async fn get(&self, scope: &Scope, clock: &dyn Clock) -> Result<HeaderValue> {
         let cache = self.cache(scope);
         if let Some(held) = cache.held_at(clock.now()) {
@@ -145,7 +145,7 @@ impl Tokens {
                 Error::unauthorized("the token provider gave a token that cannot stand in a header")
             })?;
         header.set_sensitive(true);
-        // A token that lives for less than the margin is kept for half of its life.
+        // A token with a lifetime shorter than twice the margin is kept for half of it.
         let renew = (token.expires - MARGIN).max(now + (token.expires - now) / 2);
         let held = Held { header: header.clone(), renew, expires: token.expires };
         *cache.held() = Some(held);
@@ -166,7 +166,7 @@ impl Cache {
     }
 
     fn held(&self) -> MutexGuard<'_, Option<Held>> {
-        // The state is whole at every unlock, so a panic elsewhere does not spoil it.
+        // The state is consistent at every unlock, so a poisoned lock is safe to use.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
