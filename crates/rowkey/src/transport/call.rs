@@ -1,93 +1,94 @@
-//! What the pipeline must know about an operation, and what it gives back.
+//! The input and the output of the pipeline: the description of an operation, and the response.
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
 use super::http::Chunks;
 
-/// An operation as the pipeline sees it: what to call it, and what may be repeated.
+/// An operation as the pipeline sees it: its name, and when it may be retried.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
-    /// The REST operation's name, `InsertEntity`.
+    /// The REST operation's name, such as `InsertEntity`.
     pub(crate) operation: &'static str,
-    /// The table's, queue's or container's name, or nothing for operations on the account.
+    /// The name of the table, queue or container; empty for operations on the account.
     pub(crate) resource: &'a str,
-    /// What may be repeated after which failure.
+    /// When it may be retried.
     pub(crate) safety: Safety,
     /// Statuses that the caller turns into values. They are returned as errors, but not traced as
-    /// ones.
+    /// errors.
     pub(crate) expected: &'static [u16],
-    /// Where it may be sent.
+    /// The endpoints to which it may be sent.
     pub(crate) host: Host,
-    /// How many operations it has, if it is a batch: their failure comes in a success.
+    /// The number of operations, if it is a batch. A failed batch has a successful status.
     pub(crate) batch: Option<usize>,
 }
 
-/// What may be repeated after which failure. (What was not sent, and what the service refused
-/// because it was busy, is always repeated.)
+/// The failures after which an operation may be retried. (A request that was not sent, or that the
+/// service refused because it was busy, is always retried.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Safety {
-    /// Changes nothing: repeated after every transient failure, at the secondary if allowed.
+    /// Reads: retried after every transient failure, at the secondary if allowed.
     Read,
-    /// Upserts, and replaces and deletes under an ETag: the second time changes nothing more, so
-    /// they are repeated after an unknown outcome.
+    /// Upserts, and replaces and deletes with an `ETag`: a second attempt changes nothing more, so
+    /// they are retried after an unknown outcome.
     Conditional,
-    /// Inserts, and transactions with one: repeated after an unknown outcome only if the caller
-    /// opted in.
+    /// Inserts, and transactions with an insert: retried after an unknown outcome only if the
+    /// caller opted in.
     Insert,
-    /// Messages put into queues, blocks appended anywhere: never repeated after an unknown outcome.
+    /// Messages put into queues, and blocks appended without a position: never retried after an
+    /// unknown outcome.
     Never,
 }
 
-/// Where a request may be sent.
+/// The endpoints to which a request may be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
-    /// The primary first; the secondary when the options allow it and the primary fails.
+    /// The primary first; the secondary if the options allow it and the primary fails.
     Any,
-    /// The primary alone: continuations of a page that came from there.
+    /// Only the primary: continuations of a page from there.
     Primary,
-    /// The secondary alone: statistics, and continuations of a page that came from there.
+    /// Only the secondary: statistics, and continuations of a page from there.
     Secondary,
 }
 
-/// A successful answer.
+/// A successful response.
 #[derive(Debug)]
 pub(crate) struct Reply {
     /// A 2xx status.
     pub(crate) status: StatusCode,
     /// The headers.
     pub(crate) headers: HeaderMap,
-    /// The body, whole; nothing when only the head was asked for.
+    /// The whole body; empty if only the head was requested.
     pub(crate) body: Bytes,
-    /// The body when only the head was asked for.
+    /// The body to read, if only the head was requested.
     pub(crate) rest: Option<Chunks>,
-    /// How many attempts it took.
+    /// The number of attempts.
     pub(crate) attempts: u32,
     /// Whether the outcome of an earlier attempt is unknown.
     pub(crate) ambiguous: bool,
-    /// Whether the secondary answered.
+    /// Whether the response came from the secondary.
     pub(crate) secondary: bool,
 }
 
 impl<'a> Call<'a> {
-    /// A call that no status is expected of but success.
+    /// A call that expects no status except success.
     pub(crate) fn new(operation: &'static str, resource: &'a str, safety: Safety) -> Self {
         Self { operation, resource, safety, expected: &[], host: Host::Any, batch: None }
     }
 
-    /// Names the statuses that the caller turns into values.
+    /// Sets the statuses that the caller turns into values.
     pub(crate) fn expecting(mut self, statuses: &'static [u16]) -> Self {
         self.expected = statuses;
         self
     }
 
-    /// Says that it is a batch of this number of operations.
+    /// Marks it as a batch of this number of operations.
     pub(crate) fn batch_of(mut self, operations: usize) -> Self {
         self.batch = Some(operations);
         self
     }
 
-    /// Says where it may be sent.
+    /// Sets the endpoints to which it may be sent.
     pub(crate) fn at(mut self, host: Host) -> Self {
         self.host = host;
         self
@@ -100,7 +101,7 @@ impl Reply {
         self.headers.get(rowkey_wire::headers::REQUEST_ID)?.to_str().ok()
     }
 
-    /// Where a continuation of this answer has to be sent.
+    /// The endpoint for a continuation of this response.
     pub(crate) fn host(&self) -> Host {
         if self.secondary { Host::Secondary } else { Host::Primary }
     }

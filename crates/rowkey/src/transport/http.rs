@@ -1,4 +1,4 @@
-//! The connection pool, one attempt, and what its failures mean.
+//! The connection pool, one attempt, and the meaning of its failures.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -12,48 +12,48 @@ use rowkey_wire::headers::{ERROR_CODE, parse_http_date};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::service::wire::error_body::ErrorBody;
 
-/// More than any answer that is read whole: pages hold at most a thousand entities and about 4 MiB.
+/// The longest body that is read whole. Pages have at most a thousand entities and about 4 MiB.
 const MAX_BODY: usize = 64 << 20;
 
-/// How long a connection may take to be made. Shorter than an attempt, so that a host that does
-/// not answer is known not to have got the request.
+/// The time limit for connecting. Shorter than that of an attempt, so that if a host does not
+/// respond, it is certain that it has not received the request.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Shorter than the service keeps idle connections, so that few requests meet one that is just
-/// being closed.
+/// How long idle connections are kept. Shorter than at the service, so that few requests use a
+/// connection that is being closed.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A pool of connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Http {
     client: reqwest::Client,
-    /// Whether the program gave the client's builder, which cannot be copied.
+    /// Whether the program provided the client's builder, which cannot be cloned.
     is_given: bool,
 }
 
-/// An answer of any status; the body may have been cut off.
+/// A response with any status. The body may be truncated.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: std::result::Result<Bytes, Broken>,
-    /// The body of a success of which only the head was asked for.
+    /// The body of a success, if only the head was requested.
     pub(crate) rest: Option<Chunks>,
 }
 
-/// How much of a successful answer is read before it is handed on. (Others are always read whole.)
+/// How much of a successful response is read before it is returned. (Others are always read whole.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Take {
     /// Status and headers.
     Head,
-    /// All of it.
+    /// The whole response.
     Whole,
 }
 
 /// A body that is read piece by piece.
 pub(crate) struct Chunks {
     response: Box<reqwest::Response>,
-    /// How long a piece may take.
+    /// The time limit for a piece.
     limit: Duration,
 }
 
@@ -66,7 +66,7 @@ impl Chunks {
         }
     }
 
-    /// How long a piece may take.
+    /// The time limit for a piece.
     pub(crate) fn with_limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
     }
@@ -78,25 +78,25 @@ impl std::fmt::Debug for Chunks {
     }
 }
 
-/// An attempt that got no whole answer.
+/// An attempt without a complete response.
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub(crate) what: &'static str,
     pub(crate) outcome: Outcome,
-    /// Invalid and Decode will not go away; Unavailable may.
+    /// Invalid and Decode are permanent; Unavailable may be transient.
     pub(crate) kind: ErrorKind,
     pub(crate) source: Option<reqwest::Error>,
 }
 
 impl Http {
-    /// A pool for these endpoints: `secure` when one of them is https, `direct` when none may be asked
+    /// A pool for these endpoints: `secure` if one of them uses https, `direct` if none may be reached
     /// through a proxy.
     pub(crate) fn new(secure: bool, direct: bool) -> Result<Self> {
         let mut builder = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
             .pool_idle_timeout(IDLE_TIMEOUT)
             .tcp_nodelay(true)
-            // What storage speaks. Another crate of the program may have turned HTTP/2 on.
+            // Storage supports only HTTP/1.1. Another crate of the program may have enabled HTTP/2.
             .http1_only();
         if direct {
             builder = builder.no_proxy();
@@ -104,23 +104,23 @@ impl Http {
         Ok(Self { is_given: false, ..Self::build(tls(builder, secure)?)? })
     }
 
-    /// A pool of the same kind; the same one if the program gave it.
+    /// A pool of the same kind, or this one if the program provided it.
     pub(crate) fn another(&self, secure: bool, direct: bool) -> Result<Self> {
         if self.is_given { Ok(self.clone()) } else { Self::new(secure, direct) }
     }
 
-    /// A pool of the caller's making, but for what only this crate may decide. A client that is built
-    /// already cannot be asked whether it follows redirects, so it is built here.
+    /// A pool from the caller's builder, with the settings that only this crate may decide. It is built here
+    /// because a finished client does not show whether it follows redirects.
     pub(crate) fn build(builder: reqwest::ClientBuilder) -> Result<Self> {
         let client = builder
-            // A signature is for one address, and must not be shown to another.
+            // A signature is for one URL and must not be sent to another.
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)
-            // Only the pipeline knows what may be repeated. Without the number, requests are copied
-            // all the same.
+            // Only the pipeline knows what may be retried. Without the limit of 0, requests would
+            // be cloned even so.
             .retry(reqwest::retry::never().max_retries_per_request(0))
-            // Blobs are read as they are stored. Another crate of the program may have turned the
-            // features on that decode them on the way.
+            // Blobs are read as they are stored. Another crate of the program may have enabled the
+            // features that decompress them.
             .no_gzip()
             .no_brotli()
             .no_zstd()
@@ -132,7 +132,7 @@ impl Http {
         Ok(Self { client, is_given: true })
     }
 
-    /// Sends a request once and reads the whole answer, or the head of a success.
+    /// Sends a request once and reads the whole response, or the head of a success.
     pub(crate) async fn send(
         &self,
         request: reqwest::Request,
@@ -151,7 +151,7 @@ impl Http {
     }
 }
 
-/// Most answers are one chunk, which is handed on without a copy.
+/// Reads the body. Most responses are one chunk, which is returned without a copy.
 async fn read(response: &mut reqwest::Response) -> std::result::Result<Bytes, Broken> {
     let Some(first) = response.chunk().await.map_err(Broken::reading)? else {
         return Ok(Bytes::new());
@@ -159,7 +159,7 @@ async fn read(response: &mut reqwest::Response) -> std::result::Result<Bytes, Br
     let Some(second) = response.chunk().await.map_err(Broken::reading)? else {
         return Ok(first);
     };
-    // How much of what was announced is still to come.
+    // The number of announced bytes that are still missing.
     let rest = response.content_length().and_then(|length| usize::try_from(length).ok());
     let so_far = first.len() + second.len();
     let length = rest.map_or(2 * so_far, |rest| so_far.saturating_add(rest));
@@ -176,7 +176,7 @@ async fn read(response: &mut reqwest::Response) -> std::result::Result<Bytes, Br
 }
 
 impl Broken {
-    /// How far it came is unknown.
+    /// A timeout: how far the request got is unknown.
     #[cold]
     pub(crate) fn timeout() -> Self {
         Self::unknown("no whole answer came in time", None)
@@ -219,18 +219,18 @@ impl Broken {
     }
 }
 
-/// The type of an answer's body.
+/// The content type of a response's body.
 pub(crate) fn content_type(headers: &HeaderMap) -> &str {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     value.unwrap_or_default()
 }
 
-/// What an error answer says, as far as it does.
+/// The parts of an error response, as far as they are present.
 #[derive(Debug, Default)]
 pub(crate) struct ErrorText {
     pub(crate) code: Option<ErrorCode>,
     pub(crate) message: Option<String>,
-    /// Which operation of a batch it is about.
+    /// The index of the failed operation in a batch.
     pub(crate) operation: Option<usize>,
 }
 
@@ -246,7 +246,7 @@ impl ErrorText {
     }
 }
 
-/// What to do about an answer whose reason is not in its code.
+/// Advice for an error response whose code does not show the reason.
 #[cold]
 pub(crate) fn advice(
     status: u16,
@@ -262,7 +262,7 @@ pub(crate) fn advice(
         403 => {
             let theirs = parse_http_date(headers.get(header::DATE)?.to_str().ok()?)?;
             let minutes = (now - theirs).num_minutes();
-            // The service tolerates 15 minutes.
+            // The service tolerates a clock difference of 15 minutes.
             (minutes.abs() >= 10).then(|| {
                 let way = if minutes > 0 { "ahead of" } else { "behind" };
                 let minutes = minutes.abs();
@@ -274,27 +274,27 @@ pub(crate) fn advice(
     }
 }
 
-/// rustls with the operating system's roots.
+/// Configures rustls with the operating system's root certificates.
 #[cfg(any(feature = "rustls", feature = "rustls-no-provider"))]
 #[cfg_attr(
     feature = "rustls",
     expect(clippy::unnecessary_wraps, reason = "it fails where there is no provider")
 )]
 fn tls(builder: reqwest::ClientBuilder, secure: bool) -> Result<reqwest::ClientBuilder> {
-    // reqwest would panic.
+    // Without a provider, reqwest would panic.
     #[cfg(not(feature = "rustls"))]
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         return Err(Error::invalid("no cryptography provider of rustls is installed").advise(
             "install one when the program begins, or use the feature `rustls` of this crate",
         ));
     }
-    // Another crate of the program may have turned native-tls on.
+    // Another crate of the program may have enabled native-tls.
     let builder = builder.tls_backend_rustls();
-    // Reading the system's roots takes longer than a whole test against a local server.
+    // Reading the system's root certificates takes longer than a whole test against a local server.
     Ok(if secure { builder } else { builder.tls_certs_only([]) })
 }
 
-/// The operating system's TLS, or none.
+/// Configures the operating system's TLS, or none.
 #[cfg(not(any(feature = "rustls", feature = "rustls-no-provider")))]
 fn tls(builder: reqwest::ClientBuilder, secure: bool) -> Result<reqwest::ClientBuilder> {
     if secure && !cfg!(feature = "native-tls") {

@@ -1,13 +1,13 @@
-//! From a request to an answer: dating, signing, sending, retrying, tracing.
+//! Sends requests: dates, signs, sends, retries and traces them.
 //!
-//! - [`call`]: [`Call`], what the pipeline must know about an operation, and [`Reply`]
+//! - [`call`]: [`Call`], the description of an operation for the pipeline, and [`Reply`]
 //! - [`pipeline`]: [`Pipeline::send`], the loop over attempts
 //! - [`request`]: [`Request`], an operation before it is dated and signed
-//! - [`policy`]: what a program adds to every request
-//! - [`retry`]: which failures are repeated, and after which wait
-//! - [`sign`]: what is new on every attempt: date, request id, authorization
-//! - [`http`]: the connection pool, one attempt, and what its failures mean
-//! - [`redact`]: addresses without what must not be shown
+//! - [`policy`]: headers and hooks that a program adds to every request
+//! - [`retry`]: which failures are retried, and after which wait
+//! - [`sign`]: the parts that are new on every attempt: date, request id, authorization
+//! - [`http`]: the connection pool, one attempt, and the meaning of its failures
+//! - [`redact`]: request targets without sensitive parts
 //! - [`trace`]: spans and events
 
 pub(crate) mod call;

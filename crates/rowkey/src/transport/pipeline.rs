@@ -1,4 +1,4 @@
-//! The loop over attempts.
+//! The pipeline: the loop over the attempts of an operation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,10 +26,10 @@ use crate::table::wire::batch;
 use crate::telemetry::Hook;
 use crate::transport::Request;
 
-/// Sends requests: signs them, retries them, and knows what a failure leaves open.
+/// Sends requests: signs and retries them, and reports whether the outcome of a failure is known.
 ///
-/// Clones share connections and caches; [`with_options`](Self::with_options) gives one that
-/// behaves differently.
+/// Clones share connections and caches; [`with_options`](Self::with_options) returns one with other
+/// options.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipeline {
     http: Http,
@@ -37,18 +37,18 @@ pub(crate) struct Pipeline {
     options: Arc<ClientOptions>,
 }
 
-/// What all handles of an account share.
+/// The state that all handles of an account share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) endpoints: Endpoints,
     pub(crate) signer: Signer,
-    /// What tokens are asked for.
+    /// The scope of tokens.
     pub(crate) scope: Scope,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) telemetry: Hook,
     pub(crate) additions: Additions,
     pub(crate) jitter: Arc<Jitter>,
-    /// Whether Azurite answers for the tables, as far as answers told.
+    /// Whether a response has shown that the table service is Azurite.
     pub(crate) azurite: AtomicBool,
 }
 
@@ -57,13 +57,14 @@ impl Pipeline {
         Self { http, shared: Arc::new(shared), options: Arc::new(options) }
     }
 
-    /// The same connections with other settings.
+    /// The same connections with other options.
     pub(crate) fn with_options(&self, options: ClientOptions) -> Self {
         let (http, shared) = (self.http.clone(), Arc::clone(&self.shared));
         Self { http, shared, options: Arc::new(options) }
     }
 
-    /// The same with connections of its own, or those of the caller's client if there is one.
+    /// The same pipeline with separate connections, or with the same ones if the program provided
+    /// the client.
     pub(crate) fn with_own_connections(&self) -> Result<Self> {
         let endpoints = self.endpoints();
         let http = self.http.another(endpoints.is_secure(), endpoints.is_direct())?;
@@ -82,7 +83,7 @@ impl Pipeline {
         &self.shared.endpoints
     }
 
-    /// Text that nothing else has, for the boundaries of batches.
+    /// A unique text, for the boundaries of batches.
     pub(crate) fn unique_id(&self) -> String {
         self.guid().hyphenated().to_string()
     }
@@ -92,22 +93,22 @@ impl Pipeline {
         self.shared.jitter.guid()
     }
 
-    /// Sends `request` until it succeeds, or may not be repeated, or the time is up.
+    /// Sends `request` until it succeeds, must not be retried, or the time is up.
     ///
-    /// Every status but 2xx is an error.
+    /// Every status except 2xx is an error.
     pub(crate) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
         self.perform(request, call, Take::Whole).await
     }
 
-    /// Like [`send`](Self::send), but leaves the body of a success to be read piece by piece, for
-    /// each of which an attempt's time is allowed.
+    /// Like [`send`](Self::send), but the body of a success is read later, piece by piece. Each
+    /// piece may take as long as an attempt.
     pub(crate) async fn open(&self, request: Request, call: Call<'_>) -> Result<Reply> {
         self.perform(request, call, Take::Head).await
     }
 
-    /// Where the primary of another account, or of this one, answers requests for `target`, for a
-    /// request that names it as its source: with the shared access signature, if that is what
-    /// authorizes there. It is then sent here, and refused over plain http as its own are.
+    /// The URL of `target` at the primary of the account of `from`, for a request that copies from
+    /// it. Includes the shared access signature if `from` uses one. The signature is then sent to
+    /// this account's endpoint, so plain http is refused as for its own.
     pub(crate) fn source(&self, from: &Self, service: Service, target: &str) -> Result<String> {
         let source = &place(&from.shared.endpoints, service)?.primary;
         if let Authority::Sas(_) = from.credential().settled() {
@@ -117,7 +118,7 @@ impl Pipeline {
         Ok(from.shared.signer.address(source, target).into())
     }
 
-    /// Refuses a target whose address is too long to be sent.
+    /// Refuses a target whose URL is too long.
     pub(crate) fn check_length(&self, service: Service, target: &str) -> Result<()> {
         let endpoint = &place(&self.shared.endpoints, service)?.primary;
         self.shared.signer.check_length(endpoint, target)
@@ -143,8 +144,8 @@ impl Pipeline {
         span: &tracing::Span,
     ) -> Result<Reply> {
         let retry = &self.options.retry;
-        // Not taken from the clock: a step of the machine's time must not end an operation, and
-        // how long a socket took is real even where the clock is not.
+        // Not from the account's clock: a step of the system time must not end an operation, and
+        // sockets take real time even if the clock is a test's.
         let mut budget = self.options.timeout;
         let mut attempts = 0;
         let mut ambiguous = false;
@@ -180,7 +181,7 @@ impl Pipeline {
                         let (status, body) = (part.status, part.body);
                         let mut failed =
                             self.refusal(call, status, &headers, body, attempts, ambiguous);
-                        // Which one is not said when there is one.
+                        // The service omits the index for a batch of one operation.
                         if call.batch == Some(1) {
                             failed.error = failed.error.at_operation(0);
                         }
@@ -198,7 +199,7 @@ impl Pipeline {
             };
             ambiguous |= failed.outcome == Outcome::Unknown && call.safety != Safety::Read;
 
-            // A key may have been rotated, or a token revoked, since the attempt began.
+            // A key may have been rotated or a token revoked since the attempt began.
             if !renewed
                 && attempts < retry.max_attempts
                 && is_about_credential(&failed.error)
@@ -209,7 +210,7 @@ impl Pipeline {
                 continue;
             }
 
-            // What the secondary does not have (yet), the primary may.
+            // The primary may have something that the secondary does not have yet.
             let stale = route.leave_stale_secondary(failed.error.details().status);
             let repeat = stale
                 || (failed.transient && retry::may_repeat(failed.outcome, call.safety, retry));
@@ -237,7 +238,7 @@ impl Pipeline {
         }
     }
 
-    /// What authorizes an attempt that begins now.
+    /// The authorization of an attempt that begins now.
     async fn settle(&self, endpoint: &Endpoint, limit: Duration) -> Result<Authority> {
         let clock = &*self.shared.clock;
         self.credential().settle(&self.shared.scope, endpoint, clock, limit).await
@@ -251,12 +252,13 @@ impl Pipeline {
         &*self.shared.clock
     }
 
-    /// Waits for a random part of `longest`, so that those who met once do not meet again.
+    /// Waits for a random part of `longest`, so that callers that conflicted once do not conflict
+    /// again.
     pub(crate) async fn pause(&self, longest: Duration) {
         self.shared.clock.sleep(longest.mul_f64(self.shared.jitter.fraction())).await;
     }
 
-    /// The version that a request to this service names now.
+    /// The service version that requests to this service send now.
     pub(crate) fn version(&self, service: Service) -> HeaderValue {
         super::sign::version(service, &self.credential().settled())
     }
@@ -289,12 +291,12 @@ impl Pipeline {
         result
     }
 
-    /// Whether Azurite answers for the tables; not known before the first answer.
+    /// Whether the table service is Azurite; unknown, so `false`, before the first response.
     pub(crate) fn is_azurite(&self) -> bool {
         self.shared.azurite.load(Ordering::Relaxed)
     }
 
-    /// An answer that is no success, or a success that was cut off.
+    /// An unsuccessful response, or a truncated success.
     #[cold]
     fn refused(&self, call: &Call<'_>, answer: Answer, attempts: u32, ambiguous: bool) -> Failed {
         let Answer { status, headers, body, .. } = answer;
@@ -302,13 +304,13 @@ impl Pipeline {
             Err(broken) if status.is_success() => {
                 return Failed::broken(call, broken, attempts, ambiguous);
             }
-            // The status alone says enough.
+            // The status alone is sufficient.
             body => body.unwrap_or_default(),
         };
         self.refusal(call, status.as_u16(), &headers, &body, attempts, ambiguous)
     }
 
-    /// An answer that is no success, or that of a batch whose part is none.
+    /// An unsuccessful response, or that of a failed batch.
     #[cold]
     fn refusal(
         &self,
@@ -343,7 +345,7 @@ impl Pipeline {
     }
 }
 
-/// Whether the service did not know who asks, rather than refuse what they may not do.
+/// Whether authentication failed, as opposed to authorization.
 #[cold]
 fn is_about_credential(error: &Error) -> bool {
     let codes = [ErrorCode::AUTHENTICATION_FAILED, ErrorCode::INVALID_AUTHENTICATION_INFO];
@@ -361,14 +363,14 @@ fn place(endpoints: &Endpoints, service: Service) -> Result<&Place> {
     })
 }
 
-/// An attempt that was no success.
+/// A failed attempt.
 struct Failed {
-    /// What to return unless the operation is repeated.
+    /// The error to return unless the operation is retried.
     error: Error,
-    /// What is known about this attempt alone.
+    /// The outcome of this attempt alone.
     outcome: Outcome,
     transient: bool,
-    /// How long the service asked to wait.
+    /// The wait that the service asked for.
     wait: Option<Duration>,
 }
 
@@ -386,10 +388,10 @@ impl Failed {
     }
 }
 
-/// Which endpoint the next attempt goes to.
+/// The endpoint of the next attempt.
 struct Route<'a> {
     primary: &'a Endpoint,
-    /// Where attempts may alternate to, until it turns out to be behind.
+    /// The endpoint with which attempts may alternate, until it turns out to be behind.
     secondary: Option<&'a Endpoint>,
     at_secondary: bool,
 }
@@ -403,7 +405,7 @@ impl<'a> Route<'a> {
                 Ok(Self { primary, secondary, at_secondary: false })
             }
             Host::Any | Host::Primary => Ok(Self { primary, secondary: None, at_secondary: false }),
-            // Both are the secondary: there is no way back.
+            // Only the secondary is used, so attempts do not alternate.
             Host::Secondary => match secondary {
                 Some(primary) => Ok(Self { primary, secondary: None, at_secondary: true }),
                 None => Err(Error::invalid("the account has no secondary endpoint")
@@ -429,7 +431,7 @@ impl<'a> Route<'a> {
         }
     }
 
-    /// Gives the secondary up for this operation if it answered that something is absent or has
+    /// Stops using the secondary for this operation if it reports that something is missing or has
     /// another version: it may only be behind.
     fn leave_stale_secondary(&mut self, status: Option<u16>) -> bool {
         let stale =

@@ -1,4 +1,4 @@
-//! What a program adds to every request, and the policy that sees every attempt.
+//! Headers that a program adds to every request, and the policy that sees every attempt.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::error::{Error, Result};
 
 /// Sees every attempt of every request of an account, and may add headers to it.
 ///
-/// For headers that a gateway asks for, for audit, and for limits of a program's own: the one hook
-/// into the pipeline. Both methods do nothing by default. They run on the task that sends the
-/// request, so they must not block.
+/// Use it for headers that a gateway requires, for audit logs, and for the program's own limits.
+/// Both methods do nothing by default. They run on the task that sends the request, so they must
+/// not block.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -49,29 +49,30 @@ use crate::error::{Error, Result};
 /// # Ok::<(), rowkey::Error>(())
 /// ```
 pub trait Policy: Send + Sync {
-    /// Called before an attempt is signed. An error ends the operation; this attempt is not sent.
+    /// Called before an attempt is signed. An error ends the operation, and this attempt is not
+    /// sent.
     fn before(&self, attempt: &mut Attempt<'_>) -> Result<()> {
         let _ = attempt;
         Ok(())
     }
 
-    /// Called when an attempt is over. An operation that is dropped or whose time is over in
-    /// between ends without it.
+    /// Called when an attempt is over. Not called if the operation is dropped or times out
+    /// meanwhile.
     fn after(&self, attempt: &Attempt<'_>, answered: Answered) {
         let _ = (attempt, answered);
     }
 }
 
-/// One attempt of an operation, as a [`Policy`] sees it. It shows no key, no address and no body.
+/// One attempt of an operation, as a [`Policy`] sees it. It contains no key, no URL and no body.
 #[non_exhaustive]
 pub struct Attempt<'a> {
-    /// The REST operation's name, `InsertEntity`.
+    /// The REST operation's name, such as `InsertEntity`.
     pub operation: &'static str,
     /// The name of the table, queue or container; empty for operations on the account.
     pub resource: &'a str,
     /// The HTTP method.
     pub method: &'a str,
-    /// Which attempt of the operation it is, from 1 on.
+    /// The number of the attempt, counted from 1.
     pub number: u32,
     /// Whether it goes to the account's secondary.
     pub is_at_secondary: bool,
@@ -79,12 +80,12 @@ pub struct Attempt<'a> {
     added: HeaderMap,
 }
 
-/// What became of an attempt.
+/// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered {
-    /// The status of the answer, 202 for a transaction that was refused; `None` if none came.
+    /// The status of the response, 202 for a refused transaction; `None` if there was no response.
     pub status: Option<u16>,
-    /// From before the attempt was sent until its answer was read.
+    /// The time from before the attempt was sent until its response was read.
     pub elapsed: Duration,
 }
 
@@ -104,15 +105,16 @@ impl<'a> Attempt<'a> {
         self.id = id.clone();
     }
 
-    /// The attempt's `x-ms-client-request-id`, by which the service's logs name it.
+    /// Returns the attempt's `x-ms-client-request-id`, which is in the service's logs.
     pub fn client_request_id(&self) -> &str {
         self.id.to_str().unwrap_or_default()
     }
 
-    /// Adds a header to this attempt, in place of one of that name that the account adds.
+    /// Adds a header to this attempt. It replaces a header with the same name that the account
+    /// adds.
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) when name or value cannot be a
-    /// header's, or when the client itself sends a header of this name.
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the name or the value is not
+    /// valid in a header, or if the client itself sends a header with this name.
     pub fn add_header(&mut self, name: &str, value: &str) -> Result<()> {
         let (name, value) = header(name, value)?;
         self.added.insert(name, value);
@@ -131,12 +133,12 @@ impl fmt::Debug for Attempt<'_> {
     }
 }
 
-/// What an account adds to its requests.
+/// The headers and the policy of an account.
 #[derive(Clone, Default)]
 pub(crate) struct Additions {
     pub(crate) headers: HeaderMap,
     pub(crate) policy: Option<Arc<dyn Policy>>,
-    /// In place of the library's own.
+    /// Replaces the library's own `User-Agent`.
     pub(crate) user_agent: Option<HeaderValue>,
 }
 
@@ -150,8 +152,8 @@ impl fmt::Debug for Additions {
 }
 
 impl Additions {
-    /// Adds the headers of the account, and those that the policy adds to the attempt. One that the
-    /// client sends is not replaced.
+    /// Adds the headers of the account, and those that the policy adds to the attempt. Headers that
+    /// the client sends are not replaced.
     pub(super) fn add(&self, attempt: &mut Attempt<'_>, headers: &mut HeaderMap) -> Result<()> {
         if let Some(policy) = &self.policy {
             policy.before(attempt)?;
@@ -165,7 +167,7 @@ impl Additions {
         Ok(())
     }
 
-    /// Tells the policy what became of the attempt.
+    /// Passes the result of the attempt to the policy.
     pub(super) fn after(&self, attempt: &Attempt<'_>, answered: Answered) {
         if let Some(policy) = &self.policy {
             policy.after(attempt, answered);
@@ -209,5 +211,5 @@ pub(crate) fn user_agent(application: &str) -> Result<HeaderValue> {
     })
 }
 
-/// The longest id that the guidelines of Azure's libraries allow.
+/// The longest id that the guidelines for Azure's libraries allow.
 const MAX_APPLICATION_ID: usize = 24;

@@ -1,4 +1,4 @@
-//! Which failures are repeated, and after which wait.
+//! Decides which failures are retried, and after which wait.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,13 +12,12 @@ use super::call::Safety;
 use crate::error::Outcome;
 use crate::options::RetryOptions;
 
-/// Whether a status says that the same request may succeed a little later.
+/// Whether a status means that the same request may succeed a little later.
 pub(crate) fn is_transient(status: u16) -> bool {
     matches!(status, 408 | 429 | 500 | 502 | 503 | 504)
 }
 
-/// Whether an operation of this safety may be repeated after a transient failure that leaves this
-/// outcome.
+/// Whether an operation of this safety may be retried after a transient failure with this outcome.
 pub(crate) fn may_repeat(outcome: Outcome, safety: Safety, options: &RetryOptions) -> bool {
     match (outcome, safety) {
         (Outcome::NotSent | Outcome::Rejected, _)
@@ -28,12 +27,13 @@ pub(crate) fn may_repeat(outcome: Outcome, safety: Safety, options: &RetryOption
     }
 }
 
-/// The wait after the attempt with this number, counted from 1. `fraction` is random, 0 to 1.
+/// The wait after the attempt with this number, counted from 1. `fraction` is a random number from
+/// 0 to 1.
 pub(crate) fn backoff(options: &RetryOptions, attempt: u32, fraction: f64) -> Duration {
     let doublings = attempt.saturating_sub(1).min(31);
     let delay = options.base_delay.saturating_mul(1 << doublings).min(options.max_delay);
     let spread = Duration::try_from_secs_f64(delay.as_secs_f64() * (0.8 + 0.4 * fraction));
-    // Too long for a `Duration` is longer than the longest.
+    // A wait that overflows `Duration` is longer than the maximum.
     spread.unwrap_or(Duration::MAX).min(options.max_delay)
 }
 
@@ -53,17 +53,17 @@ pub(crate) fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Dur
     Some((parse_http_date(text)? - now).to_std().unwrap_or_default())
 }
 
-/// A small generator of random numbers: for spreading waits and naming requests, not for secrets.
+/// A small random number generator, for jitter and request ids, not for secrets.
 #[derive(Debug)]
 pub(crate) struct Jitter(AtomicU64);
 
 impl Jitter {
-    /// The same numbers for the same seed.
+    /// A generator that returns the same numbers for the same seed.
     pub(crate) fn seeded(seed: u64) -> Self {
         Self(AtomicU64::new(seed))
     }
 
-    /// Different numbers in every process and for every account.
+    /// A generator that returns different numbers in every process and for every account.
     pub(crate) fn random() -> Self {
         Self::seeded(RandomState::new().hash_one(0))
     }

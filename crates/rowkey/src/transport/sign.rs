@@ -1,4 +1,4 @@
-//! What is new on every attempt: the date, the request's id, the authorization.
+//! Adds the parts that are new on every attempt: the date, the request id, the authorization.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,17 +19,18 @@ use crate::credential::{Authority, Credential, SharedKey};
 use crate::error::{Error, Result};
 use crate::transport::Request;
 
-/// Dates, names and signs requests.
+/// Adds date, request id and authorization to requests.
 #[derive(Debug)]
 pub(crate) struct Signer {
     credential: Credential,
     clock: Arc<dyn Clock>,
     ids: Arc<Jitter>,
-    /// The second last asked for, as headers write it. Formatting it costs more than signing.
+    /// The last second for which a date was formatted, and that date. Formatting costs more than
+    /// signing.
     date: Mutex<(i64, HeaderValue)>,
 }
 
-/// A request that is ready to be sent, once.
+/// A request that is ready to be sent once.
 pub(crate) struct Signed {
     pub(crate) request: reqwest::Request,
     /// `x-ms-client-request-id`.
@@ -42,7 +43,7 @@ impl Signer {
         Self { credential, clock, ids, date }
     }
 
-    /// `request` as it goes to `endpoint` now.
+    /// Signs `request` for `endpoint` at the current time.
     pub(crate) fn sign(
         &self,
         endpoint: &Endpoint,
@@ -55,9 +56,9 @@ impl Signer {
         check_length(&url)?;
         let mut values = BytesMut::with_capacity(ID + authorization_len(authority));
         let id = self.id(&mut values);
-        // Room for the six that follow and the one that the HTTP client adds.
+        // Capacity for the six that follow and the one that the HTTP client adds.
         let mut headers = HeaderMap::with_capacity(request.headers.len() + 7);
-        // The HTTP client would write it anew for every request.
+        // Otherwise the HTTP client would format it for every request.
         headers.insert(HOST, endpoint.authority().clone());
         headers.insert(MS_DATE, self.date());
         headers.insert(VERSION, version(request.service, authority));
@@ -65,7 +66,8 @@ impl Signer {
         let agent = additions.user_agent.clone();
         headers.insert(USER_AGENT, agent.unwrap_or(const { HeaderValue::from_static(AGENT) }));
         if request.body.is_empty() && matches!(request.method, Method::POST | Method::PUT) {
-            // The service refuses those without a length, and the HTTP client sends none of nothing.
+            // The service refuses requests without a length, and the HTTP client sends none for an empty
+            // body.
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
         for (name, value) in &request.headers {
@@ -91,17 +93,17 @@ impl Signer {
         Ok(Signed { request: signed, id })
     }
 
-    /// The whole address of a target, with the shared access signature if there is one.
+    /// The complete URL of a target, with the shared access signature if there is one.
     pub(crate) fn address(&self, endpoint: &Endpoint, target: &str) -> Url {
         address(endpoint, target, &self.credential.settled())
     }
 
-    /// Refuses a target whose address is too long to be sent.
+    /// Refuses a target whose URL is too long.
     pub(crate) fn check_length(&self, endpoint: &Endpoint, target: &str) -> Result<()> {
         check_length(&self.address(endpoint, target))
     }
 
-    /// What authorizes, as it is now.
+    /// The credential.
     pub(crate) fn credential(&self) -> &Credential {
         &self.credential
     }
@@ -125,7 +127,7 @@ impl Signer {
 }
 
 impl fmt::Debug for Signed {
-    /// Shows neither the address, which may hold a signature, nor the headers, which do.
+    /// Shows neither the URL, which may contain a signature, nor the headers, which do.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Signed").field("id", &self.id).finish_non_exhaustive()
     }
@@ -146,21 +148,22 @@ fn check_length(url: &Url) -> Result<()> {
         .advise("make the filter, or the list of properties, shorter, or split the query"))
 }
 
-/// The version of the Table service that requests ask for.
+/// The version of the Table service that requests send.
 ///
-/// The official table libraries send the same one; newer ones change nothing for tables but bearer
+/// The official table libraries send the same one. For tables, newer versions change only bearer
 /// tokens, see [`TABLE_VERSION_BEARER`](headers::TABLE_VERSION_BEARER).
 pub(crate) const TABLE_VERSION: &str = "2019-02-02";
 
-/// The version of the Queue service that the client asks for.
+/// The version of the Queue service that requests send.
 ///
-/// The first that has all that the client uses is 2017-07-29 (messages that never expire); this is
-/// the one that the first Rust libraries ask for, and that emulators and Azure Stack have known for
-/// years. What came later is tokens for other tenants, which nothing here asks for.
+/// The first version with everything that the client uses is 2017-07-29 (messages that never
+/// expire). This one is sent by the first Rust libraries, and emulators and Azure Stack have
+/// supported it for years. Later versions add only tokens for other tenants, which are not used
+/// here.
 const QUEUE_VERSION: &str = "2022-11-02";
 
-/// The version of the Blob service that the client asks for: the first in which a block that is
-/// appended may have 100 MiB. See [`QUEUE_VERSION`].
+/// The version of the Blob service that requests send: the first in which an appended block may
+/// have 100 MiB. See [`QUEUE_VERSION`].
 const BLOB_VERSION: &str = "2022-11-02";
 
 pub(super) fn version(service: Service, authority: &Authority) -> HeaderValue {
@@ -176,10 +179,10 @@ pub(super) fn version(service: Service, authority: &Authority) -> HeaderValue {
 
 pub(super) const AGENT: &str = concat!("rowkey/", env!("CARGO_PKG_VERSION"));
 
-/// Length of a request's id.
+/// The length of a request id.
 const ID: usize = uuid::fmt::Hyphenated::LENGTH;
 
-/// How long the `Authorization` header gets that has to be made.
+/// The length of the `Authorization` header, if it has to be built.
 fn authorization_len(authority: &Authority) -> usize {
     match authority {
         Authority::SharedKey(key) => {
@@ -190,7 +193,7 @@ fn authorization_len(authority: &Authority) -> usize {
     }
 }
 
-/// The `Authorization` header, written to `out` and taken from there.
+/// Builds the `Authorization` header in `out` and takes it from there.
 fn sign(
     key: &SharedKey,
     url: &Url,
@@ -218,8 +221,8 @@ fn sign(
     Ok(value)
 }
 
-/// What was written to `out`, without a copy: values of headers are copied several times on their
-/// way, which costs nothing if they share their memory already.
+/// Takes what was written to `out` without a copy. Header values are cloned several times before
+/// they are sent, which is cheap if they already share memory.
 fn take(out: &mut BytesMut) -> std::result::Result<HeaderValue, InvalidHeaderValue> {
     HeaderValue::from_maybe_shared(out.split().freeze())
 }
@@ -265,7 +268,7 @@ mod tests {
             ),
             (
                 "accountName",
-                // `accountKey`, decoded leniently.
+                // `accountKey`, decoded with lenient base64.
                 "accountKew==",
                 "https://testaccount.table.core.windows.net",
                 "/tablename(PartitionKey='p1',RowKey='r1')",
@@ -287,7 +290,7 @@ mod tests {
     fn the_address_is_signed_as_it_is_sent() {
         let credential = Credential::shared_key("a", "YmFy").unwrap();
         let endpoint = Endpoint::parse("the endpoint", "http://127.0.0.1:10002/a").unwrap();
-        // Everything that a key may hold, as addresses have it: nothing is changed on the way.
+        // All characters of keys, as encoded in URLs: the target is not changed.
         let target = "/t(PartitionKey='%25%2B%20%C3%B4..',RowKey='it''s~!*(x)')";
         let signed = signed(&signer(credential, DATE), &endpoint, target).request;
         assert_eq!(signed.url().as_str(), format!("http://127.0.0.1:10002/a{target}"));

@@ -1,10 +1,10 @@
-//! Spans and events, named as the OpenTelemetry conventions of Azure's libraries name them.
+//! Spans and events, named by the OpenTelemetry conventions of Azure's libraries.
 //!
-//! One span an operation, `warn` for a retry, `error` for a failure that the caller did not expect.
-//! Without a subscriber, an operation costs a few loads and no allocation.
+//! One span for each operation, `warn` for a retry, `error` for a failure that the caller did not
+//! expect. Without a subscriber, an operation costs a few loads and no allocation.
 //!
-//! Conventions: <https://azure.github.io/azure-sdk/opentelemetry_conventions.html>. They ask to keep
-//! the `az.` names until the `azure.` ones that shall replace them are stable.
+//! Conventions: <https://azure.github.io/azure-sdk/opentelemetry_conventions.html>. They ask implementations
+//! to keep the `az.` names until the `azure.` names that will replace them are stable.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ pub(crate) fn operation(
         }
     };
     if options.record_keys {
-        // Without the shared access signature, which is added when the request is sent.
+        // Without the shared access signature, which is added only when the request is sent.
         span.record("url.path", &*request.target);
     }
     span
@@ -80,14 +80,14 @@ fn namespace(service: Service) -> &'static str {
     }
 }
 
-/// Names the attempt that is about to be sent.
+/// Records the attempt that is about to be sent.
 pub(crate) fn attempt(span: &Span, signed: &Signed) {
     if !span.is_disabled() {
         span.record("az.client_request_id", signed.id.to_str().unwrap_or_default());
     }
 }
 
-/// An attempt failed, and another one follows.
+/// Records that an attempt failed and another one follows.
 #[cold]
 pub(crate) fn retry(call: &Call<'_>, error: &Error, attempt: u32, wait: Duration) {
     tracing::warn!(
@@ -102,7 +102,7 @@ pub(crate) fn retry(call: &Call<'_>, error: &Error, attempt: u32, wait: Duration
     );
 }
 
-/// The operation is over.
+/// Records the end of the operation.
 pub(crate) fn finish(span: &Span, call: &Call<'_>, result: &Result<Reply>) {
     match result {
         Ok(reply) => {
@@ -138,7 +138,7 @@ fn record(span: &Span, status: Option<u16>, request_id: Option<&str>, attempts: 
     }
 }
 
-/// The service's code, or the status, or what kind of failure it was.
+/// The service's error code, or the status, or the kind of failure.
 fn error_type(error: &Error) -> String {
     match (error.code(), error.details().status) {
         (Some(code), _) => code.to_string(),

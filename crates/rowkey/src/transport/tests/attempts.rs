@@ -1,4 +1,4 @@
-//! Attempts against servers that misbehave: what is repeated, and what is told.
+//! Attempts against servers that misbehave: what is retried, and which errors are returned.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -206,7 +206,7 @@ async fn a_refused_connection_has_sent_nothing() {
 #[tokio::test]
 async fn an_answer_that_does_not_come_in_time_leaves_the_outcome_unknown() {
     let quick = ClientOptions { attempt_timeout: Duration::from_millis(50), ..options() };
-    // Nothing came, or the head without all of the body.
+    // No response, or a response without its complete body.
     let half = || Act::Stall("HTTP/1.1 201 Created\r\nContent-Length: 9\r\n\r\n{".to_owned());
     for act in [Act::Hang, half()] {
         let script = Script::start([act]);
@@ -295,7 +295,7 @@ async fn a_body_in_many_chunks_is_put_together() {
 
 #[tokio::test]
 async fn a_wrong_clock_is_named_when_it_explains_the_refusal() {
-    // The account's clock says noon.
+    // The account's clock is at noon.
     for (date, hint) in [
         ("Sun, 01 Mar 2026 11:00:00 GMT", Some("60 minutes ahead of the service's")),
         ("Sun, 01 Mar 2026 12:30:00 GMT", Some("30 minutes behind the service's")),

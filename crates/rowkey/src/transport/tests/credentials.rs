@@ -1,4 +1,4 @@
-//! Credentials that change while they are used: rotated keys, refused tokens.
+//! Credentials that change while in use: rotated keys, refused tokens.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,8 +27,8 @@ fn key(key: &str) -> Credential {
     Credential::shared_key("contoso", key).unwrap()
 }
 
-/// A clock that is asked for the date of a request after its credential is settled: the first time,
-/// it puts another credential in the slot.
+/// A clock that replaces the credential in the slot when it is first read. That is after the
+/// credential of the request was chosen, when the request is dated.
 #[derive(Debug)]
 struct Rotator {
     slot: CredentialSlot,
@@ -50,7 +50,7 @@ impl Clock for Rotator {
     }
 }
 
-/// An account whose key is rotated while the first attempt is under way.
+/// An account whose key is rotated during the first attempt.
 fn rotated(script: &Script, options: ClientOptions) -> (StorageAccount, ManualClock) {
     rotated_between(script, options, (key(KEY), key("YmFy")))
 }
@@ -100,7 +100,7 @@ async fn without_another_key_or_attempt_a_refusal_is_final() {
     let (account, _) = rotated(&script, options());
     assert_eq!(send(&account).await.unwrap_err().details().attempts, 2);
 
-    // What one may not do does not change with the key.
+    // A new key does not change what the caller is authorized to do.
     let script = Script::start([refusal("403 Forbidden", "AuthorizationFailure")]);
     let (account, _) = rotated(&script, options());
     assert_eq!(send(&account).await.unwrap_err().details().attempts, 1);
@@ -127,7 +127,7 @@ async fn what_is_in_doubt_stays_so_when_the_repetition_cannot_be_signed() {
     assert_eq!((error.outcome(), script.requests().len()), (Outcome::Unknown, 1), "{error}");
 }
 
-/// Gives `token1`, `token2` and so on.
+/// Returns `token1`, `token2` and so on.
 #[derive(Default)]
 struct Counter(AtomicUsize);
 
@@ -159,7 +159,7 @@ async fn a_token_is_sent_with_the_version_that_takes_it_and_replaced_when_it_is_
         .unwrap();
     assert_eq!(send(&account).await.unwrap().attempts, 1);
     assert_eq!(send(&account).await.unwrap().attempts, 2);
-    // A fresh token that is refused as well is not a matter of tokens.
+    // If a fresh token is refused as well, the token is not the cause.
     let error = send(&account).await.unwrap_err();
     assert_eq!((error.kind(), error.details().attempts), (ErrorKind::Auth, 2));
     assert!(!format!("{error} {error:?} {account:?}").contains("token"));

@@ -1,12 +1,12 @@
-//! The pipeline against sockets that misbehave as told, without waiting for anything.
+//! Tests of the pipeline against scripted servers that misbehave, without real waits.
 //!
-//! - [`script`]: the server that does what a script says
-//! - [`attempts`]: what is repeated, after which wait, and what the errors say
-//! - [`credentials`]: credentials that change while they are used
-//! - [`secondary`]: reads from the secondary
-//! - [`pieces`]: messages and blobs whose answers are lost, in whole or in part
-//! - [`policies`]: what a program adds to requests
-//! - [`spans`]: what traces show
+//! - [`script`]: the scripted server
+//! - [`attempts`]: what is retried, after which wait, and with which errors
+//! - [`credentials`]: credentials that change while in use
+//! - [`secondary`]: reads at the secondary
+//! - [`pieces`]: messages and blobs whose responses are lost or truncated
+//! - [`policies`]: headers and policies that a program adds
+//! - [`spans`]: the content of traces
 
 mod attempts;
 mod credentials;

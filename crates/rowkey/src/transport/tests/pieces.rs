@@ -1,4 +1,5 @@
-//! Queues and blobs on servers that lose answers: what is repeated, and what is recognised.
+//! Queues and blobs on servers that lose responses: what is retried, and what is recognized as
+//! done.
 
 use std::time::Duration;
 
@@ -35,7 +36,7 @@ fn blob(script: &Script) -> Blob {
     account(script).container("logs").blob("a/b")
 }
 
-/// An error as the Queue and Blob services word it.
+/// An error in the format of the Queue and Blob services.
 fn refusal(status: &str, code: &str) -> Act {
     let body = format!("\u{feff}<?xml version=\"1.0\"?><Error><Code>{code}</Code></Error>");
     answer(status, &format!("x-ms-error-code: {code}\r\n"), &body)
@@ -71,7 +72,7 @@ async fn a_message_that_was_refused_is_put_again() {
     assert_eq!((message.text(), message.expires), ("pay 5", None));
     let requests = script.requests();
     let [one, other] = &requests[..] else { panic!("{requests:?}") };
-    // The same message, named and signed anew.
+    // The same message with a new request id and signature.
     assert!(one.ends_with("<MessageText>pay 5</MessageText></QueueMessage>"), "{one}");
     assert_eq!(one.split("\r\n\r\n").nth(1), other.split("\r\n\r\n").nth(1));
     for name in ["authorization", "x-ms-client-request-id"] {
@@ -180,7 +181,7 @@ async fn an_append_whose_answer_is_lost_is_recognised_by_its_place() {
         assert_eq!(header(request, "x-ms-blob-condition-appendpos"), Some("3"));
     }
 
-    // Another writer's block is there: this one is not.
+    // Another writer's block is at this position, so this one was not appended.
     let script = Script::start(there("TWO"));
     let error = blob(&script).append("two").at(3).send().await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Conflict, Outcome::Unknown));
@@ -251,7 +252,7 @@ async fn a_service_of_which_nobody_said_where_it_is_is_named() {
 
 #[tokio::test]
 async fn queues_and_blobs_are_signed_with_all_that_is_sent() {
-    // Computed with openssl over the text that the documentation of Shared Key asks for.
+    // Computed with openssl over the string to sign from the documentation of Shared Key.
     let script = Script::start([answer("204 No Content", "", "")]);
     queue(&script).set_metadata(&[("team", "sales")]).await.unwrap();
     let request = script.requests().remove(0);

@@ -1,4 +1,4 @@
-//! What a program adds to requests, and the attempts that a policy sees.
+//! Headers that a program adds to requests, and the attempts that a policy sees.
 
 use std::sync::{Arc, Mutex};
 
@@ -30,7 +30,7 @@ fn account(script: &Script, policy: &Arc<Seen>) -> Result<StorageAccount> {
         .build()
 }
 
-/// Notes attempts and their ends, and adds a header to each, or refuses it.
+/// Records attempts and their results, and adds a header to each attempt or refuses it.
 #[derive(Default)]
 struct Seen {
     before: Mutex<Vec<String>>,

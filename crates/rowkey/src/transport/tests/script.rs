@@ -1,4 +1,4 @@
-//! A server that does what a script says, one connection after the other.
+//! A server that follows a script, one connection after the other.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -16,17 +16,17 @@ use crate::options::ClientOptions;
 use crate::transport::Request;
 use crate::{StorageAccount, StorageAccountBuilder};
 
-/// What to do with the next connection.
+/// The behavior for the next connection.
 pub(super) enum Act {
     /// Read the request, write these bytes, close.
     Answer(String),
     /// Read the request and close.
     Close,
-    /// Read the request and keep still.
+    /// Read the request and do nothing.
     Hang,
     /// Break the connection in the middle of the request.
     Reset,
-    /// Read the request, write these bytes and keep still.
+    /// Read the request, write these bytes and do nothing more.
     Stall(String),
 }
 
@@ -38,12 +38,12 @@ pub(super) struct Script {
 #[derive(Default)]
 struct Seen {
     requests: Vec<String>,
-    /// Kept open until the test is over.
+    /// Connections that stay open until the test ends.
     silent: Vec<TcpStream>,
 }
 
 impl Script {
-    /// Serves as many connections as there are acts, then refuses more.
+    /// Serves one connection for each act, then refuses more.
     pub(super) fn start(acts: impl IntoIterator<Item = Act>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -63,12 +63,12 @@ impl Script {
         format!("http://{}/contoso", self.address)
     }
 
-    /// The requests so far, head and body as they came.
+    /// The requests so far, with head and body as received.
     pub(super) fn requests(&self) -> Vec<String> {
         self.seen.lock().unwrap().requests.clone()
     }
 
-    /// An account here whose waits are recorded instead of waited for.
+    /// An account at this server whose waits are only recorded.
     pub(super) fn account(&self, options: ClientOptions) -> (StorageAccount, ManualClock) {
         account(&self.url(), options)
     }
@@ -138,7 +138,7 @@ pub(super) fn account(url: &str, options: ClientOptions) -> (StorageAccount, Man
     (account, clock)
 }
 
-/// Default options, except that nothing waits long for a socket.
+/// Default options with short socket timeouts.
 pub(super) fn options() -> ClientOptions {
     ClientOptions { attempt_timeout: Duration::from_secs(20), ..ClientOptions::default() }
 }
@@ -157,7 +157,7 @@ pub(super) fn post() -> Request {
     Request { service, method, target: "/orders".to_owned(), headers, body }
 }
 
-/// An answer with a body and, in front of it, these header lines.
+/// A response with these header lines and a body.
 pub(super) fn answer(status: &str, headers: &str, body: &str) -> Act {
     let length = body.len();
     Act::Answer(format!(
@@ -166,7 +166,7 @@ pub(super) fn answer(status: &str, headers: &str, body: &str) -> Act {
     ))
 }
 
-/// An error answer as the service words it.
+/// An error response in the format of the service.
 pub(super) fn refusal(status: &str, code: &str) -> Act {
     let body = format!(
         r#"{{"odata.error":{{"code":"{code}","message":{{"lang":"en-US","value":"No.\nRequestId:8a1b6e3f-0002-0011-5f5c-b1d2c3000000\nTime:2026-03-01T12:00:00.0000000Z"}}}}}}"#

@@ -1,4 +1,4 @@
-//! Reads at the secondary: when they go there, and when they come back.
+//! Reads at the secondary: when they go there, and when they return to the primary.
 
 use super::script::{Act, Script, account, answer, builder, get, options, post, refusal};
 use crate::account::StorageAccount;
@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Outcome};
 use crate::options::{ClientOptions, RetryOptions};
 use crate::transport::{Call, Host, Reply, Safety};
 
-/// An account whose primary and secondary do as they are told.
+/// An account with a scripted primary and secondary.
 fn pair(
     primary: impl IntoIterator<Item = Act>,
     secondary: impl IntoIterator<Item = Act>,

@@ -1,4 +1,4 @@
-//! What is traced of an operation, and what never is.
+//! What is traced of an operation, and what is never traced.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use super::script::{KEY, Script, answer, get, header, options, refusal};
 use crate::options::ClientOptions;
 use crate::transport::{Call, Safety};
 
-/// Writes down everything that is traced, a line each.
+/// Records each traced item as a line.
 #[derive(Clone, Default)]
 struct Notes(Arc<Mutex<String>>);
 
@@ -61,11 +61,11 @@ impl Subscriber for Notes {
     fn exit(&self, _: &Id) {}
 }
 
-/// What is traced while a read gets these answers.
+/// The trace of a read that receives these responses.
 async fn traced(script: &Script, options: ClientOptions, call: Call<'_>) -> String {
     let notes = Notes::default();
-    // With one subscriber alive, `tracing` asks only the thread that first meets an event whether it
-    // is wanted, and other tests meet the same ones. With two it asks every time.
+    // With one live subscriber, `tracing` caches the interest of the thread that first reaches an event, and
+    // other tests reach the same events. With two, it asks every time.
     let _second = tracing::Dispatch::new(Notes::default());
     let guard = tracing::subscriber::set_default(notes.clone());
     let (account, _) = script.account(options);
