@@ -1,5 +1,5 @@
-//! The client's work beside the request: `cargo bench -p rowkey`. An entity has ten properties of
-//! seven types and is 1 KiB of JSON.
+//! The client's work other than the request: `cargo bench -p rowkey`. An entity has ten properties
+//! of seven types and 1 KiB of JSON.
 
 #![expect(clippy::unwrap_used, reason = "a wrong benchmark is to stop")]
 
@@ -13,7 +13,7 @@ use rowkey::key::{KeyReader, Notation, PartFormat};
 use rowkey::measured::{decode, decode_page, encode};
 use rowkey::{Entity, Key};
 
-/// Allocations are shown beside the times.
+/// Shows allocations beside the times.
 #[global_allocator]
 static ALLOCATOR: divan::AllocProfiler = divan::AllocProfiler::system();
 
@@ -58,7 +58,7 @@ impl Reading {
         }
     }
 
-    /// As the service answers with it.
+    /// The JSON of the entity as in the service's response.
     fn answered(&self) -> String {
         let body = String::from_utf8(encode(self).unwrap()).unwrap();
         let instant = "2026-11-20T12:34:56.7654321Z";
@@ -97,7 +97,7 @@ fn write_the_keys_of_an_entity(bencher: Bencher) {
     bencher.bench(|| Key::of(black_box(&reading)));
 }
 
-/// What the derive does with the RowKey of an entity that it reads.
+/// The work of the derive for the RowKey of an entity that it reads.
 #[divan::bench]
 fn read_a_row_key(bencher: Bencher) {
     let key = Key::of(&Reading::numbered(7));

@@ -1,4 +1,4 @@
-//! Entities whose keys are plain fields, and entities as the JSON of an API.
+//! Tests of entities whose keys are plain fields, and of entities as the JSON of an API.
 
 use rowkey::KeyPart;
 use rowkey::edm::{DateTime, Guid};
@@ -23,7 +23,7 @@ fn row(row_key: &str) -> DynamicEntity {
     row
 }
 
-/// Keys of two characters between letters, each that a table can hold.
+/// All keys of two characters between letters that a table allows.
 fn keys() -> Vec<String> {
     let characters: Vec<char> = (' '..='~').chain(['é', '日', '\u{1F600}']).collect();
     let pairs = characters.iter().flat_map(|a| characters.iter().map(move |b| format!("x{a}{b}y")));
@@ -45,14 +45,14 @@ fn a_key_in_a_plain_field_is_the_text_that_is_stored() {
             escaped += 1;
             continue;
         };
-        // Never another row.
+        // It must never be another row.
         assert_eq!(DynamicEntity::of(&plain).unwrap(), row(&key));
     }
     // `"`, `.`, `>` and `[` before `}` and before what is not ASCII.
     assert_eq!(escaped, 4 * 4);
 }
 
-/// Text that stands in a key as it is.
+/// Text that is written to a key unchanged.
 #[derive(Clone, Debug, PartialEq)]
 struct Verbatim(String);
 
@@ -133,7 +133,7 @@ fn an_entity_is_the_json_of_an_api_and_comes_back() {
     assert_eq!(back, sale);
     assert_eq!(DynamicEntity::of(&back).unwrap(), row);
 
-    // The same as the service has it.
+    // The same entity as returned by the service.
     let timestamp: DateTime = "2026-11-20T10:00:00Z".parse().unwrap();
     let etag = rowkey::ETag::from_timestamp(timestamp);
     let stored = Stored { entity: DynamicEntity::of(&sale).unwrap(), etag, timestamp };
