@@ -110,8 +110,8 @@ impl<P: Display> Sas<P> {
     }
 
     /// Sets the stored access policy, which supplies the times and permissions that the signature
-    /// does not contain. Without the policy, the signature is not valid. The service refuses values
-    /// that both contain. A signature for an account cannot refer to a policy.
+    /// does not contain. If the policy does not exist, the signature is not valid. The service
+    /// refuses values that both contain. A signature for an account cannot refer to a policy.
     pub fn policy(mut self, id: impl Into<String>) -> Self {
         self.terms.policy = Some(id.into());
         self
