@@ -2,7 +2,7 @@
 //!
 //! Unless recording was started, nothing is recorded.
 
-/// The keys of data changed since the last call of [`take`](Self::take).
+/// The keys of data changed since the last call of `take`.
 #[derive(Debug)]
 pub(crate) struct Touched<K>(Option<Vec<K>>);
 

@@ -1,7 +1,7 @@
 //! The client's half of the Blob service's protocol.
 //!
 //! - [`encode`]: requests, one function for each operation
-//! - [`decode`]: responses
+//! - [`decode`]: what responses mean
 //! - [`delegation`]: user delegation keys
 
 // Decoders read numbers, dates and lengths from untrusted input: see the wire crate.

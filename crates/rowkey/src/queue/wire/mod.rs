@@ -1,7 +1,7 @@
 //! The client's half of the Queue service's protocol.
 //!
 //! - [`encode`]: requests, one function for each operation
-//! - [`decode`]: responses
+//! - [`decode`]: what responses mean
 
 // Decoders read numbers, dates and lengths from untrusted input: see the wire crate.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
