@@ -86,7 +86,8 @@ impl Indexed {
                 return Err("not in an index".into());
             }
             let mut copy = rows[0].clone();
-            copy.set(PRIMARY_ROW_KEY, copy.row_key.clone());
+            let primary = copy.row_key.clone();
+            copy.set(PRIMARY_ROW_KEY, primary);
             (copy.partition_key, copy.row_key) = (partition.finish()?, row.finish()?);
             rows.push(copy);
         }

@@ -37,10 +37,8 @@ fn part<T: Serialize + DeserializeOwned>(
         return Ok(());
     };
     let text = format!("{}\n\n{}", circumstances.say(), tables(&figures));
-    let pages = [
-        (beside("README.md"), text.clone()),
-        (book("performance.md"), without_goals(&text)),
-    ];
+    let pages =
+        [(beside("README.md"), text.clone()), (book("performance.md"), without_goals(&text))];
     for (page, text) in pages {
         let before = fs::read_to_string(&page)?;
         fs::write(&page, between_markers(&before, name, &text))?;
