@@ -86,8 +86,7 @@ impl Indexed {
                 return Err("not in an index".into());
             }
             let mut copy = rows[0].clone();
-            let primary = copy.row_key.clone();
-            copy.set(PRIMARY_ROW_KEY, primary);
+            copy.set(PRIMARY_ROW_KEY, copy.row_key.clone());
             (copy.partition_key, copy.row_key) = (partition.finish()?, row.finish()?);
             rows.push(copy);
         }

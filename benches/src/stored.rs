@@ -132,8 +132,7 @@ async fn by_hand_insert(table: &Remote, id: u32) -> Result<()> {
     let order = Order::numbered("contoso", id);
     let copy = |row: String| -> Result<DynamicEntity> {
         let mut copy = DynamicEntity::of(&order)?;
-        let primary = copy.row_key.clone();
-        copy.set("PrimaryRowKey", primary);
+        copy.set("PrimaryRowKey", copy.row_key.clone());
         copy.row_key = row;
         Ok(copy)
     };

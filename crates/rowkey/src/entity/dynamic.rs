@@ -2,6 +2,7 @@
 
 use std::ops::{Deref, DerefMut};
 
+use rowkey_wire::edm::Value;
 use rowkey_wire::odata::Fields;
 
 use super::properties::Properties;
@@ -35,7 +36,7 @@ use crate::table::wire::odata::decode;
 /// # JSON
 ///
 /// With serde it is an object with its keys and its properties, each with its type; the values have
-/// the form of [`Value`](crate::edm::Value). [`to_odata_json`](Self::to_odata_json) writes the
+/// the form of [`Value`]. [`to_odata_json`](Self::to_odata_json) writes the
 /// service's own JSON.
 ///
 /// ```
@@ -65,6 +66,12 @@ impl DynamicEntity {
             row_key: row_key.into(),
             properties: Properties::new(),
         }
+    }
+
+    /// Sets a property and returns its previous value: [`Properties::set`], which may also be given a key of
+    /// the entity.
+    pub fn set(&mut self, name: impl Into<String>, value: impl Into<Value>) -> Option<Value> {
+        self.properties.set(name, value)
     }
 
     /// Converts an entity of any type to the properties that would be stored, to change them before
@@ -203,6 +210,13 @@ mod tests {
         more.set("C", 1);
         assert_ne!(of(["A", "B"]), more);
         assert_ne!(more, of(["A", "B"]));
+    }
+
+    #[test]
+    fn a_property_is_set_to_a_key_of_the_entity() {
+        let mut entity = DynamicEntity::new("p", "r");
+        assert_eq!(entity.set("Primary", entity.row_key.clone()), None);
+        assert_eq!(entity.set("Primary", 1), Some("r".into()));
     }
 
     fn everything() -> DynamicEntity {
