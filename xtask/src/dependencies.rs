@@ -54,7 +54,7 @@ pub(crate) fn check(faults: &mut Vec<String>) {
     }
 }
 
-/// What programs that use a package build for Linux, whatever machine this runs on.
+/// The crates that a program with this package builds for Linux, on any machine.
 fn tree(package: &str, faults: &mut Vec<String>) -> Tree {
     let tree = Command::new("cargo")
         .args(["tree", "-p", package, "-e", "normal", "--prefix", "none"])

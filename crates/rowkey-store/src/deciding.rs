@@ -10,7 +10,7 @@ use crate::row::{Head, Keys};
 
 /// A table for reads that decide.
 ///
-/// It reads only the primary, whatever the options of the account are: a secondary may be minutes
+/// It reads only the primary and ignores the account's `read_from_secondary`: a secondary may be minutes
 /// behind, and stale data must not decide a write. Its queries may scan, because jobs read whole
 /// tables on purpose.
 ///

@@ -12,7 +12,7 @@
 //! | a sealer | gets a key, replaces values by sealed ones | decrypts them |
 //! | wide entities | splits the properties into the head and further rows, after all other layers | reads those rows, before all other layers |
 //!
-//! Whatever `close` prepares elsewhere must be harmless if the write is never committed. `closing.plan`
+//! Blobs and rows that `close` prepares must be harmless if the write is never committed. `closing.plan`
 //! accepts rows, and targets that clean up afterwards, and provides the operation's mark for unique names.
 //! `close` is called again whenever the plan is made again.
 //!

@@ -22,8 +22,8 @@ const ROW_KEY: &str = "RowKey";
 
 /// The input of a job: a query, split into ranges of keys that are read in parallel.
 ///
-/// Reads always use the primary and may scan the table, whatever the client's options are
-/// (`read_from_secondary`, [`ScanPolicy`]): a job writes based on what it reads, and its scans are
+/// Reads always use the primary and may scan the table. They override the client's options
+/// `read_from_secondary` and [`ScanPolicy`]: a job writes based on what it reads, and its scans are
 /// intended.
 ///
 /// A walk costs one request for each page of up to 1,000 entities, and at least one for each range.

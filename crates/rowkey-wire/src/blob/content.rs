@@ -34,7 +34,7 @@ pub enum LeaseAction {
         /// The proposed id; `None` lets the service choose one.
         proposed: Option<Uuid>,
     },
-    /// Breaks a lease, whoever holds it.
+    /// Breaks a lease of any holder.
     Break {
         /// The break period in seconds, 0 to 60; `None` for the remaining time, or 0 for an
         /// infinite lease.

@@ -207,7 +207,7 @@ fn damaged_bodies_are_errors_or_other_entities_and_never_a_panic() {
             let mut damaged = body.to_vec();
             damaged[at] = byte;
             match Stored::<DynamicEntity>::from_odata_json(&damaged) {
-                // Whatever was read is written back the same.
+                // An entity that is read is written back the same.
                 Ok(stored) => {
                     let json = stored.to_odata_json().unwrap();
                     let back = Stored::<DynamicEntity>::from_odata_json(&json).unwrap();

@@ -82,8 +82,8 @@ impl<P: Projection + Send + 'static> Query<P> {
         Query { select, ..self.read_as() }
     }
 
-    /// Reads each entity together with its exact stored keys, for code that needs the place of an
-    /// entity whatever the type makes of its keys.
+    /// Reads each entity together with its exact stored keys, for code that needs the address of an
+    /// entity even if its type would write other keys.
     pub fn keyed(self) -> Query<Keyed<P>> {
         self.read_as()
     }
@@ -165,7 +165,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// [`resume`](Self::resume).
     ///
     /// The token must come from the same query. This cannot be checked: the token does not identify
-    /// its query, and the service returns whatever follows the place.
+    /// its query, and the service returns the entities after that position.
     ///
     /// Fails with [`ErrorKind::Invalid`] if this query is sent as several, because the token does
     /// not say which of them it belongs to.
