@@ -1,10 +1,12 @@
 //! The XML documents shared by all services: properties, statistics and access policies.
 
+mod stats;
+
 use http::{StatusCode, header};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::{
     GeoStatus, ServiceProperties, ServiceStats, SignedIdentifier, parse_acl, parse_properties,
-    render_acl, render_properties, render_stats,
+    render_acl, render_properties,
 };
 
 use crate::rejection::invalid_document;
@@ -43,5 +45,5 @@ pub(crate) fn read_policies(body: &[u8]) -> Result<Vec<SignedIdentifier>, Reject
 pub(crate) fn stats(account: &Account, stamps: &Stamps) -> Answer {
     let last_sync = Some(account.in_step.unwrap_or(stamps.now).to_chrono());
     let stats = ServiceStats { status: GeoStatus::Live, last_sync };
-    respond::xml(StatusCode::OK, render_stats(&stats))
+    respond::xml(StatusCode::OK, stats::render(&stats))
 }
