@@ -217,14 +217,12 @@ async fn the_span_of_an_attempt_names_the_trace() -> TestResult {
     let trace: TraceParent = TRACE.parse()?;
     trace.scope(tasks(&account).put(&tell("chair", 2))).await?;
     let notes = Notes::default();
-    // Two, so that `tracing` asks each time: other tests meet the same span.
-    let _second = tracing::Dispatch::new(Notes::default());
-    let guard = tracing::subscriber::set_default(notes.clone());
+    let subscribed = rowkey_tests::traces::subscribe(notes.clone());
     let worker = Worker::new(tasks(&account), |_: crate::outbox::Tell, _: Attempt| async {
         Ok(Done::Applied)
     });
     assert_eq!(worker.step().await?, Step::Handled);
-    drop(guard);
+    drop(subscribed);
     let notes = notes.0.lock().unwrap();
     for field in [
         "kind=\"tell\"",

@@ -10,6 +10,7 @@ pub mod recorded;
 pub mod rows;
 pub mod sweep;
 pub mod timeline;
+pub mod traces;
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};

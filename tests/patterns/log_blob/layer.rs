@@ -3,6 +3,7 @@
 use rowkey_emulator::Operation;
 use rowkey_large::BlobLog;
 use rowkey_tests::TestResult;
+use rowkey_tests::traces::subscribe;
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::{start, texts};
@@ -13,10 +14,11 @@ async fn events_are_lines_of_json_with_their_spans() -> TestResult {
     let log = BlobLog::new(container, "web");
     let writer = log.writer()?;
     let subscriber = tracing_subscriber::registry().with(writer.layer());
-    tracing::subscriber::with_default(subscriber, || {
-        let _request = tracing::info_span!("request", path = "/menu").entered();
+    let subscribed = subscribe(subscriber);
+    tracing::info_span!("request", path = "/menu").in_scope(|| {
         tracing::info!(guests = 3, "two\nlines");
     });
+    drop(subscribed);
     writer.close().await?;
     let texts = texts(&log).await?;
     let event: serde_json::Value = serde_json::from_str(&texts[0])?;
@@ -35,7 +37,7 @@ async fn events_that_find_no_room_are_counted_in_an_event() -> TestResult {
     let log = BlobLog::new(container, "web").capacity(400).flush_bytes(400);
     let writer = log.writer()?;
     let subscriber = tracing_subscriber::registry().with(writer.layer());
-    let _default = tracing::subscriber::set_default(subscriber);
+    let _subscribed = subscribe(subscriber);
     for number in 0..10 {
         tracing::info!(number, "event");
     }
@@ -63,7 +65,7 @@ async fn the_requests_of_the_log_are_not_logged_and_those_of_the_program_are() -
     let writer = log.writer()?;
     // At every level, and also what the HTTP library traces in tasks of its own.
     let subscriber = tracing_subscriber::registry().with(writer.layer());
-    let _default = tracing::subscriber::set_default(subscriber);
+    let _subscribed = subscribe(subscriber);
     tracing::info!("one");
     for _ in 0..5 {
         writer.flush().await?;
@@ -80,5 +82,19 @@ async fn the_requests_of_the_log_are_not_logged_and_those_of_the_program_are() -
     assert!(texts[0].contains(r#""message":"one""#));
     assert!(texts.len() > 1, "the failed insert is an event of the program");
     assert!(texts[1..].iter().all(|text| text.contains(r#""target":"rowkey""#)), "{texts:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_event_that_another_thread_met_first_is_logged() -> TestResult {
+    let (_server, _, container) = start().await?;
+    let log = BlobLog::new(container, "web");
+    let writer = log.writer()?;
+    let _subscribed = subscribe(tracing_subscriber::registry().with(writer.layer()));
+    let happens = || tracing::info!("met first by a thread without a subscriber");
+    std::thread::spawn(happens).join().unwrap();
+    happens();
+    writer.close().await?;
+    assert_eq!(texts(&log).await?.len(), 1);
     Ok(())
 }
