@@ -1,5 +1,5 @@
 //! `cargo xtask ci`: every gate that needs nothing but Rust, in the order of cheapness.
-//! `cargo xtask GATE` runs one: fmt, clippy, doc, test, neighbour, features, examples, structure.
+//! `cargo xtask GATE` runs one: fmt, structure, clippy, benches, doc, test, features, neighbour, package, examples.
 //! `cargo xtask fuzz [SECONDS] [TARGET..]` runs the fuzz targets, which need a C++ compiler, too.
 //! `cargo xtask nightly [PAIRS] [SEEDS]` runs what takes too long for each change, on the real clock.
 
@@ -30,7 +30,7 @@ struct Gate {
     remedy: &'static str,
 }
 
-const GATES: [Gate; 9] = [
+const GATES: [Gate; 10] = [
     Gate { name: "fmt", run: || cargo("fmt --all -- --check"), remedy: "cargo fmt --all" },
     Gate { name: "structure", run: structure::check, remedy: "each line above says what to do" },
     Gate {
@@ -43,6 +43,15 @@ const GATES: [Gate; 9] = [
                 && cargo("clippy -p rowkey-emulator --all-targets -- -D warnings")
         },
         remedy: "mend the code; an exception is an #[expect] with its reason",
+    },
+    Gate {
+        name: "benches",
+        // A workspace of its own, which the commands above do not see. A package that the lock file does not have
+        // is an error, too.
+        run: || {
+            cargo("clippy --locked --manifest-path benches/Cargo.toml --all-targets -- -D warnings")
+        },
+        remedy: "change benches/ with the library; cargo check --manifest-path benches/Cargo.toml adds to its lock file",
     },
     Gate { name: "doc", run: doc, remedy: "mend the links and the missing docs" },
     Gate {
