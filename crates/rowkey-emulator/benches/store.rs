@@ -22,6 +22,8 @@ use table::wire::op::{Address, Change, ChangeKind, Condition};
 mod clock;
 #[path = "../src/options.rs"]
 mod options;
+#[path = "../src/random.rs"]
+mod random;
 #[path = "../src/rejection.rs"]
 mod rejection;
 #[expect(dead_code, unused_imports, reason = "it is a part of the library")]

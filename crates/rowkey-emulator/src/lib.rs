@@ -67,6 +67,7 @@ mod operation;
 mod options;
 mod pace;
 mod queue;
+mod random;
 mod rejection;
 mod request_body;
 mod respond;

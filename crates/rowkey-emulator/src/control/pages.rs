@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::random::split_mix;
 use crate::store::query::Cut;
 
 /// The most rows that a cut page looks at.
@@ -125,7 +126,7 @@ impl Disorder {
 
 impl Choices {
     fn next(&mut self, resumes: bool) -> Option<Cut> {
-        let random = self.random();
+        let random = split_mix(&mut self.state);
         let Pages { cut, empty, partition_only, .. } = self.pages;
         let choice = match random % 4 {
             0 if empty && !resumes => Some(Cut::Rows(0)),
@@ -137,15 +138,6 @@ impl Choices {
         };
         self.cuts += u64::from(choice.is_some());
         choice
-    }
-
-    /// `SplitMix64`.
-    fn random(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
     }
 }
 

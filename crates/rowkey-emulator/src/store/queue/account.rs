@@ -13,6 +13,7 @@ use uuid::{Builder, Uuid};
 use super::messages::Queue;
 use crate::queue::wire::op::Listing;
 use crate::queue::wire::render::marker_name;
+use crate::random::split_mix;
 use crate::store::names::{Names, being_deleted};
 use crate::store::properties;
 use crate::store::touched::Touched;
@@ -141,7 +142,7 @@ impl Queues {
     pub(crate) fn message_id(&mut self) -> Uuid {
         let mut bytes = [0; 16];
         for half in bytes.chunks_exact_mut(8) {
-            half.copy_from_slice(&mix(&mut self.seed).to_be_bytes());
+            half.copy_from_slice(&split_mix(&mut self.seed).to_be_bytes());
         }
         Builder::from_random_bytes(bytes).into_uuid()
     }
@@ -209,14 +210,4 @@ impl Queues {
 
 fn not_found() -> Rejection {
     Rejection::new(ErrorCode::QUEUE_NOT_FOUND)
-}
-
-/// The next pseudorandom number (Sebastiano Vigna's `splitmix64`): a cycle of 2^64 numbers without
-/// repetition.
-fn mix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut mixed = *state;
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ mixed >> 31
 }
