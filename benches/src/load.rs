@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_in_chunks_is_put_together() {
+    fn a_chunked_body_is_decoded() {
         // From RFC 9112, 7.1, as servers write it.
         assert_eq!(joined(b"4\r\nWiki\r\n5\r\npedia\r\n0\r\n\r\n"), b"Wikipedia");
         assert_eq!(joined(b"0\r\n\r\n"), b"");

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_between_the_markers_of_a_part_is_replaced() {
+    fn only_the_text_between_the_markers_of_a_section_is_replaced() {
         let page = "a\n<!-- measured: bulk -->\nold\n<!-- end -->\nb\n<!-- end -->\n";
         let new = "a\n<!-- measured: bulk -->\n\nnew\n\n<!-- end -->\nb\n<!-- end -->\n";
         assert_eq!(between_markers(page, "bulk", "new\n"), new);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn the_book_has_neither_verdicts_nor_goals() {
+    fn the_published_table_omits_verdicts_and_goals() {
         let measured = "now\n\n| a | b            | goal      |\n| --- | --- | --- |\n\
                         | 1   | 2 (1..3); ≤ 1.4: MISSED | ≤ 3: met |\n\nend\n";
         let shown = "now\n\n| a   | b        |\n| --- | ---      |\n| 1   | 2 (1..3) |\n\nend\n";

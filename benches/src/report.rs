@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_not_moved_by_one_bad_round() {
+    fn one_outlier_does_not_change_the_median() {
         let mut rounds = Rounds::default();
         for value in [3.0, 1000.0, 1.0, 2.0, 4.0] {
             rounds.push(value);

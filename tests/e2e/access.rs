@@ -75,7 +75,7 @@ fn code<T: std::fmt::Debug>(result: Result<T, rowkey::Error>) -> ErrorCode {
 }
 
 #[tokio::test]
-async fn a_signature_for_a_partition_opens_that_partition_and_nothing_else() -> TestResult {
+async fn a_partition_sas_grants_only_that_partition() -> TestResult {
     let fixture = Fixture::new().await?;
     let others = fixture.account.table("others");
     others.create().await?;
@@ -143,7 +143,7 @@ async fn a_signature_for_a_partition_opens_that_partition_and_nothing_else() -> 
 }
 
 #[tokio::test]
-async fn a_signature_for_a_type_leaves_other_rows_of_the_partition_alone() -> TestResult {
+async fn a_sas_for_a_type_excludes_other_rows_of_the_partition() -> TestResult {
     let fixture = Fixture::new().await?;
     let badge = Badge { department: "sales".into(), number: 1, holder: "Ada".into() };
     fixture.staff.insert(&badge).await?;
@@ -162,7 +162,7 @@ async fn a_signature_for_a_type_leaves_other_rows_of_the_partition_alone() -> Te
 }
 
 #[tokio::test]
-async fn a_signature_permits_what_it_says() -> TestResult {
+async fn a_sas_grants_only_its_permissions() -> TestResult {
     let fixture = Fixture::new().await?;
     fixture.staff.insert(&of("sales", 1)).await?;
     let open = |permissions| {
@@ -198,7 +198,7 @@ async fn a_signature_permits_what_it_says() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_account_signature_opens_kinds_of_operations() -> TestResult {
+async fn an_account_sas_grants_services_and_resource_types() -> TestResult {
     let fixture = Fixture::new().await?;
     let open = |services, types, permissions| {
         let sas = Sas::account(services, types).permissions(permissions).valid_for(HOUR);
@@ -235,7 +235,7 @@ async fn an_account_signature_opens_kinds_of_operations() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_signature_for_a_queue_opens_its_messages_alone() -> TestResult {
+async fn a_queue_sas_grants_only_the_messages_of_its_queue() -> TestResult {
     let fixture = Fixture::new().await?;
     for queue in ["jobs", "other"] {
         fixture.account.queue(queue).create().await?;
@@ -258,8 +258,7 @@ async fn a_signature_for_a_queue_opens_its_messages_alone() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_signature_for_a_blob_opens_that_blob_and_one_for_its_container_all_in_it() -> TestResult
-{
+async fn a_blob_sas_grants_one_blob_and_a_container_sas_all_of_them() -> TestResult {
     let fixture = Fixture::new().await?;
     for container in ["logs", "other"] {
         let container = fixture.account.container(container);
@@ -288,7 +287,7 @@ async fn a_signature_for_a_blob_opens_that_blob_and_one_for_its_container_all_in
 }
 
 #[tokio::test]
-async fn a_signature_says_how_a_blob_is_to_be_shown() -> TestResult {
+async fn a_sas_overrides_response_headers() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = fixture.account.container("shown");
     container.create().await?;
@@ -312,7 +311,7 @@ async fn a_signature_says_how_a_blob_is_to_be_shown() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_signature_ends_begins_and_comes_from_where_it_says() -> TestResult {
+async fn a_sas_enforces_start_expiry_and_ip_range() -> TestResult {
     let fixture = Fixture::new().await?;
     let sas = || Sas::table("staff").permissions(TablePermissions::QUERY).valid_for(HOUR);
     let ends = fixture.with(&sas().sign(&fixture.account)?)?;
@@ -337,7 +336,7 @@ async fn a_signature_ends_begins_and_comes_from_where_it_says() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_policy_that_is_rotated_or_revoked_takes_its_signatures_with_it() -> TestResult {
+async fn rotating_or_deleting_a_policy_revokes_its_sas() -> TestResult {
     let fixture = Fixture::new().await?;
     let policy = |id: &str| AccessPolicy {
         id: id.into(),
@@ -386,7 +385,7 @@ async fn a_policy_that_is_rotated_or_revoked_takes_its_signatures_with_it() -> T
 }
 
 #[tokio::test]
-async fn keys_and_signatures_are_replaced_under_an_account() -> TestResult {
+async fn credentials_are_replaced_in_a_live_account() -> TestResult {
     let keys = ["Zmlyc3Q=", "c2Vjb25k"];
     let server = Server::builder().account("contoso", keys).start().await?;
     let key = |text: &str| Credential::shared_key("contoso", text);
@@ -416,7 +415,7 @@ async fn keys_and_signatures_are_replaced_under_an_account() -> TestResult {
 }
 
 #[tokio::test]
-async fn accounts_share_neither_keys_nor_tables() -> TestResult {
+async fn accounts_have_separate_keys_and_tables() -> TestResult {
     let server = Server::builder()
         .account("one", ["b25l", "b25lMg=="])
         .account("two", ["dHdv"])
@@ -448,7 +447,7 @@ async fn accounts_share_neither_keys_nor_tables() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_behind_is_named() -> TestResult {
+async fn a_slow_clock_is_named_in_the_error() -> TestResult {
     let fixture = Fixture::new().await?;
     fixture.server.clock().advance(Duration::from_secs(40 * 60));
     let error = fixture.staff.get(Employee::key("sales", 1)).await.unwrap_err();
@@ -507,7 +506,7 @@ async fn with_tokens(
 const STORAGE: &str = "https://storage.azure.com";
 
 #[tokio::test]
-async fn a_token_opens_tables_and_their_data_on_this_machine() -> TestResult {
+async fn a_token_authorizes_table_operations() -> TestResult {
     let builder = Server::builder().oauth();
     let (server, directory, account) = with_tokens(builder, STORAGE, |b, _| b).await?;
     let staff = account.table("staff");
@@ -536,7 +535,7 @@ async fn a_token_opens_tables_and_their_data_on_this_machine() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_token_for_something_else_is_refused() -> TestResult {
+async fn a_token_for_another_audience_is_rejected() -> TestResult {
     for (audience, allowed) in [
         ("https://storage.azure.com/", true),
         ("e406a681-f3d4-42a8-90b6-c2b029497af1", true),
@@ -565,7 +564,7 @@ async fn a_token_for_something_else_is_refused() -> TestResult {
 }
 
 #[tokio::test]
-async fn https_carries_keys_tokens_and_signatures_that_ask_for_it() -> TestResult {
+async fn every_credential_works_over_https() -> TestResult {
     let builder = Server::builder().https().oauth();
     let trust = |builder: StorageAccountBuilder, server: &Server| {
         builder.http_client(trusting(server).unwrap()).unwrap()
@@ -594,7 +593,7 @@ async fn https_carries_keys_tokens_and_signatures_that_ask_for_it() -> TestResul
 }
 
 #[tokio::test]
-async fn a_signature_that_asks_for_https_is_refused_over_http() -> TestResult {
+async fn an_https_only_sas_is_rejected_over_http() -> TestResult {
     let fixture = Fixture::new().await?;
     // Signed for an account elsewhere, and used here.
     let remote = StorageAccount::builder()
@@ -615,7 +614,7 @@ async fn a_signature_that_asks_for_https_is_refused_over_http() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_token_gets_a_key_whose_signatures_open_what_they_say() -> TestResult {
+async fn a_user_delegation_sas_grants_only_its_permissions() -> TestResult {
     let builder = Server::builder().oauth();
     let (server, _, account) = with_tokens(builder, STORAGE, |b, s| {
         b.endpoint(rowkey::service::Service::Blob, s.blob_endpoint()).unwrap()

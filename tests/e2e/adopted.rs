@@ -43,7 +43,7 @@ fn small() -> Numbers {
 }
 
 #[tokio::test]
-async fn integers_of_plain_serde_read_as_the_types_that_they_were() -> TestResult {
+async fn integers_written_by_plain_serde_decode_as_their_original_types() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = replay(&fixture, Writer::Rust, "numbers").await?;
     let read = async |row: &str| table.get(Numbers::key("n", row)).await;
@@ -90,7 +90,7 @@ async fn integers_of_plain_serde_read_as_the_types_that_they_were() -> TestResul
 
 /// What each library's integers and floats are stored as.
 #[tokio::test]
-async fn stored_types_are_what_each_library_makes_of_a_number() -> TestResult {
+async fn each_library_stores_numbers_as_documented() -> TestResult {
     let fixture = Fixture::new().await?;
     let of = async |writer, row: &str, name: &str| -> Result<Value, Box<dyn std::error::Error>> {
         let table = replay(&fixture, writer, "numbers").await?;
@@ -128,7 +128,7 @@ struct PythonNumbers {
 }
 
 #[tokio::test]
-async fn numbers_of_python_read_and_are_updated() -> TestResult {
+async fn numbers_written_by_python_decode_and_are_updated() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = replay(&fixture, Writer::Python, "numbers").await?;
     let most = table.get(PythonNumbers::key("n", "int32-max")).await?.unwrap().entity;
@@ -161,7 +161,7 @@ struct JavaScriptNumbers {
 }
 
 #[tokio::test]
-async fn numbers_of_javascript_read() -> TestResult {
+async fn numbers_written_by_javascript_decode() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = replay(&fixture, Writer::JavaScript, "numbers").await?;
     let rows = table.query(JavaScriptNumbers::partition("n")).all().await?;
@@ -208,7 +208,7 @@ struct RustTexts {
 const TEXT: &str = "größe 日本 🏓 \"quoted\" o'brien \\ \n\t";
 
 #[tokio::test]
-async fn texts_of_plain_serde_read_and_null_is_absent() -> TestResult {
+async fn strings_written_by_plain_serde_decode_and_null_is_absent() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = replay(&fixture, Writer::Rust, "texts").await?;
     let full = table.get(RustTexts::key("t", "full")).await?.unwrap().entity;
@@ -241,7 +241,7 @@ struct DotNet {
 }
 
 #[tokio::test]
-async fn entities_of_dotnet_read_are_updated_and_read_back() -> TestResult {
+async fn entities_written_by_dotnet_are_read_and_updated() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = replay(&fixture, Writer::DotNet, "typed").await?;
     let mut stored = table.get(DotNet::key("somPartition", "01")).await?.unwrap();
@@ -288,7 +288,7 @@ struct Person {
 }
 
 #[tokio::test]
-async fn entities_of_the_legacy_python_library_read() -> TestResult {
+async fn entities_written_by_the_legacy_python_library_decode() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = replay(&fixture, Writer::LegacyPython, "people").await?;
     let person = table.get(Person::key("pkd3851397", "rkd3851397")).await?.unwrap().entity;
@@ -323,7 +323,7 @@ fn shown(value: &Value) -> String {
 }
 
 #[tokio::test]
-async fn every_row_of_every_library_is_read_and_written_back_unchanged() -> TestResult {
+async fn every_row_of_every_library_round_trips() -> TestResult {
     let tables = [
         (Writer::Rust, &["numbers", "texts", "annotated", "keys", "writes", "states", "jobs"][..]),
         (Writer::Rust, &["candles", "players"]),
@@ -361,7 +361,7 @@ async fn every_row_of_every_library_is_read_and_written_back_unchanged() -> Test
 }
 
 #[tokio::test]
-async fn writes_of_every_kind_leave_the_rows_that_they_mean() -> TestResult {
+async fn every_kind_of_write_by_other_libraries_stores_the_expected_rows() -> TestResult {
     let fixture = Fixture::new().await?;
     for writer in [Writer::Rust, Writer::Python, Writer::JavaScript] {
         let table = replay(&fixture, writer, "writes").await?;
@@ -381,7 +381,7 @@ async fn writes_of_every_kind_leave_the_rows_that_they_mean() -> TestResult {
 }
 
 #[tokio::test]
-async fn keys_of_every_style_are_addressed_replaced_and_deleted() -> TestResult {
+async fn keys_of_every_style_support_get_replace_and_delete() -> TestResult {
     let fixture = Fixture::new().await?;
     for writer in [Writer::Rust, Writer::Python, Writer::JavaScript] {
         let table = replay(&fixture, writer, "keys").await?;

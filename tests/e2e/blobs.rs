@@ -52,7 +52,7 @@ async fn a_container_is_created_once_and_deleted() -> TestResult {
 }
 
 #[tokio::test]
-async fn names_that_cannot_be_are_refused_before_sending() -> TestResult {
+async fn invalid_names_are_rejected_before_sending() -> TestResult {
     let fixture = Fixture::new().await?;
     let name = unique_name();
     for (container, blob) in [
@@ -70,7 +70,7 @@ async fn names_that_cannot_be_are_refused_before_sending() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_blob_comes_back_as_it_was_put() -> TestResult {
+async fn a_blob_round_trips() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = container(&fixture).await?;
     // Every character that an address has to encode.
@@ -105,7 +105,7 @@ async fn a_blob_comes_back_as_it_was_put() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_empty_blob_is_not_an_absent_one() -> TestResult {
+async fn an_empty_blob_exists() -> TestResult {
     let fixture = Fixture::new().await?;
     let blob = container(&fixture).await?.blob("empty");
     blob.put(Bytes::new()).send().await?;
@@ -117,7 +117,7 @@ async fn an_empty_blob_is_not_an_absent_one() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_last_writer_wins_unless_a_condition_says_otherwise() -> TestResult {
+async fn the_last_writer_wins_without_a_condition() -> TestResult {
     let fixture = Fixture::new().await?;
     let blob = container(&fixture).await?.blob("index");
     let Insertion::Inserted(first) = blob.put("1").insert().await? else { panic!("it is new") };
@@ -154,7 +154,7 @@ async fn the_last_writer_wins_unless_a_condition_says_otherwise() -> TestResult 
 }
 
 #[tokio::test]
-async fn ranges_are_cut_at_the_end() -> TestResult {
+async fn ranges_are_truncated_at_the_end_of_the_blob() -> TestResult {
     let fixture = Fixture::new().await?;
     let blob = container(&fixture).await?.blob("ranges");
     blob.put("0123456789").send().await?;
@@ -185,7 +185,7 @@ async fn ranges_are_cut_at_the_end() -> TestResult {
 }
 
 #[tokio::test]
-async fn content_in_pieces_is_uploaded_in_blocks_and_downloaded_in_pieces() -> TestResult {
+async fn a_stream_is_uploaded_in_blocks_and_downloaded_in_chunks() -> TestResult {
     let fixture = Fixture::new().await?;
     let blob = container(&fixture).await?.blob("large");
     let content = pattern(1_000_000);
@@ -225,7 +225,7 @@ async fn content_in_pieces_is_uploaded_in_blocks_and_downloaded_in_pieces() -> T
 }
 
 #[tokio::test]
-async fn an_upload_whose_stream_fails_leaves_the_blob_as_it_was() -> TestResult {
+async fn a_failed_upload_leaves_the_blob_unchanged() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = container(&fixture).await?;
     let blob = container.blob("log");
@@ -241,7 +241,7 @@ async fn an_upload_whose_stream_fails_leaves_the_blob_as_it_was() -> TestResult 
 }
 
 #[tokio::test]
-async fn blocks_are_appended_where_they_are_expected() -> TestResult {
+async fn append_checks_the_expected_position() -> TestResult {
     let fixture = Fixture::new().await?;
     let blob = container(&fixture).await?.blob("log");
     blob.create_append().await?;
@@ -301,7 +301,7 @@ async fn properties_and_metadata_are_replaced_as_a_whole() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_snapshot_keeps_what_was() -> TestResult {
+async fn a_snapshot_keeps_the_old_content() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = container(&fixture).await?;
     let blob = container.blob("b");
@@ -351,7 +351,7 @@ async fn a_copy_is_made_within_the_account() -> TestResult {
 }
 
 #[tokio::test]
-async fn blobs_are_listed_by_prefix_by_folder_and_page_by_page() -> TestResult {
+async fn blobs_are_listed_by_prefix_delimiter_and_page() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = container(&fixture).await?;
     for name in ["a/1", "a/2", "a/b/3", "a/c/4", "a/c/5", "d & <e>", "ü"] {
@@ -392,7 +392,7 @@ async fn blobs_are_listed_by_prefix_by_folder_and_page_by_page() -> TestResult {
 }
 
 #[tokio::test]
-async fn containers_are_listed_by_prefix_and_page_by_page() -> TestResult {
+async fn containers_are_listed_by_prefix_and_page() -> TestResult {
     let fixture = Fixture::new().await?;
     let prefix = unique_name();
     for letter in ["a", "b", "c"] {
@@ -415,7 +415,7 @@ async fn containers_are_listed_by_prefix_and_page_by_page() -> TestResult {
 }
 
 #[tokio::test]
-async fn container_policies_come_back_as_they_were_set() -> TestResult {
+async fn container_policies_round_trip() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = container(&fixture).await?;
     assert_eq!(container.access_policies().await?, []);
@@ -431,7 +431,7 @@ async fn container_policies_come_back_as_they_were_set() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_lease_is_held_by_one() -> TestResult {
+async fn a_lease_has_one_holder() -> TestResult {
     let fixture = Fixture::new().await?;
     let blob = container(&fixture).await?.blob("lock");
     blob.put("x").send().await?;
@@ -466,7 +466,7 @@ async fn a_lease_is_held_by_one() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_lease_without_an_end_can_be_broken() -> TestResult {
+async fn an_infinite_lease_can_be_broken() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = container(&fixture).await?;
     let lease = container.acquire_lease(None).await?.ok_or("another holder has it")?;
@@ -490,7 +490,7 @@ async fn a_lease_without_an_end_can_be_broken() -> TestResult {
 }
 
 #[tokio::test]
-async fn blob_statistics_are_those_of_the_secondary() -> TestResult {
+async fn blob_statistics_are_read_from_the_secondary() -> TestResult {
     if arm() != Arm::Ours {
         return Ok(()); // Needs an account with a secondary.
     }
@@ -507,7 +507,7 @@ async fn blob_statistics_are_those_of_the_secondary() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_is_read_is_compared_with_its_checksum_in_parts_or_as_a_whole() -> TestResult {
+async fn downloads_verify_checksums_of_ranges_or_of_the_whole_blob() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = container(&fixture).await?;
     let large = pattern((9 << 20) + 3);
@@ -540,7 +540,7 @@ async fn what_is_read_is_compared_with_its_checksum_in_parts_or_as_a_whole() -> 
 }
 
 #[tokio::test]
-async fn a_container_is_described_and_opened_as_it_is_created() -> TestResult {
+async fn a_container_is_created_with_metadata_and_public_access() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = fixture.account.container(&unique_name());
     container.create_with(Some(PublicAccess::Blob), &[("team", "sales")]).await?;
@@ -579,7 +579,7 @@ async fn a_container_is_described_and_opened_as_it_is_created() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_name_that_xml_cannot_hold_is_listed_as_it_is() -> TestResult {
+async fn a_blob_name_invalid_in_xml_is_listed_unchanged() -> TestResult {
     if arm() == Arm::Azurite {
         // It answers a document that is none.
         return Ok(());
@@ -595,7 +595,7 @@ async fn a_name_that_xml_cannot_hold_is_listed_as_it_is() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_listing_goes_on_where_an_earlier_one_ended() -> TestResult {
+async fn a_listing_resumes_from_a_continuation_token() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = container(&fixture).await?;
     for name in ["a/1", "a/2", "b", "c/1"] {

@@ -7,7 +7,7 @@ use rowkey_tests::{Arm, Fixture, TestResult, arm};
 use crate::model::{Employee, Everything, Pay, employee, everything};
 
 #[tokio::test]
-async fn every_type_of_property_comes_back_as_it_was() -> TestResult {
+async fn every_property_type_round_trips() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let entity = everything("p", "r");
     let etag = table.insert(&entity).await?;
@@ -18,7 +18,7 @@ async fn every_type_of_property_comes_back_as_it_was() -> TestResult {
 }
 
 #[tokio::test]
-async fn extreme_values_come_back_exactly() -> TestResult {
+async fn extreme_values_round_trip() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     for (row, double) in [f64::MAX, f64::MIN_POSITIVE, 5e-324, -0.0, 0.1 + 0.2, 1e15, 3.0]
         .into_iter()
@@ -42,7 +42,7 @@ async fn extreme_values_come_back_exactly() -> TestResult {
 }
 
 #[tokio::test]
-async fn keys_of_any_allowed_characters_address_their_entity() -> TestResult {
+async fn keys_with_any_valid_character_address_their_entity() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     for key in [
         "", " ", "'", "''", "a'b", "%", "%41", "+", "a b", "&", "=", "@", ",", "(", ")", ":", ";",
@@ -59,7 +59,7 @@ async fn keys_of_any_allowed_characters_address_their_entity() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_insert_of_an_existing_entity_is_refused() -> TestResult {
+async fn an_insert_of_an_existing_entity_is_a_conflict() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     table.insert(&employee(1)).await?;
     let error = table.insert(&employee(1)).await.unwrap_err();
@@ -90,7 +90,7 @@ async fn replace_with_a_stale_etag_is_a_conflict() -> TestResult {
 }
 
 #[tokio::test]
-async fn replace_drops_what_is_not_sent_and_merge_keeps_it() -> TestResult {
+async fn replace_drops_missing_properties_and_merge_keeps_them() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let key: Key<DynamicEntity> = Key::new("p", "r");
     let mut entity = DynamicEntity::new("p", "r");
@@ -112,7 +112,7 @@ async fn replace_drops_what_is_not_sent_and_merge_keeps_it() -> TestResult {
 }
 
 #[tokio::test]
-async fn changing_what_is_not_there_fails_and_upserting_does_not() -> TestResult {
+async fn replacing_a_missing_entity_fails_and_upserting_it_succeeds() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let entity = employee(1);
     for error in [
@@ -136,7 +136,7 @@ async fn changing_what_is_not_there_fails_and_upserting_does_not() -> TestResult
 }
 
 #[tokio::test]
-async fn concurrent_updates_all_count() -> TestResult {
+async fn concurrent_updates_are_all_applied() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     table.insert(&Employee { salary: 0.0, ..employee(1) }).await?;
     let updates = (0..8).map(|_| table.update(Employee::key("sales", 1), |e| e.salary += 1.0));
@@ -149,7 +149,7 @@ async fn concurrent_updates_all_count() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_update_returns_what_is_stored_and_refuses_to_change_the_key() -> TestResult {
+async fn an_update_returns_the_stored_entity_and_cannot_change_the_key() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     table.insert(&employee(1)).await?;
     let updated = table.update(Employee::key("sales", 1), |e| e.title = None).await?;
@@ -195,7 +195,7 @@ async fn an_entity_of_another_shape_is_a_decode_error_that_names_the_property() 
 }
 
 #[tokio::test]
-async fn what_cannot_be_stored_is_refused_before_sending() -> TestResult {
+async fn invalid_values_are_rejected_before_sending() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let mut many = DynamicEntity::new("p", "r");
     for i in 0..253 {
@@ -216,7 +216,7 @@ async fn what_cannot_be_stored_is_refused_before_sending() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_largest_entity_that_is_allowed_is_stored() -> TestResult {
+async fn the_largest_allowed_entity_is_stored() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let mut entity = DynamicEntity::new("p", "r");
     for i in 0..15 {

@@ -13,7 +13,7 @@ const NAMES: [(&str, &str); 6] = [
 ];
 
 #[tokio::test]
-async fn a_queue_a_container_and_a_blob_take_names_with_digits_and_underscores() -> TestResult {
+async fn metadata_names_may_contain_digits_and_underscores() -> TestResult {
     let fixture = Fixture::new().await?;
     let mut expected: Vec<_> =
         NAMES.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

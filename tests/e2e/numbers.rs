@@ -126,7 +126,7 @@ fn comparisons(with: Number) -> [Comparison; 6] {
 }
 
 #[tokio::test]
-async fn a_number_is_compared_exactly_whatever_type_each_row_has() -> TestResult {
+async fn numeric_filters_match_rows_of_every_numeric_type() -> TestResult {
     if arm() != Arm::Ours {
         return Ok(()); // Azurite compares integers as doubles.
     }
@@ -261,7 +261,7 @@ impl Other {
 }
 
 #[tokio::test]
-async fn rows_of_other_libraries_are_read_and_found_and_read_by_them() -> TestResult {
+async fn rows_are_exchanged_with_other_libraries() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let other = Other::new(&table)?;
     for (id, properties) in BODIES {

@@ -23,7 +23,7 @@ struct Note {
 /// Read leniently it would be written to another row: `replace` would answer 404, `upsert` make a
 /// second row, and `delete_if_exists` leave this one.
 #[tokio::test]
-async fn a_key_that_the_template_does_not_make_is_not_read() -> TestResult {
+async fn a_row_with_a_foreign_key_is_skipped() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let id = "67E55044-10B1-426F-9247-BB680E5FE0C8";
     let mut stored = DynamicEntity::new("wilhelmina", format!("item_{id}"));
@@ -71,7 +71,7 @@ async fn jobs(table: &Table) -> TestResult {
 }
 
 #[tokio::test]
-async fn a_row_that_does_not_decode_is_one_error_of_a_stream() -> TestResult {
+async fn an_undecodable_row_is_one_error_in_a_stream() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     jobs(&table).await?;
     let all = || table.query(Job::partition("wilhelmina"));
@@ -95,7 +95,7 @@ async fn a_row_that_does_not_decode_is_one_error_of_a_stream() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_error_names_the_rows_that_do_not_decode_and_does_not_show_them() -> TestResult {
+async fn an_error_gives_access_to_undecodable_rows_without_showing_them() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     jobs(&table).await?;
     let all = || table.query(Job::partition("wilhelmina")).page_size(2);
@@ -132,7 +132,7 @@ async fn an_error_names_the_rows_that_do_not_decode_and_does_not_show_them() -> 
 }
 
 #[tokio::test]
-async fn results_are_what_decodes_and_what_does_not() -> TestResult {
+async fn results_yields_an_entity_or_an_error_per_row() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     jobs(&table).await?;
     let results = || table.query(Job::partition("wilhelmina")).results();
@@ -161,7 +161,7 @@ async fn results_are_what_decodes_and_what_does_not() -> TestResult {
 }
 
 #[tokio::test]
-async fn any_other_error_ends_a_stream() -> TestResult {
+async fn any_other_error_ends_the_stream() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = fixture.account.table("doesnotexist");
     let found = table.query(Job::partition("wilhelmina")).stream().collect::<Vec<_>>().await;
@@ -199,7 +199,7 @@ struct Courier {
 }
 
 #[tokio::test]
-async fn a_set_passes_over_copies_of_its_indexes_and_of_nothing_else() -> TestResult {
+async fn an_entity_set_skips_only_index_copies() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let courier = Courier { city: "leeds".into(), id: 7, name: "kim".into() };
     table.insert(&courier).await?;

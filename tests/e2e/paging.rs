@@ -33,7 +33,7 @@ struct EarningsAndBonus {
 }
 
 #[tokio::test]
-async fn a_token_outlives_a_new_field_of_the_type_that_is_read() -> TestResult {
+async fn a_token_stays_valid_after_a_field_is_added() -> TestResult {
     let table = staff(30).await?;
     let query = || table.query(Employee::partition("sales")).page_size(10);
     let whole: Vec<_> = query().all().await?.into_iter().map(|e| Key::of(&e.entity)).collect();
@@ -76,7 +76,7 @@ async fn paged<P: Projection + Send + Clone + 'static>(
 }
 
 #[tokio::test]
-async fn a_page_is_filled_and_goes_on_behind_its_last_entity() -> TestResult {
+async fn a_full_page_continues_after_its_last_entity() -> TestResult {
     let table = staff(20).await?;
     let query = || table.query(Employee::partition("sales"));
     let first = query().page(5, None).await?;
@@ -95,7 +95,7 @@ async fn a_page_is_filled_and_goes_on_behind_its_last_entity() -> TestResult {
 }
 
 #[tokio::test]
-async fn five_of_twenty_are_followed_by_the_others() -> TestResult {
+async fn a_page_of_five_is_followed_by_the_remaining_entities() -> TestResult {
     let table = staff(20).await?;
     let query = || table.query(Employee::partition("sales"));
     let pages: Vec<_> = query().take(5).pages().try_collect().await?;
@@ -134,7 +134,7 @@ async fn a_token_resumes_in_another_client_and_only_for_its_query() -> TestResul
 
 /// The service ends its pages anywhere, and rows are passed over.
 #[tokio::test]
-async fn pages_are_full_wherever_the_service_ends_its_own() -> TestResult {
+async fn pages_are_full_even_if_the_service_returns_short_pages() -> TestResult {
     let table = staff(120).await?;
     let Some(server) = &table.fixture.server else { return Ok(()) };
     for seed in seeds(20) {
@@ -189,7 +189,7 @@ struct Line {
 
 /// Entities with copies before, among and behind them, and ranges of which rows are passed over.
 #[tokio::test]
-async fn rows_that_are_passed_over_cost_few_requests_and_no_entity() -> TestResult {
+async fn skipped_rows_cost_few_requests() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let mut all = Vec::new();
     for id in 0..300 {
@@ -227,7 +227,7 @@ async fn rows_that_are_passed_over_cost_few_requests_and_no_entity() -> TestResu
 
 /// The text of a token that is not of this query, or none at all, does not come back.
 #[tokio::test]
-async fn what_is_no_token_is_refused_without_showing_it() -> TestResult {
+async fn an_invalid_token_is_rejected_without_being_shown() -> TestResult {
     let table = staff(3).await?;
     table.insert(&DynamicEntity::new("secret", "id_1")).await?;
     table.insert(&DynamicEntity::new("secret", "id_2")).await?;

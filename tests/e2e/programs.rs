@@ -27,7 +27,7 @@ async fn raw(table: &Table, partition: &str, row: &str) -> Result<DynamicEntity,
 }
 
 #[tokio::test]
-async fn device_states_read_and_the_newest_is_first() -> TestResult {
+async fn device_states_decode_newest_first() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = replay(&fixture, Writer::Rust, "states").await?;
     let node = "n:6a096929d88b3094bc781fbd0fb8dc060aa75ba06339ac3a706aa06f5ac9fedd";
@@ -64,7 +64,7 @@ enum JobStatus {
 }
 
 #[tokio::test]
-async fn jobs_are_taken_and_finished_under_the_key_in_either_case() -> TestResult {
+async fn jobs_are_updated_under_upper_and_lower_case_guid_keys() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = replay(&fixture, Writer::Rust, "jobs").await?;
     let queued =
@@ -100,7 +100,7 @@ struct Candle {
 }
 
 #[tokio::test]
-async fn candles_with_whole_prices_read_and_are_updated() -> TestResult {
+async fn candles_with_integral_prices_decode_and_are_updated() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = replay(&fixture, Writer::Rust, "candles").await?;
     let partition = "EURUSD-bid-hour-202405";
@@ -128,7 +128,7 @@ struct Player {
 }
 
 #[tokio::test]
-async fn players_read_and_what_another_version_added_stays() -> TestResult {
+async fn players_decode_and_unknown_properties_are_kept() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = replay(&fixture, Writer::Rust, "players").await?;
     let players = table.query(Player::partition()).all().await?;

@@ -28,7 +28,7 @@ pub(crate) fn ids(found: &[rowkey::Stored<Employee>]) -> Vec<u32> {
 }
 
 #[tokio::test]
-async fn a_partition_is_read_in_key_order_without_other_types_in_it() -> TestResult {
+async fn a_partition_query_returns_entities_of_its_type_in_key_order() -> TestResult {
     let table = staff(12).await?;
     let badge = Badge { department: "sales".into(), number: 1, holder: "Ada".into() };
     table.insert(&badge).await?;
@@ -41,7 +41,7 @@ async fn a_partition_is_read_in_key_order_without_other_types_in_it() -> TestRes
 }
 
 #[tokio::test]
-async fn ranges_of_keys_are_half_open_as_in_rust() -> TestResult {
+async fn key_ranges_are_half_open() -> TestResult {
     let table = staff(12).await?;
     let key = |id| Employee::key("sales", id);
     let sales = || Employee::partition("sales");
@@ -62,7 +62,7 @@ async fn ranges_of_keys_are_half_open_as_in_rust() -> TestResult {
 }
 
 #[tokio::test]
-async fn leading_parts_of_a_compound_key_make_a_range() -> TestResult {
+async fn leading_parts_of_a_compound_key_select_a_range() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     for (employee, year) in [("ann", 2011), ("ann", 2012), ("ann_b", 2012), ("anna", 2012)] {
         let (department, employee) = ("sales".into(), employee.into());
@@ -77,7 +77,7 @@ async fn leading_parts_of_a_compound_key_make_a_range() -> TestResult {
 }
 
 #[tokio::test]
-async fn typed_filters_find_what_they_say() -> TestResult {
+async fn typed_filters_select_matching_entities() -> TestResult {
     let table = staff(10).await?;
     let find = |filter: Filter| table.query(Employee::partition("sales")).filter(filter).all();
     let salary = Employee::SALARY;
@@ -97,7 +97,7 @@ async fn typed_filters_find_what_they_say() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_value_in_a_filter_cannot_change_what_the_filter_says() -> TestResult {
+async fn filter_values_are_escaped() -> TestResult {
     let table = staff(3).await?;
     let name = "x' or Salary gt 0.0 or Name eq 'y";
     let found =
@@ -119,7 +119,7 @@ async fn a_value_in_a_filter_cannot_change_what_the_filter_says() -> TestResult 
 }
 
 #[tokio::test]
-async fn a_list_longer_than_the_service_allows_is_split() -> TestResult {
+async fn a_list_longer_than_the_service_limit_is_split() -> TestResult {
     let table = staff(60).await?;
     let wanted: Vec<f64> = (1..=40).map(|id| f64::from(id) * 1000.0).collect();
     let query = || {
@@ -147,7 +147,7 @@ async fn a_list_longer_than_the_service_allows_is_split() -> TestResult {
 }
 
 #[tokio::test]
-async fn take_means_that_many_over_any_pages() -> TestResult {
+async fn take_limits_results_across_pages() -> TestResult {
     let table = staff(50).await?;
     let query = || table.query(Employee::partition("sales"));
     assert_eq!(ids(&query().take(7).page_size(3).all().await?), (1..=7).collect::<Vec<_>>());
@@ -161,7 +161,7 @@ async fn take_means_that_many_over_any_pages() -> TestResult {
 }
 
 #[tokio::test]
-async fn more_than_a_page_of_entities_streams_to_the_end() -> TestResult {
+async fn a_stream_crosses_page_boundaries() -> TestResult {
     let table = staff(2345).await?;
     let mut stream = table.query(Employee::partition("sales")).stream();
     let mut next = 1;
@@ -176,7 +176,7 @@ async fn more_than_a_page_of_entities_streams_to_the_end() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_prefix_never_leaves_the_rows_of_its_type() -> TestResult {
+async fn a_prefix_query_returns_only_rows_of_its_type() -> TestResult {
     let table = staff(12).await?;
     let badge = Badge { department: "sales".into(), number: 1, holder: "Ada".into() };
     table.insert(&badge).await?;
@@ -194,7 +194,7 @@ async fn a_prefix_never_leaves_the_rows_of_its_type() -> TestResult {
 }
 
 #[tokio::test]
-async fn text_with_any_character_is_found_by_its_prefix() -> TestResult {
+async fn text_with_any_character_is_found_by_prefix() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     for (id, name) in (1..).zip([".a", "/b", "[c", "\\d", "~e", "\u{7f}f", "\u{ffff}"]) {
         table.insert(&Employee { name: name.into(), ..employee(id) }).await?;
@@ -211,7 +211,7 @@ async fn text_with_any_character_is_found_by_its_prefix() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_list_of_nothing_finds_nothing_and_sends_nothing() -> TestResult {
+async fn an_empty_list_returns_no_entities_and_sends_no_request() -> TestResult {
     // There is no such table, and nobody is asked.
     let table = Fixture::new().await?.account.table("nowhere");
     let query = || {
@@ -226,7 +226,7 @@ async fn a_list_of_nothing_finds_nothing_and_sends_nothing() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_key_that_is_too_long_is_too_large_for_a_query_as_well() -> TestResult {
+async fn a_query_with_an_oversized_key_is_too_large() -> TestResult {
     let table = Fixture::new().await?.account.table("nowhere");
     let long = Employee::partition("x".repeat(600));
     let error = table.query(long).all().await.unwrap_err();
@@ -236,7 +236,7 @@ async fn a_key_that_is_too_long_is_too_large_for_a_query_as_well() -> TestResult
 }
 
 #[tokio::test]
-async fn a_table_scan_is_what_the_policy_says() -> TestResult {
+async fn table_scans_obey_the_scan_policy() -> TestResult {
     let table = staff(3).await?;
     assert_eq!(table.scan::<Employee>().cost()?, Cost::TableScan);
     let error = table.scan::<Employee>().scan_policy(ScanPolicy::Deny).all().await.unwrap_err();
@@ -250,7 +250,7 @@ async fn a_table_scan_is_what_the_policy_says() -> TestResult {
 }
 
 #[tokio::test]
-async fn projections_and_selections_bring_keys_and_tags_along() -> TestResult {
+async fn projections_and_selections_include_keys_and_etags() -> TestResult {
     let table = staff(3).await?;
     let pay = table.query(Employee::partition("sales")).project::<Pay>().all().await?;
     assert_eq!(pay[1].entity, Pay { salary: 2000.0 });
@@ -269,7 +269,7 @@ async fn projections_and_selections_bring_keys_and_tags_along() -> TestResult {
 }
 
 #[tokio::test]
-async fn columns_known_at_run_time_filter_as_typed_ones_do() -> TestResult {
+async fn dynamic_columns_filter_like_typed_columns() -> TestResult {
     let table = staff(5).await?;
     let salary: Column<f64> = Column::named("Salary");
     let query = table.query(Partition::<DynamicEntity>::new("sales")).filter(salary.gt(3000.0));

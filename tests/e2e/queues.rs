@@ -32,7 +32,7 @@ async fn a_queue_is_created_once() -> TestResult {
 }
 
 #[tokio::test]
-async fn deleting_a_queue_says_whether_it_was_there() -> TestResult {
+async fn deleting_a_queue_returns_whether_it_existed() -> TestResult {
     let fixture = Fixture::new().await?;
     let queue = queue(&fixture).await?;
     assert!(queue.delete_queue_if_exists().await?);
@@ -45,7 +45,7 @@ async fn deleting_a_queue_says_whether_it_was_there() -> TestResult {
 }
 
 #[tokio::test]
-async fn names_that_no_queue_can_have_are_refused_before_sending() -> TestResult {
+async fn invalid_queue_names_are_rejected_before_sending() -> TestResult {
     let fixture = Fixture::new().await?;
     for name in ["", "ab", "Jobs", "a--b", "-jobs", &"x".repeat(64)] {
         let error = fixture.account.queue(name).create().await.unwrap_err();
@@ -85,7 +85,7 @@ async fn a_message_is_received_once_and_deleted() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_receipt_is_void_after_the_next_one() -> TestResult {
+async fn a_new_pop_receipt_invalidates_the_previous_one() -> TestResult {
     let fixture = Fixture::new().await?;
     let queue = queue(&fixture).await?;
     let put = queue.put(Body::text("job")).send().await?;
@@ -99,7 +99,7 @@ async fn a_receipt_is_void_after_the_next_one() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_update_changes_text_and_visibility_and_gives_a_new_receipt() -> TestResult {
+async fn an_update_changes_text_and_visibility_and_returns_a_new_receipt() -> TestResult {
     let fixture = Fixture::new().await?;
     let queue = queue(&fixture).await?;
     queue.put(Body::text("step 1")).send().await?;
@@ -121,7 +121,7 @@ async fn an_update_changes_text_and_visibility_and_gives_a_new_receipt() -> Test
 }
 
 #[tokio::test]
-async fn a_message_of_another_process_is_changed_by_its_id_and_receipt() -> TestResult {
+async fn a_message_is_updated_by_id_and_receipt_from_another_process() -> TestResult {
     let fixture = Fixture::new().await?;
     let queue = queue(&fixture).await?;
     queue.put(Body::text("archive")).send().await?;
@@ -149,7 +149,7 @@ async fn a_message_of_another_process_is_changed_by_its_id_and_receipt() -> Test
 }
 
 #[tokio::test]
-async fn messages_come_in_the_order_in_which_they_were_put() -> TestResult {
+async fn messages_are_received_in_insertion_order() -> TestResult {
     let fixture = Fixture::new().await?;
     let queue = queue(&fixture).await?;
     for i in 0..5 {
@@ -165,7 +165,7 @@ async fn messages_come_in_the_order_in_which_they_were_put() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_message_lives_and_hides_as_long_as_it_is_told() -> TestResult {
+async fn time_to_live_and_visibility_timeout_are_applied() -> TestResult {
     let fixture = Fixture::new().await?;
     let queue = queue(&fixture).await?;
     let forever = queue.put(Body::text("forever")).never_expires().send().await?;
@@ -182,7 +182,7 @@ async fn a_message_lives_and_hides_as_long_as_it_is_told() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_the_service_would_refuse_is_refused_before_sending() -> TestResult {
+async fn invalid_arguments_are_rejected_before_sending() -> TestResult {
     let fixture = Fixture::new().await?;
     let queue = queue(&fixture).await?;
     let (second, week) = (Duration::from_secs(1), Duration::from_secs(604_800));
@@ -216,7 +216,7 @@ async fn what_the_service_would_refuse_is_refused_before_sending() -> TestResult
 }
 
 #[tokio::test]
-async fn text_base64_and_bytes_are_told_apart_by_name_alone() -> TestResult {
+async fn text_base64_and_bytes_are_explicit_choices() -> TestResult {
     let fixture = Fixture::new().await?;
     let queue = queue(&fixture).await?;
     queue.put(Body::base64("café \u{0}")).send().await?;
@@ -228,7 +228,7 @@ async fn text_base64_and_bytes_are_told_apart_by_name_alone() -> TestResult {
 }
 
 #[tokio::test]
-async fn metadata_and_policies_come_back_as_they_were_set() -> TestResult {
+async fn metadata_and_policies_round_trip() -> TestResult {
     let fixture = Fixture::new().await?;
     let queue = queue(&fixture).await?;
     assert!(queue.metadata().await?.is_empty());
@@ -255,8 +255,8 @@ async fn metadata_and_policies_come_back_as_they_were_set() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_queue_is_described_as_it_is_created_and_its_policies_are_changed_one_by_one()
--> TestResult {
+async fn a_queue_is_created_with_metadata_and_its_policies_are_updated_individually() -> TestResult
+{
     let fixture = Fixture::new().await?;
     let queue = fixture.account.queue(&unique_name());
     queue.create_with(&[("kind", "inbox")]).await?;
@@ -281,7 +281,7 @@ async fn a_queue_is_described_as_it_is_created_and_its_policies_are_changed_one_
 }
 
 #[tokio::test]
-async fn queues_are_listed_by_prefix_and_page_by_page() -> TestResult {
+async fn queues_are_listed_by_prefix_and_page() -> TestResult {
     let fixture = Fixture::new().await?;
     let prefix = unique_name();
     for letter in ["a", "b", "c", "d", "e"] {
@@ -307,7 +307,7 @@ async fn queues_are_listed_by_prefix_and_page_by_page() -> TestResult {
 }
 
 #[tokio::test]
-async fn queue_statistics_are_those_of_the_secondary() -> TestResult {
+async fn queue_statistics_are_read_from_the_secondary() -> TestResult {
     if arm() != Arm::Ours {
         return Ok(()); // Needs an account with a secondary.
     }

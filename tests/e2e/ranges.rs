@@ -156,7 +156,7 @@ where
 }
 
 #[tokio::test]
-async fn a_range_over_a_descending_part_holds_what_lies_between_its_ends() -> TestResult {
+async fn a_range_over_a_descending_part_compares_by_value() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     insert(&table, &(1..=9).map(|n| Down { shelf: "p".into(), n }).collect::<Vec<_>>()).await?;
     let key = |n| Down::key("p", n);
@@ -179,7 +179,7 @@ async fn a_range_over_a_descending_part_holds_what_lies_between_its_ends() -> Te
 }
 
 #[tokio::test]
-async fn an_end_that_is_no_key_of_the_type_is_refused_before_anything_is_sent() -> TestResult {
+async fn a_range_end_of_another_key_format_is_rejected_before_sending() -> TestResult {
     let table = Fixture::new().await?.account.table("nowhere");
     for rows in [
         Mixed::partition("p").range(Key::new("p", "mixed_1")..),
@@ -206,7 +206,7 @@ async fn an_end_that_is_no_key_of_the_type_is_refused_before_anything_is_sent() 
 
 /// A signature opens the rows of the values, or is refused where they are not one range of rows.
 #[tokio::test]
-async fn a_signature_opens_the_values_of_one_range_of_rows() -> TestResult {
+async fn a_sas_grants_one_range_of_rows() -> TestResult {
     let fixture = Fixture::new().await?;
     let sas = || {
         let sas = Sas::table("shelves").permissions(TablePermissions::QUERY);
@@ -245,7 +245,7 @@ async fn a_signature_opens_the_values_of_one_range_of_rows() -> TestResult {
 
 /// Values that lie apart are asked for one stretch after the other, and no more.
 #[tokio::test]
-async fn each_stretch_of_a_range_is_a_range_query() -> TestResult {
+async fn each_contiguous_part_of_a_range_is_one_query() -> TestResult {
     let table = Fixture::new().await?.account.table("nowhere");
     let key = |a, b, c| Mixed::key("p", a, b, c);
     for (rows, parts) in [
@@ -262,7 +262,7 @@ async fn each_stretch_of_a_range_is_a_range_query() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_range_of_text_holds_what_continues_it() -> TestResult {
+async fn a_text_range_contains_keys_that_extend_its_start() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let names = ["", "Jones", "Jones Jr", "Jonesy", "King", "Jo"];
     let mut id = 0;
@@ -294,7 +294,7 @@ async fn a_range_of_text_holds_what_continues_it() -> TestResult {
 }
 
 #[tokio::test]
-async fn any_range_of_mixed_directions_holds_what_its_values_say() -> TestResult {
+async fn any_range_with_mixed_directions_agrees_with_a_model() -> TestResult {
     let all = || (0..4).flat_map(|a| (0..4).flat_map(move |b| (0..3).map(move |c| (a, b, c))));
     let shelf = || "p".to_owned();
     for seed in seeds(3) {
@@ -315,7 +315,7 @@ async fn any_range_of_mixed_directions_holds_what_its_values_say() -> TestResult
 }
 
 #[tokio::test]
-async fn any_range_of_text_holds_what_its_values_say() -> TestResult {
+async fn any_text_range_agrees_with_a_model() -> TestResult {
     for seed in seeds(4) {
         let all = NAMES.into_iter().flat_map(|name| {
             (0..2).flat_map(move |group| (0..2).map(move |n| (group, name.to_owned(), n)))
@@ -342,7 +342,7 @@ async fn any_range_of_text_holds_what_its_values_say() -> TestResult {
 
 /// Ranges of an index: from all rows of one value to all rows of another.
 #[tokio::test]
-async fn any_range_of_an_index_holds_what_its_values_say() -> TestResult {
+async fn any_index_range_agrees_with_a_model() -> TestResult {
     for seed in seeds(3) {
         let _seed = Seed(seed);
         let mut random = Random(seed);

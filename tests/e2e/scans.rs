@@ -59,7 +59,7 @@ async fn insert(table: &Table, order: &Order) -> TestResult {
 }
 
 #[tokio::test]
-async fn a_scan_meets_no_copies_of_its_own_type() -> TestResult {
+async fn a_scan_excludes_index_copies_of_its_type() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let all: Vec<_> =
         ["a", "w", "y"].into_iter().flat_map(|s| (0..3).map(move |i| order(s, i))).collect();
@@ -102,7 +102,7 @@ async fn a_scan_meets_no_copies_of_its_own_type() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_scan_asks_for_the_keys_that_its_templates_make() -> TestResult {
+async fn a_scan_filters_by_its_key_templates() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let filter = |query: rowkey::table::Explanation| query.requests[0].filter.clone();
     let expected = "PartitionKey ge 'shop_' and PartitionKey lt 'shop`' and RowKey ge 'order_' and \
@@ -120,7 +120,7 @@ async fn a_scan_asks_for_the_keys_that_its_templates_make() -> TestResult {
 
 /// What a copy does not have is no answer.
 #[tokio::test]
-async fn a_copy_of_a_part_is_not_asked_for_the_rest() -> TestResult {
+async fn a_partial_copy_is_not_queried_for_other_properties() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     insert(&table, &order("a", 1)).await?;
     let copies = || table.query(Order::by_day_all(20_261_120_u32).partition_of::<Order>());

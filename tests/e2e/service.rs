@@ -8,7 +8,7 @@ use rowkey_tests::{Arm, Fixture, TestResult, arm};
 use crate::model::{Employee, employee};
 
 #[tokio::test]
-async fn access_policies_come_back_as_they_were_set() -> TestResult {
+async fn access_policies_round_trip() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     assert_eq!(table.access_policies().await?, []);
     let policies = [AccessPolicy {
@@ -27,7 +27,7 @@ async fn access_policies_come_back_as_they_were_set() -> TestResult {
 }
 
 #[tokio::test]
-async fn service_properties_change_only_where_they_are_given() -> TestResult {
+async fn setting_service_properties_changes_only_the_given_ones() -> TestResult {
     if arm() != Arm::Ours {
         return Ok(()); // They belong to the whole account.
     }
@@ -47,7 +47,7 @@ async fn service_properties_change_only_where_they_are_given() -> TestResult {
 }
 
 #[tokio::test]
-async fn statistics_are_those_of_the_secondary() -> TestResult {
+async fn statistics_are_read_from_the_secondary() -> TestResult {
     if arm() != Arm::Ours {
         return Ok(()); // Needs an account with a secondary.
     }
@@ -58,7 +58,7 @@ async fn statistics_are_those_of_the_secondary() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_secondary_that_is_held_back_shows_what_was_and_says_since_when() -> TestResult {
+async fn a_lagging_secondary_returns_old_data_and_its_last_sync_time() -> TestResult {
     if arm() != Arm::Ours {
         return Ok(()); // No other secondary can be held back.
     }

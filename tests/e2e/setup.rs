@@ -26,7 +26,7 @@ impl Policy for Shop {
 }
 
 #[tokio::test]
-async fn added_headers_are_signed_with_the_others() -> TestResult {
+async fn headers_added_by_a_policy_are_signed() -> TestResult {
     if arm() != Arm::Ours {
         return Ok(()); // The connection string is not known here.
     }
@@ -48,7 +48,7 @@ async fn added_headers_are_signed_with_the_others() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_query_of_another_library_goes_on_here() -> TestResult {
+async fn a_continuation_token_of_another_library_is_resumed() -> TestResult {
     let table = staff(5).await?;
     let token = Sas::table(table.name())
         .permissions(TablePermissions::QUERY)
@@ -85,7 +85,7 @@ async fn a_query_of_another_library_goes_on_here() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_table_is_opened_by_its_address_with_a_signature() -> TestResult {
+async fn a_table_is_opened_by_its_sas_url() -> TestResult {
     let table = staff(2).await?;
     let token = Sas::table(table.name())
         .permissions(TablePermissions::QUERY)

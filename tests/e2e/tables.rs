@@ -18,7 +18,7 @@ async fn a_table_is_created_once() -> TestResult {
 }
 
 #[tokio::test]
-async fn deleting_a_table_says_whether_it_was_there() -> TestResult {
+async fn deleting_a_table_returns_whether_it_existed() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = fixture.table().await?;
     assert!(table.delete_table_if_exists().await?);
@@ -29,7 +29,7 @@ async fn deleting_a_table_says_whether_it_was_there() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_name_of_a_deleted_table_is_blocked_for_a_while() -> TestResult {
+async fn the_name_of_a_deleted_table_is_blocked_temporarily() -> TestResult {
     if arm() == Arm::Azurite {
         return Ok(()); // It gives the name back at once.
     }
@@ -47,7 +47,7 @@ async fn the_name_of_a_deleted_table_is_blocked_for_a_while() -> TestResult {
 }
 
 #[tokio::test]
-async fn names_that_no_table_can_have_are_refused_before_sending() -> TestResult {
+async fn invalid_table_names_are_rejected_before_sending() -> TestResult {
     let fixture = Fixture::new().await?;
     for name in ["", "ab", "1abc", "a-b-c", "tables", &"x".repeat(64)] {
         let error = fixture.account.table(name).create().await.unwrap_err();
@@ -57,7 +57,7 @@ async fn names_that_no_table_can_have_are_refused_before_sending() -> TestResult
 }
 
 #[tokio::test]
-async fn tables_are_listed_by_prefix_and_page_by_page() -> TestResult {
+async fn tables_are_listed_by_prefix_and_page() -> TestResult {
     let fixture = Fixture::new().await?;
     let prefix = format!("{}x", unique_name());
     for letter in ["a", "b", "c", "d", "e"] {
@@ -83,7 +83,7 @@ async fn tables_are_listed_by_prefix_and_page_by_page() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_entity_operation_on_a_missing_table_is_an_error_not_an_absence() -> TestResult {
+async fn an_entity_operation_on_a_missing_table_is_an_error_and_not_none() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = fixture.account.table(&unique_name());
     let key = crate::model::Employee::key("sales", 1);

@@ -6,7 +6,7 @@ use rowkey_tests::{Arm, Fixture, TestResult, arm};
 use crate::model::{Badge, Employee, employee};
 
 #[tokio::test]
-async fn all_kinds_of_operations_happen_together() -> TestResult {
+async fn a_transaction_supports_every_kind_of_write() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     for id in 1..=5 {
         table.insert(&employee(id)).await?;
@@ -36,7 +36,7 @@ async fn all_kinds_of_operations_happen_together() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_failure_names_the_operation_and_leaves_nothing_behind() -> TestResult {
+async fn a_failed_transaction_names_the_operation_and_changes_nothing() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     table.insert(&employee(3)).await?;
     let error = table
@@ -74,7 +74,7 @@ async fn a_failure_names_the_operation_and_leaves_nothing_behind() -> TestResult
 }
 
 #[tokio::test]
-async fn what_no_transaction_can_do_is_refused_before_sending() -> TestResult {
+async fn invalid_transactions_are_rejected_before_sending() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let refused =
         |error: rowkey::Error| (error.kind(), error.outcome(), error.details().operation_index);
@@ -115,7 +115,7 @@ async fn a_hundred_operations_are_one_transaction() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_query_can_be_alone_in_a_batch() -> TestResult {
+async fn a_batch_may_contain_a_single_query() -> TestResult {
     if arm() == Arm::Azurite {
         return Ok(()); // It leaves out the empty line between the headers and the body.
     }
@@ -128,7 +128,7 @@ async fn a_query_can_be_alone_in_a_batch() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_fits_is_taken_and_what_does_not_is_refused() -> TestResult {
+async fn a_transaction_up_to_the_size_limit_is_accepted() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let large = |row: usize, bytes: usize| {
         let mut entity = DynamicEntity::new("p", format!("{row:02}"));

@@ -36,7 +36,7 @@ fn newer() -> DynamicEntity {
 }
 
 #[tokio::test]
-async fn an_update_keeps_what_the_type_does_not_know() -> TestResult {
+async fn an_update_keeps_unknown_properties() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     table.insert(&newer()).await?;
     table.update(key(), |old| old.salary = 2.5).await?;
@@ -65,7 +65,7 @@ async fn an_update_that_removes_a_property_keeps_the_unknown_ones_with_their_typ
 }
 
 #[tokio::test]
-async fn an_update_whose_answer_is_lost_keeps_them_as_well() -> TestResult {
+async fn an_update_with_a_lost_response_keeps_unknown_properties() -> TestResult {
     for title in [Some("Chief".to_owned()), None] {
         let server = Server::builder().manual_clock().start().await?;
         let account = sweep::account(&server)?;
@@ -119,7 +119,7 @@ mod versions {
 }
 
 #[tokio::test]
-async fn a_conversion_drops_what_the_older_version_knew_and_nothing_else() -> TestResult {
+async fn a_conversion_drops_only_properties_of_the_older_version() -> TestResult {
     use versions::Staff;
     let table = Fixture::new().await?.table_with_server().await?;
     table.insert(&newer()).await?;

@@ -99,7 +99,7 @@ fn blobs(snapshot: &Snapshot) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn contents_are_sealed_and_only_new_ones_are_uploaded() -> TestResult {
+async fn blob_contents_are_encrypted_and_only_new_ones_are_uploaded() -> TestResult {
     let (server, account, store) = start().await?;
     store.insert(&report(1)).await?;
     store.insert(&Report { note: None, ..report(2) }).await?;
@@ -139,7 +139,7 @@ async fn contents_are_sealed_and_only_new_ones_are_uploaded() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_field_in_a_blob_costs_the_requests_that_it_costs_in_plain() -> TestResult {
+async fn encryption_adds_no_requests_to_a_blob_field() -> TestResult {
     let (server, account, _) = start().await?;
     let plain = Store::<Before>::builder(account.table("reports")).queue(account.queue("reports"));
     let plain = plain.blobs(account.container("reports")).build()?;
@@ -162,7 +162,7 @@ async fn a_field_in_a_blob_costs_the_requests_that_it_costs_in_plain() -> TestRe
 }
 
 #[tokio::test]
-async fn no_content_is_read_that_was_altered_moved_or_put_there_in_plain() -> TestResult {
+async fn altered_moved_and_plaintext_blobs_are_rejected() -> TestResult {
     for signs in [false, true] {
         let (_server, account, _) = start().await?;
         let ring = if signs { ring(26).sign_plaintext() } else { ring(26) };
@@ -263,7 +263,7 @@ fn pointer(blob: &str, content: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_new_key_seals_the_keys_of_contents_and_leaves_their_blobs() -> TestResult {
+async fn key_rotation_rewraps_content_keys_and_leaves_blobs_unchanged() -> TestResult {
     let (server, account, store) = start().await?;
     store.insert(&report(1)).await?;
     let before = blobs(&server.snapshot());
@@ -278,7 +278,7 @@ async fn a_new_key_seals_the_keys_of_contents_and_leaves_their_blobs() -> TestRe
 }
 
 #[tokio::test]
-async fn blobs_from_before_the_mark_are_read_on_request_and_sealed_by_the_job() -> TestResult {
+async fn plaintext_blobs_are_read_if_enabled_and_encrypted_by_the_job() -> TestResult {
     let (server, account, _) = start().await?;
     let plain = Store::<Before>::builder(account.table("reports")).queue(account.queue("reports"));
     let plain = plain.blobs(account.container("reports")).build()?;

@@ -132,7 +132,7 @@ fn assert_sealed(snapshot: &Snapshot) {
 }
 
 #[tokio::test]
-async fn every_read_opens_what_every_write_sealed() -> TestResult {
+async fn every_read_decrypts_every_encrypted_write() -> TestResult {
     let (server, _account, patients) = start().await?;
     patients.insert(&patient(1)).await?;
     let found = [
@@ -182,7 +182,7 @@ async fn every_read_opens_what_every_write_sealed() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_store_without_keys_and_keys_without_fields_are_refused() -> TestResult {
+async fn missing_keys_and_unused_keys_are_rejected() -> TestResult {
     let (_server, account, _) = start().await?;
     let none = Store::<Patient>::builder(account.table("patients")).queue(account.queue("q"));
     let error = none.build().unwrap_err();
@@ -203,7 +203,7 @@ struct Plain {
 }
 
 #[tokio::test]
-async fn a_patch_reads_where_a_list_or_an_encrypted_property_needs_it() -> TestResult {
+async fn a_patch_reads_only_for_a_list_or_an_encrypted_property() -> TestResult {
     let (server, account, _) = start().await?;
     let notes = Store::<Plain>::builder(account.table("patients")).build()?;
     let note = Plain { ward: "north".into(), number: 1, topic: "a".into() };
@@ -239,7 +239,7 @@ struct Secret {
 }
 
 #[tokio::test]
-async fn a_filter_over_an_encrypted_property_is_refused_and_equal_values_are_found() -> TestResult {
+async fn filters_on_encrypted_properties_are_rejected_except_blind_index_lookups() -> TestResult {
     let (server, account, _) = start().await?;
     let ring = ring(26).index(IndexKey::new([9; 32]), ["Name"]);
     let patients = store(&account, ring.clone())?;
@@ -315,7 +315,7 @@ async fn a_view_counts_entities_with_encrypted_fields() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_model_and_the_table_agree_after_any_operations() -> TestResult {
+async fn random_operations_agree_with_a_model() -> TestResult {
     let (_server, account, _) = start().await?;
     let mut rewritten = 0;
     for seed in seeds(30) {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn format_1_is_read_where_it_is_asked_for_and_brought_into_format_2() -> TestResult {
+async fn format_1_is_read_if_enabled_and_converted_to_format_2() -> TestResult {
     let (_server, account, _) = start().await?;
     // As format 1 stored it, under the key 32 times 07.
     let mut row = DynamicEntity::new("north", "old_000007");
@@ -80,8 +80,7 @@ fn legacy(index: usize) -> (DynamicEntity, [u8; 32]) {
 }
 
 #[tokio::test]
-async fn what_the_retired_sdks_stored_is_read_as_a_type_and_brought_into_the_new_form() -> TestResult
-{
+async fn entities_of_the_retired_sdks_are_read_and_reencrypted() -> TestResult {
     let (_server, account, _) = start().await?;
     for index in 2..8 {
         let (row, kek) = legacy(index);

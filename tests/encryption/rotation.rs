@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn writers_move_on_to_a_new_key_within_a_minute_and_verify_proves_it() -> TestResult {
+async fn writers_adopt_a_new_key_within_a_minute_and_verify_confirms_it() -> TestResult {
     let (server, account, old) = start().await?;
     let knowing = store(&account, ring_of(of(26)).with(of(27)))?;
     old.insert(&patient(1)).await?;
@@ -71,7 +71,7 @@ async fn mixed(account: &StorageAccount) -> TestResult {
 }
 
 #[tokio::test]
-async fn reencryption_passes_whichever_of_its_requests_fails() -> TestResult {
+async fn reencryption_succeeds_if_any_of_its_requests_fails() -> TestResult {
     let (server, account, _) = start().await?;
     mixed(&account).await?;
     let accepting = |account: &StorageAccount| store(account, ring(27).accept_plaintext());
@@ -114,7 +114,7 @@ async fn reencryption_passes_whichever_of_its_requests_fails() -> TestResult {
 
 /// Item 4: with a lagging secondary, re-encryption reads the primary and loses no row.
 #[tokio::test]
-async fn reencryption_reads_the_primary_and_a_scan_policy_does_not_stop_it() -> TestResult {
+async fn reencryption_reads_the_primary_and_ignores_the_scan_policy() -> TestResult {
     let (server, account, patients) = start().await?;
     patients.insert(&patient(1)).await?;
     let behind = server.hold_back_secondary();
@@ -137,7 +137,7 @@ async fn reencryption_reads_the_primary_and_a_scan_policy_does_not_stop_it() -> 
 }
 
 #[tokio::test]
-async fn what_reencryption_cannot_open_is_named_and_left_as_it_is() -> TestResult {
+async fn reencryption_reports_undecryptable_rows_and_leaves_them_unchanged() -> TestResult {
     let (_server, account, patients) = start().await?;
     for number in 1..=3 {
         patients.insert(&patient(number)).await?;
@@ -158,7 +158,7 @@ async fn what_reencryption_cannot_open_is_named_and_left_as_it_is() -> TestResul
 }
 
 #[tokio::test]
-async fn a_branch_key_is_replaced_when_it_is_old() -> TestResult {
+async fn an_old_branch_key_is_replaced() -> TestResult {
     let (server, account, patients) = start().await?;
     let (ring, table) = (ring(26), account.table("patients"));
     let age = Duration::from_secs(600);
@@ -264,7 +264,7 @@ impl Sealer for Meddled {
 }
 
 #[tokio::test]
-async fn reencryption_keeps_what_others_write_meanwhile() -> TestResult {
+async fn reencryption_keeps_concurrent_writes() -> TestResult {
     let (_server, account, patients) = start().await?;
     patients.insert(&patient(1)).await?;
     patients.insert(&patient(2)).await?;

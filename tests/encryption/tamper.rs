@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn what_was_swapped_altered_or_put_there_in_plain_is_never_read() -> TestResult {
+async fn swapped_altered_and_plaintext_values_are_rejected() -> TestResult {
     let (_server, account, patients) = start().await?;
     patients.insert(&patient(1)).await?;
     patients.insert(&patient(2)).await?;
@@ -55,7 +55,7 @@ async fn what_was_swapped_altered_or_put_there_in_plain_is_never_read() -> TestR
 
 /// Not a byte of an encrypted property, of its index or of the metadata can be another one.
 #[tokio::test]
-async fn no_bit_can_be_altered_and_no_byte_cut_off() -> TestResult {
+async fn flipped_bits_and_truncation_are_detected() -> TestResult {
     let (_server, account, _) = start().await?;
     let ring = ring(26).index(IndexKey::new([9; 32]), ["Name"]);
     store(&account, ring.clone())?.insert(&patient(1)).await?;
@@ -116,7 +116,7 @@ async fn no_bit_can_be_altered_and_no_byte_cut_off() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_table_restored_under_another_name_opens_with_its_ring() -> TestResult {
+async fn a_table_restored_under_another_name_decrypts_if_configured() -> TestResult {
     let (_server, account, patients) = start().await?;
     patients.insert(&patient(1)).await?;
     let restored = account.table("restored");
@@ -133,7 +133,7 @@ async fn a_table_restored_under_another_name_opens_with_its_ring() -> TestResult
 }
 
 #[tokio::test]
-async fn signed_entities_are_read_as_they_were_written_or_not_at_all() -> TestResult {
+async fn altered_signed_entities_are_rejected() -> TestResult {
     let (_server, account, patients) = start().await?;
     patients.insert(&patient(2)).await?;
     let signing = || ring(26).sign_plaintext();
@@ -193,7 +193,7 @@ async fn by_doctor(account: &StorageAccount) -> Result<DynamicEntity> {
 
 /// A program that may write to the table and has no key moves the rows of an entity between its places.
 #[tokio::test]
-async fn a_copy_is_read_only_where_its_entity_has_it() -> TestResult {
+async fn an_index_copy_decrypts_only_for_its_entity() -> TestResult {
     for signs in [false, true] {
         let (_server, account, _) = start().await?;
         let ring = if signs { ring(26).sign_plaintext() } else { ring(26) };
@@ -254,7 +254,7 @@ async fn a_copy_is_read_only_where_its_entity_has_it() -> TestResult {
 
 /// What moving bytes still achieves: an older copy, put back at its own place, is read there.
 #[tokio::test]
-async fn an_older_copy_is_read_at_its_own_place() -> TestResult {
+async fn an_older_version_still_decrypts_at_its_own_key() -> TestResult {
     let (_server, account, _) = start().await?;
     let patients = store(&account, ring(26).sign_plaintext())?;
     patients.insert(&patient(1)).await?;

@@ -45,7 +45,7 @@ async fn hidden(queue: &rowkey::Queue) -> std::result::Result<String, Failure> {
 }
 
 #[tokio::test]
-async fn no_message_no_claim_and_no_dead_letter_shows_a_task() -> TestResult {
+async fn messages_claims_and_dead_letters_contain_no_plaintext() -> TestResult {
     let (server, account, _patients) = start().await?;
     let tasks = tasks(&account, "letters", ring(26));
     tasks.create_if_missing().await?;
@@ -88,7 +88,7 @@ async fn no_message_no_claim_and_no_dead_letter_shows_a_task() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_message_that_was_altered_moved_or_put_there_in_plain_is_no_task() -> TestResult {
+async fn altered_moved_and_plaintext_messages_are_rejected() -> TestResult {
     let (_server, account, _patients) = start().await?;
     let letters = tasks(&account, "letters", ring(26));
     let others = tasks(&account, "others", ring(26));
@@ -137,7 +137,7 @@ struct Bed {
 }
 
 #[tokio::test]
-async fn a_transaction_takes_encrypted_tasks_and_no_others() -> TestResult {
+async fn a_transaction_accepts_only_encrypted_tasks() -> TestResult {
     let (server, account, _patients) = start().await?;
     let tasks = tasks(&account, "letters", ring(26));
     tasks.create_if_missing().await?;

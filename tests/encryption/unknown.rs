@@ -28,7 +28,7 @@ async fn assert_kept(server: &Server, account: &StorageAccount, floor: Option<i3
 }
 
 #[tokio::test]
-async fn every_write_over_an_entity_with_encrypted_fields_keeps_them() -> TestResult {
+async fn every_write_to_an_encrypted_entity_keeps_unknown_properties() -> TestResult {
     let (server, account, patients) = extended().await?;
     // What is sealed changes, a sealed property goes away, and what is not sealed changes.
     patients.update(key(1), |one| one.name = "Ada".into()).await?;
@@ -58,7 +58,7 @@ async fn every_write_over_an_entity_with_encrypted_fields_keeps_them() -> TestRe
 }
 
 #[tokio::test]
-async fn encrypting_again_under_another_key_keeps_them() -> TestResult {
+async fn reencryption_keeps_unknown_properties() -> TestResult {
     let (server, account, patients) = extended().await?;
     patients.update(key(1), |one| one.name = "Ada".into()).await?;
     let patients = store(&account, ring(27))?;

@@ -28,7 +28,7 @@ fn content(snapshot: &Snapshot) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_staged_upload_replaces_the_blob_wholly_or_not_at_all() -> TestResult {
+async fn a_staged_upload_is_atomic() -> TestResult {
     let (server, account, _) = start().await?;
     account.container("logs").create().await?;
     account.container("logs").blob("today").put(BEFORE).send().await?;
@@ -76,7 +76,7 @@ async fn a_staged_upload_replaces_the_blob_wholly_or_not_at_all() -> TestResult 
 }
 
 #[tokio::test]
-async fn the_journal_shows_blocks_and_the_list_that_commits_them() -> TestResult {
+async fn the_journal_contains_blocks_and_the_committing_list() -> TestResult {
     let (server, account, _) = start().await?;
     account.container("logs").create().await?;
     upload(&account).await?;
@@ -91,7 +91,7 @@ async fn the_journal_shows_blocks_and_the_list_that_commits_them() -> TestResult
 }
 
 #[tokio::test]
-async fn a_part_that_broke_off_is_compared_as_a_whole() -> TestResult {
+async fn the_checksum_of_a_resumed_range_covers_the_whole_range() -> TestResult {
     let (server, account, _) = start().await?;
     let container = account.container("checked");
     container.create().await?;

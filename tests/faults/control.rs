@@ -10,7 +10,7 @@ use rowkey_tests::sweep::{account, once, waiting};
 use crate::{Counter, counter, start};
 
 #[tokio::test]
-async fn the_journal_says_what_came_and_what_it_did() -> TestResult {
+async fn the_journal_contains_requests_and_their_results() -> TestResult {
     let (server, _, table) = start().await?;
     let before = server.journal();
     let batch = || table.transaction().insert(&counter("a", 1)).insert(&counter("a", 2));
@@ -48,7 +48,8 @@ async fn the_journal_says_what_came_and_what_it_did() -> TestResult {
 }
 
 #[tokio::test]
-async fn more_than_the_targets_is_refused_until_the_clock_moves_on() -> TestResult {
+async fn requests_beyond_the_throttling_targets_are_rejected_until_the_clock_advances() -> TestResult
+{
     let targets = Targets { entities_per_partition: 3, ..Targets::default() };
     let server = Server::builder().manual_clock().throttle(targets).start().await?;
     let (patient, patient_clock) = waiting(&server)?;
@@ -79,7 +80,7 @@ async fn more_than_the_targets_is_refused_until_the_clock_moves_on() -> TestResu
 }
 
 #[tokio::test]
-async fn copies_of_a_server_go_their_own_ways() -> TestResult {
+async fn snapshots_and_forks_are_independent() -> TestResult {
     let (server, _, table) = start().await?;
     table.insert(&counter("a", 1)).await?;
     let snapshot = server.snapshot();
@@ -115,7 +116,7 @@ async fn copies_of_a_server_go_their_own_ways() -> TestResult {
 }
 
 #[tokio::test]
-async fn names_of_deleted_tables_are_free_again_by_the_clock() -> TestResult {
+async fn the_name_of_a_deleted_table_is_freed_by_the_clock() -> TestResult {
     let (server, account, table) = start().await?;
     table.delete_table().await?;
     let table = once(&account).table("counters");

@@ -10,7 +10,7 @@ use rowkey_tests::sweep::once;
 use crate::{Counter, counter, start};
 
 #[tokio::test]
-async fn a_rejected_request_changes_nothing_and_says_why() -> TestResult {
+async fn an_injected_rejection_changes_nothing_and_has_its_code() -> TestResult {
     let (server, account, _) = start().await?;
     let table = once(&account).table("counters");
     let fault = server.inject(Fault::on(Operation::InsertEntity).reject(ErrorCode::SERVER_BUSY));
@@ -27,8 +27,7 @@ async fn a_rejected_request_changes_nothing_and_says_why() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_is_closed_after_the_commit_has_happened_and_what_is_closed_before_has_not()
--> TestResult {
+async fn close_after_commit_applies_the_write_and_close_before_commit_does_not() -> TestResult {
     let (server, account, _) = start().await?;
     let table = once(&account).table("counters");
     let inserts = || Fault::on(Operation::InsertEntity);
@@ -52,7 +51,7 @@ async fn what_is_closed_after_the_commit_has_happened_and_what_is_closed_before_
 }
 
 #[tokio::test]
-async fn a_truncated_answer_is_one_that_nobody_can_rely_on() -> TestResult {
+async fn a_truncated_response_leaves_the_outcome_unknown() -> TestResult {
     let (server, account, table) = start().await?;
     table.insert(&counter("a", 1)).await?;
     let table = once(&account).table("counters");
@@ -70,7 +69,7 @@ async fn a_truncated_answer_is_one_that_nobody_can_rely_on() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_delayed_answer_comes_when_the_clock_is_advanced_and_nobody_else_waits() -> TestResult {
+async fn a_delayed_response_waits_for_the_clock_and_blocks_no_other_request() -> TestResult {
     let (server, _, table) = start().await?;
     let delay = Duration::from_secs(20);
     let fault = server.inject(Fault::on(Operation::InsertEntity).times(1).delay(delay));
@@ -95,7 +94,7 @@ async fn a_delayed_answer_comes_when_the_clock_is_advanced_and_nobody_else_waits
 }
 
 #[tokio::test]
-async fn a_held_request_meets_what_others_did_meanwhile() -> TestResult {
+async fn a_held_request_sees_concurrent_changes() -> TestResult {
     let (server, _, table) = start().await?;
     table.insert(&counter("a", 1)).await?;
     let held = server.inject(Fault::on(Operation::MergeEntity).nth(1).hold());
@@ -115,7 +114,7 @@ async fn a_held_request_meets_what_others_did_meanwhile() -> TestResult {
 }
 
 #[tokio::test]
-async fn dropping_the_guard_lets_held_requests_go() -> TestResult {
+async fn dropping_the_guard_releases_held_requests() -> TestResult {
     let (server, _, table) = start().await?;
     let held = server.inject(Fault::on(Operation::GetEntity).hold());
     let drops = async {
@@ -128,7 +127,7 @@ async fn dropping_the_guard_lets_held_requests_go() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_first_fault_that_fits_is_met_and_later_ones_do_not_count_it() -> TestResult {
+async fn the_first_matching_fault_applies_and_later_ones_do_not_count_the_request() -> TestResult {
     let (server, account, _) = start().await?;
     let account = once(&account);
     account.table("other").create().await?;

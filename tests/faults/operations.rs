@@ -51,7 +51,7 @@ async fn an_update_that_sets_a_value_survives_every_failure() -> TestResult {
 /// A count that is one higher may be this update's or another's. (A counter once lost a step when
 /// another program's write was taken for the echo of its own.)
 #[tokio::test]
-async fn an_update_that_counts_counts_once_or_says_that_nobody_knows() -> TestResult {
+async fn an_incrementing_update_applies_once_or_reports_an_unknown_outcome() -> TestResult {
     for repeats in [true, false] {
         let (server, _, table) = start().await?;
         table.insert(&counter("a", 1)).await?;
@@ -76,7 +76,7 @@ async fn an_update_that_counts_counts_once_or_says_that_nobody_knows() -> TestRe
 }
 
 #[tokio::test]
-async fn an_update_survives_another_writer_and_a_failure() -> TestResult {
+async fn an_update_survives_a_concurrent_write_and_a_failure() -> TestResult {
     let (server, _, table) = start().await?;
     table.insert(&counter("a", 1)).await?;
     let runs = sweep(
@@ -102,7 +102,7 @@ async fn an_update_survives_another_writer_and_a_failure() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_transaction_happens_wholly_or_not_at_all() -> TestResult {
+async fn a_transaction_is_atomic_if_any_request_fails() -> TestResult {
     let (server, _, table) = start().await?;
     table.insert(&counter("a", 1)).await?;
     let check = |snapshot: &Snapshot, result: &Result<()>| {
@@ -134,7 +134,7 @@ async fn a_transaction_happens_wholly_or_not_at_all() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_insert_is_never_made_twice_and_never_denied_when_it_was_made() -> TestResult {
+async fn an_insert_is_applied_at_most_once_and_reported_correctly() -> TestResult {
     let (server, ..) = start().await?;
     sweep(
         &server,
@@ -162,7 +162,7 @@ async fn an_insert_is_never_made_twice_and_never_denied_when_it_was_made() -> Te
 }
 
 #[tokio::test]
-async fn a_table_that_is_created_if_missing_is_there_and_was_missing() -> TestResult {
+async fn create_if_missing_survives_every_failure() -> TestResult {
     let (server, ..) = start().await?;
     sweep(
         &server,
@@ -178,7 +178,7 @@ async fn a_table_that_is_created_if_missing_is_there_and_was_missing() -> TestRe
 }
 
 #[tokio::test]
-async fn what_is_deleted_if_it_exists_is_gone() -> TestResult {
+async fn delete_if_exists_survives_every_failure() -> TestResult {
     let (server, _, table) = start().await?;
     table.insert(&counter("a", 1)).await?;
     let runs = sweep(
@@ -201,7 +201,7 @@ async fn what_is_deleted_if_it_exists_is_gone() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_table_is_made_again_when_its_name_is_free() -> TestResult {
+async fn a_table_is_recreated_when_its_name_is_free() -> TestResult {
     let (server, _, table) = start().await?;
     table.insert(&counter("a", 1)).await?;
     sweep(
@@ -239,7 +239,7 @@ async fn runs_of(sweep: Sweep<'_>) -> BTreeSet<(Option<u64>, String)> {
 
 /// Of two requests and five faults.
 #[tokio::test]
-async fn samples_of_a_sweep_have_every_request_and_every_fault_and_together_all() -> TestResult {
+async fn sweep_samples_cover_every_request_and_every_fault() -> TestResult {
     let (server, _, table) = start().await?;
     table.insert(&counter("a", 1)).await?;
     let all = runs_of(Sweep::new(&server)).await;
@@ -259,7 +259,7 @@ async fn samples_of_a_sweep_have_every_request_and_every_fault_and_together_all(
 
 /// Runs that wait leave their places to others.
 #[tokio::test]
-async fn a_sweep_on_the_real_clock_has_all_runs() -> TestResult {
+async fn a_sweep_on_the_real_clock_completes_all_runs() -> TestResult {
     let server = Server::start().await?;
     let table = account(&server)?.table("counters");
     table.create().await?;

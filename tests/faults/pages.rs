@@ -77,7 +77,7 @@ async fn every_entity_is_read_exactly_once() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_scan_that_broke_off_resumes_from_its_token() -> TestResult {
+async fn an_interrupted_scan_resumes_from_its_token() -> TestResult {
     let (server, _, table) = start().await?;
     fill(&table).await?;
     sweep(
@@ -102,7 +102,7 @@ async fn a_scan_that_broke_off_resumes_from_its_token() -> TestResult {
 }
 
 #[tokio::test]
-async fn pages_may_end_anywhere() -> TestResult {
+async fn short_pages_lose_no_entities() -> TestResult {
     let (server, account, table) = start().await?;
     fill(&table).await?;
     for n in 0..20 {
@@ -137,7 +137,7 @@ async fn pages_may_end_anywhere() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_next_page_is_asked_for_while_one_is_used() -> TestResult {
+async fn the_next_page_is_prefetched() -> TestResult {
     let (server, _, table) = start().await?;
     let ids = 0..100;
     ids.fold(table.transaction(), |all, id| all.insert(&counter("a", id))).submit().await?;
@@ -161,7 +161,7 @@ async fn the_next_page_is_asked_for_while_one_is_used() -> TestResult {
 }
 
 #[tokio::test]
-async fn pages_that_are_read_ahead_are_the_same_whichever_request_fails() -> TestResult {
+async fn prefetched_pages_are_unchanged_if_any_request_fails() -> TestResult {
     let (server, _, table) = start().await?;
     fill(&table).await?;
     let runs = sweep(
@@ -183,7 +183,7 @@ async fn pages_that_are_read_ahead_are_the_same_whichever_request_fails() -> Tes
 }
 
 #[tokio::test]
-async fn an_error_ends_what_is_read_ahead() -> TestResult {
+async fn an_error_stops_prefetching() -> TestResult {
     let (server, account, table) = start().await?;
     fill(&table).await?;
     let _third = server.inject(Fault::on(Operation::QueryEntities).nth(3).close_before_commit());
@@ -198,7 +198,7 @@ async fn an_error_ends_what_is_read_ahead() -> TestResult {
 }
 
 #[tokio::test]
-async fn chaos_is_the_same_for_the_same_seed() -> TestResult {
+async fn chaos_is_deterministic_for_a_seed() -> TestResult {
     let (server, _, table) = start().await?;
     fill(&table).await?;
     let mut sizes = Vec::new();
@@ -213,7 +213,7 @@ async fn chaos_is_the_same_for_the_same_seed() -> TestResult {
 }
 
 #[tokio::test]
-async fn listings_may_end_anywhere_and_lose_nothing() -> TestResult {
+async fn short_listing_pages_lose_no_items() -> TestResult {
     let (server, account, _) = start().await?;
     let mut names: Vec<String> = (100..140).map(|number| format!("list-{number}")).collect();
     let container = account.container("listed");
@@ -242,7 +242,7 @@ async fn listings_may_end_anywhere_and_lose_nothing() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_fault_on_a_table_meets_its_transactions() -> TestResult {
+async fn a_fault_on_a_table_matches_its_transactions() -> TestResult {
     let (server, account, table) = start().await?;
     let other = account.table("others");
     other.create().await?;

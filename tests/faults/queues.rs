@@ -12,7 +12,7 @@ use crate::start;
 const HIDDEN: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn a_message_is_visible_again_when_the_clock_says_so() -> TestResult {
+async fn a_message_reappears_after_its_visibility_timeout() -> TestResult {
     let (server, account, _) = start().await?;
     let jobs = account.queue("jobs");
     jobs.create().await?;
@@ -28,7 +28,7 @@ async fn a_message_is_visible_again_when_the_clock_says_so() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_delete_whose_answer_is_lost_has_deleted() -> TestResult {
+async fn a_delete_with_a_lost_response_has_deleted_the_message() -> TestResult {
     let (server, account, _) = start().await?;
     let jobs = account.queue("jobs");
     jobs.create().await?;
@@ -43,7 +43,7 @@ async fn a_delete_whose_answer_is_lost_has_deleted() -> TestResult {
 }
 
 #[tokio::test]
-async fn every_message_is_worked_on_at_least_once() -> TestResult {
+async fn every_message_is_processed_at_least_once() -> TestResult {
     let (server, client, _) = start().await?;
     client.queue("jobs").create().await?;
     let work = async |account: &rowkey::StorageAccount| {

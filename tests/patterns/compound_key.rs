@@ -50,7 +50,7 @@ fn review(employee: u32, year: u16) -> Review {
 }
 
 #[tokio::test]
-async fn the_employee_and_the_reviews_are_stored_as_the_guide_keys_them() -> TestResult {
+async fn employee_and_reviews_have_the_keys_of_the_design_guide() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let ada = Employee { department: "sales".into(), id: 123 };
     table.transaction().insert(&ada).insert(&review(123, 2012)).submit().await?;
@@ -66,7 +66,7 @@ async fn the_employee_and_the_reviews_are_stored_as_the_guide_keys_them() -> Tes
 }
 
 #[tokio::test]
-async fn leading_parts_are_a_range_that_ends_where_it_should() -> TestResult {
+async fn leading_parts_select_exactly_their_range() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let mut transaction = table.transaction();
     for id in [12, 122, 123, 124, 1230] {
@@ -106,7 +106,7 @@ async fn leading_parts_are_a_range_that_ends_where_it_should() -> TestResult {
 /// What is stored comes in the order of its parts, and every range of leading parts holds what a
 /// filter of a plain list would.
 #[tokio::test]
-async fn rows_are_sorted_by_their_parts_and_ranges_hold_what_they_say() -> TestResult {
+async fn rows_sort_by_their_parts_and_ranges_agree_with_a_model() -> TestResult {
     const NAMES: [&str; 9] = ["", "a", "a_", "_", "a/b", "a.b", "O'Neil", "é", "\u{FFFD}😀"];
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;

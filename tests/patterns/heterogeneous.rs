@@ -152,7 +152,7 @@ async fn bag(table: &Table, row: &str) -> rowkey::Result<DynamicEntity> {
 }
 
 #[tokio::test]
-async fn one_query_of_a_partition_gives_each_row_as_what_it_is() -> TestResult {
+async fn one_partition_query_returns_each_row_as_its_type() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let operations = table.transaction().insert(&department()).insert(&employee(7));
     operations.insert(&review(7, 2026)).insert(&note()).submit().await?;
@@ -209,7 +209,7 @@ fn sorted(entity: &DynamicEntity) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn an_older_version_is_upgraded_when_read_and_written_in_the_newest_form() -> TestResult {
+async fn an_older_version_is_converted_on_read_and_stored_as_the_newest() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     table.insert(&EmployeeV1 { department: "sales".into(), id: 1, salary: 1000.0 }).await?;
     table.insert(&EmployeeV2 { department: "sales".into(), id: 2, cents: 7 }).await?;
@@ -234,7 +234,7 @@ async fn an_older_version_is_upgraded_when_read_and_written_in_the_newest_form()
 }
 
 #[tokio::test]
-async fn a_version_is_not_read_as_another() -> TestResult {
+async fn a_type_reads_only_its_own_version() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let old = EmployeeV2 { department: "sales".into(), id: 2, cents: 7 };
     table.insert(&old).await?;
@@ -252,7 +252,7 @@ async fn a_version_is_not_read_as_another() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_is_unknown_is_kept_and_written_back_untouched() -> TestResult {
+async fn unknown_rows_are_kept_and_written_back_unchanged() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     // A type that is not of the set, a newer version of one that is, a version that is no number,
     // and a row with the head of a type but of no version of it.
@@ -276,7 +276,7 @@ async fn what_is_unknown_is_kept_and_written_back_untouched() -> TestResult {
 }
 
 #[tokio::test]
-async fn without_a_place_for_it_what_is_unknown_is_an_error_that_shows_no_content() -> TestResult {
+async fn an_unknown_row_without_a_catch_all_variant_is_an_error_without_content() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let read = async |entity: &DynamicEntity| {
         table.upsert(entity).await?;
@@ -307,8 +307,8 @@ async fn without_a_place_for_it_what_is_unknown_is_an_error_that_shows_no_conten
 }
 
 #[tokio::test]
-async fn rows_without_a_head_are_told_apart_by_the_properties_that_dotnet_programs_write()
--> TestResult {
+async fn rows_without_a_prefix_are_distinguished_by_the_properties_of_dotnet_programs() -> TestResult
+{
     let table = Fixture::new().await?.table_with_server().await?;
     let mut person = DynamicEntity::new("blue", "Ada");
     person.set("Age", 36);
@@ -337,7 +337,7 @@ async fn rows_without_a_head_are_told_apart_by_the_properties_that_dotnet_progra
 }
 
 #[tokio::test]
-async fn a_record_is_changed_replaced_and_deleted_without_knowing_its_type() -> TestResult {
+async fn a_record_of_any_variant_is_updated_replaced_and_deleted() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let operations = table.transaction().insert(&Record::Department(department()));
     let operations = operations.insert(&Record::Employee(employee(7)));
@@ -361,7 +361,7 @@ async fn a_record_is_changed_replaced_and_deleted_without_knowing_its_type() -> 
 }
 
 #[tokio::test]
-async fn copies_that_an_index_keeps_are_passed_over() -> TestResult {
+async fn index_copies_are_skipped() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let mut transaction = table.transaction();
     for id in 1..=5 {
@@ -388,7 +388,7 @@ async fn copies_that_an_index_keeps_are_passed_over() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_entity_and_the_rows_that_continue_its_key_are_one_range() -> TestResult {
+async fn an_entity_and_rows_that_extend_its_key_are_one_range() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let mut transaction = table.transaction().insert(&department());
     for id in [6, 7, 8] {
@@ -412,7 +412,7 @@ async fn an_entity_and_the_rows_that_continue_its_key_are_one_range() -> TestRes
 }
 
 #[tokio::test]
-async fn a_conversion_that_moves_the_entity_is_refused() -> TestResult {
+async fn a_conversion_that_changes_the_key_is_rejected() -> TestResult {
     #[derive(Clone, Debug, Entity)]
     #[entity(partition = "{department}", row = "id_{id:6}", version = 2)]
     struct Moved {
@@ -437,7 +437,7 @@ async fn a_conversion_that_moves_the_entity_is_refused() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_update_that_upgrades_is_whole_or_not_whichever_request_fails() -> TestResult {
+async fn an_upgrading_update_is_atomic_if_any_request_fails() -> TestResult {
     let server = Server::start().await?;
     let table = account(&server)?.table("staff");
     table.create().await?;

@@ -84,7 +84,7 @@ async fn work(account: &StorageAccount) -> TestResult {
 }
 
 #[tokio::test]
-async fn a_put_that_is_repeated_under_its_key_has_one_effect() -> TestResult {
+async fn a_task_put_twice_with_one_key_has_one_effect() -> TestResult {
     let (server, account) = start().await?;
     let lost = server.inject(Fault::on(Operation::PutMessage).times(1).close_after_commit());
     let tasks = deposits(&once(&account));
@@ -107,7 +107,7 @@ async fn a_put_that_is_repeated_under_its_key_has_one_effect() -> TestResult {
 }
 
 #[tokio::test]
-async fn whatever_request_fails_the_effect_happens_once() -> TestResult {
+async fn the_effect_happens_once_if_any_request_fails() -> TestResult {
     let (server, account) = start().await?;
     deposits(&account).put(&Deposit { cents: 100 }).await?;
     let invariants = |snapshot: &Snapshot| {
@@ -138,7 +138,7 @@ async fn whatever_request_fails_the_effect_happens_once() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_task_without_an_effect_yet_fails_with_the_effects_own_error() -> TestResult {
+async fn a_failed_effect_returns_its_own_error() -> TestResult {
     let (_server, account) = start().await?;
     let inbox = inbox(&account);
     deposits(&account).put(&Deposit { cents: 1 }).await?;
@@ -155,7 +155,7 @@ async fn a_task_without_an_effect_yet_fails_with_the_effects_own_error() -> Test
 }
 
 #[tokio::test]
-async fn rows_are_kept_and_older_tasks_are_not_done_again() -> TestResult {
+async fn rows_expire_and_tasks_older_than_them_are_rejected() -> TestResult {
     let (server, _) = start().await?;
     let clock = ManualClock::new(server.clock().now().to_chrono());
     let account = StorageAccount::builder()
@@ -217,7 +217,7 @@ fn archiver(account: &StorageAccount) -> Worker<Archive, impl Handler<Archive> +
 
 /// The program of the book: archived, hired again, and the task is delivered once more, however it ended.
 #[tokio::test]
-async fn an_employee_who_is_hired_again_is_not_archived_by_a_redelivery() -> TestResult {
+async fn a_redelivered_task_does_not_repeat_its_effect_on_a_new_entity() -> TestResult {
     for hired in [true, false] {
         let (server, account) = start().await?;
         for table in ["current", "archive"] {

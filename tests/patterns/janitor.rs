@@ -231,7 +231,7 @@ async fn write(table: &Table, name: &str, token: u64) -> rowkey::Result<bool> {
 }
 
 #[tokio::test]
-async fn one_of_three_runs_what_is_due_and_another_goes_on_where_it_stopped() -> TestResult {
+async fn one_of_three_janitors_runs_due_chores_and_another_takes_over() -> TestResult {
     let world = World::start().await?;
     let mut programs = Vec::new();
     for program in 0..3 {
@@ -297,7 +297,7 @@ async fn one_of_three_runs_what_is_due_and_another_goes_on_where_it_stopped() ->
 }
 
 #[tokio::test]
-async fn an_error_a_panic_and_an_overrun_of_a_chore_stop_no_other() -> TestResult {
+async fn a_failed_chore_does_not_stop_other_chores() -> TestResult {
     let world = World::start().await?;
     let account = world.account(1)?;
     let fails = |_: Leadership| async { Err::<Counts, _>("the mail server is down") };
@@ -352,8 +352,7 @@ impl Drop for Dropped {
 }
 
 #[tokio::test]
-async fn a_lease_that_is_lost_in_the_middle_of_a_chore_drops_it_and_another_leader_begins_it()
--> TestResult {
+async fn a_lost_lease_drops_the_chore_and_another_leader_starts_it() -> TestResult {
     let world = World::start().await?;
     let (begun, dropped) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let mut programs = Vec::new();
@@ -392,7 +391,7 @@ async fn a_lease_that_is_lost_in_the_middle_of_a_chore_drops_it_and_another_lead
 }
 
 #[tokio::test]
-async fn on_shutdown_chores_end_and_the_next_program_leads_at_once() -> TestResult {
+async fn shutdown_ends_chores_and_releases_the_lease() -> TestResult {
     let world = World::start().await?;
     let account = world.account(1)?;
     let told = Arc::new(AtomicBool::new(false));
@@ -438,7 +437,7 @@ async fn on_shutdown_chores_end_and_the_next_program_leads_at_once() -> TestResu
 }
 
 #[tokio::test]
-async fn a_janitor_that_has_nothing_to_do_costs_few_requests() -> TestResult {
+async fn an_idle_janitor_sends_few_requests() -> TestResult {
     let world = World::start().await?;
     for program in 0..2 {
         let janitor = janitor(&world.account(program)?);
@@ -460,7 +459,7 @@ async fn a_janitor_that_has_nothing_to_do_costs_few_requests() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_cannot_be_run_is_refused() -> TestResult {
+async fn invalid_chores_are_rejected() -> TestResult {
     let server = start().await?;
     let account = sweep::account(&server)?;
     let nothing = |_: Leadership| async { Ok::<_, rowkey::Error>(Counts::new()) };
@@ -527,7 +526,7 @@ fn ran(snapshot: &Snapshot) -> BTreeMap<String, usize> {
 }
 
 #[tokio::test]
-async fn wherever_a_leader_is_killed_each_chore_that_is_due_runs() -> TestResult {
+async fn every_due_chore_runs_if_the_leader_is_killed_at_any_request() -> TestResult {
     let server = start().await?;
     let check = |snapshot: &Snapshot| {
         let table = snapshot.table("work").unwrap();
@@ -549,7 +548,7 @@ async fn wherever_a_leader_is_killed_each_chore_that_is_due_runs() -> TestResult
 
 /// Without the client's repetitions, so that each request of the janitor and of its chores fails once.
 #[tokio::test]
-async fn a_request_that_fails_delays_chores_and_stops_none() -> TestResult {
+async fn a_failed_request_delays_chores_and_stops_none() -> TestResult {
     for request in 1..=12 {
         let any = || Fault::any().nth(request);
         for fault in [

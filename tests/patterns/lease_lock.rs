@@ -38,7 +38,7 @@ async fn forever(_: &Held) {
 }
 
 #[tokio::test]
-async fn one_holds_it_until_it_is_released_or_its_term_is_over() -> TestResult {
+async fn a_lock_has_one_holder_until_release_or_expiry() -> TestResult {
     let (server, _, account) = start().await?;
     let lock = lock(&account);
     let first = lock.try_acquire().await?.unwrap();
@@ -55,7 +55,7 @@ async fn one_holds_it_until_it_is_released_or_its_term_is_over() -> TestResult {
 }
 
 #[tokio::test]
-async fn taking_it_costs_three_requests_and_five_the_first_time() -> TestResult {
+async fn acquiring_costs_three_requests_and_five_the_first_time() -> TestResult {
     let (server, _, account) = start().await?;
     for requests in [5, 3] {
         let before = server.journal().len();
@@ -72,7 +72,7 @@ async fn taking_it_costs_three_requests_and_five_the_first_time() -> TestResult 
 }
 
 #[tokio::test]
-async fn who_waits_gets_it_when_it_is_free() -> TestResult {
+async fn a_waiter_acquires_the_lock_when_it_is_free() -> TestResult {
     let (server, clock, account) = start().await?;
     let lock = lock(&account);
     let held = lock.acquire().await?;
@@ -98,7 +98,7 @@ async fn who_waits_gets_it_when_it_is_free() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_date_that_is_set_back_does_not_make_the_term_longer() -> TestResult {
+async fn setting_the_date_back_does_not_extend_the_term() -> TestResult {
     let (server, clock, account) = start().await?;
     let held = lock(&account).acquire().await?;
     clock.set_date(clock.now() - Duration::from_secs(60));
@@ -112,7 +112,7 @@ async fn a_date_that_is_set_back_does_not_make_the_term_longer() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_date_that_is_set_forward_does_not_end_the_term() -> TestResult {
+async fn setting_the_date_forward_does_not_end_the_term() -> TestResult {
     let (_server, clock, account) = start().await?;
     let held = lock(&account).acquire().await?;
     clock.set_date(clock.now() + Duration::from_secs(60));
@@ -121,7 +121,7 @@ async fn a_date_that_is_set_forward_does_not_end_the_term() -> TestResult {
 }
 
 #[tokio::test]
-async fn work_keeps_it_by_renewing_it() -> TestResult {
+async fn work_renews_the_lock() -> TestResult {
     let (server, clock, account) = start().await?;
     let held = lock(&account).acquire().await?;
     let done = held
@@ -155,7 +155,7 @@ async fn work_stops_when_the_lock_is_broken() -> TestResult {
 }
 
 #[tokio::test]
-async fn work_that_is_told_ends_in_its_own_way() -> TestResult {
+async fn work_observes_loss_of_the_lock_and_ends_itself() -> TestResult {
     let (_server, clock, account) = start().await?;
     let held = lock(&account).acquire().await?;
     let told = AtomicBool::new(false);
@@ -202,7 +202,7 @@ async fn work_stops_before_the_term_ends_when_renewing_fails() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_count_that_cannot_be_read_is_not_begun_anew() -> TestResult {
+async fn an_unreadable_fencing_token_is_not_reset() -> TestResult {
     let (_server, _, account) = start().await?;
     let blob = account.container("locks").blob("lock");
     blob.put("").metadata(&[("fence", "seven")]).send().await?;
@@ -216,7 +216,7 @@ async fn a_count_that_cannot_be_read_is_not_begun_anew() -> TestResult {
 
 /// A secondary that lags shows an older count, or a lock that is free.
 #[tokio::test]
-async fn the_count_is_read_on_the_primary() -> TestResult {
+async fn the_fencing_token_is_read_on_the_primary() -> TestResult {
     let (server, _, setup) = start().await?;
     lock(&setup).acquire().await?.release().await?;
     let behind = server.hold_back_secondary();
@@ -233,7 +233,7 @@ async fn the_count_is_read_on_the_primary() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_next_holder_loads_what_one_saved_and_an_older_token_saves_nothing() -> TestResult {
+async fn the_next_holder_loads_saved_state_and_an_older_token_cannot_save() -> TestResult {
     let (server, clock, account) = start().await?;
     let first = lock(&account).acquire().await?;
     assert_eq!(first.load().await?.bytes, "");
@@ -259,7 +259,7 @@ async fn the_next_holder_loads_what_one_saved_and_an_older_token_saves_nothing()
 }
 
 #[tokio::test]
-async fn terms_that_leases_do_not_have_are_refused_before_anything_is_sent() -> TestResult {
+async fn invalid_lease_terms_are_rejected_before_sending() -> TestResult {
     let (server, _, account) = start().await?;
     let sent = server.journal().len();
     for seconds in [0, 14, 61] {
@@ -271,7 +271,7 @@ async fn terms_that_leases_do_not_have_are_refused_before_anything_is_sent() -> 
 }
 
 #[tokio::test]
-async fn whatever_request_fails_the_lock_is_free_again_and_tokens_grow() -> TestResult {
+async fn after_any_failed_request_the_lock_is_free_and_tokens_increase() -> TestResult {
     for repeats in [true, false] {
         let (server, _, account) = start().await?;
         let before = lock(&account).acquire().await?.token();
@@ -339,7 +339,7 @@ struct Seen {
 /// Three programs take the lock, write, fall asleep, wake up late, renew and release in any order; CI
 /// tries more than 10,000 of them.
 #[test]
-fn nobody_writes_between_the_writes_of_another_whatever_the_schedule() -> TestResult {
+fn critical_sections_do_not_overlap_under_any_schedule() -> TestResult {
     let seeds = seeds(3400);
     let parts = 4;
     let mut all = Seen::default();

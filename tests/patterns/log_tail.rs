@@ -63,7 +63,7 @@ async fn standing() -> Result<(Server, ManualClock, LogTail), Box<dyn std::error
 }
 
 #[tokio::test]
-async fn the_newest_come_first_and_times_narrow_them() -> TestResult {
+async fn newest_entries_come_first_and_can_be_limited_by_time() -> TestResult {
     let fixture = Fixture::new().await?;
     let log = LogTail::new(fixture.table().await?);
     for second in 0..20 {
@@ -83,7 +83,7 @@ async fn the_newest_come_first_and_times_narrow_them() -> TestResult {
 }
 
 #[tokio::test]
-async fn rows_are_a_public_contract() -> TestResult {
+async fn the_row_format_is_stable() -> TestResult {
     let (server, _, log) = standing().await?;
     log.append(&line(log.next_id(), "one")).await?;
     log.append(&line(log.next_id(), "two")).await?;
@@ -112,7 +112,7 @@ async fn rows_are_a_public_contract() -> TestResult {
 }
 
 #[tokio::test]
-async fn rows_that_dotnet_wrote_are_read_among_ours() -> TestResult {
+async fn rows_of_dotnet_programs_are_read_too() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = fixture.table().await?;
     // `(DateTime.MaxValue.Ticks - time.Ticks).ToString("D19")`, alone or followed by a GUID.
@@ -139,7 +139,7 @@ async fn rows_that_dotnet_wrote_are_read_among_ours() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_newest_of_a_page_are_one_request_and_of_broken_pages_as_many() -> TestResult {
+async fn newest_costs_one_request_per_page() -> TestResult {
     let (server, _, log) = standing().await?;
     for n in 0..60 {
         log.append(&line(log.next_id(), format!("{n}"))).await?;
@@ -176,7 +176,7 @@ async fn entries_of_one_tick_are_all_kept() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_entry_is_appended_once_although_its_answer_was_lost() -> TestResult {
+async fn an_entry_is_appended_once_after_a_lost_response() -> TestResult {
     let (server, _, log) = standing().await?;
     let entry = line(log.next_id(), "once");
     let _lost = server.inject(Fault::on(Operation::InsertEntity).times(1).close_after_commit());
@@ -212,7 +212,7 @@ async fn another_entry_under_the_same_key_is_an_error() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_has_no_time_in_its_key_is_not_appended() -> TestResult {
+async fn an_entry_without_a_time_in_its_key_is_rejected() -> TestResult {
     let (server, _, log) = standing().await?;
     let before = server.journal();
     let error = log.append(&DynamicEntity::new("web", "2026-01-01_w")).await.unwrap_err();
@@ -225,7 +225,7 @@ async fn what_has_no_time_in_its_key_is_not_appended() -> TestResult {
 }
 
 #[tokio::test]
-async fn nothing_settles_where_settling_takes_for_ever() -> TestResult {
+async fn a_tail_with_an_infinite_delay_returns_nothing() -> TestResult {
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     let log = LogTail::new(account.table("log"));
@@ -235,7 +235,7 @@ async fn nothing_settles_where_settling_takes_for_ever() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_tail_hands_over_what_has_settled_and_goes_on_in_another_process() -> TestResult {
+async fn a_tail_returns_settled_entries_and_resumes_in_another_process() -> TestResult {
     let (server, clock, log) = standing().await?;
     for second in 0..10 {
         log.append(&line(EntryId::new(after(second), "w"), format!("{second}"))).await?;
@@ -271,7 +271,7 @@ async fn a_tail_hands_over_what_has_settled_and_goes_on_in_another_process() -> 
 }
 
 #[tokio::test]
-async fn a_tail_refuses_the_position_of_another_log_and_empty_batches() -> TestResult {
+async fn a_tail_rejects_a_foreign_position_and_a_batch_size_of_zero() -> TestResult {
     let (server, _, log) = standing().await?;
     let before = server.journal();
     let position = log.tail(Line::partition("other"), Duration::ZERO).position().clone();
@@ -285,7 +285,7 @@ async fn a_tail_refuses_the_position_of_another_log_and_empty_batches() -> TestR
 }
 
 #[tokio::test]
-async fn a_row_that_is_no_entry_stops_a_tail_and_is_not_passed_over() -> TestResult {
+async fn a_row_that_is_not_an_entry_stops_the_tail() -> TestResult {
     let (_server, clock, log) = standing().await?;
     log.append(&line(EntryId::new(start(), "w"), "one")).await?;
     log.table().insert(&DynamicEntity::new("web", "25x")).await?;
@@ -347,7 +347,7 @@ async fn years_without_entries_are_crossed_in_a_few_requests() -> TestResult {
 }
 
 #[tokio::test]
-async fn whatever_fails_an_entry_is_stored_once_or_may_be_appended_again() -> TestResult {
+async fn an_entry_is_stored_once_or_can_be_appended_again_after_any_fault() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
     account(&server)?.table("log").create().await?;
     let entries = || (0..3).map(|n| line(EntryId::new(after(n), "w"), n.to_string()));
@@ -414,7 +414,7 @@ async fn consume(
 }
 
 #[tokio::test]
-async fn whatever_fails_a_consumer_gets_each_entry_in_order() -> TestResult {
+async fn a_consumer_receives_each_entry_in_order_after_any_fault() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
     let table = account(&server)?.table("log");
     table.create().await?;
@@ -442,7 +442,7 @@ async fn whatever_fails_a_consumer_gets_each_entry_in_order() -> TestResult {
 /// Random entries, some late, some of one tick, against a plain map; a consumer that polls, dies and
 /// goes on at random. What it has seen in the end is the map.
 #[tokio::test]
-async fn a_tail_agrees_with_a_map_whatever_happens_when() -> TestResult {
+async fn a_tail_agrees_with_a_model_under_any_schedule() -> TestResult {
     let (server, clock, log) = standing().await?;
     let settle = Duration::from_secs(20);
     for seed in seeds(200) {

@@ -58,7 +58,7 @@ fn queries(server: &Server) -> usize {
 }
 
 #[tokio::test]
-async fn a_table_and_a_part_of_one_answer_from_memory() -> TestResult {
+async fn a_table_or_a_part_of_it_is_served_from_memory() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     for code in ["OR", "TX", "WA"] {
         table.insert(&state(code)).await?;
@@ -88,7 +88,7 @@ async fn a_table_and_a_part_of_one_answer_from_memory() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_reading_is_used_until_its_time_to_live_has_passed() -> TestResult {
+async fn a_snapshot_is_used_until_its_time_to_live_ends() -> TestResult {
     let (server, clock, table) = standing().await?;
     let states = Lookup::of_partition(&table, State::partition("US"), MINUTE);
     assert!(states.get(&key("CA")).await?.is_none());
@@ -113,7 +113,7 @@ async fn a_reading_is_used_until_its_time_to_live_has_passed() -> TestResult {
 }
 
 #[tokio::test]
-async fn everybody_who_waits_shares_one_reading() -> TestResult {
+async fn concurrent_callers_share_one_load() -> TestResult {
     let (server, _, table) = standing().await?;
     let states = Lookup::of_table(&table, MINUTE);
     let washington = key("WA");
@@ -126,7 +126,7 @@ async fn everybody_who_waits_shares_one_reading() -> TestResult {
 }
 
 #[tokio::test]
-async fn everybody_who_waits_shares_one_failure_and_the_next_one_tries_again() -> TestResult {
+async fn concurrent_callers_share_one_failure_and_the_next_caller_retries() -> TestResult {
     let (server, _, table) = standing().await?;
     let states = Lookup::of_table(&table, MINUTE);
     let fault = server.inject(Fault::on(Operation::QueryEntities).reject(ErrorCode::SERVER_BUSY));
@@ -144,7 +144,7 @@ async fn everybody_who_waits_shares_one_failure_and_the_next_one_tries_again() -
 }
 
 #[tokio::test]
-async fn a_reading_that_is_given_up_is_taken_over() -> TestResult {
+async fn a_cancelled_load_is_continued_by_another_caller() -> TestResult {
     let (server, _, table) = standing().await?;
     let states = Lookup::of_table(&table, MINUTE);
     let washington = key("WA");
@@ -158,7 +158,7 @@ async fn a_reading_that_is_given_up_is_taken_over() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_outage_is_an_error_unless_old_answers_are_asked_for() -> TestResult {
+async fn an_outage_is_an_error_unless_stale_data_is_allowed() -> TestResult {
     let (server, clock, table) = standing().await?;
     let strict = Lookup::of_table(&table, MINUTE);
     let lenient = Lookup::of_table(&table, MINUTE).stale_if_error(10 * MINUTE);
@@ -192,7 +192,7 @@ async fn an_outage_is_an_error_unless_old_answers_are_asked_for() -> TestResult 
 }
 
 #[tokio::test]
-async fn what_repeating_does_not_mend_is_an_error_even_so() -> TestResult {
+async fn a_permanent_error_is_returned_even_if_stale_data_is_allowed() -> TestResult {
     let (server, clock, table) = standing().await?;
     let states = Lookup::of_table(&table, MINUTE).stale_if_error(10 * MINUTE).limit(3);
     assert_eq!(states.snapshot().await?.len(), 3, "as many as there may be");
@@ -213,7 +213,7 @@ async fn what_repeating_does_not_mend_is_an_error_even_so() -> TestResult {
 }
 
 #[tokio::test]
-async fn reading_a_whole_table_is_asked_for_and_not_denied() -> TestResult {
+async fn a_lookup_may_scan_despite_the_scan_policy() -> TestResult {
     let (_server, _, table) = standing().await?;
     let options =
         ClientOptions { scan_policy: ScanPolicy::Deny, ..table.account().options().clone() };
@@ -261,7 +261,7 @@ async fn a_join_pairs_each_item_with_its_entity_or_with_none() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_set_of_types_is_looked_up_as_well() -> TestResult {
+async fn a_lookup_supports_entity_sets() -> TestResult {
     #[derive(Clone, Debug, PartialEq, Entity)]
     #[entity(partition = "rates", row = "vat_{country}")]
     struct Vat {
@@ -291,7 +291,7 @@ async fn a_set_of_types_is_looked_up_as_well() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_reading_of_several_pages_is_whole_or_an_error_whichever_request_fails() -> TestResult {
+async fn a_load_of_several_pages_is_complete_or_an_error_if_any_request_fails() -> TestResult {
     let (server, _, table) = standing().await?;
     for n in 0..20 {
         table.insert(&state(&format!("x{n:02}"))).await?;
@@ -326,7 +326,7 @@ async fn a_reading_of_several_pages_is_whole_or_an_error_whichever_request_fails
 
 /// What every answer must be: the table as it was when it was read last.
 #[tokio::test]
-async fn answers_are_of_the_last_reading_that_succeeded() -> TestResult {
+async fn results_come_from_the_last_successful_load() -> TestResult {
     for seed in seeds(60) {
         let context = format!("with seed {seed}");
         let mut random = Random(seed);
@@ -386,7 +386,7 @@ async fn answers_are_of_the_last_reading_that_succeeded() -> TestResult {
 }
 
 #[tokio::test]
-async fn nothing_that_is_kept_is_in_the_debug_output() -> TestResult {
+async fn debug_output_contains_no_cached_data() -> TestResult {
     let (_server, _, table) = standing().await?;
     let states = Lookup::<State>::of_table(&table, MINUTE);
     let snapshot: Arc<_> = states.snapshot().await?;

@@ -129,7 +129,7 @@ async fn recover(account: &StorageAccount) -> TestResult {
 }
 
 #[tokio::test]
-async fn a_transaction_and_its_tasks_happen_both_or_not_at_all() -> TestResult {
+async fn a_transaction_and_its_tasks_are_atomic() -> TestResult {
     let (server, account) = start().await?;
     store(&account)?.insert(&price("lamp", 1)).await?;
     let invariants = |snapshot: &Snapshot, _: &_| agree(snapshot);
@@ -142,7 +142,7 @@ async fn a_transaction_and_its_tasks_happen_both_or_not_at_all() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_lagging_secondary_makes_no_task_forgotten() -> TestResult {
+async fn a_lagging_secondary_loses_no_task() -> TestResult {
     let (server, account) = start().await?;
     store(&account)?.insert(&price("lamp", 1)).await?;
     let lagging = |account: &StorageAccount| {
@@ -178,7 +178,7 @@ async fn a_write_with_a_task_takes_five_requests() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_caller_that_leaves_after_the_commit_has_its_task_put_once() -> TestResult {
+async fn a_task_is_put_once_if_the_caller_is_dropped_after_the_commit() -> TestResult {
     let (server, account) = start().await?;
     let prices = store(&account)?;
     let (price, tell) = (price("lamp", 1), tell("lamp", 1));
@@ -206,7 +206,7 @@ async fn a_caller_that_leaves_after_the_commit_has_its_task_put_once() -> TestRe
 }
 
 #[tokio::test]
-async fn a_queue_that_is_down_holds_up_no_write_and_forgets_nothing() -> TestResult {
+async fn an_unavailable_queue_delays_no_write_and_loses_no_task() -> TestResult {
     let (server, account) = start().await?;
     let prices = store(&account)?;
     let down = server.inject(Fault::on(Operation::PutMessage).reject(ErrorCode::SERVER_BUSY));
@@ -223,7 +223,7 @@ async fn a_queue_that_is_down_holds_up_no_write_and_forgets_nothing() -> TestRes
 }
 
 #[tokio::test]
-async fn a_task_too_large_for_a_message_comes_in_a_blob() -> TestResult {
+async fn an_oversized_task_is_sent_in_a_blob() -> TestResult {
     let (_server, account) = start().await?;
     let prices = store(&account)?;
     let large = Tell { text: "\u{1F600}\"".repeat(80_000), ..tell("lamp", 1) };
@@ -248,7 +248,7 @@ async fn a_task_too_large_for_a_message_comes_in_a_blob() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_task_that_never_could_be_put_is_refused_before_anything_is_sent() -> TestResult {
+async fn an_invalid_task_is_rejected_before_sending() -> TestResult {
     #[derive(Serialize, Deserialize)]
     struct Other;
     impl Task for Other {
@@ -276,7 +276,7 @@ async fn a_task_that_never_could_be_put_is_refused_before_anything_is_sent() -> 
 }
 
 #[tokio::test]
-async fn a_store_that_has_nothing_else_elsewhere_needs_a_queue_for_tasks() -> TestResult {
+async fn tasks_require_a_queue_in_a_store_without_remote_rows() -> TestResult {
     let (_server, account) = start().await?;
     let refused = Store::<Price>::builder(account.table("prices")).following(tasks(&account));
     assert_eq!(refused.build().unwrap_err().kind(), ErrorKind::Invalid);
@@ -300,7 +300,7 @@ impl Task for TakeOff {
 }
 
 #[tokio::test]
-async fn a_task_made_for_a_version_changes_no_later_one() -> TestResult {
+async fn a_task_for_one_version_does_not_change_a_later_one() -> TestResult {
     let (_server, account) = start().await?;
     let prices = store(&account)?;
     let take_off = Tasks::<TakeOff>::new(account.queue("take-off"));

@@ -68,7 +68,7 @@ fn in_pages(table: &Table, size: u32) -> [Query<Airport>; 5] {
 }
 
 #[tokio::test]
-async fn everything_is_found_in_the_order_that_was_asked_for() -> TestResult {
+async fn results_are_complete_and_in_the_requested_order() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = fixture.table().await?;
     for (state, first) in STATES.into_iter().zip(0..) {
@@ -116,7 +116,7 @@ async fn everything_is_found_in_the_order_that_was_asked_for() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_queries_may_come_from_a_stream_that_another_query_feeds() -> TestResult {
+async fn queries_may_come_from_a_stream() -> TestResult {
     let (server, table) = filled(2).await?;
     let of_state = {
         let table = table.clone();
@@ -146,7 +146,7 @@ async fn the_queries_may_come_from_a_stream_that_another_query_feeds() -> TestRe
 }
 
 #[tokio::test]
-async fn a_table_is_read_in_parts_that_leave_nothing_out() -> TestResult {
+async fn partition_ranges_cover_the_whole_table() -> TestResult {
     let (server, table) = filled(6).await?;
     for cuts in [&[][..], &["O"], &["AK", "CA", "CA\u{1}", "zz"], &["\u{10000}", "\u{E000}"]] {
         let parts = key_ranges::<Airport>(&table, cuts.iter().copied())?;
@@ -172,7 +172,7 @@ async fn a_table_is_read_in_parts_that_leave_nothing_out() -> TestResult {
 
 /// The memory bound, seen from the server: this number of pages is asked for and no more.
 #[tokio::test]
-async fn no_more_pages_are_read_than_there_is_room_for() -> TestResult {
+async fn prefetching_is_bounded_by_the_buffer() -> TestResult {
     for in_flight in [1, 2, 3, 50] {
         let orders: [(Ordered, bool); 4] = [
             (in_any, false),
@@ -203,7 +203,7 @@ async fn no_more_pages_are_read_than_there_is_room_for() -> TestResult {
 }
 
 #[tokio::test]
-async fn there_are_never_more_requests_at_once_than_allowed() -> TestResult {
+async fn concurrency_is_limited() -> TestResult {
     let (server, table) = filled(3).await?;
     for in_flight in [1, 2, 4] {
         for merged in [false, true] {
@@ -229,7 +229,7 @@ async fn there_are_never_more_requests_at_once_than_allowed() -> TestResult {
 }
 
 #[tokio::test]
-async fn reading_costs_a_request_for_each_page_and_take_asks_for_no_more() -> TestResult {
+async fn each_page_costs_one_request_and_take_sends_no_more() -> TestResult {
     let (server, table) = filled(7).await?;
     let cost = async |parallel: Parallel<Airport>| {
         let before = server.journal();
@@ -253,7 +253,7 @@ async fn reading_costs_a_request_for_each_page_and_take_asks_for_no_more() -> Te
 }
 
 #[tokio::test]
-async fn whoever_has_enough_does_not_wait_for_the_rest() -> TestResult {
+async fn dropping_the_stream_cancels_the_remaining_requests() -> TestResult {
     let (server, tables) = in_tables(3).await?;
     for merged in [false, true] {
         let _held = server.inject(Fault::any().resource("tab1").hold());
@@ -292,7 +292,7 @@ async fn in_tables(rows: u32) -> Result<(Server, [Table; 5]), Box<dyn std::error
 }
 
 #[tokio::test]
-async fn an_error_says_of_which_query_it_is_and_ends_all_or_only_that() -> TestResult {
+async fn an_error_names_its_query_and_ends_all_or_only_that_query() -> TestResult {
     let (server, tables) = in_tables(3).await?;
     let queries = || tables.clone().map(|table| table.query(Airport::partition("WA")).page_size(2));
     for order in [in_any, Parallel::in_given_order, Parallel::by_key, Parallel::by_row_key] {
@@ -345,7 +345,7 @@ fn in_any(parallel: Parallel<Airport>) -> Parallel<Airport> {
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_is_refused_without_asking() -> TestResult {
+async fn an_invalid_query_is_rejected_before_sending() -> TestResult {
     let (server, table) = filled(3).await?;
     let before = server.journal();
     let queries = ["a\tb", "WA"].map(|state| table.query(Airport::partition(state)));
@@ -367,7 +367,7 @@ async fn what_cannot_be_asked_is_refused_without_asking() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_checkpoint_of_other_queries_is_refused_without_asking() -> TestResult {
+async fn a_checkpoint_of_other_queries_is_rejected_before_sending() -> TestResult {
     let (server, table) = filled(3).await?;
     let checkpoint = async |queries: Vec<Query<Airport>>, rows| {
         let mut found = Parallel::new(queries).in_given_order().in_flight(1).stream();
@@ -404,7 +404,7 @@ async fn a_checkpoint_of_other_queries_is_refused_without_asking() -> TestResult
 
 /// A long list is asked for in parts, each of which begins with the first keys again.
 #[tokio::test]
-async fn a_query_of_several_parts_is_resumed_in_the_right_one() -> TestResult {
+async fn a_split_query_resumes_in_the_correct_part() -> TestResult {
     let (server, _) = filled(0).await?;
     let table = account(&server)?.table("airports");
     for code in 0..20 {
@@ -442,7 +442,7 @@ async fn a_query_of_several_parts_is_resumed_in_the_right_one() -> TestResult {
 }
 
 #[tokio::test]
-async fn whatever_fails_a_reader_goes_on_where_it_was() -> TestResult {
+async fn a_reader_resumes_at_its_position_after_any_fault() -> TestResult {
     let (server, _) = filled(5).await?;
     let one_by_one: Rows =
         (0..5_u32).flat_map(|n| (0..5).map(move |row| (n as usize, n + 5 * row))).collect();
@@ -488,7 +488,7 @@ async fn whatever_fails_a_reader_goes_on_where_it_was() -> TestResult {
 /// Random tables, read in every order in pages that end anywhere, by readers that stop anywhere, meet
 /// errors, take as many as they are told, and go on in another process while rows that they had go away.
 #[tokio::test]
-async fn reading_agrees_with_a_list() -> TestResult {
+async fn parallel_queries_agree_with_a_model() -> TestResult {
     let (server, tables) = in_tables(0).await?;
     for seed in seeds(120) {
         let _seed = Seed(seed);

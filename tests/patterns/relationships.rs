@@ -47,7 +47,7 @@ async fn hire(staff: &Table, id: u32) -> rowkey::Result<()> {
 }
 
 #[tokio::test]
-async fn the_one_and_its_many_are_read_by_one_query() -> TestResult {
+async fn both_sides_of_a_one_to_many_relationship_are_read_by_one_query() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     table.insert(&department(0)).await?;
     for id in 1..=3 {
@@ -66,7 +66,7 @@ async fn the_one_and_its_many_are_read_by_one_query() -> TestResult {
 }
 
 #[tokio::test]
-async fn whoever_is_slower_counts_again() -> TestResult {
+async fn concurrent_hires_are_all_counted() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     table.insert(&department(0)).await?;
     let hired = futures_util::future::join_all((1..=8).map(|id| hire(&table, id))).await;
@@ -78,7 +78,7 @@ async fn whoever_is_slower_counts_again() -> TestResult {
 }
 
 #[tokio::test]
-async fn hiring_counts_whoever_was_hired_whichever_request_fails() -> TestResult {
+async fn each_hire_is_counted_once_if_any_request_fails() -> TestResult {
     let server = Server::start().await?;
     let staff = account(&server)?.table("staff");
     staff.create().await?;

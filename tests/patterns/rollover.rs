@@ -58,7 +58,7 @@ async fn all(log: &Rollover) -> Result<Vec<(String, u32)>> {
 }
 
 #[tokio::test]
-async fn a_write_makes_the_table_of_its_period_and_later_ones_find_it() -> TestResult {
+async fn the_first_write_of_a_period_creates_its_table() -> TestResult {
     let server = start().await?;
     let log = log(&server)?;
     let before = server.journal();
@@ -84,7 +84,7 @@ async fn a_write_makes_the_table_of_its_period_and_later_ones_find_it() -> TestR
 }
 
 #[tokio::test]
-async fn rows_and_names_are_a_contract() -> TestResult {
+async fn row_and_table_names_are_stable() -> TestResult {
     let server = start().await?;
     for (period, name) in [
         (Period::Hour, "logx2030112112"),
@@ -107,7 +107,7 @@ async fn rows_and_names_are_a_contract() -> TestResult {
 }
 
 #[tokio::test]
-async fn it_works_on_every_server() -> TestResult {
+async fn rollover_works_on_every_server() -> TestResult {
     let fixture = Fixture::new().await?;
     let log = Rollover::new(fixture.account.clone(), &format!("{}y", unique_name()), Period::Day);
     for (day, numbers) in [("2030-01-03", [1, 4]), ("2030-01-01", [2, 5]), ("2030-01-02", [3, 6])] {
@@ -129,7 +129,7 @@ async fn it_works_on_every_server() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_ended_long_enough_ago_is_dropped_and_nothing_else() -> TestResult {
+async fn only_expired_tables_are_deleted() -> TestResult {
     let server = start().await?;
     let log = log(&server)?;
     for day in ["2030-11-18", "2030-11-19", "2030-11-20", "2030-11-21", "2030-11-22"] {
@@ -151,7 +151,7 @@ async fn what_ended_long_enough_ago_is_dropped_and_nothing_else() -> TestResult 
 }
 
 #[tokio::test]
-async fn first_writers_whose_clocks_differ_write_to_one_table() -> TestResult {
+async fn writers_with_different_clocks_share_a_table() -> TestResult {
     for (boundary, apart) in [
         // The period is over for the one and lasts for the other; it is over for both.
         ("2030-11-22T00:00:00Z", 1),
@@ -193,7 +193,7 @@ async fn first_writers_whose_clocks_differ_write_to_one_table() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_period_whose_table_is_being_deleted_takes_nothing_and_then_begins_anew() -> TestResult {
+async fn a_period_rejects_writes_while_its_table_is_being_deleted() -> TestResult {
     let server = start().await?;
     let (log, other) = (log(&server)?, log(&server)?);
     log.now().insert(&line("web", 1)).await?;
@@ -217,7 +217,7 @@ async fn a_period_whose_table_is_being_deleted_takes_nothing_and_then_begins_ane
 }
 
 #[tokio::test]
-async fn tables_of_a_prefix_that_ends_in_digits_are_its_own() -> TestResult {
+async fn a_prefix_that_ends_in_digits_matches_only_its_own_tables() -> TestResult {
     let server = start().await?;
     let account = account(&server)?;
     let log = Rollover::new(account.clone(), "log", Period::Hour);
@@ -229,7 +229,7 @@ async fn tables_of_a_prefix_that_ends_in_digits_are_its_own() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_table_that_is_dropped_while_it_is_read_has_ended() -> TestResult {
+async fn a_table_deleted_during_a_read_ends_the_read() -> TestResult {
     let server = start().await?;
     let log = log(&server)?;
     for number in 0..6 {
@@ -247,7 +247,7 @@ async fn a_table_that_is_dropped_while_it_is_read_has_ended() -> TestResult {
 }
 
 #[tokio::test]
-async fn two_writers_of_a_new_period_share_its_table() -> TestResult {
+async fn concurrent_first_writers_of_a_period_share_its_table() -> TestResult {
     let server = start().await?;
     let (one, two) = (log(&server)?, log(&server)?);
     let writes = (0..20).map(|number| {
@@ -262,7 +262,7 @@ async fn two_writers_of_a_new_period_share_its_table() -> TestResult {
 }
 
 #[tokio::test]
-async fn other_errors_are_the_callers() -> TestResult {
+async fn other_errors_are_returned_to_the_caller() -> TestResult {
     let server = start().await?;
     let log = log(&server)?;
     log.now().insert(&line("web", 1)).await?;
@@ -316,7 +316,7 @@ async fn writes_survive_every_single_failure() -> TestResult {
 }
 
 #[tokio::test]
-async fn expiry_that_failed_is_called_again() -> TestResult {
+async fn a_failed_expiry_can_be_repeated() -> TestResult {
     let server = start().await?;
     let log = log(&server)?;
     for day in ["2030-11-01", "2030-11-02", "2030-11-03", "2030-11-21"] {
@@ -337,7 +337,7 @@ async fn expiry_that_failed_is_called_again() -> TestResult {
 }
 
 #[tokio::test]
-async fn random_writes_and_expiries_leave_what_a_model_says() -> TestResult {
+async fn random_writes_and_expiries_agree_with_a_model() -> TestResult {
     let server = start().await?;
     for seed in seeds(60) {
         let _seed = Seed(seed);

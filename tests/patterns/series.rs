@@ -33,7 +33,7 @@ async fn started() -> Result<(Server, rowkey::Table), Box<dyn std::error::Error>
 }
 
 #[tokio::test]
-async fn slots_are_set_one_by_one_and_read_with_their_gaps() -> TestResult {
+async fn slots_are_set_individually_and_read_with_gaps() -> TestResult {
     let fixture = Fixture::new().await?;
     let hours = Series::<f64>::new(fixture.table().await?, "t", 24)?;
     assert!(hours.get(day(1)).await?.is_none());
@@ -53,7 +53,7 @@ async fn slots_are_set_one_by_one_and_read_with_their_gaps() -> TestResult {
 }
 
 #[tokio::test]
-async fn properties_of_the_period_are_left_alone_and_read_along() -> TestResult {
+async fn other_properties_of_a_period_are_kept_and_returned() -> TestResult {
     let fixture = Fixture::new().await?;
     let hours = Series::<f64>::new(fixture.table().await?, "t", 24)?;
     let noted = Day { station: "sea".into(), date: 1, note: Some("storm".into()) };
@@ -66,7 +66,7 @@ async fn properties_of_the_period_are_left_alone_and_read_along() -> TestResult 
 }
 
 #[tokio::test]
-async fn rows_are_a_public_contract() -> TestResult {
+async fn the_row_format_is_stable() -> TestResult {
     let (server, table) = started().await?;
     let hours = Series::<f64>::new(table.clone(), "t", 24)?;
     hours.set_all(day(20_100_314), [(2, 43.0), (13, 42.2)]).await?;
@@ -108,7 +108,7 @@ struct Marked {
 }
 
 #[tokio::test]
-async fn periods_of_a_type_with_a_kind_and_a_version_are_read_as_they_were_written() -> TestResult {
+async fn periods_with_a_kind_and_a_version_round_trip() -> TestResult {
     let (server, table) = started().await?;
     let hours = Series::<i64>::new(table.clone(), "t", 24)?;
     let [set, counted] = [1, 2].map(|date| Marked::key("sea", date));
@@ -141,7 +141,7 @@ async fn periods_of_a_type_with_a_kind_and_a_version_are_read_as_they_were_writt
 }
 
 #[tokio::test]
-async fn a_slot_keeps_its_value_when_a_series_gets_more_slots() -> TestResult {
+async fn a_slot_keeps_its_value_when_slots_are_added() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = fixture.table().await?;
     let before = Series::<i64>::new(table.clone(), "t", 10)?;
@@ -155,7 +155,7 @@ async fn a_slot_keeps_its_value_when_a_series_gets_more_slots() -> TestResult {
 }
 
 #[tokio::test]
-async fn it_costs_what_the_page_says() -> TestResult {
+async fn each_operation_sends_the_documented_requests() -> TestResult {
     let (server, table) = started().await?;
     let counts = Series::<i64>::new(table, "n", 24)?;
     let mut before = server.journal();
@@ -187,7 +187,7 @@ async fn it_costs_what_the_page_says() -> TestResult {
 }
 
 #[tokio::test]
-async fn periods_are_one_ordered_series() -> TestResult {
+async fn periods_are_returned_in_order() -> TestResult {
     let fixture = Fixture::new().await?;
     let counts = Series::<i64>::new(fixture.table().await?, "n", 4)?;
     // Numbers roll over from one period to the next; period 2 is never written.
@@ -222,7 +222,7 @@ async fn periods_are_one_ordered_series() -> TestResult {
 }
 
 #[tokio::test]
-async fn setting_other_slots_does_not_disturb_counting() -> TestResult {
+async fn setting_other_slots_does_not_affect_increments() -> TestResult {
     let fixture = Fixture::new().await?;
     let counts = Series::<i64>::new(fixture.table().await?, "n", 24)?;
     let writers = (0..6).map(async |writer| {
@@ -241,7 +241,7 @@ async fn setting_other_slots_does_not_disturb_counting() -> TestResult {
 }
 
 #[tokio::test]
-async fn eight_at_once_lose_no_increment() -> TestResult {
+async fn eight_concurrent_writers_lose_no_increment() -> TestResult {
     let fixture = Fixture::new().await?;
     let counts = Series::<i64>::new(fixture.table().await?, "n", 24)?;
     let key = day(1);
@@ -256,7 +256,7 @@ async fn eight_at_once_lose_no_increment() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_increment_whose_answer_was_lost_finds_out_that_it_counted() -> TestResult {
+async fn an_increment_with_a_lost_response_is_applied_once() -> TestResult {
     let (server, table) = started().await?;
     let counts = Series::<i64>::new(table.clone(), "n", 24)?;
     counts.increment(day(1), 0, 1).await?;
@@ -280,7 +280,7 @@ async fn an_increment_whose_answer_was_lost_finds_out_that_it_counted() -> TestR
 /// The first attempt of one increment is lost before the service, another increment writes the very
 /// same count, and the repetition is refused. Without a mark the first would take that for its own.
 #[tokio::test]
-async fn an_increment_does_not_take_the_same_count_of_another_for_its_own() -> TestResult {
+async fn an_increment_is_distinguished_from_an_equal_concurrent_one() -> TestResult {
     let (server, table) = started().await?;
     let counts = Series::<i64>::new(table.clone(), "n", 24)?;
     counts.set(day(1), 0, 5).await?;
@@ -301,7 +301,7 @@ async fn an_increment_does_not_take_the_same_count_of_another_for_its_own() -> T
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_before_anything_is_sent() -> TestResult {
+async fn invalid_slots_are_rejected_before_sending() -> TestResult {
     let (server, table) = started().await?;
     let before = server.journal();
     let error = Series::<f64>::new(table.clone(), "t", 253).unwrap_err();
@@ -354,7 +354,7 @@ async fn slots_of_another_type_and_sums_that_overflow_are_errors() -> TestResult
 }
 
 #[tokio::test]
-async fn whatever_fails_a_slot_is_set_and_counted_once_or_says_that_nobody_knows() -> TestResult {
+async fn a_slot_is_changed_once_or_the_outcome_is_unknown_after_any_fault() -> TestResult {
     let (server, _) = started().await?;
     for repeats in [true, false] {
         let runs = sweep(
@@ -420,7 +420,7 @@ async fn whatever_fails_a_slot_is_set_and_counted_once_or_says_that_nobody_knows
 
 /// Random settings, counts and clearings of several days against a plain map.
 #[tokio::test]
-async fn a_series_agrees_with_a_map_of_its_slots() -> TestResult {
+async fn a_series_agrees_with_a_model() -> TestResult {
     let (server, table) = started().await?;
     let counts = Series::<i64>::new(table, "n", 5)?;
     for seed in seeds(250) {

@@ -35,7 +35,7 @@ struct Computed {
 }
 
 #[tokio::test]
-async fn buckets_that_keys_compute_are_gathered_in_order() -> TestResult {
+async fn computed_buckets_are_merged_in_order() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = fixture.table().await?;
     let computed = |at: u32| Computed { day: "d".into(), at, device: format!("device{at}") };
@@ -74,7 +74,7 @@ async fn started() -> Result<(Server, Table), Box<dyn std::error::Error>> {
 }
 
 #[tokio::test]
-async fn what_is_spread_is_gathered_in_order() -> TestResult {
+async fn spread_rows_are_merged_in_order() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = fixture.table().await?;
     let spread = Spread::over(5)?;
@@ -98,7 +98,7 @@ async fn what_is_spread_is_gathered_in_order() -> TestResult {
 }
 
 #[tokio::test]
-async fn rows_are_a_public_contract() -> TestResult {
+async fn the_row_format_is_stable() -> TestResult {
     let (server, table) = started().await?;
     let spread = Spread::over(8)?;
     table.insert(&event(&spread, 7, "door")).await?;
@@ -140,7 +140,7 @@ async fn reading_costs_a_request_for_each_page_of_each_bucket() -> TestResult {
 }
 
 #[tokio::test]
-async fn rows_of_the_same_key_in_several_buckets_all_come_and_resume() -> TestResult {
+async fn equal_keys_in_several_buckets_are_all_returned_and_resumable() -> TestResult {
     let (_server, table) = started().await?;
     let spread = Spread::over(3)?;
     for bucket in 0..3 {
@@ -162,7 +162,7 @@ async fn rows_of_the_same_key_in_several_buckets_all_come_and_resume() -> TestRe
 }
 
 #[tokio::test]
-async fn pages_of_all_buckets_are_filled_and_their_tokens_are_bound_to_the_reading() -> TestResult {
+async fn merged_pages_are_full_and_tokens_belong_to_their_query() -> TestResult {
     let (server, table) = started().await?;
     let spread = Spread::over(3)?;
     for n in 0..20 {
@@ -206,7 +206,7 @@ async fn pages_of_all_buckets_are_filled_and_their_tokens_are_bound_to_the_readi
 }
 
 #[tokio::test]
-async fn after_the_number_of_buckets_has_changed_all_is_found() -> TestResult {
+async fn all_rows_are_found_after_the_number_of_buckets_changes() -> TestResult {
     let (_server, table) = started().await?;
     let devices: Vec<_> = (0..30).map(|n| format!("device{n}")).collect();
     let few = Spread::over(4)?;
@@ -235,7 +235,7 @@ async fn after_the_number_of_buckets_has_changed_all_is_found() -> TestResult {
 
 /// The documented target of a partition, in small: ten entities a second.
 #[tokio::test]
-async fn buckets_take_together_what_one_partition_refuses() -> TestResult {
+async fn several_buckets_accept_a_load_that_one_partition_rejects() -> TestResult {
     let targets = Targets { entities_per_partition: 10, ..Targets::default() };
     let server = Server::builder().manual_clock().throttle(targets).start().await?;
     let retry = RetryOptions { max_attempts: 1, ..RetryOptions::default() };
@@ -262,7 +262,7 @@ async fn buckets_take_together_what_one_partition_refuses() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_detector_finds_the_append_only_partition_and_is_content_with_buckets() -> TestResult {
+async fn the_detector_reports_an_append_only_partition_and_not_buckets() -> TestResult {
     let (server, table) = started().await?;
     for (buckets, concerns) in [(1, 1), (16, 0)] {
         let spread = Spread::over(buckets)?;
@@ -291,7 +291,7 @@ async fn the_detector_finds_the_append_only_partition_and_is_content_with_bucket
 }
 
 #[tokio::test]
-async fn an_error_of_one_bucket_is_the_error_of_all() -> TestResult {
+async fn an_error_in_one_bucket_fails_the_query() -> TestResult {
     let (server, table) = started().await?;
     let spread = Spread::over(3)?;
     let before = server.journal();
@@ -308,7 +308,7 @@ async fn an_error_of_one_bucket_is_the_error_of_all() -> TestResult {
 }
 
 #[tokio::test]
-async fn whatever_fails_a_reader_goes_on_after_what_it_got() -> TestResult {
+async fn a_reader_resumes_after_the_last_row_after_any_fault() -> TestResult {
     let (server, table) = started().await?;
     let spread = Spread::over(2)?;
     for n in 0..9 {
@@ -345,7 +345,7 @@ async fn whatever_fails_a_reader_goes_on_after_what_it_got() -> TestResult {
 
 /// Random rows in random buckets, read in pages that end anywhere, by readers that stop anywhere.
 #[tokio::test]
-async fn gathering_agrees_with_a_sorted_list() -> TestResult {
+async fn merging_agrees_with_a_sorted_list() -> TestResult {
     let (server, table) = started().await?;
     for seed in seeds(150) {
         let mut random = Random(seed);
@@ -391,7 +391,7 @@ async fn gathering_agrees_with_a_sorted_list() -> TestResult {
 }
 
 #[tokio::test]
-async fn many_tasks_share_turns_and_counts() -> TestResult {
+async fn concurrent_tasks_share_the_round_robin_counter_and_statistics() -> TestResult {
     let (_server, table) = started().await?;
     let (spread, traffic) = (Spread::over(4)?, Traffic::new(table.account()));
     stream::iter(0..40)

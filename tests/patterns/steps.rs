@@ -234,7 +234,7 @@ async fn a_worker_archives_across_accounts_blobs_and_files() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_it_costs() -> TestResult {
+async fn each_step_sends_the_documented_requests() -> TestResult {
     let (server, office) = start().await?;
     office.current.table().insert(&employee(1)).await?;
     let move_row = async || {
@@ -261,7 +261,7 @@ async fn what_it_costs() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_sweep_leaves_everything_archived() -> TestResult {
+async fn the_move_completes_after_any_fault() -> TestResult {
     for repeats in [true, false] {
         let (server, office) = start().await?;
         office.hire(7).await?;
@@ -299,7 +299,7 @@ async fn the_sweep_leaves_everything_archived() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_stopped_at_any_request_is_followed_by_another() -> TestResult {
+async fn another_worker_completes_the_move_after_a_stop_at_any_request() -> TestResult {
     let (server, office) = start().await?;
     office.hire(7).await?;
     office.tasks().put(&ArchiveEmployee { id: 7 }).await?;
@@ -347,7 +347,7 @@ async fn while_held<T>(
 }
 
 #[tokio::test]
-async fn an_update_between_reading_and_deleting_is_not_lost() -> TestResult {
+async fn a_concurrent_update_before_the_delete_is_not_lost() -> TestResult {
     for (operation, resource) in [
         (Operation::InsertEntity, "archive"),
         (Operation::PutBlob, "photos"),
@@ -370,7 +370,7 @@ async fn an_update_between_reading_and_deleting_is_not_lost() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_worker_that_was_overtaken_writes_no_old_copy() -> TestResult {
+async fn a_stale_worker_does_not_overwrite_a_newer_copy() -> TestResult {
     // One worker has read, and is about to write its copies; meanwhile another program updates, and
     // another worker does it all.
     for (operation, resource) in
@@ -391,7 +391,7 @@ async fn a_worker_that_was_overtaken_writes_no_old_copy() -> TestResult {
 }
 
 #[tokio::test]
-async fn four_workers_with_one_task_do_it_once() -> TestResult {
+async fn four_workers_process_one_task_once() -> TestResult {
     let (server, office) = start().await?;
     for id in 0..5 {
         office.hire(id).await?;
@@ -404,7 +404,7 @@ async fn four_workers_with_one_task_do_it_once() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_failure_says_which_step_it_was() -> TestResult {
+async fn an_error_names_the_failed_step() -> TestResult {
     let (server, office) = start().await?;
     office.hire(7).await?;
     std::fs::write(office.files.archived_contract(7), "of another owner")?;
@@ -434,7 +434,7 @@ async fn a_failure_says_which_step_it_was() -> TestResult {
 }
 
 #[tokio::test]
-async fn steps_happen_in_their_order_and_none_after_one_that_failed() -> TestResult {
+async fn steps_run_in_order_and_stop_at_the_first_failure() -> TestResult {
     let (_server, office) = start().await?;
     let log = Arc::new(Mutex::new(Vec::new()));
     let failures = AtomicU32::new(3);
@@ -467,7 +467,7 @@ async fn steps_happen_in_their_order_and_none_after_one_that_failed() -> TestRes
 }
 
 #[tokio::test]
-async fn rounds_come_to_an_end() -> TestResult {
+async fn the_number_of_rounds_is_limited() -> TestResult {
     let (server, office) = start().await?;
     office.hire(7).await?;
     let before = server.journal();
@@ -575,7 +575,7 @@ async fn random_interference_loses_no_change() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_is_right_whoever_writes_last_is_upserted() -> TestResult {
+async fn a_write_that_is_correct_in_any_order_is_an_upsert() -> TestResult {
     let (server, office) = start().await?;
     let plan = async || Ok(Some(Steps::new().upsert(office.archive.table(), employee(1))));
     for _ in 0..2 {
@@ -588,7 +588,7 @@ async fn what_is_right_whoever_writes_last_is_upserted() -> TestResult {
 
 /// A message that comes twice, and a secondary that still has the employee: what was archived stays.
 #[tokio::test]
-async fn an_archive_keeps_what_the_primary_had() -> TestResult {
+async fn an_archived_copy_equals_the_original() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
     let account = rowkey_tests::sweep::account(&server)?;
     let (current, archived) = (account.table("current"), account.table("archive"));

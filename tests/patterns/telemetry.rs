@@ -77,7 +77,7 @@ fn price(item: &str) -> Price {
 }
 
 #[tokio::test]
-async fn the_trace_of_a_write_reaches_the_handler_of_its_task_and_what_that_puts() -> TestResult {
+async fn the_trace_of_a_write_is_propagated_to_the_handler_and_its_tasks() -> TestResult {
     let (server, account, kept) = start().await?;
     let trace: TraceParent = TRACE.parse()?;
     // The queue of the tasks is down, so the op row keeps the task, and the trace with it.
@@ -121,7 +121,7 @@ async fn the_trace_of_a_write_reaches_the_handler_of_its_task_and_what_that_puts
 }
 
 #[tokio::test]
-async fn a_message_without_a_trace_and_one_with_a_damaged_trace_are_done() -> TestResult {
+async fn messages_with_a_missing_or_damaged_trace_are_processed() -> TestResult {
     let (_server, account, kept) = start().await?;
     let queue = tasks(&account);
     queue.put(&tell("chair", 2)).await?;
@@ -138,7 +138,7 @@ async fn a_message_without_a_trace_and_one_with_a_damaged_trace_are_done() -> Te
 }
 
 #[tokio::test]
-async fn counters_and_gauges_say_what_became_of_tasks_and_writes() -> TestResult {
+async fn counters_and_gauges_report_the_results_of_tasks_and_writes() -> TestResult {
     let (server, account, kept) = start().await?;
     let prices = store(&account)?;
     for item in ["chair", "lamp", "sofa"] {
@@ -212,7 +212,7 @@ impl Subscriber for Notes {
 }
 
 #[tokio::test]
-async fn the_span_of_an_attempt_names_the_trace() -> TestResult {
+async fn the_span_of_an_attempt_contains_the_trace_id() -> TestResult {
     let (_server, account, _) = start().await?;
     let trace: TraceParent = TRACE.parse()?;
     trace.scope(tasks(&account).put(&tell("chair", 2))).await?;

@@ -76,7 +76,7 @@ fn code<T: std::fmt::Debug>(result: rowkey::Result<T>) -> ErrorCode {
 }
 
 #[tokio::test]
-async fn each_user_reads_and_writes_their_own_rows_and_nothing_else() -> TestResult {
+async fn each_user_can_access_only_their_own_rows() -> TestResult {
     let fixture = Fixture::new().await?;
     let others = fixture.account.table("others");
     others.create().await?;
@@ -121,7 +121,7 @@ async fn each_user_reads_and_writes_their_own_rows_and_nothing_else() -> TestRes
 }
 
 #[tokio::test]
-async fn a_token_is_the_same_until_the_margin_and_works_until_it_ends() -> TestResult {
+async fn a_token_is_reused_until_the_margin_and_valid_until_it_expires() -> TestResult {
     let fixture = Fixture::new().await?;
     let vending =
         Vending::new(&fixture.account, own_notes).lifetime(20 * MINUTE).margin(5 * MINUTE);
@@ -152,8 +152,7 @@ async fn a_token_is_the_same_until_the_margin_and_works_until_it_ends() -> TestR
 }
 
 #[tokio::test]
-async fn whenever_it_is_asked_for_a_token_lives_for_the_margin_and_no_longer_than_its_lifetime()
--> TestResult {
+async fn a_token_is_always_valid_for_at_least_the_margin() -> TestResult {
     let clock = ManualClock::new(DateTime::UNIX_EPOCH);
     let key = Credential::shared_key("contoso", "YmFy")?;
     let account = StorageAccount::builder().credential(key).clock(clock.clone()).build()?;
@@ -184,7 +183,7 @@ async fn whenever_it_is_asked_for_a_token_lives_for_the_margin_and_no_longer_tha
 }
 
 #[tokio::test]
-async fn users_take_turns_so_that_their_tokens_do_not_end_together() -> TestResult {
+async fn tokens_of_different_users_expire_at_different_times() -> TestResult {
     let fixture = Fixture::new().await?;
     let vending = Vending::new(&fixture.account, own_notes);
     let ends: BTreeSet<_> = (0..200)
@@ -195,7 +194,7 @@ async fn users_take_turns_so_that_their_tokens_do_not_end_together() -> TestResu
 }
 
 #[tokio::test]
-async fn a_policy_takes_its_tokens_with_it_and_the_next_has_its_own() -> TestResult {
+async fn deleting_a_policy_revokes_its_tokens() -> TestResult {
     let fixture = Fixture::new().await?;
     let policy = |id: &str| AccessPolicy {
         id: id.into(),
@@ -223,7 +222,7 @@ async fn a_policy_takes_its_tokens_with_it_and_the_next_has_its_own() -> TestRes
 }
 
 #[tokio::test]
-async fn after_a_key_was_replaced_tokens_are_signed_with_the_new_one() -> TestResult {
+async fn tokens_are_signed_with_the_current_account_key() -> TestResult {
     let server = Server::builder().account("contoso", ["b2xk", "bmV3"]).start().await?;
     let key = |key| Credential::shared_key("contoso", key);
     let slot = CredentialSlot::new(key("b2xk")?);
@@ -245,7 +244,7 @@ async fn after_a_key_was_replaced_tokens_are_signed_with_the_new_one() -> TestRe
 }
 
 #[tokio::test]
-async fn what_is_unwise_or_cannot_be_is_not_handed_out() -> TestResult {
+async fn invalid_and_risky_tokens_are_not_issued() -> TestResult {
     let fixture = Fixture::new().await?;
     let account = &fixture.account;
     let whole = |_: &str| Sas::table("notes").permissions(TablePermissions::QUERY);
@@ -281,7 +280,7 @@ async fn what_is_unwise_or_cannot_be_is_not_handed_out() -> TestResult {
 }
 
 #[tokio::test]
-async fn nothing_shows_a_token() -> TestResult {
+async fn debug_output_contains_no_token() -> TestResult {
     let fixture = Fixture::new().await?;
     let vending = Vending::new(&fixture.account, own_notes);
     let vended = vending.token("secret-user")?;
@@ -293,7 +292,7 @@ async fn nothing_shows_a_token() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_user_may_have_a_queue_or_a_container_instead() -> TestResult {
+async fn a_token_may_be_for_a_queue_or_a_container() -> TestResult {
     let fixture = Fixture::new().await?;
     for user in ["ada", "bob"] {
         fixture.account.queue(&format!("inbox-{user}")).create().await?;
@@ -317,7 +316,7 @@ async fn a_user_may_have_a_queue_or_a_container_instead() -> TestResult {
 }
 
 #[tokio::test]
-async fn rows_of_a_shared_partition_can_be_vended_by_prefix() -> TestResult {
+async fn a_token_may_cover_a_row_prefix_of_a_shared_partition() -> TestResult {
     let fixture = Fixture::new().await?;
     let board = fixture.account.table("boards");
     board.create().await?;

@@ -32,7 +32,7 @@ const WRAPS: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn scraps_of_batches_are_read_or_refused_within_bounds() {
+fn fragments_of_batches_are_parsed_or_rejected_within_bounds() {
     let mut random = Random(0x5EED);
     let (mut requests, mut responses) = (0, 0);
     for _ in 0..20_000 {
@@ -51,7 +51,7 @@ fn scraps_of_batches_are_read_or_refused_within_bounds() {
 }
 
 #[test]
-fn recordings_with_bytes_changed_do_not_panic() {
+fn altered_recordings_do_not_panic() {
     let mut random = Random(0xBAD_5EED);
     for recorded in [
         include_str!("../../crates/rowkey-emulator/vectors/batch-python12-all-request.http"),

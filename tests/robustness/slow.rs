@@ -169,7 +169,7 @@ async fn a_client_that_has_closed_its_half_is_answered() {
 }
 
 #[tokio::test]
-async fn readers_that_take_their_time_keep_nobody_waiting() {
+async fn slow_readers_do_not_delay_other_clients() {
     let bench = Bench::with_entities().await;
     let mut slow: Vec<Connection> = (0..12).map(|_| bench.connection()).collect();
     for connection in &mut slow {
@@ -196,7 +196,7 @@ async fn readers_that_take_their_time_keep_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn writers_that_take_their_time_are_answered_and_those_who_stop_are_forgotten() {
+async fn slow_writers_are_answered_and_stalled_ones_are_dropped() {
     let bench = Bench::start().await;
     bench.ask("POST", "/Tables", "{\"TableName\":\"slowly\"}");
     let insert = |row: &str| {
@@ -235,7 +235,7 @@ async fn writers_that_take_their_time_are_answered_and_those_who_stop_are_forgot
 }
 
 #[tokio::test]
-async fn connections_that_come_and_go_leave_nothing() {
+async fn short_lived_connections_leak_nothing() {
     let bench = Bench::with_entities().await;
     let (get, page, scan) = (bench.request("GET", "/Tables", ""), bench.page(), bench.scan());
     for round in 0..300 {

@@ -51,7 +51,7 @@ fn pair(signer: &Signer, number: usize) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn of_clients_that_insert_the_same_entity_one_succeeds() {
+async fn one_of_several_concurrent_inserts_succeeds() {
     let (server, signer) = start().await;
     let inserted = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -76,7 +76,7 @@ async fn of_clients_that_insert_the_same_entity_one_succeeds() {
 }
 
 #[tokio::test]
-async fn nobody_sees_half_of_a_transaction() {
+async fn readers_never_see_a_partial_transaction() {
     let (server, signer) = start().await;
     let first = Connection::to(&server, Service::Table).send(&pair(&signer, 0)).unwrap();
     assert_eq!(first.status, 202);

@@ -11,7 +11,7 @@ use rowkey_tests::{TestResult, sweep};
 use super::rows::{Order, agreed, order, start, store};
 
 #[tokio::test]
-async fn eight_writers_of_one_value_leave_one_owner() -> TestResult {
+async fn eight_writers_of_one_unique_value_leave_one_owner() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let all: Vec<_> = (0..8).map(|id| Order { number: Some("X".into()), ..order(id) }).collect();
@@ -53,7 +53,7 @@ async fn eight_writers_of_one_entity_lose_no_change() -> TestResult {
 
 /// Reads may go to the secondary, which is as it was at first, and the primary is busy now and then.
 #[tokio::test]
-async fn what_a_lagging_secondary_says_never_becomes_a_write() -> TestResult {
+async fn a_lagging_secondary_never_causes_a_write() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     orders.insert(&order(1)).await?;
@@ -83,7 +83,7 @@ async fn what_a_lagging_secondary_says_never_becomes_a_write() -> TestResult {
 }
 
 #[tokio::test]
-async fn without_the_queue_the_backlog_takes_the_message() -> TestResult {
+async fn the_backlog_stores_messages_while_the_queue_is_unavailable() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let down = server.inject(Fault::on(Operation::PutMessage).reject(ErrorCode::SERVER_BUSY));

@@ -124,7 +124,7 @@ async fn losses(server: &Server, mut random: Random) {
 }
 
 #[tokio::test]
-async fn after_an_hour_of_workers_nothing_is_wrong_and_nothing_is_left() -> TestResult {
+async fn one_hour_of_workers_repairs_and_cleans_up_everything() -> TestResult {
     for seed in seeds(1) {
         let _seed = Seed(seed);
         let mut random = Random(seed.wrapping_mul(0x9E37));

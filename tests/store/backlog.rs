@@ -42,7 +42,7 @@ async fn write(account: &StorageAccount) -> rowkey::Result<()> {
 }
 
 #[tokio::test]
-async fn what_writers_leave_is_drained_wherever_the_queue_goes_down() -> TestResult {
+async fn the_backlog_is_drained_if_the_queue_fails_at_any_request() -> TestResult {
     let mut drained = 0;
     for from in 1..=6 {
         // The three writes make 41 requests to the Table service.

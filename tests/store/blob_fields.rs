@@ -114,7 +114,7 @@ fn agreed(snapshot: &Snapshot) -> BTreeSet<String> {
 }
 
 #[tokio::test]
-async fn every_write_keeps_the_blobs_in_step_and_every_read_has_them() -> TestResult {
+async fn every_write_updates_the_blobs_and_every_read_includes_them() -> TestResult {
     let (server, orders) = start().await?;
     let one = Order { note: Some("fragile".into()), ..order(1) };
     let written = orders.insert(&one).await?;
@@ -181,7 +181,7 @@ struct Photo {
 }
 
 #[tokio::test]
-async fn what_a_field_in_a_blob_costs_in_requests() -> TestResult {
+async fn a_field_in_a_blob_sends_the_documented_requests() -> TestResult {
     let (server, orders) = start().await?;
     let account = orders.table().account();
     let photos = Store::<Photo>::builder(account.table("Orders"))
@@ -243,7 +243,7 @@ async fn a_projection_reads_entities_without_their_blobs() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_store_without_a_container_or_a_queue_is_refused() -> TestResult {
+async fn a_store_without_a_container_or_a_queue_is_rejected() -> TestResult {
     let (_server, orders) = start().await?;
     let account = orders.table().account();
     let error = Store::<Photo>::builder(account.table("p")).queue(account.queue("p")).build();
@@ -256,7 +256,7 @@ async fn a_store_without_a_container_or_a_queue_is_refused() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_write_that_is_refused_leaves_no_blob() -> TestResult {
+async fn a_rejected_write_leaves_no_blob() -> TestResult {
     let (server, orders) = start().await?;
     orders.insert(&order(1)).await?;
     let before = agreed(&server.snapshot());
@@ -298,7 +298,7 @@ const WRITES: [(&str, Write); 4] = [
 ];
 
 #[tokio::test]
-async fn whatever_fails_each_entity_has_its_blob_and_in_the_end_no_blob_is_left() -> TestResult {
+async fn each_entity_keeps_its_blob_and_orphans_are_removed_after_any_fault() -> TestResult {
     let (server, orders) = start().await?;
     orders.insert(&order(1)).await?;
     let connect = async |server: &Server| Ok(store(&account(server)?)?);
@@ -334,7 +334,7 @@ async fn whatever_fails_each_entity_has_its_blob_and_in_the_end_no_blob_is_left(
 }
 
 #[tokio::test]
-async fn a_sweep_ends_the_operation_before_it_deletes_a_blob() -> TestResult {
+async fn a_sweep_settles_the_operation_before_deleting_a_blob() -> TestResult {
     let (server, orders) = start().await?;
     // The transaction is sent, and is not executed before the sweep has been.
     let held = server.inject(Fault::on(Operation::Transaction).hold());
@@ -362,7 +362,7 @@ async fn a_sweep_ends_the_operation_before_it_deletes_a_blob() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_reader_whose_blob_is_freed_meanwhile_reads_the_new_one() -> TestResult {
+async fn a_reader_whose_blob_is_replaced_reads_the_new_one() -> TestResult {
     let (server, orders) = start().await?;
     orders.insert(&order(1)).await?;
     let changed = Order { invoice: b"paid".to_vec(), ..order(1) };
@@ -389,7 +389,7 @@ async fn a_reader_whose_blob_is_freed_meanwhile_reads_the_new_one() -> TestResul
 }
 
 #[tokio::test]
-async fn a_blob_that_is_gone_or_damaged_is_an_error_that_names_the_property() -> TestResult {
+async fn a_missing_or_damaged_blob_is_an_error_that_names_the_property() -> TestResult {
     let (server, orders) = start().await?;
     orders.insert(&order(1)).await?;
     orders.insert(&order(2)).await?;
@@ -447,7 +447,7 @@ async fn a_lagging_secondary_loses_no_blob() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_another_program_left_is_swept() -> TestResult {
+async fn blobs_orphaned_by_another_program_are_swept() -> TestResult {
     let (server, orders) = start().await?;
     orders.insert(&order(1)).await?;
     orders.insert(&order(2)).await?;

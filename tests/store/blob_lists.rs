@@ -110,7 +110,7 @@ async fn named(staff: &Store<Employee>, name: &str) -> rowkey::Result<Vec<u32>> 
 }
 
 #[tokio::test]
-async fn every_write_keeps_the_lists_of_all_partitions_in_step() -> TestResult {
+async fn every_write_updates_the_lists_of_all_partitions() -> TestResult {
     let (server, staff) = start().await?;
     for id in 1..=4 {
         assert!(
@@ -151,7 +151,7 @@ async fn every_write_keeps_the_lists_of_all_partitions_in_step() -> TestResult {
 }
 
 #[tokio::test]
-async fn values_of_any_kind_have_lists_of_their_own() -> TestResult {
+async fn values_of_any_type_have_separate_lists() -> TestResult {
     let (_server, staff) = start().await?;
     let long = "x".repeat(400);
     let values = ["", "a b", "..", "é", "=sha256=", "A", "a", &long, "日本"];
@@ -166,7 +166,7 @@ async fn values_of_any_kind_have_lists_of_their_own() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_a_list_in_a_blob_costs_in_requests() -> TestResult {
+async fn a_list_in_a_blob_sends_the_documented_requests() -> TestResult {
     let (server, staff) = start().await?;
     let mut before = server.journal();
     let mut cost = || {
@@ -189,7 +189,7 @@ async fn what_a_list_in_a_blob_costs_in_requests() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_store_without_a_container_or_a_queue_is_refused() -> TestResult {
+async fn a_store_without_a_container_or_a_queue_is_rejected() -> TestResult {
     let (_server, staff) = start().await?;
     let account = staff.table().account();
     let table = || account.table("staff");
@@ -204,7 +204,7 @@ async fn a_store_without_a_container_or_a_queue_is_refused() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_write_is_settled_when_its_container_is_there() -> TestResult {
+async fn a_write_is_settled_once_its_container_exists() -> TestResult {
     let (server, staff) = start().await?;
     staff.table().account().container("staff").delete().await?;
     let written = staff.insert(&employee(1, "Jones")).await?;
@@ -235,7 +235,7 @@ const WRITES: [(&str, Write); 4] = [
 ];
 
 #[tokio::test]
-async fn whatever_fails_the_lists_agree_in_the_end() -> TestResult {
+async fn lists_agree_eventually_after_any_fault() -> TestResult {
     let (server, staff) = start().await?;
     staff.insert(&employee(1, "Jones")).await?;
     staff.insert(&employee(2, "Lee")).await?;
@@ -254,7 +254,7 @@ async fn whatever_fails_the_lists_agree_in_the_end() -> TestResult {
 }
 
 #[tokio::test]
-async fn eight_writers_of_one_list_lose_nothing() -> TestResult {
+async fn eight_writers_of_one_list_lose_no_entry() -> TestResult {
     let (server, staff) = start().await?;
     let all: Vec<_> = (0..8).map(|id| employee(id, "Jones")).collect();
     for inserted in join_all(all.iter().map(|one| staff.insert(one))).await {
@@ -283,7 +283,7 @@ async fn eight_writers_of_one_list_lose_nothing() -> TestResult {
 
 /// Reads may go to the secondary, which is as it was at first, and the primary is busy now and then.
 #[tokio::test]
-async fn a_lagging_secondary_changes_no_list() -> TestResult {
+async fn a_lagging_secondary_does_not_change_a_list() -> TestResult {
     let (server, staff) = start().await?;
     staff.insert(&employee(1, "Jones")).await?;
     staff.insert(&employee(2, "Jones")).await?;
@@ -304,7 +304,7 @@ async fn a_lagging_secondary_changes_no_list() -> TestResult {
 }
 
 #[tokio::test]
-async fn repair_lists_what_is_missing_and_the_sweep_takes_off_what_is_gone() -> TestResult {
+async fn repair_adds_missing_entries_and_the_sweep_removes_orphans() -> TestResult {
     let (server, staff) = start().await?;
     for id in 1..=4 {
         staff.insert(&employee(id, "Jones")).await?;
@@ -333,7 +333,7 @@ async fn repair_lists_what_is_missing_and_the_sweep_takes_off_what_is_gone() -> 
 
 /// Item 9 of issue 13: a policy that stops some jobs that read a whole table, and not others.
 #[tokio::test]
-async fn a_scan_policy_stops_no_job() -> TestResult {
+async fn jobs_ignore_the_scan_policy() -> TestResult {
     let (_server, staff) = start().await?;
     staff.insert(&employee(1, "Jones")).await?;
     let account = staff.table().account();
@@ -348,7 +348,7 @@ async fn a_scan_policy_stops_no_job() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_is_no_whole_list_is_neither_read_nor_written() -> TestResult {
+async fn a_damaged_list_is_neither_read_nor_written() -> TestResult {
     let (server, staff) = start().await?;
     staff.insert(&employee(1, "Jones")).await?;
     let account = staff.table().account();
@@ -394,7 +394,7 @@ async fn a_load_fills_the_lists_and_a_deletion_empties_them() -> TestResult {
 }
 
 #[tokio::test]
-async fn whatever_fails_lookups_find_what_a_map_says() -> TestResult {
+async fn lookups_agree_with_a_model_after_any_fault() -> TestResult {
     for seed in seeds(10) {
         let _seed = Seed(seed);
         let mut random = Random(seed);

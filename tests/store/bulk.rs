@@ -61,7 +61,7 @@ fn failed(report: &Report) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_stream_is_packed_by_partition_into_as_few_transactions_as_it_takes() -> TestResult {
+async fn a_stream_is_grouped_by_partition_into_the_fewest_transactions() -> TestResult {
     let (server, table) = start().await?;
     let mut told = Vec::new();
     let report = Job::upsert(&table, stream::iter(readings(&["a", "b", "c"], 250)))
@@ -76,7 +76,7 @@ async fn a_stream_is_packed_by_partition_into_as_few_transactions_as_it_takes() 
 }
 
 #[tokio::test]
-async fn every_load_works_on_every_server() -> TestResult {
+async fn loads_work_on_every_server() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let load = |sensors: &[&str]| stream::iter(readings(sensors, 120));
     assert_eq!(Job::insert(&table, load(&["a", "b"])).run().await?.total.right, 240);
@@ -90,7 +90,7 @@ async fn every_load_works_on_every_server() -> TestResult {
 }
 
 #[tokio::test]
-async fn rows_are_stored_as_they_are() -> TestResult {
+async fn load_rows_stores_rows_unchanged() -> TestResult {
     let (server, table) = start().await?;
     assert!(Job::insert(&table, stream::iter([reading("a", 7)])).run().await?.is_clean());
     let snapshot = server.snapshot();
@@ -101,7 +101,7 @@ async fn rows_are_stored_as_they_are() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_merge_keeps_what_it_does_not_write_and_a_replacement_does_not() -> TestResult {
+async fn a_merging_load_keeps_other_properties_and_a_replacing_load_does_not() -> TestResult {
     let (_server, table) = start().await?;
     for merges in [true, false] {
         let mut more = DynamicEntity::new("a", "0001");
@@ -120,7 +120,7 @@ async fn a_merge_keeps_what_it_does_not_write_and_a_replacement_does_not() -> Te
 }
 
 #[tokio::test]
-async fn a_transaction_is_sent_before_it_is_too_large() -> TestResult {
+async fn a_transaction_is_sent_before_it_exceeds_the_size_limit() -> TestResult {
     let (server, table) = start().await?;
     let rows = (0..20).map(|row| large(row, 900 * 1024));
     assert!(Job::upsert(&table, stream::iter(rows)).run().await?.is_clean());
@@ -130,8 +130,7 @@ async fn a_transaction_is_sent_before_it_is_too_large() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_entity_that_comes_again_comes_in_another_transaction_and_the_last_one_stays()
--> TestResult {
+async fn a_repeated_entity_is_in_a_later_transaction_and_the_last_value_wins() -> TestResult {
     let (server, table) = start().await?;
     let thrice = || stream::iter((0..3).map(|degrees| Reading { degrees, ..reading("a", 1) }));
     assert!(Job::upsert(&table, thrice()).run().await?.is_clean());
@@ -147,7 +146,7 @@ async fn an_entity_that_comes_again_comes_in_another_transaction_and_the_last_on
 }
 
 #[tokio::test]
-async fn sixty_four_partitions_are_packed_at_a_time() -> TestResult {
+async fn sixty_four_partitions_are_grouped_at_a_time() -> TestResult {
     let (server, table) = start().await?;
     for (sensors, transactions) in [(64_u32, 64), (65, 67)] {
         let before = server.journal();
@@ -161,7 +160,7 @@ async fn sixty_four_partitions_are_packed_at_a_time() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_entities_that_are_refused_are_found_and_the_others_are_stored() -> TestResult {
+async fn rejected_entities_are_reported_and_the_others_are_stored() -> TestResult {
     let (server, table) = start().await?;
     for hour in [3, 50, 99] {
         table.insert(&Reading { degrees: 7, ..reading("a", hour) }).await?;
@@ -184,7 +183,7 @@ async fn the_entities_that_are_refused_are_found_and_the_others_are_stored() -> 
 }
 
 #[tokio::test]
-async fn an_entity_that_cannot_be_sent_is_reported_and_costs_nothing() -> TestResult {
+async fn an_invalid_entity_is_reported_without_a_request() -> TestResult {
     let (server, table) = start().await?;
     let mut bad = DynamicEntity::new("p", "0001");
     bad.set("Text", "x".repeat(40_000));
@@ -197,7 +196,7 @@ async fn an_entity_that_cannot_be_sent_is_reported_and_costs_nothing() -> TestRe
 }
 
 #[tokio::test]
-async fn an_insert_whose_answer_is_lost_is_known_in_the_end() -> TestResult {
+async fn an_insert_with_a_lost_response_is_resolved() -> TestResult {
     let (server, table) = start().await?;
     let _lost = server.inject(Fault::on(Operation::Transaction).nth(2).close_after_commit());
     let report = Job::insert(&table, stream::iter(readings(&["a"], 300))).run().await?;
@@ -207,7 +206,7 @@ async fn an_insert_whose_answer_is_lost_is_known_in_the_end() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_load_that_cannot_succeed_ends() -> TestResult {
+async fn a_load_ends_at_a_permanent_error() -> TestResult {
     let (server, table) = start().await?;
     let endless = || stream::iter((0..).map(|hour| reading("a", hour % 10_000)));
     let nowhere = table.account().table("nowhere");
@@ -224,7 +223,7 @@ async fn a_load_that_cannot_succeed_ends() -> TestResult {
 }
 
 #[tokio::test]
-async fn one_transaction_of_a_partition_is_in_flight_and_others_pass_it() -> TestResult {
+async fn each_partition_has_one_transaction_in_flight() -> TestResult {
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     let table = account.table("readings");
@@ -252,7 +251,7 @@ async fn one_transaction_of_a_partition_is_in_flight_and_others_pass_it() -> Tes
 }
 
 #[tokio::test]
-async fn the_report_is_true_whichever_request_fails() -> TestResult {
+async fn the_report_is_correct_if_any_request_fails() -> TestResult {
     let (server, _) = start().await?;
     for inserts in [true, false] {
         let runs = sweep(
@@ -278,7 +277,7 @@ async fn the_report_is_true_whichever_request_fails() -> TestResult {
 }
 
 #[tokio::test]
-async fn random_loads_store_what_a_model_says() -> TestResult {
+async fn random_loads_agree_with_a_model() -> TestResult {
     let (server, table) = start().await?;
     let empty = server.snapshot();
     for seed in seeds(40) {

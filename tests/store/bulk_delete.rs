@@ -54,7 +54,7 @@ fn stored(snapshot: &Snapshot) -> BTreeSet<(String, u32)> {
 }
 
 #[tokio::test]
-async fn what_the_walk_finds_is_deleted_a_hundred_a_request() -> TestResult {
+async fn a_job_deletes_a_hundred_rows_per_request() -> TestResult {
     let (server, table) = start().await?;
     fill(&table, &["a", "b"], 360).await?;
     let before = server.journal();
@@ -74,7 +74,7 @@ async fn what_the_walk_finds_is_deleted_a_hundred_a_request() -> TestResult {
 }
 
 #[tokio::test]
-async fn it_works_on_every_server() -> TestResult {
+async fn bulk_deletion_works_on_every_server() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     fill(&table, &["a", "b", "c"], 30).await?;
     let one = Walk::new(&table, |table| table.query(Event::partition("b")).page_size(7));
@@ -87,7 +87,7 @@ async fn it_works_on_every_server() -> TestResult {
 /// While the first deletes are on their way, events 1, 4 and 7 are changed and 2 and 5 deleted. Event 7
 /// is as unimportant as before.
 #[tokio::test]
-async fn what_was_changed_since_it_was_found_is_looked_at_again() -> TestResult {
+async fn rows_changed_since_they_were_read_are_checked_again() -> TestResult {
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     let table = account.table("events");
@@ -116,7 +116,7 @@ async fn what_was_changed_since_it_was_found_is_looked_at_again() -> TestResult 
 }
 
 #[tokio::test]
-async fn it_goes_on_where_a_stored_checkpoint_says() -> TestResult {
+async fn a_deletion_resumes_from_a_stored_checkpoint() -> TestResult {
     let (server, table) = start().await?;
     fill(&table, &["a", "b"], 60).await?;
     let mut told = Vec::new();
@@ -147,7 +147,7 @@ async fn it_goes_on_where_a_stored_checkpoint_says() -> TestResult {
 }
 
 #[tokio::test]
-async fn no_more_are_deleted_a_second_than_allowed() -> TestResult {
+async fn deletions_respect_the_maximum_rate() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
     let (account, clock) = waiting(&server)?;
     let table = account.table("events");
@@ -164,7 +164,7 @@ async fn no_more_are_deleted_a_second_than_allowed() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_table_that_is_not_there_is_an_error() -> TestResult {
+async fn a_missing_table_is_an_error() -> TestResult {
     let (_server, table) = start().await?;
     let nowhere = table.account().table("nowhere");
     let ended = Job::delete(unimportant(&nowhere, 1000)).run().await.unwrap_err();
@@ -187,7 +187,7 @@ async fn delete(
 }
 
 #[tokio::test]
-async fn whichever_request_fails_it_is_done_and_counted() -> TestResult {
+async fn a_deletion_completes_with_a_correct_count_if_any_request_fails() -> TestResult {
     let (server, table) = start().await?;
     fill(&table, &["a", "b"], 60).await?;
     for patient in [true, false] {
@@ -223,7 +223,7 @@ struct Indexed {
 
 /// Copies go with the entities; one that another writer makes important meanwhile stays.
 #[tokio::test]
-async fn a_store_deletes_what_a_walk_finds_with_its_copies() -> TestResult {
+async fn a_store_deletes_entities_with_their_copies() -> TestResult {
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     let events = Store::<Indexed>::builder(account.table("events")).build()?;
@@ -262,7 +262,7 @@ async fn a_store_deletes_what_a_walk_finds_with_its_copies() -> TestResult {
 }
 
 #[tokio::test]
-async fn random_deletions_leave_what_a_model_says() -> TestResult {
+async fn random_deletions_agree_with_a_model() -> TestResult {
     let (server, table) = start().await?;
     let empty = server.snapshot();
     for seed in seeds(40) {

@@ -52,7 +52,7 @@ fn counts(snapshot: &rowkey_emulator::Snapshot) -> (usize, i32) {
 }
 
 #[tokio::test]
-async fn rows_that_are_read_and_edited_stay_right_whatever_fails() -> TestResult {
+async fn read_and_edited_rows_stay_consistent_after_any_fault() -> TestResult {
     let (server, _) = start().await?;
     let connect = |account: &rowkey::StorageAccount| {
         Store::<Order>::builder(account.table("orders"))
@@ -81,7 +81,7 @@ async fn rows_that_are_read_and_edited_stay_right_whatever_fails() -> TestResult
 }
 
 #[tokio::test]
-async fn many_writers_of_one_row_that_is_edited_lose_nothing() -> TestResult {
+async fn concurrent_edits_of_one_row_are_all_applied() -> TestResult {
     let (server, account) = start().await?;
     let orders = Store::<Order>::builder(account.table("orders"))
         .queue(account.queue("orders"))
@@ -98,7 +98,7 @@ async fn many_writers_of_one_row_that_is_edited_lose_nothing() -> TestResult {
 
 /// The page about contributors shows the program, which has fewer than 80 lines.
 #[test]
-fn the_page_shows_the_example_in_fewer_than_80_lines() {
+fn the_documented_example_has_fewer_than_80_lines() {
     let example = include_str!("../../examples/contributor/contributor.rs");
     let page = include_str!("../../docs/src/concepts/contributors.md");
     let is_shown = |line: &&str| !line.starts_with("//!") && !line.starts_with("use crate::");

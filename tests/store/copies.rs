@@ -118,7 +118,7 @@ fn rename(name: &'static str) -> impl Fn(&mut Employee) {
 }
 
 #[tokio::test]
-async fn copies_follow_the_entity_wherever_it_goes() -> TestResult {
+async fn copies_follow_every_change_of_the_entity() -> TestResult {
     let (server, staff) = start().await?;
     staff.insert(&employee(1, "ada", &["sales"])).await?;
     staff.insert(&employee(2, "bob", &[])).await?;
@@ -154,7 +154,7 @@ async fn copies_follow_the_entity_wherever_it_goes() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_a_type_does_not_know_stays_in_a_target() -> TestResult {
+async fn a_copy_keeps_other_properties_of_its_target() -> TestResult {
     let (_server, staff) = start().await?;
     let table = staff.table();
     let get = async |table: &Table| {
@@ -174,7 +174,7 @@ async fn what_a_type_does_not_know_stays_in_a_target() -> TestResult {
 }
 
 #[tokio::test]
-async fn targets_that_cannot_be_refuse_the_write() -> TestResult {
+async fn an_invalid_copy_target_rejects_the_write() -> TestResult {
     let (server, staff) = start().await?;
     let missing = staff.insert(&employee(1, "ada", &["sales", "hr"])).await.unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound, "{missing}");
@@ -222,7 +222,7 @@ const WRITES: [(&str, Write); 3] = [
 ];
 
 #[tokio::test]
-async fn whatever_fails_departments_show_their_managers_at_any_time() -> TestResult {
+async fn departments_show_their_managers_at_any_time_after_any_fault() -> TestResult {
     let (server, staff) = start().await?;
     staff.insert(&employee(1, "ada", &["sales"])).await?;
     let nothing = async |_: &StorageAccount| Ok(());
@@ -236,7 +236,7 @@ async fn whatever_fails_departments_show_their_managers_at_any_time() -> TestRes
 }
 
 #[tokio::test]
-async fn eight_writers_of_one_target_and_of_its_copies_lose_nothing() -> TestResult {
+async fn eight_writers_of_a_target_and_its_copies_lose_no_change() -> TestResult {
     let (server, staff) = start().await?;
     staff.insert(&employee(1, "ada", &["sales"])).await?;
     let turn = |at: i32| {
@@ -306,7 +306,7 @@ async fn a_target_that_is_stored_later_gets_its_copy_when_the_source_is_written_
 
 /// Another program replaces a department.
 #[tokio::test]
-async fn verify_finds_a_copy_that_is_stale_and_repair_mends_it() -> TestResult {
+async fn verify_reports_a_stale_copy_and_repair_fixes_it() -> TestResult {
     let (_server, staff) = start().await?;
     staff.insert(&employee(1, "ada", &["it", "sales"])).await?;
     staff.table().upsert(&department("it")).await?;

@@ -20,7 +20,7 @@ fn at_most(plan: &Explanation) -> usize {
 }
 
 #[tokio::test]
-async fn each_write_costs_at_most_what_its_plan_says() -> TestResult {
+async fn each_write_costs_at_most_its_explained_plan() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let key = || Order::key("contoso", 1);
@@ -91,7 +91,7 @@ struct Task {
 }
 
 #[tokio::test]
-async fn a_list_is_read_page_by_page_with_a_token_that_is_bound_to_it() -> TestResult {
+async fn a_list_is_paged_with_its_own_token() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let tasks = Store::<Task>::builder(account.table("tasks")).build()?;

@@ -51,7 +51,7 @@ async fn with_one() -> Result<Server, Box<dyn std::error::Error>> {
 }
 
 #[tokio::test]
-async fn whatever_fails_and_wherever_a_writer_stops_all_rows_agree_in_the_end() -> TestResult {
+async fn rows_agree_eventually_after_any_fault_or_crash() -> TestResult {
     let server = with_one().await?;
     for (name, write) in WRITES {
         eprintln!("{name}");
@@ -63,7 +63,7 @@ async fn whatever_fails_and_wherever_a_writer_stops_all_rows_agree_in_the_end() 
 }
 
 #[tokio::test]
-async fn nothing_in_the_partition_disagrees_at_any_time() -> TestResult {
+async fn rows_of_one_partition_agree_at_any_time() -> TestResult {
     let server = with_one().await?;
     let nothing = async |_: &StorageAccount| Ok(());
     for (name, write) in WRITES {
@@ -100,7 +100,7 @@ async fn one_lost_answer_does_not_leave_the_result_unknown() -> TestResult {
 
 /// A client that repeats nothing of its own accord.
 #[tokio::test]
-async fn a_write_says_committed_only_if_it_was() -> TestResult {
+async fn a_write_reports_committed_only_if_it_was_committed() -> TestResult {
     let (server, _) = start().await?;
     sweep(
         &server,

@@ -13,7 +13,7 @@ use super::rows::{Order, agreed, order, start, store};
 
 /// Another program writes a head whose index key is too long.
 #[tokio::test]
-async fn an_index_key_that_cannot_be_is_none() -> TestResult {
+async fn an_entity_with_an_invalid_index_key_is_not_indexed() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     // The writer stops after its commit.
@@ -45,7 +45,7 @@ async fn an_index_key_that_cannot_be_is_none() -> TestResult {
 
 /// Another program spoils one head of a transaction.
 #[tokio::test]
-async fn an_entity_that_cannot_be_read_does_not_hold_up_the_others() -> TestResult {
+async fn an_undecodable_entity_does_not_block_others() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let held = server.inject(Fault::on(Operation::GetEntity).hold());
@@ -87,7 +87,7 @@ mod alike {
 }
 
 #[tokio::test]
-async fn a_worker_leaves_the_entities_of_another_type_alone() -> TestResult {
+async fn a_worker_ignores_entities_of_another_type() -> TestResult {
     use alike::{Robot, User};
     let (server, account) = start().await?;
     let users =
@@ -126,7 +126,7 @@ struct Guest {
 
 /// Item 7: a repair takes a copy in another partition for one of its own index, by the name that it has.
 #[tokio::test]
-async fn a_repair_tells_indexes_apart_that_begin_alike() -> TestResult {
+async fn a_repair_distinguishes_indexes_with_a_common_prefix() -> TestResult {
     let (server, account) = start().await?;
     let guests =
         Store::<Guest>::builder(account.table("orders")).queue(account.queue("orders")).build()?;
@@ -200,8 +200,7 @@ async fn a_row_of_another_program_where_a_copy_belongs_is_neither_replaced_nor_d
 
 /// A Merge of another program leaves the mark of the store's operation in the entity.
 #[tokio::test]
-async fn a_version_that_was_read_through_a_copy_is_none_after_a_merge_of_another_program()
--> TestResult {
+async fn a_version_read_through_a_copy_is_stale_after_a_foreign_merge() -> TestResult {
     let (_server, account) = start().await?;
     let (orders, table) = (store(&account)?, account.table("orders"));
     orders.insert(&order(1)).await?;

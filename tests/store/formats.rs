@@ -29,7 +29,7 @@ fn sale(number: u32, at: &str) -> Sale {
 }
 
 #[tokio::test]
-async fn indexes_are_kept_in_the_formats_of_their_templates() -> TestResult {
+async fn index_keys_use_the_formats_of_their_templates() -> TestResult {
     let server = Server::start().await?;
     let table = rowkey_tests::sweep::account(&server)?.table("sales");
     table.create().await?;

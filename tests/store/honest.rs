@@ -129,7 +129,7 @@ fn orders_of(snapshot: &Snapshot) -> Vec<(String, i64)> {
 }
 
 #[tokio::test]
-async fn a_write_says_what_happened_and_nothing_is_left_over() -> TestResult {
+async fn a_write_reports_its_outcome_and_cleans_up() -> TestResult {
     let server = with_one().await?;
     let before = orders_of(&server.snapshot());
     for (name, write) in WRITES {

@@ -16,7 +16,7 @@ fn many(count: u32) -> Vec<Order> {
 }
 
 #[tokio::test]
-async fn a_load_writes_all_that_belongs_to_its_entities_and_can_be_repeated() -> TestResult {
+async fn a_load_writes_all_rows_of_its_entities_and_is_repeatable() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let all = many(60);
@@ -55,7 +55,7 @@ async fn a_load_takes_few_transactions() -> TestResult {
 }
 
 #[tokio::test]
-async fn deleting_a_partition_deletes_all_that_belongs_to_it() -> TestResult {
+async fn deleting_a_partition_deletes_all_its_rows_and_copies() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     orders.load(stream::iter(many(60))).run().await?;
@@ -69,7 +69,7 @@ async fn deleting_a_partition_deletes_all_that_belongs_to_it() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_does_not_agree_is_named_and_repaired() -> TestResult {
+async fn inconsistent_rows_are_reported_and_repaired() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     orders.load(stream::iter((0..6).map(order))).run().await?;
@@ -105,7 +105,7 @@ async fn what_does_not_agree_is_named_and_repaired() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_row_that_does_not_decode_is_named_and_the_job_goes_on() -> TestResult {
+async fn an_undecodable_row_is_reported_and_the_job_continues() -> TestResult {
     let (_server, account) = start().await?;
     let orders = store(&account)?;
     orders.load(stream::iter((0..3).map(order))).run().await?;
@@ -121,7 +121,7 @@ async fn a_row_that_does_not_decode_is_named_and_the_job_goes_on() -> TestResult
 
 /// A writer that stops before its commit leaves a claim; nothing tells of it once the message is gone.
 #[tokio::test]
-async fn what_no_announcement_names_any_more_is_swept() -> TestResult {
+async fn claims_without_an_announcement_are_swept() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let fault = rowkey_emulator::Fault::on(rowkey_emulator::Operation::Transaction);
@@ -160,7 +160,7 @@ async fn what_no_announcement_names_any_more_is_swept() -> TestResult {
 
 /// Item 9: a job is deliberate, so a policy against scans stops none.
 #[tokio::test]
-async fn a_scan_policy_stops_no_job() -> TestResult {
+async fn jobs_ignore_the_scan_policy() -> TestResult {
     let (_server, account) = start().await?;
     let scan_policy = ScanPolicy::Deny;
     let denying = account.with_options(ClientOptions { scan_policy, ..account.options().clone() });

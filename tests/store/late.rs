@@ -137,7 +137,7 @@ async fn start() -> Result<(Server, Late, ManualClock, Store<Order>), Box<dyn st
 /// The client sends a transaction again that was not answered. The first attempt lands after the
 /// second one was committed, and after the entity was deleted.
 #[tokio::test]
-async fn an_attempt_that_lands_after_a_repetition_does_not_bring_an_entity_back() -> TestResult {
+async fn a_late_attempt_does_not_restore_a_deleted_entity() -> TestResult {
     let (server, late, _, orders) = start().await?;
     late.keep("$batch");
     orders.insert(&order(1)).await?;
@@ -151,7 +151,7 @@ async fn an_attempt_that_lands_after_a_repetition_does_not_bring_an_entity_back(
 /// A worker inserts a row elsewhere and gets no answer, late in the life of the op row. The insert
 /// lands when the entity and the op row are gone.
 #[tokio::test]
-async fn a_row_elsewhere_that_lands_late_is_removed() -> TestResult {
+async fn a_late_remote_row_is_removed() -> TestResult {
     let (server, late, clock, orders) = start().await?;
     let pass = |seconds| {
         server.clock().advance(Duration::from_secs(seconds));
@@ -187,7 +187,7 @@ async fn a_row_elsewhere_that_lands_late_is_removed() -> TestResult {
 /// The machine sleeps while a writer waits for an answer. When it wakes, a worker has settled and
 /// forgotten the write.
 #[tokio::test]
-async fn a_writer_that_slept_does_not_say_that_its_write_failed() -> TestResult {
+async fn a_delayed_writer_does_not_report_a_committed_write_as_failed() -> TestResult {
     let (server, _, clock, orders) = start().await?;
     let pass = |seconds| {
         server.clock().advance(Duration::from_secs(seconds));
@@ -220,7 +220,7 @@ async fn a_writer_that_slept_does_not_say_that_its_write_failed() -> TestResult 
 /// A writer is held up between two claims for so long that a worker gave its write up and forgot it, and
 /// that another writer took the first value.
 #[tokio::test]
-async fn a_writer_that_slept_before_its_commit_takes_nothing_from_others() -> TestResult {
+async fn a_writer_delayed_before_its_commit_does_not_affect_others() -> TestResult {
     let (server, _, clock, orders) = start().await?;
     let pass = |seconds| {
         server.clock().advance(Duration::from_secs(seconds));
@@ -286,7 +286,7 @@ async fn the_void_of_a_write_that_the_backlog_announced_is_removed() -> TestResu
 /// An insert of an entity that exists takes over its claim. The entity is deleted, with its claim, before
 /// the transaction of the insert lands.
 #[tokio::test]
-async fn an_insert_that_lands_after_a_deletion_has_its_claim() -> TestResult {
+async fn a_late_insert_after_a_deletion_has_its_claim() -> TestResult {
     let (server, account) = rows::start().await?;
     let orders = store(&account)?;
     orders.insert(&order(1)).await?;
@@ -305,7 +305,7 @@ async fn an_insert_that_lands_after_a_deletion_has_its_claim() -> TestResult {
 /// The writer's clock is 28 minutes behind the worker's. The writer is slow before its commit, and the
 /// commit lands late: the worker must not take the operation for one that is long over.
 #[tokio::test]
-async fn a_commit_that_lands_late_meets_its_void_whatever_two_clocks_say() -> TestResult {
+async fn a_late_commit_conflicts_with_its_void_despite_clock_skew() -> TestResult {
     let (server, _) = rows::start().await?;
     let skewed = |minutes| -> Result<_, rowkey::Error> {
         let now = server.clock().now().to_chrono() + TimeDelta::minutes(minutes);

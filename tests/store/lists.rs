@@ -19,7 +19,7 @@ const LISTS: [List; 4] = [
 ];
 
 #[tokio::test]
-async fn pages_are_filled_and_lead_to_each_other() -> TestResult {
+async fn pages_are_full_and_linked_by_tokens() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let all: Vec<_> = (0..20).map(|id| Order { size: 0, ..order(id) }).collect();
@@ -66,7 +66,7 @@ async fn the_version_of_a_list_guards_the_next_write() -> TestResult {
 }
 
 #[tokio::test]
-async fn entries_without_their_entity_are_passed_over() -> TestResult {
+async fn list_entries_without_an_entity_are_skipped() -> TestResult {
     let (_server, account) = start().await?;
     let orders = store(&account)?;
     let all = (0..9).map(|id| Order { size: 0, ..order(id) });
@@ -84,7 +84,7 @@ async fn entries_without_their_entity_are_passed_over() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_filter_that_copies_cannot_answer_is_refused() -> TestResult {
+async fn a_filter_on_properties_missing_from_copies_is_rejected() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     orders.insert(&Order { size: 0, cents: 500, ..order(1) }).await?;

@@ -137,7 +137,7 @@ async fn entities_are_found_by_every_index() -> TestResult {
 }
 
 #[tokio::test]
-async fn queries_are_narrowed_paged_and_projected() -> TestResult {
+async fn index_queries_support_filters_paging_and_projection() -> TestResult {
     let (_table, staff) = start().await?;
     for id in 1..=30 {
         let email = format!("e{id:02}@contoso.com");
@@ -166,7 +166,7 @@ async fn queries_are_narrowed_paged_and_projected() -> TestResult {
 
 /// A copy that lacks a property does not answer for it.
 #[tokio::test]
-async fn what_copies_do_not_have_is_refused_before_anything_is_sent() -> TestResult {
+async fn filters_on_properties_missing_from_copies_are_rejected_before_sending() -> TestResult {
     let (_table, staff) = start().await?;
     let ada = Employee { badge: Some("B1".into()), ..employee(7, "King", "ada@contoso.com") };
     staff.insert(&ada).await?;
@@ -187,7 +187,7 @@ async fn what_copies_do_not_have_is_refused_before_anything_is_sent() -> TestRes
 }
 
 #[tokio::test]
-async fn rows_are_these() -> TestResult {
+async fn the_row_format_is_stable() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
     let staff = rowkey_tests::sweep::account(&server)?.table("staff");
     staff.create().await?;
@@ -235,7 +235,7 @@ async fn rows_are_these() -> TestResult {
 }
 
 #[tokio::test]
-async fn rows_that_others_left_out_of_step_are_mended_on_the_way() -> TestResult {
+async fn stale_index_rows_are_repaired_by_the_next_write() -> TestResult {
     let (table, staff) = start().await?;
     let ada = employee(7, "King", "ada@contoso.com");
     let at = |row_key: &str| Key::<DynamicEntity>::new("sales", row_key);
@@ -337,7 +337,7 @@ of_49_indexes! {
 }
 
 #[tokio::test]
-async fn all_of_49_indexes_move_in_one_transaction() -> TestResult {
+async fn forty_nine_indexes_change_in_one_transaction() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let wide = Store::<Wide>::builder(Table::clone(&table)).build()?;
     wide.insert(&Wide { id: 1, value: "a".into() }).await?;
@@ -498,7 +498,7 @@ impl Model<'_> {
 }
 
 #[tokio::test]
-async fn random_operations_do_what_maps_do() -> TestResult {
+async fn random_operations_agree_with_a_model() -> TestResult {
     let (_table, staff) = start().await?;
     let usual = if arm() == Arm::Ours { 100 } else { 20 };
     for seed in seeds(usual) {

@@ -107,7 +107,7 @@ async fn check(name: &str, over: bool, write: Write) -> TestResult {
 }
 
 #[tokio::test]
-async fn one_lost_answer_is_no_failure_of_any_write() -> TestResult {
+async fn one_lost_response_fails_no_write() -> TestResult {
     for (name, write) in NEW {
         check(name, false, write).await?;
     }

@@ -102,7 +102,7 @@ fn new_task(id: u32) -> new::Task {
 }
 
 #[tokio::test]
-async fn an_index_that_a_new_program_adds_is_complete_when_it_is_readable() -> TestResult {
+async fn an_index_added_by_a_new_program_is_complete_when_readable() -> TestResult {
     let setup = Setup::start().await?;
     let old = setup.open::<old::Task>().await?;
     for id in 1..4 {
@@ -162,7 +162,7 @@ async fn an_index_that_a_new_program_adds_is_complete_when_it_is_readable() -> T
 }
 
 #[tokio::test]
-async fn a_declaration_with_another_template_is_refused() -> TestResult {
+async fn a_declaration_with_another_template_is_rejected() -> TestResult {
     let setup = Setup::start().await?;
     setup.open::<old::Task>().await?;
     let refused = setup.open::<new::other::Task>().await.unwrap_err();
@@ -195,7 +195,7 @@ mod many {
 }
 
 #[tokio::test]
-async fn what_retired_declarations_leave_is_deleted_when_they_are_gone() -> TestResult {
+async fn rows_of_removed_declarations_are_deleted() -> TestResult {
     let setup = Setup::start().await?;
     let Setup { server, account, .. } = &setup;
     account.queue("tasks").create().await?;
@@ -258,7 +258,7 @@ async fn what_retired_declarations_leave_is_deleted_when_they_are_gone() -> Test
 }
 
 #[tokio::test]
-async fn a_store_on_a_table_without_a_manifest_announces_what_it_declares() -> TestResult {
+async fn a_store_writes_a_missing_manifest() -> TestResult {
     let setup = Setup::start().await?;
     let built = Store::<old::Task>::builder(setup.account.table("tasks")).build()?;
     built.insert(&old_task(1)).await?;
@@ -293,7 +293,7 @@ impl<E> Contributor<E> for Follows {
 
 /// A follower is no part of the type: a program that does not give it to its store would leave it behind.
 #[tokio::test]
-async fn a_writer_without_the_follower_of_another_program_is_refused() -> TestResult {
+async fn a_writer_without_a_contributor_of_another_program_is_rejected() -> TestResult {
     let setup = Setup::start().await?;
     let Setup { server, account, .. } = &setup;
     account.queue("tasks").create().await?;

@@ -88,7 +88,7 @@ async fn a_change_writes_the_rows_of_all_parts() -> TestResult {
 
 /// Item 2: a load and a deletion of many keep the indexes, and refuse what is taken.
 #[tokio::test]
-async fn many_at_a_time_keep_the_indexes() -> TestResult {
+async fn concurrent_writes_keep_indexes_consistent() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     orders.insert(&order(0)).await?;
@@ -105,7 +105,7 @@ async fn many_at_a_time_keep_the_indexes() -> TestResult {
 
 /// Item 4: what decides is read on the primary, with every setting of the options.
 #[tokio::test]
-async fn no_decision_is_made_by_the_secondary() -> TestResult {
+async fn decisions_are_based_on_the_primary() -> TestResult {
     let (server, account) = start().await?;
     let options = ClientOptions { read_from_secondary: true, ..account.options().clone() };
     let lagging = account.with_options(options);
@@ -132,7 +132,7 @@ async fn no_decision_is_made_by_the_secondary() -> TestResult {
 
 /// Item 5: an overtaken update does not leave its value to two.
 #[tokio::test]
-async fn a_value_that_goes_round_has_one_owner() -> TestResult {
+async fn a_value_that_moves_in_a_cycle_has_one_owner() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     for id in 1..=3 {
@@ -163,7 +163,7 @@ async fn a_value_that_goes_round_has_one_owner() -> TestResult {
 
 /// Item 12: a caller that goes away after the commit loses nothing, and no scan is needed.
 #[tokio::test]
-async fn a_dropped_caller_leaves_a_message_that_appears() -> TestResult {
+async fn a_dropped_call_is_completed_through_its_message() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let held = server.inject(Fault::on(Operation::GetEntity).hold());

@@ -31,7 +31,7 @@ fn rows(error: &Error) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_query_of_a_store_goes_on_behind_a_row_that_does_not_decode() -> TestResult {
+async fn a_store_query_continues_after_an_undecodable_row() -> TestResult {
     let (_server, account) = start().await?;
     orders(&account).await?;
     let orders = store(&account)?;
@@ -54,7 +54,7 @@ async fn a_query_of_a_store_goes_on_behind_a_row_that_does_not_decode() -> TestR
 }
 
 #[tokio::test]
-async fn a_walk_counts_and_names_rows_that_do_not_decode() -> TestResult {
+async fn a_walk_counts_and_reports_undecodable_rows() -> TestResult {
     let (_server, account) = start().await?;
     orders(&account).await?;
     let walk = || {

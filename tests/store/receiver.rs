@@ -56,8 +56,7 @@ async fn leave_pending(
 
 /// Time stands still, so nothing but the write can wake the receiver.
 #[tokio::test]
-async fn a_write_that_is_left_pending_is_settled_at_once_by_the_receiver_of_its_program()
--> TestResult {
+async fn a_pending_write_is_settled_at_once_by_the_receiver_of_its_program() -> TestResult {
     for queue_is_down in [false, true] {
         let (server, _) = start().await?;
         let (account, clock) = standing(&server)?;
@@ -102,7 +101,7 @@ async fn messages_are_settled_eight_at_a_time() -> TestResult {
 }
 
 #[tokio::test]
-async fn on_shutdown_what_was_begun_is_finished() -> TestResult {
+async fn shutdown_finishes_begun_messages() -> TestResult {
     let (server, _) = start().await?;
     let (account, _) = standing(&server)?;
     let orders = store(&account)?;
@@ -155,7 +154,7 @@ impl Contributor<Order> for PanicsOnce {
 }
 
 #[tokio::test]
-async fn a_panic_concerns_its_own_message_alone() -> TestResult {
+async fn a_panic_affects_only_its_message() -> TestResult {
     let (server, _) = start().await?;
     let (account, _) = standing(&server)?;
     let calls = Arc::new(AtomicU32::new(100));

@@ -10,7 +10,7 @@ use rowkey_tests::sweep::once;
 use super::rows::{Order, agreed, left, order, start, store};
 
 #[tokio::test]
-async fn two_entities_of_one_transaction_cannot_have_one_unique_value() -> TestResult {
+async fn two_entities_of_one_transaction_cannot_share_a_unique_value() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let (one, two) = (order(1), Order { number: Some("A1".into()), ..order(2) });
@@ -41,7 +41,7 @@ pub(crate) fn desk(id: u32) -> Desk {
 }
 
 #[tokio::test]
-async fn a_store_of_another_table_is_refused() -> TestResult {
+async fn a_store_of_another_table_is_rejected() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let desks =
@@ -57,7 +57,7 @@ async fn a_store_of_another_table_is_refused() -> TestResult {
 
 /// What was not committed and never will be is not said to be unknown.
 #[tokio::test]
-async fn an_announcement_or_a_claim_without_an_answer_leaves_nothing_unknown() -> TestResult {
+async fn a_lost_response_to_an_announcement_or_claim_leaves_a_known_outcome() -> TestResult {
     let (server, account) = start().await?;
     for down in [true, false] {
         let orders = store(&once(&account))?;
@@ -130,7 +130,7 @@ struct File {
 
 /// An entity of which a copy would be too large.
 #[tokio::test]
-async fn an_entity_whose_copy_would_be_too_large_is_refused() -> TestResult {
+async fn an_entity_with_an_oversized_copy_is_rejected() -> TestResult {
     let (server, account) = start().await?;
     let files =
         Store::<File>::builder(account.table("orders")).queue(account.queue("orders")).build()?;
@@ -216,8 +216,7 @@ impl Contributor<Order> for Wrong {
 }
 
 #[tokio::test]
-async fn a_contributor_that_edits_rows_of_others_is_refused_before_anything_is_sent() -> TestResult
-{
+async fn a_contributor_that_edits_foreign_rows_is_rejected_before_sending() -> TestResult {
     let (server, account) = start().await?;
     for wrong in [Wrong::EditsTheEntity, Wrong::MovesARow] {
         let orders = Store::<Order>::builder(account.table("orders"))

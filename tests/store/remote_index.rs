@@ -98,7 +98,7 @@ fn at(server: &Server, city: &str) -> (usize, i64) {
 
 /// Item 1: an audit row, an index, a view and a mail follow one change.
 #[tokio::test]
-async fn all_that_follows_a_change_follows_it() -> TestResult {
+async fn every_derived_row_follows_a_change() -> TestResult {
     let (server, account) = start().await?;
     let staff = store(&account)?;
     let written = staff.transaction().insert(&employee(7)).task(&Mail).submit().await?;
@@ -113,7 +113,7 @@ async fn all_that_follows_a_change_follows_it() -> TestResult {
 
 /// Item 4: a worker that may read the secondary settles by what the primary has.
 #[tokio::test]
-async fn what_follows_follows_the_primary() -> TestResult {
+async fn derived_rows_follow_the_primary() -> TestResult {
     for nth in 1..=4 {
         let (server, account) = start().await?;
         let staff = store(&account)?;
@@ -143,7 +143,7 @@ async fn what_follows_follows_the_primary() -> TestResult {
 
 /// Item 12: neither an insert nor a transaction of four with a mail each waits for queues that are down.
 #[tokio::test]
-async fn no_write_waits_for_a_queue_that_is_down() -> TestResult {
+async fn no_write_waits_for_an_unavailable_queue() -> TestResult {
     for count in [1, 4] {
         let (server, _) = start().await?;
         let outage = server.inject(Fault::service(Service::Queue).reject(ErrorCode::SERVER_BUSY));

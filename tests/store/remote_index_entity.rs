@@ -121,7 +121,7 @@ async fn a_list_names_the_entities_of_all_partitions() -> TestResult {
 }
 
 #[tokio::test]
-async fn lists_agree_in_the_end_whatever_fails() -> TestResult {
+async fn lists_agree_eventually_after_any_fault() -> TestResult {
     let (server, _, tasks) = start().await?;
     tasks.insert(&task("core", 1, &["a", "b"])).await?;
     let scenario = async |account: &StorageAccount| {
@@ -169,7 +169,7 @@ async fn simultaneous_writers_of_one_list_lose_no_entity() -> TestResult {
 }
 
 #[tokio::test]
-async fn verify_names_what_is_missing_or_orphaned_and_repair_mends_it() -> TestResult {
+async fn verify_reports_missing_and_orphaned_entries_and_repair_fixes_them() -> TestResult {
     let (server, account, tasks) = start().await?;
     tasks.insert(&task("core", 1, &["a"])).await?;
     tasks.insert(&task("web", 2, &["a"])).await?;
@@ -223,7 +223,7 @@ async fn a_full_list_is_reported_by_workers() -> TestResult {
 }
 
 #[tokio::test]
-async fn more_values_than_declared_are_refused_before_anything_is_sent() -> TestResult {
+async fn too_many_values_are_rejected_before_sending() -> TestResult {
     let (server, account, tasks) = start().await?;
     let before = server.journal();
     let refused = tasks.insert(&task("core", 1, &["a", "b", "c", "d"])).await.unwrap_err();

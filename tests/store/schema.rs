@@ -113,7 +113,7 @@ fn beside(snapshot: &Snapshot) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn older_entities_are_converted_when_they_are_read() -> TestResult {
+async fn older_entities_are_converted_on_read() -> TestResult {
     let (_server, first, second) = start().await?;
     first.insert(&old(1)).await?;
     second.insert(&order(2)).await?;
@@ -138,7 +138,7 @@ async fn older_entities_are_converted_when_they_are_read() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_write_stores_the_new_version_and_removes_what_the_old_one_left() -> TestResult {
+async fn a_write_stores_the_new_version_and_removes_rows_of_the_old_one() -> TestResult {
     let (server, first, second) = start().await?;
     second.insert(&order(1)).await?;
     let right = beside(&server.snapshot());
@@ -214,7 +214,7 @@ async fn a_newer_entity_is_neither_read_nor_written_by_an_older_program() -> Tes
 }
 
 #[tokio::test]
-async fn a_foreign_merge_into_an_older_entity_is_kept_by_the_conversion() -> TestResult {
+async fn the_conversion_keeps_a_foreign_merge_into_an_older_entity() -> TestResult {
     let (server, first, second) = start().await?;
     first.insert(&old(1)).await?;
     let mut merged = DynamicEntity::new("leeds", "order_0001");
@@ -233,7 +233,7 @@ async fn a_foreign_merge_into_an_older_entity_is_kept_by_the_conversion() -> Tes
 }
 
 #[tokio::test]
-async fn a_migration_passes_whichever_of_its_requests_fails() -> TestResult {
+async fn a_migration_succeeds_if_any_of_its_requests_fails() -> TestResult {
     let (server, first, second) = start().await?;
     second.insert(&order(1)).await?;
     first.insert(&old(2)).await?;

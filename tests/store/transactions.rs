@@ -16,7 +16,7 @@ struct Desk {
 }
 
 #[tokio::test]
-async fn entities_of_two_types_and_a_row_are_written_together_or_not_at_all() -> TestResult {
+async fn a_transaction_of_two_types_and_a_row_is_atomic() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let desks =
@@ -52,7 +52,7 @@ async fn entities_of_two_types_and_a_row_are_written_together_or_not_at_all() ->
 }
 
 #[tokio::test]
-async fn two_entities_change_places_in_one_transaction() -> TestResult {
+async fn two_entities_swap_unique_values_in_one_transaction() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let (one, two) = (order(1), order(2));

@@ -63,7 +63,7 @@ async fn a_value_has_one_owner_in_all_partitions() -> TestResult {
 }
 
 #[tokio::test]
-async fn of_many_that_want_a_value_one_gets_it() -> TestResult {
+async fn one_of_several_concurrent_claims_of_a_value_succeeds() -> TestResult {
     let (_server, _, users) = start().await?;
     let wanted = (0..12).map(|id| {
         let users = users.clone();
@@ -79,7 +79,7 @@ async fn of_many_that_want_a_value_one_gets_it() -> TestResult {
 
 /// Item 3: a unique value and an index of one type: a write keeps both.
 #[tokio::test]
-async fn a_unique_value_keeps_the_indexes() -> TestResult {
+async fn a_unique_value_and_an_index_are_updated_together() -> TestResult {
     let (_server, _, users) = start().await?;
     users.insert(&user("uk", 7, "ada@contoso.com")).await?;
     let at = |city: &str| users.query(User::by_city_all(city)).page(10, None);
@@ -91,7 +91,7 @@ async fn a_unique_value_keeps_the_indexes() -> TestResult {
 
 /// Item 4: a claimant reads on the primary that the owner of a value has it.
 #[tokio::test]
-async fn a_taken_value_is_refused_by_the_primary() -> TestResult {
+async fn a_duplicate_value_is_checked_on_the_primary() -> TestResult {
     let (server, account, users) = start().await?;
     users.insert(&user("uk", 1, "ada@fabrikam.com")).await?;
     let behind = server.hold_back_secondary();
@@ -112,7 +112,7 @@ async fn a_taken_value_is_refused_by_the_primary() -> TestResult {
 
 /// Item 9: no job is stopped by a policy that is meant for queries of a program.
 #[tokio::test]
-async fn a_scan_policy_stops_no_job() -> TestResult {
+async fn jobs_ignore_the_scan_policy() -> TestResult {
     let (_server, account, users) = start().await?;
     users.insert(&user("uk", 1, "ada@contoso.com")).await?;
     let scan_policy = ScanPolicy::Deny;

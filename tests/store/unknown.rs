@@ -73,7 +73,7 @@ async fn has_columns(account: &StorageAccount, floor: Option<i32>) -> TestResult
 }
 
 #[tokio::test]
-async fn an_update_keeps_them_in_the_entity_and_in_whole_copies() -> TestResult {
+async fn an_update_keeps_unknown_properties_in_the_entity_and_in_full_copies() -> TestResult {
     let (_server, account, orders) = start().await?;
     orders.update(key(), |order| order.open = false).await?;
     has_columns(&account, Some(3)).await?;
@@ -84,7 +84,7 @@ async fn an_update_keeps_them_in_the_entity_and_in_whole_copies() -> TestResult 
 }
 
 #[tokio::test]
-async fn every_other_write_over_an_entity_keeps_them() -> TestResult {
+async fn every_other_write_keeps_unknown_properties() -> TestResult {
     let (_server, account, orders) = start().await?;
     assert!(orders.rewrite(key()).await?);
     has_columns(&account, Some(3)).await?;
@@ -152,7 +152,7 @@ struct Known {
 }
 
 #[tokio::test]
-async fn a_patch_of_a_plain_type_clears_what_it_says() -> TestResult {
+async fn a_patch_of_a_plain_type_clears_the_given_properties() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     let store = Store::<Plain>::builder(account.table("orders")).build()?;
@@ -170,7 +170,7 @@ async fn a_patch_of_a_plain_type_clears_what_it_says() -> TestResult {
 }
 
 #[tokio::test]
-async fn rows_and_blobs_of_a_wide_entity_keep_them() -> TestResult {
+async fn a_wide_entity_keeps_unknown_properties() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     let container = account.container("blobs");

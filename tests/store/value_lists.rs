@@ -112,7 +112,7 @@ async fn ids(tasks: &Store<Task>, address: ListKey<Task>) -> rowkey::Result<Vec<
 }
 
 #[tokio::test]
-async fn every_write_keeps_the_lists_in_step() -> TestResult {
+async fn every_write_updates_the_lists() -> TestResult {
     let (server, tasks) = start().await?;
     // A value that an entity has twice is one.
     tasks.insert(&task(2, &["a", "b", "a"])).await?;
@@ -147,7 +147,7 @@ async fn every_write_keeps_the_lists_in_step() -> TestResult {
 }
 
 #[tokio::test]
-async fn tasks_of_one_transaction_share_the_edit_of_a_list() -> TestResult {
+async fn tasks_of_one_transaction_share_one_list_edit() -> TestResult {
     let (server, tasks) = start().await?;
     let (one, two) = (task(1, &["a", "b"]), task(2, &["b", "c"]));
     let transaction = tasks.transaction().insert(&one).insert(&two);
@@ -187,7 +187,7 @@ fn list_of(value: &str, keys: &[String]) -> DynamicEntity {
 }
 
 #[tokio::test]
-async fn a_full_list_refuses_the_write_and_says_which_it_is() -> TestResult {
+async fn a_full_list_rejects_the_write_and_is_named() -> TestResult {
     let (server, tasks) = start().await?;
     // 262,144 = 8 * 32,768 characters: 523 keys of 500 and what stands between them, and one of 121.
     let mut keys: Vec<_> = (0..523).map(|at| format!("x{at:0499}")).collect();
@@ -214,7 +214,7 @@ async fn a_full_list_refuses_the_write_and_says_which_it_is() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_entity_of_too_many_values_is_refused() -> TestResult {
+async fn an_entity_with_too_many_values_is_rejected() -> TestResult {
     let (server, tasks) = start().await?;
     let error = tasks.insert(&task(1, &["a", "b", "c", "d", "e"])).await.unwrap_err();
     assert_eq!((error.kind(), error.details().index), (ErrorKind::TooLarge, Some("by_tag")));
@@ -229,7 +229,7 @@ async fn an_entity_of_too_many_values_is_refused() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_is_no_whole_list_is_neither_read_nor_written() -> TestResult {
+async fn a_damaged_list_is_neither_read_nor_written() -> TestResult {
     let (server, tasks) = start().await?;
     tasks.insert(&task(1, &["a"])).await?;
     let good = list_of("a", &["0001".into()]);
@@ -266,7 +266,7 @@ async fn what_is_no_whole_list_is_neither_read_nor_written() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_has_not_the_value_is_left_out() -> TestResult {
+async fn stale_list_entries_are_skipped() -> TestResult {
     let (_server, tasks) = start().await?;
     for (id, tags) in [(1, &["a"][..]), (2, &["b"]), (3, &["a"])] {
         tasks.insert(&task(id, tags)).await?;
@@ -304,7 +304,7 @@ async fn with_two() -> Result<Server, Box<dyn std::error::Error>> {
 }
 
 #[tokio::test]
-async fn whatever_fails_the_lists_agree() -> TestResult {
+async fn lists_agree_after_any_fault() -> TestResult {
     let server = with_two().await?;
     let recover = async |account: &StorageAccount| {
         let tasks = store(account)?;
@@ -321,7 +321,7 @@ async fn whatever_fails_the_lists_agree() -> TestResult {
 }
 
 #[tokio::test]
-async fn no_list_disagrees_at_any_time() -> TestResult {
+async fn lists_agree_at_any_time() -> TestResult {
     let server = with_two().await?;
     let nothing = async |_: &StorageAccount| Ok(());
     for (name, write) in WRITES {
@@ -334,7 +334,7 @@ async fn no_list_disagrees_at_any_time() -> TestResult {
 }
 
 #[tokio::test]
-async fn eight_writers_of_one_list_lose_nothing() -> TestResult {
+async fn eight_writers_of_one_list_lose_no_entry() -> TestResult {
     let (server, tasks) = start().await?;
     let all: Vec<_> = (0..8).map(|id| task(id, &["a", "b"])).collect();
     for inserted in join_all(all.iter().map(|task| tasks.insert(task))).await {
@@ -365,7 +365,7 @@ async fn eight_writers_of_one_list_lose_nothing() -> TestResult {
 
 /// Reads may go to the secondary, which is as it was at first, and the primary is busy now and then.
 #[tokio::test]
-async fn a_lagging_secondary_changes_no_list() -> TestResult {
+async fn a_lagging_secondary_does_not_change_a_list() -> TestResult {
     let (server, tasks) = start().await?;
     tasks.insert(&task(1, &["a"])).await?;
     tasks.insert(&task(2, &["a"])).await?;
@@ -402,7 +402,7 @@ struct Note {
 }
 
 #[tokio::test]
-async fn what_lists_cost_in_requests() -> TestResult {
+async fn lists_send_the_documented_requests() -> TestResult {
     let server = Server::start().await?;
     let account = account(&server)?;
     let notes = Store::<Note>::builder(account.table("notes")).build()?;
@@ -430,7 +430,7 @@ async fn what_lists_cost_in_requests() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_repair_lists_what_is_missing_and_takes_off_what_is_gone() -> TestResult {
+async fn a_repair_adds_missing_entries_and_removes_orphans() -> TestResult {
     let (server, tasks) = start().await?;
     for (id, tags) in [(1, &["a", "b"][..]), (2, &["b"]), (3, &["a"])] {
         tasks.insert(&task(id, tags)).await?;
@@ -483,7 +483,7 @@ struct Page {
 }
 
 #[tokio::test]
-async fn a_patch_moves_the_entity_of_a_type_that_has_lists_alone() -> TestResult {
+async fn a_patch_updates_lists_of_a_type_without_other_declarations() -> TestResult {
     let server = Server::start().await?;
     let account = account(&server)?;
     let pages = Store::<Page>::builder(account.table("pages")).build()?;

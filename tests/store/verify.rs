@@ -78,7 +78,7 @@ async fn write(staff: Store<Colleague>, writer: u32, seed: u64) -> Result<(), Er
 }
 
 #[tokio::test]
-async fn an_index_is_built_while_eight_writers_go_on() -> TestResult {
+async fn an_index_is_built_during_concurrent_writes() -> TestResult {
     for seed in 0..3 {
         let _seed = Seed(seed);
         let fixture = Fixture::new().await?;
@@ -109,7 +109,7 @@ async fn an_index_is_built_while_eight_writers_go_on() -> TestResult {
 
 /// The page shows the entity as it was; the look at its copy comes after the change.
 #[tokio::test]
-async fn writers_that_are_just_writing_are_no_drift() -> TestResult {
+async fn writes_in_progress_are_not_reported_as_drift() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
     let table = account(&server)?.table("staff");
     table.create().await?;
@@ -138,7 +138,7 @@ async fn writers_that_are_just_writing_are_no_drift() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_agrees_on_its_page_costs_the_page_alone() -> TestResult {
+async fn consistent_rows_cost_only_their_page() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
     let table = account(&server)?.table("staff");
     table.create().await?;
@@ -166,7 +166,7 @@ async fn what_agrees_on_its_page_costs_the_page_alone() -> TestResult {
 /// A value that two entities have, because a program wrote past the index, is named and left: one of the two
 /// has to change.
 #[tokio::test]
-async fn a_value_that_two_entities_have_is_reported_and_left() -> TestResult {
+async fn a_duplicate_value_is_reported_and_left_unchanged() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;
     let staff = staff(&table)?;
     staff.insert(&Colleague::of("sales", 1, 1)).await?;
@@ -219,7 +219,7 @@ async fn damage(table: &Table, random: &mut Random) -> TestResult {
 }
 
 #[tokio::test]
-async fn after_any_damage_a_repair_leaves_nothing_of_it() -> TestResult {
+async fn a_repair_fixes_any_damage() -> TestResult {
     let whole = Server::builder().manual_clock().start().await?;
     let table = account(&whole)?.table("staff");
     table.create().await?;

@@ -145,7 +145,7 @@ fn time(value: Option<Value>) -> Option<DateTime> {
 }
 
 #[tokio::test]
-async fn a_summary_follows_its_entities_wherever_they_go() -> TestResult {
+async fn a_summary_follows_every_change_of_its_entities() -> TestResult {
     let (server, staff) = start().await?;
     for (id, department, salary, day) in
         [(1, "sales", 10, 3), (2, "sales", 20, 9), (3, "it", 30, 0), (4, "", 40, 5)]
@@ -177,8 +177,7 @@ async fn a_summary_follows_its_entities_wherever_they_go() -> TestResult {
 }
 
 #[tokio::test]
-async fn other_properties_of_a_summary_stay_and_a_change_without_a_part_in_it_costs_nothing()
--> TestResult {
+async fn unrelated_properties_and_changes_do_not_affect_a_summary() -> TestResult {
     let (server, staff) = start().await?;
     let departments = account(&server)?.table("departments");
     let mut bare = DynamicEntity::new("sales", "summary");
@@ -212,7 +211,7 @@ struct Shared {
 }
 
 #[tokio::test]
-async fn a_summary_is_stored_as_its_type_says() -> TestResult {
+async fn a_summary_is_stored_with_the_types_of_its_declaration() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let departments = account.table("departments");
@@ -270,7 +269,7 @@ async fn a_summary_is_stored_as_its_type_says() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_summary_of_another_view_is_left_alone_and_other_targets_are_settled() -> TestResult {
+async fn a_summary_of_another_view_is_unchanged_and_other_targets_are_settled() -> TestResult {
     let (server, staff) = start().await?;
     staff.insert(&employee(1, "sales", 10, 1)).await?;
     let account = account(&server)?;
@@ -291,7 +290,7 @@ async fn a_summary_of_another_view_is_left_alone_and_other_targets_are_settled()
 }
 
 #[tokio::test]
-async fn keys_that_are_too_long_together_refuse_the_write() -> TestResult {
+async fn an_oversized_summary_key_rejects_the_write() -> TestResult {
     let (server, staff) = start().await?;
     let long = employee(1, &"d".repeat(500), 10, 1);
     staff.insert(&long).await?;
@@ -329,7 +328,7 @@ const WRITES: [(&str, Write); 3] = [
 ];
 
 #[tokio::test]
-async fn whatever_fails_the_summaries_are_exact_in_the_end() -> TestResult {
+async fn summaries_are_exact_eventually_after_any_fault() -> TestResult {
     let (server, staff) = start().await?;
     for (id, department) in [(1, "sales"), (2, "sales"), (3, "it")] {
         staff.insert(&employee(id, department, id * 10, id)).await?;
@@ -382,7 +381,7 @@ async fn eight_writers_of_one_group_count_each_once() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_lagging_secondary_is_not_summed_up() -> TestResult {
+async fn summaries_ignore_a_lagging_secondary() -> TestResult {
     let (server, staff) = start().await?;
     staff.insert(&employee(1, "sales", 10, 1)).await?;
     let account = account(&server)?;
@@ -407,8 +406,7 @@ async fn a_lagging_secondary_is_not_summed_up() -> TestResult {
 }
 
 #[tokio::test]
-async fn entities_that_were_there_before_a_view_are_counted_when_they_are_written_again()
--> TestResult {
+async fn existing_entities_are_counted_at_their_next_write() -> TestResult {
     let (server, _) = start().await?;
     let account = account(&server)?;
     let plain =
@@ -427,7 +425,7 @@ async fn entities_that_were_there_before_a_view_are_counted_when_they_are_writte
 
 /// A settle that read the summary, and whose write lands after those of others.
 #[tokio::test]
-async fn a_late_write_of_a_summary_is_refused_whatever_came_between() -> TestResult {
+async fn a_late_write_of_a_summary_is_rejected() -> TestResult {
     let (server, staff) = start().await?;
     staff.insert(&employee(1, "sales", 10, 1)).await?;
     let between: [Write; 2] = [
@@ -462,7 +460,7 @@ async fn a_late_write_of_a_summary_is_refused_whatever_came_between() -> TestRes
 
 /// Another program damages the view. The jobs read whole tables, also where queries may not.
 #[tokio::test]
-async fn verify_finds_what_a_view_lacks_and_has_too_much_and_repair_mends_it() -> TestResult {
+async fn verify_reports_wrong_summaries_and_repair_fixes_them() -> TestResult {
     let (server, staff) = start().await?;
     for id in 1..4 {
         staff.insert(&employee(id, "it", 10 * id, id)).await?;

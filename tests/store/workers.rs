@@ -15,7 +15,7 @@ use super::refusals::{Desk, desk};
 use super::rows::{Order, agreed, left, order, start, store};
 
 #[tokio::test]
-async fn a_transaction_of_two_types_that_is_left_to_workers_ends() -> TestResult {
+async fn workers_complete_an_interrupted_transaction_of_two_types() -> TestResult {
     for committed in [true, false] {
         let (server, account) = start().await?;
         let orders = store(&account)?;
@@ -50,7 +50,7 @@ async fn a_transaction_of_two_types_that_is_left_to_workers_ends() -> TestResult
 }
 
 #[tokio::test]
-async fn two_announcements_of_one_write_leave_no_void_after_the_other() -> TestResult {
+async fn a_duplicate_announcement_leaves_no_void() -> TestResult {
     let (server, account) = start().await?;
     // The message of a settled write stays, and there is another one of it.
     let _kept = server.inject(Fault::service(Service::Queue).nth(2).reject(ErrorCode::SERVER_BUSY));
@@ -68,7 +68,7 @@ async fn two_announcements_of_one_write_leave_no_void_after_the_other() -> TestR
 }
 
 #[tokio::test]
-async fn voids_do_not_pile_up() -> TestResult {
+async fn voids_do_not_accumulate() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     orders.insert(&order(1)).await?;
@@ -90,7 +90,7 @@ async fn voids_do_not_pile_up() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_refused_write_whose_claim_cannot_be_released_is_left_to_a_worker() -> TestResult {
+async fn a_worker_releases_the_claim_of_a_rejected_write() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     orders.insert(&order(1)).await?;
@@ -106,7 +106,7 @@ async fn a_refused_write_whose_claim_cannot_be_released_is_left_to_a_worker() ->
 }
 
 #[tokio::test]
-async fn a_worker_goes_on_when_the_queue_is_back() -> TestResult {
+async fn a_worker_resumes_when_the_queue_recovers() -> TestResult {
     let (server, _) = start().await?;
     let (account, _) = sweep::waiting(&server)?;
     let orders = store(&account)?;
@@ -137,7 +137,7 @@ async fn an_idle_worker_costs_under_ten_thousand_requests_a_day() -> TestResult 
 
 /// What each write costs at most is what the plan says.
 #[tokio::test]
-async fn a_transaction_costs_no_more_than_its_plan_says() -> TestResult {
+async fn a_transaction_costs_at_most_its_explained_plan() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let all: Vec<_> = (1..5).map(order).collect();

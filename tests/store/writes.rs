@@ -7,7 +7,7 @@ use rowkey_tests::TestResult;
 use super::rows::{Order, agreed, order, start, store};
 
 #[tokio::test]
-async fn every_write_keeps_all_declarations_in_step() -> TestResult {
+async fn every_write_updates_all_declarations() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let written = orders.insert(&order(1)).await?;
@@ -65,7 +65,7 @@ async fn an_entity_is_found_by_each_of_its_declarations() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_error_names_the_declaration_whose_value_is_taken() -> TestResult {
+async fn a_duplicate_value_error_names_the_declaration() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     orders.insert(&order(1)).await?;
@@ -89,7 +89,7 @@ async fn the_error_names_the_declaration_whose_value_is_taken() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_each_write_costs() -> TestResult {
+async fn each_write_sends_the_documented_requests() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let mut before = server.journal();
@@ -115,7 +115,7 @@ async fn what_each_write_costs() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_change_may_refuse_or_fail_and_then_nothing_is_written() -> TestResult {
+async fn a_failed_or_declined_change_writes_nothing() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     orders.insert(&order(1)).await?;

@@ -20,7 +20,7 @@ fn key() -> rowkey::Key<Thing> {
 }
 
 #[tokio::test]
-async fn a_body_cut_anywhere_is_a_decode_error_that_shows_nothing_of_it() {
+async fn a_truncated_body_is_a_decode_error_without_content() {
     let whole = answers::entity(&thing()).unwrap();
     for end in [0, 1, 20, whole.body.len() / 2, whole.body.len() - 1] {
         let (stub, table) = stub().await;
@@ -55,7 +55,7 @@ async fn properties_of_the_wrong_type_name_the_property() {
 }
 
 #[tokio::test]
-async fn whole_doubles_written_as_integers_are_doubles() {
+async fn integral_doubles_written_as_integers_decode_as_doubles() {
     // Azurite 3.37 writes 2.0 as 2, and 8589934592.0 as 8589934592.
     for (weight, expected) in [("2", 2.0), ("8589934592", 8_589_934_592.0)] {
         let (stub, table) = stub().await;
@@ -90,7 +90,7 @@ async fn numbers_that_other_programs_store_as_other_types_are_read() {
 }
 
 #[tokio::test]
-async fn other_documents_in_the_place_of_an_answer_are_decode_errors() {
+async fn unexpected_documents_are_decode_errors() {
     for body in ["", "null", "[]", "\"x\"", "<html>", "{}", "{\"value\":{}}", "\u{1}"] {
         let (stub, table) = stub().await;
         answer(&stub, json(200, body)).await;
@@ -102,7 +102,7 @@ async fn other_documents_in_the_place_of_an_answer_are_decode_errors() {
 }
 
 #[tokio::test]
-async fn codes_that_nobody_knows_keep_their_text_and_get_a_kind_by_status() {
+async fn unknown_error_codes_keep_their_text_and_get_a_kind_from_the_status() {
     for (status, kind) in [
         (400, ErrorKind::Invalid),
         (401, ErrorKind::Auth),
@@ -124,7 +124,7 @@ async fn codes_that_nobody_knows_keep_their_text_and_get_a_kind_by_status() {
 }
 
 #[tokio::test]
-async fn error_bodies_of_proxies_and_of_every_shape_are_understood() {
+async fn error_bodies_of_proxies_and_every_format_decode() {
     let xml = "<?xml version=\"1.0\" encoding=\"utf-8\"?><m:error xmlns:m=\"http://schemas.microsoft\
                .com/ado/2007/08/dataservices/metadata\"><m:code>TableNotFound</m:code><m:message \
                xml:lang=\"en-US\">The table specified does not exist.</m:message></m:error>";
@@ -144,7 +144,7 @@ async fn error_bodies_of_proxies_and_of_every_shape_are_understood() {
 }
 
 #[tokio::test]
-async fn a_write_without_an_etag_in_its_answer_is_said_to_have_happened() {
+async fn a_write_without_an_etag_in_its_response_is_reported_as_applied() {
     let (stub, table) = stub().await;
     answer(&stub, ResponseTemplate::new(204)).await;
     let error = table.upsert(&thing()).await.unwrap_err();
@@ -153,7 +153,7 @@ async fn a_write_without_an_etag_in_its_answer_is_said_to_have_happened() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_understood_is_named_and_a_read_of_it_changed_nothing() {
+async fn an_undecodable_response_names_the_operation_and_a_read_has_a_known_outcome() {
     let (stub, table) = stub().await;
     let busy = answers::error(ErrorCode::SERVER_BUSY);
     Mock::given(matchers::any()).respond_with(busy).up_to_n_times(1).mount(&stub).await;
@@ -178,7 +178,7 @@ async fn an_answer_that_cannot_be_understood_is_named_and_a_read_of_it_changed_n
 }
 
 #[tokio::test]
-async fn a_transaction_that_the_service_was_too_busy_for_is_repeated() {
+async fn a_transaction_rejected_by_a_busy_service_is_retried() {
     let refused = |code| answers::refused_transaction(0, code);
     let committed = || answers::committed([answers::written()]);
     // Refused: nothing has changed.
@@ -211,7 +211,7 @@ async fn a_transaction_that_the_service_was_too_busy_for_is_repeated() {
 }
 
 #[tokio::test]
-async fn an_update_that_loses_again_and_again_waits_between_its_rounds() {
+async fn an_update_waits_between_repeated_conflicts() {
     let (stub, _) = stub().await;
     let get = Mock::given(matchers::method("GET"));
     get.respond_with(answers::entity(&thing()).unwrap()).expect(16).mount(&stub).await;
@@ -242,7 +242,7 @@ async fn redirects_are_errors_and_are_not_followed() {
 }
 
 #[tokio::test]
-async fn a_transaction_that_is_answered_in_part_is_not_a_success() {
+async fn a_partial_transaction_response_is_an_error() {
     let (stub, table) = stub().await;
     answer(&stub, answers::committed([answers::written()])).await;
     let transaction =
@@ -292,21 +292,21 @@ async fn doubtful_update() -> (MockServer, Table) {
 }
 
 #[tokio::test]
-async fn an_echo_of_an_updates_own_write_is_not_taken_for_a_conflict() {
+async fn an_update_recognizes_its_own_write_after_a_lost_response() {
     let (_stub, table) = doubtful_update().await;
     let stored = table.update(key(), |thing| thing.count = 6).await.unwrap();
     assert_eq!(stored.entity.count, 6);
 }
 
 #[tokio::test]
-async fn another_writers_step_is_not_taken_for_the_echo_of_an_update_that_counts() {
+async fn an_incrementing_update_distinguishes_an_equal_foreign_write() {
     let (_stub, table) = doubtful_update().await;
     let error = table.update(key(), |thing| thing.count += 1).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Conflict, Outcome::Unknown));
 }
 
 #[tokio::test]
-async fn an_update_whose_write_is_in_doubt_says_so_whatever_the_reading_after_it_tells() {
+async fn an_update_with_an_unknown_outcome_reports_it_despite_later_reads() {
     // It was deleted meanwhile; or it cannot be read any more.
     for (code, kind) in [
         (ErrorCode::RESOURCE_NOT_FOUND, ErrorKind::NotFound),
@@ -332,7 +332,7 @@ async fn an_update_whose_write_is_in_doubt_says_so_whatever_the_reading_after_it
 }
 
 #[tokio::test]
-async fn a_refused_transaction_whose_answer_names_no_operation_names_none() {
+async fn a_transaction_error_without_an_operation_index_names_none() {
     let (stub, table) = stub().await;
     let refused = answers::refused_transaction(1, ErrorCode::ENTITY_ALREADY_EXISTS);
     let body = String::from_utf8(refused.body.to_vec()).unwrap().replace("\"1:", "\"");
@@ -346,7 +346,7 @@ async fn a_refused_transaction_whose_answer_names_no_operation_names_none() {
 }
 
 #[tokio::test]
-async fn a_table_is_absent_whatever_code_its_absence_has() {
+async fn every_not_found_code_means_an_absent_table() {
     for code in [ErrorCode::RESOURCE_NOT_FOUND, ErrorCode::TABLE_NOT_FOUND] {
         let (stub, table) = stub().await;
         answer(&stub, answers::error(code)).await;
@@ -355,7 +355,7 @@ async fn a_table_is_absent_whatever_code_its_absence_has() {
 }
 
 #[tokio::test]
-async fn take_holds_although_the_service_sends_more_than_it_was_asked_for() {
+async fn take_limits_results_even_if_the_service_sends_more() {
     let (stub, table) = stub().await;
     answer(&stub, answers::page([&thing(), &thing(), &thing()], ("p", Some("r"))).unwrap()).await;
     assert_eq!(table.query(Thing::partition("p")).take(2).all().await.unwrap().len(), 2);

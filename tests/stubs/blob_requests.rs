@@ -32,7 +32,7 @@ async fn blob(answer: ResponseTemplate) -> (MockServer, Blob) {
 const ADDRESS: &str = "/photos/a%20b/%C3%BC%2B%25.jpg";
 
 #[tokio::test]
-async fn what_arrives_damaged_is_told_apart() {
+async fn a_checksum_mismatch_is_a_distinct_error() {
     let answer = |sum: (&str, &str)| {
         written(206)
             .set_body_string("hello world")
@@ -71,7 +71,7 @@ async fn what_arrives_damaged_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_put_describes_the_blob_and_sums_up_its_content() {
+async fn put_blob_sends_properties_and_checksum() {
     let (stub, blob) = blob(written(201)).await;
     let put = blob.put("hello world").content_type("text/plain").metadata(&[("Owner", "ada")]);
     let written = put.check(Check::Md5).insert().await.unwrap();
@@ -97,7 +97,7 @@ async fn a_put_describes_the_blob_and_sums_up_its_content() {
 }
 
 #[tokio::test]
-async fn an_append_names_its_place_and_its_sum() {
+async fn append_block_sends_position_and_checksum() {
     let answer = written(201)
         .insert_header("x-ms-blob-append-offset", "5")
         .insert_header("x-ms-blob-committed-block-count", "2");
@@ -116,7 +116,7 @@ async fn an_append_names_its_place_and_its_sum() {
 }
 
 #[tokio::test]
-async fn conditions_are_headers_of_everything_that_is_done_through_the_handle() {
+async fn conditions_of_a_handle_are_sent_with_every_operation() {
     let (stub, blob) = blob(written(200)).await;
     let conditions = Conditions {
         if_unmodified_since: Some("2026-11-19T08:07:06Z".parse().unwrap()),
@@ -137,7 +137,7 @@ async fn conditions_are_headers_of_everything_that_is_done_through_the_handle() 
 }
 
 #[tokio::test]
-async fn a_copy_names_its_source_by_its_whole_address() {
+async fn a_copy_sends_the_absolute_url_of_its_source() {
     let (stub, blob) = blob(
         written(202)
             .insert_header("x-ms-copy-id", "1")
@@ -157,7 +157,7 @@ async fn a_copy_names_its_source_by_its_whole_address() {
 }
 
 #[tokio::test]
-async fn a_range_is_that_of_its_bytes() {
+async fn a_range_is_sent_as_inclusive_bytes() {
     let answer = written(206)
         .insert_header("x-ms-blob-type", "BlockBlob")
         .insert_header("Content-Range", "bytes 2-4/10")
@@ -170,7 +170,7 @@ async fn a_range_is_that_of_its_bytes() {
 }
 
 #[tokio::test]
-async fn an_answer_without_a_tag_is_said_to_have_happened() {
+async fn a_response_without_an_etag_is_reported_as_applied() {
     let (_stub, blob) = blob(ResponseTemplate::new(201)).await;
     let error = blob.put("x").send().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode);

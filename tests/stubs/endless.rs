@@ -98,7 +98,7 @@ async fn readings(
 }
 
 #[tokio::test]
-async fn a_token_that_repeats_ends_every_reading() {
+async fn a_repeated_token_ends_every_query_with_an_error() {
     // At once; after one other; in a cycle of three that begins late.
     let cycles: [(Tokens, usize); 3] =
         [(|_| 7, 40), (|n| n % 2, 60), (|n| if n < 5 { 100 + n } else { n % 3 }, 400)];
@@ -116,7 +116,7 @@ async fn a_token_that_repeats_ends_every_reading() {
 }
 
 #[tokio::test]
-async fn empty_pages_that_advance_are_read_until_the_budget_is_used_up() {
+async fn advancing_empty_pages_are_read_up_to_the_limit() {
     let (stub, account) = endless(|n| n).await;
     let readings = readings(&account, None, Some(30)).await;
     let count = readings.len();
@@ -129,7 +129,7 @@ async fn empty_pages_that_advance_are_read_until_the_budget_is_used_up() {
 }
 
 #[tokio::test]
-async fn a_deadline_ends_every_reading() {
+async fn a_deadline_ends_every_query() {
     // However fast pages come, there is always one more.
     let (_stub, account) = endless(|n| n).await;
     for (name, result) in readings(&account, Some(Duration::from_millis(50)), None).await {

@@ -53,7 +53,7 @@ fn numbers<P: Entity>(page: &rowkey::Page<P>, number: impl Fn(&P) -> u16) -> Vec
 }
 
 #[tokio::test]
-async fn what_a_short_page_lacks_is_asked_for_and_no_more() {
+async fn a_short_page_is_completed_with_the_missing_number() {
     let (stub, table) = stub().await;
     on(&stub, None, 5, page(&[entity(1), entity(2)], "a")).await;
     on(&stub, Some(A), 3, page(&[], "b")).await;
@@ -72,7 +72,7 @@ async fn what_a_short_page_lacks_is_asked_for_and_no_more() {
 /// More is asked for after rows that are not meant, and the token is right behind the last entity all
 /// the same.
 #[tokio::test]
-async fn a_page_that_holds_more_than_is_missing_is_asked_for_again_as_far_as_it_is_wanted() {
+async fn an_oversized_page_is_requested_again_with_the_missing_number() {
     let (stub, table) = stub().await;
     on(&stub, None, 1, page(&[copy(1)], "a")).await;
     on(&stub, Some(A), 2, page(&[entity(2), entity(3)], "c")).await;
@@ -88,7 +88,7 @@ async fn a_page_that_holds_more_than_is_missing_is_asked_for_again_as_far_as_it_
 
 /// Where no token is wanted, nothing is asked for twice.
 #[tokio::test]
-async fn the_first_entity_behind_others_is_asked_for_once() {
+async fn the_first_match_after_other_rows_costs_one_request() {
     let (stub, table) = stub().await;
     on(&stub, None, 1, page(&[copy(1)], "a")).await;
     on(&stub, Some(A), 2, page(&[copy(2), copy(3)], "b")).await;
@@ -103,7 +103,7 @@ async fn too_many(table: &Table) -> rowkey::Error {
 }
 
 #[tokio::test]
-async fn a_service_that_sends_more_than_it_is_asked_for_gives_no_token_that_skips_entities() {
+async fn an_oversized_response_yields_no_token_that_skips_entities() {
     let (stub, table) = stub().await;
     let answer = answers::page([&thing(), &thing(), &thing()], ("p", Some("r"))).unwrap();
     Mock::given(matchers::any()).respond_with(answer).mount(&stub).await;

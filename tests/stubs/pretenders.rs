@@ -34,7 +34,7 @@ fn account(uri: &str, client: reqwest::ClientBuilder) -> StorageAccount {
 
 /// A redirect with the method and the body kept, to a server that must see nothing of it.
 #[tokio::test]
-async fn a_client_of_the_callers_follows_no_redirect_and_shows_nobody_the_signature() {
+async fn a_callers_http_client_follows_no_redirect_with_the_sas() {
     let thief = answering(ResponseTemplate::new(200)).await;
     for status in [301, 302, 303, 307, 308] {
         let answer = ResponseTemplate::new(status);
@@ -56,7 +56,7 @@ async fn a_client_of_the_callers_follows_no_redirect_and_shows_nobody_the_signat
 }
 
 #[tokio::test]
-async fn a_client_of_the_callers_repeats_nothing() {
+async fn a_callers_http_client_does_not_retry() {
     let stub = answering(ResponseTemplate::new(503)).await;
     let retry =
         reqwest::retry::for_host("127.0.0.1").max_retries_per_request(5).classify_fn(|attempt| {
@@ -73,7 +73,7 @@ async fn a_client_of_the_callers_repeats_nothing() {
 
 /// A slot may get another kind of credential than its account was built with.
 #[tokio::test]
-async fn a_secret_that_comes_later_is_not_sent_over_http_either() {
+async fn a_replaced_credential_is_not_sent_over_http() {
     let slot = rowkey::CredentialSlot::new(Credential::shared_key("acct", "a2V5").unwrap());
     let account = StorageAccount::builder()
         .endpoint(rowkey::service::Service::Table, "http://storage.invalid:10002/acct")
@@ -89,7 +89,7 @@ async fn a_secret_that_comes_later_is_not_sent_over_http_either() {
 
 /// A copy names its source with the signature that opens it.
 #[tokio::test]
-async fn the_signature_of_a_source_is_not_sent_over_http_either() {
+async fn the_sas_of_a_copy_source_is_not_sent_over_http() {
     let of = |endpoint: &str, credential| {
         let builder = StorageAccount::builder().name("acct").credential(credential);
         builder.endpoint(rowkey::service::Service::Blob, endpoint).unwrap().build().unwrap()
@@ -104,7 +104,7 @@ async fn the_signature_of_a_source_is_not_sent_over_http_either() {
 
 /// A wrong endpoint must not look like an empty table.
 #[tokio::test]
-async fn a_404_that_is_no_storage_services_is_no_absence() {
+async fn a_404_from_another_server_does_not_mean_absent() {
     for body in ["", "<html><body>Not Found</body></html>", "{\"message\":\"no route\"}"] {
         let stub = answering(ResponseTemplate::new(404).set_body_string(body)).await;
         let account = account_at(&stub.uri()).build().unwrap();
@@ -134,7 +134,7 @@ async fn a_404_that_is_no_storage_services_is_no_absence() {
 }
 
 #[tokio::test]
-async fn a_409_that_is_no_storage_services_says_nothing_exists() {
+async fn a_409_from_another_server_does_not_mean_already_exists() {
     let stub = answering(ResponseTemplate::new(409)).await;
     let table = crate::table(&stub.uri(), ClientOptions::default());
     assert_eq!(table.create_if_missing().await.unwrap_err().kind(), ErrorKind::Decode);
@@ -142,7 +142,7 @@ async fn a_409_that_is_no_storage_services_says_nothing_exists() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_too_long_is_refused_and_explained_alike() {
+async fn an_oversized_url_is_rejected_and_explained_alike() {
     let (stub, table) = stub().await;
     Mock::given(matchers::any())
         .respond_with(answers::entities::<crate::Thing>([]).unwrap())
@@ -172,7 +172,7 @@ async fn an_address_that_is_too_long_is_refused_and_explained_alike() {
 }
 
 #[tokio::test]
-async fn a_name_that_is_blocked_is_waited_for_by_the_clock() {
+async fn waiting_for_a_blocked_name_uses_the_clock() {
     for (code, created) in [
         (ErrorCode::TABLE_BEING_DELETED, 0),
         (ErrorCode::QUEUE_BEING_DELETED, 1),

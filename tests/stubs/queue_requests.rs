@@ -55,7 +55,7 @@ async fn a_message_is_put_as_escaped_text() {
 }
 
 #[tokio::test]
-async fn a_message_that_never_expires_says_so() {
+async fn an_infinite_time_to_live_is_sent_as_minus_one() {
     let (stub, jobs) = jobs(one_message("")).await;
     jobs.put(Body::bytes([1, 2])).never_expires().send().await.unwrap();
     assert_eq!(
@@ -66,7 +66,7 @@ async fn a_message_that_never_expires_says_so() {
 }
 
 #[tokio::test]
-async fn messages_are_received_peeked_updated_and_deleted_by_their_receipt() {
+async fn message_requests_have_their_documented_form() {
     let full = "<DequeueCount>2</DequeueCount><MessageText>x &amp; y</MessageText>";
     let (stub, jobs) = jobs(one_message(full)).await;
     let message = jobs.receive(5, Duration::from_secs(30)).await.unwrap().remove(0);
@@ -94,7 +94,7 @@ async fn messages_are_received_peeked_updated_and_deleted_by_their_receipt() {
 }
 
 #[tokio::test]
-async fn policies_are_a_document() {
+async fn policies_are_sent_as_xml() {
     let (stub, jobs) = jobs(ResponseTemplate::new(204)).await;
     let policy =
         AccessPolicy { id: "w".into(), permission: Some("p".into()), ..AccessPolicy::default() };

@@ -32,7 +32,7 @@ pub(crate) async fn received(stub: &MockServer, headers: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn insert_asks_for_no_content() {
+async fn insert_requests_no_content_in_the_response() {
     let (stub, table) = stub().await;
     answer(&stub, answers::written()).await;
     assert_eq!(table.insert(&thing()).await.unwrap(), ETag::new(TAG));
@@ -48,7 +48,7 @@ async fn insert_asks_for_no_content() {
 }
 
 #[tokio::test]
-async fn every_request_is_dated_versioned_named_and_signed() {
+async fn every_request_has_date_version_id_and_signature() {
     let (stub, table) = stub().await;
     answer(&stub, answers::written()).await;
     table.insert(&thing()).await.unwrap();
@@ -65,7 +65,7 @@ async fn every_request_is_dated_versioned_named_and_signed() {
 const SIGNATURE: &str = "SharedKey acct:mRRdsr6HsRmhDmx7xOy6jIsAu5HGjWKX6cIUTC73XsQ=";
 
 #[tokio::test]
-async fn a_point_get_addresses_its_entity() {
+async fn a_get_encodes_keys_in_the_path() {
     let (stub, table) = stub().await;
     answer(&stub, answers::entity(&thing()).unwrap()).await;
     let stored = table.get(Thing::key("O'Neil & co", 7)).await.unwrap().unwrap();
@@ -77,7 +77,7 @@ async fn a_point_get_addresses_its_entity() {
 }
 
 #[tokio::test]
-async fn replace_is_a_put_under_a_tag() {
+async fn a_replace_is_a_put_with_if_match() {
     let (stub, table) = stub().await;
     answer(&stub, answers::written()).await;
     table.replace((&thing(), &ETag::new(TAG))).await.unwrap();
@@ -97,7 +97,7 @@ async fn an_upsert_is_a_put_without_a_condition() {
 }
 
 #[tokio::test]
-async fn a_merge_is_a_patch() {
+async fn a_merge_is_a_patch_request() {
     let (stub, table) = stub().await;
     answer(&stub, answers::written()).await;
     table.merge((&thing(), Match::Any)).await.unwrap();
@@ -106,7 +106,7 @@ async fn a_merge_is_a_patch() {
 }
 
 #[tokio::test]
-async fn cosmos_is_sent_a_merge_as_a_tunnelled_post() {
+async fn a_merge_is_a_tunnelled_post_for_cosmos() {
     let stub = MockServer::start().await;
     answer(&stub, answers::written()).await;
     let account = rowkey::StorageAccount::builder()
@@ -125,7 +125,7 @@ async fn cosmos_is_sent_a_merge_as_a_tunnelled_post() {
 }
 
 #[tokio::test]
-async fn a_delete_names_its_condition() {
+async fn a_delete_sends_its_condition() {
     let (stub, table) = stub().await;
     answer(&stub, answers::deleted()).await;
     table.delete(Thing::key("O'Neil & co", 7), Match::Any).await.unwrap();
@@ -133,7 +133,7 @@ async fn a_delete_names_its_condition() {
 }
 
 #[tokio::test]
-async fn a_query_is_quoted_and_encoded_once() {
+async fn query_literals_are_quoted_and_encoded_once() {
     let (stub, table) = stub().await;
     answer(&stub, answers::entities([&thing()]).unwrap()).await;
     let query = table
@@ -154,7 +154,7 @@ async fn a_query_is_quoted_and_encoded_once() {
 }
 
 #[tokio::test]
-async fn a_query_that_goes_on_is_explained_as_it_is_sent() {
+async fn an_explained_continuation_matches_the_request() {
     let (stub, table) = stub().await;
     answer(&stub, answers::page([&thing()], ("pk", Some("rk"))).unwrap()).await;
     let query = || table.query(Thing::partition("p")).take(5);
@@ -173,7 +173,7 @@ async fn a_query_that_goes_on_is_explained_as_it_is_sent() {
 }
 
 #[tokio::test]
-async fn an_empty_page_and_a_token_without_a_row_key_are_followed() {
+async fn an_empty_page_with_a_partition_only_token_is_followed() {
     let (stub, table) = stub().await;
     let nothing: [&Thing; 0] = [];
     let token = || matchers::query_param("NextPartitionKey", "1!4!cGsy");
@@ -200,7 +200,7 @@ async fn an_empty_page_and_a_token_without_a_row_key_are_followed() {
 }
 
 #[tokio::test]
-async fn a_transaction_is_one_changeset_with_absolute_addresses() {
+async fn a_transaction_is_one_changeset_with_absolute_urls() {
     let (stub, table) = stub().await;
     answer(&stub, answers::committed([answers::written(), answers::deleted()])).await;
     let key: Key<DynamicEntity> = Key::new("O'Neil & co", "x");

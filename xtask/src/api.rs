@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_gone_and_what_is_new_are_changes() {
+    fn removed_and_added_names_are_reported() {
         assert_eq!(changes("a\nb\n", "b\nc\n"), ["- a", "+ c"]);
         assert_eq!(changes("a\nb\n", "a\nb\n"), Vec::<String>::new());
     }

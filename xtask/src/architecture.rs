@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_that_do_not_exist_are_found_and_code_is_not_taken_for_a_path() {
+    fn missing_paths_are_reported_and_code_is_not_parsed_as_a_path() {
         let text = "`xtask/src/main.rs` and `xtask/src/gone.rs`\n`Table::insert` in `crates`\n\
                     `GONE.md`, `cargo xtask ci`, tests/gone.rs\n";
         assert_eq!(

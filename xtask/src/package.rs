@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_outside_of_a_package_are_found() {
+    fn files_outside_of_a_package_are_reported() {
         let package = root().join("xtask");
         let path = package.join("src/main.rs");
         let text = format!(
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_published_is_what_is_in_crates() {
+    fn every_package_in_crates_is_published() {
         let names = published();
         assert!(names.iter().any(|name| name == "rowkey"), "{names:?}");
         assert!(names.iter().all(|name| name.starts_with("rowkey")), "{names:?}");

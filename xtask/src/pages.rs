@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_that_lead_nowhere_are_found_outside_of_code() {
+    fn broken_links_outside_of_code_are_reported() {
         let page = root().join("xtask/src/pages.rs");
         let folder = root().join("xtask/src");
         let text = "[a](main.rs) [b](gone.rs)\n```\n[c](gone.rs)\n```\n[d](https://x.example/y) \
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn summaries_that_mdbook_refuses_are_found() {
+    fn summaries_that_mdbook_rejects_are_reported() {
         let good = "# Summary\n\n[Start](a.md)\n\n# Part\n\n- [B](b.md)\n  - [C](c.md)\n";
         assert_eq!(summary_faults(good), Vec::<String>::new());
         for (text, fault) in [

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_right_to_one_part_in_thirty_two() {
+    fn percentiles_are_accurate_to_one_part_in_32() {
         let mut latencies = Latencies::default();
         for microseconds in 1..=10_000 {
             latencies.push(Duration::from_micros(microseconds));

@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_of_more_than_252_properties_is_refused() {
+    fn an_entity_with_more_than_252_properties_is_rejected() {
         let templates = "partition = \"all\", row = \"{id}\"";
         assert_eq!(error(252, templates), None);
         let what = "an entity has at most 252 properties besides its keys";

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_are_screaming_and_keep_a_leading_underscore() {
+    fn constants_are_upper_case_and_keep_a_leading_underscore() {
         assert_eq!(constant("line_items"), "LINE_ITEMS");
         assert_eq!(constant("lineItems"), "LINE_ITEMS");
         assert_eq!(constant("_hidden"), "_HIDDEN");
@@ -171,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn near_names_are_proposed_and_far_ones_are_not() {
+    fn similar_names_are_suggested_and_others_are_not() {
         assert_eq!(did_you_mean("patition", ["row", "partition"]), "; did you mean `partition`?");
         assert_eq!(did_you_mean("Row", ["row", "partition"]), "; did you mean `row`?");
         assert_eq!(did_you_mean("colour", ["row", "partition"]), "");
     }
 
     #[test]
-    fn names_the_service_refuses_are_refused() {
+    fn property_names_that_the_service_rejects_are_rejected() {
         for name in ["", "1st", "a-b", "a b", "a.b"] {
             assert!(check_property(name).is_err(), "{name:?}");
         }

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_are_text_and_parts_with_formats_and_separators() {
+    fn a_template_parses_into_text_and_parts_with_formats_and_separators() {
         assert_eq!(shown("").unwrap(), "");
         assert_eq!(shown("{a}").unwrap(), "a [] None");
         assert_eq!(shown("id_{id:6}").unwrap(), "\"id_\" · id [6] None");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn formats_are_read_and_shown_alike() {
+    fn formats_round_trip_through_display() {
         for words in [
             "1",
             "20",
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_order_stands_last_or_says_so() {
+    fn a_format_without_key_order_is_last_or_marked_unordered() {
         let check = |template: &str, many| check_order(&parse(template).unwrap(), many);
         assert!(check("{a}_{b:unpadded}", false).is_ok());
         assert!(check("{b:unpadded}_end", false).is_ok());
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_that_could_not_be_read_back_are_refused() {
+    fn ambiguous_templates_are_rejected() {
         for template in [
             "{a}{b}",
             "{a",

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_are_recognized_as_they_are_written() {
+    fn every_spelling_of_option_is_recognized() {
         let inner = |text: &str| {
             let ty: Type = syn::parse_str(text).unwrap();
             option_of(&ty).map(|inner| quote::quote!(#inner).to_string())

@@ -46,7 +46,7 @@ fn a_key_computes_the_bucket_of_its_value() -> Result<()> {
 }
 
 #[test]
-fn a_bucket_of_a_property_leaves_the_property_stored() -> Result<()> {
+fn a_property_that_selects_the_bucket_is_still_stored() -> Result<()> {
     let payment = Payment { account: Account(-5), id: 1, payer: Some("ada".into()) };
     let row = row(&payment)?;
     assert_eq!(row.partition_key, format!("{:02}", bucket_of("-9999999999999999995", 100)));
@@ -62,7 +62,7 @@ fn a_bucket_of_a_property_leaves_the_property_stored() -> Result<()> {
 }
 
 #[test]
-fn a_row_in_another_bucket_is_refused() -> Result<()> {
+fn a_row_in_the_wrong_bucket_is_rejected() -> Result<()> {
     let mut other = row(&Payment { account: Account(7), id: 1, payer: None })?;
     let right = other.partition_key.clone();
     for bucket in (0..100).map(|bucket| format!("{bucket:02}")) {
@@ -78,7 +78,7 @@ fn a_row_in_another_bucket_is_refused() -> Result<()> {
 }
 
 #[test]
-fn all_buckets_are_known() {
+fn partitions_returns_every_bucket() {
     let partitions = Event::partitions(20_260_101);
     let texts: Vec<_> = partitions.iter().map(rowkey::Partition::partition_key).collect();
     let expected: Vec<_> = (0..12).map(|bucket| format!("20260101_{bucket:02}")).collect();

@@ -193,7 +193,7 @@ fn answer(body: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_recorded_entity_of_every_type_is_read_and_written_back_the_same() {
+async fn a_recorded_entity_with_every_type_round_trips() {
     let stored = read::<Person>(RECORDED).await.unwrap();
     assert_eq!(
         stored.entity,
@@ -221,7 +221,7 @@ async fn a_recorded_entity_of_every_type_is_read_and_written_back_the_same() {
 }
 
 #[tokio::test]
-async fn properties_are_renamed_defaulted_skipped_and_kept_as_json() {
+async fn field_attributes_rename_default_skip_and_store_json() {
     let body = inserted(&employee()).await;
     assert_eq!(
         body,
@@ -248,7 +248,7 @@ async fn properties_are_renamed_defaulted_skipped_and_kept_as_json() {
 }
 
 #[tokio::test]
-async fn an_entity_that_does_not_fit_is_an_error_without_its_content() {
+async fn a_decode_error_does_not_contain_entity_data() {
     let body = answer(&inserted(&employee()).await);
     for (from, to, what) in [
         ("№ 1", "secret", "property `kind`: its text is not one that `Grade` has"),
@@ -294,7 +294,7 @@ enum Booking {
 }
 
 #[tokio::test]
-async fn a_kind_is_in_the_property_that_the_type_names() {
+async fn the_kind_is_stored_in_the_named_property() {
     let sale = Sale { shop: "leeds".into(), id: 7, cents: 995 };
     let body = inserted(&sale).await;
     assert_eq!(body, r#"{"PartitionKey":"leeds","RowKey":"0007","Kind":"sale","cents":995}"#);
@@ -314,7 +314,7 @@ async fn a_kind_is_in_the_property_that_the_type_names() {
 
 /// Another program's column of this name makes no copy of a row.
 #[tokio::test]
-async fn a_set_passes_over_copies_of_its_indexes_alone() {
+async fn an_entity_set_skips_only_index_copies() {
     let row = |more: &str| {
         answer(&format!(r#"{{"PartitionKey":"leeds","RowKey":"courier_0007","name":"kim"{more}}}"#))
     };
@@ -364,7 +364,7 @@ async fn a_kind_is_written_and_checked() {
 }
 
 #[tokio::test]
-async fn a_projection_reads_its_columns_and_the_keys() {
+async fn a_projection_selects_its_columns_and_the_keys() {
     let body = answer(&inserted(&employee()).await);
     let stored = read::<Slim>(&body).await.unwrap();
     assert_eq!(
@@ -381,7 +381,7 @@ async fn a_projection_reads_its_columns_and_the_keys() {
 }
 
 #[test]
-fn keys_are_made_of_values_and_of_references() {
+fn keys_accept_values_and_references() {
     let expected = Ok(("Marketing", "empid_000123"));
     assert_eq!(Employee::key("Marketing", 123).parts(), expected);
     let department = "Marketing".to_owned();
@@ -393,7 +393,7 @@ fn keys_are_made_of_values_and_of_references() {
 }
 
 #[test]
-fn a_key_is_read_back_into_its_values_in_template_order() {
+fn parse_key_returns_values_in_template_order() {
     let v = visit();
     let key = Visit::key(&v.region, v.number, v.grade, v.at, v.id);
     let (partition, row) = key.parts().unwrap();
@@ -411,7 +411,7 @@ fn a_key_is_read_back_into_its_values_in_template_order() {
 }
 
 #[test]
-fn a_key_that_the_template_does_not_make_is_refused() {
+fn a_key_that_does_not_match_the_template_is_rejected() {
     let v = visit();
     let key = Visit::key(&v.region, v.number, v.grade, v.at, v.id);
     let (partition, row) = key.parts().unwrap();
@@ -433,7 +433,7 @@ fn a_key_that_the_template_does_not_make_is_refused() {
 }
 
 #[test]
-fn the_rows_of_a_type_are_known_from_its_template() {
+fn the_template_gives_the_range_of_rows_of_a_type() {
     assert_eq!(Employee::ROWS, Rows::Head("empid_"));
     assert_eq!(Employee::PARTITIONS, Rows::All);
     assert_eq!(Review::ROWS, Rows::All);
@@ -441,7 +441,7 @@ fn the_rows_of_a_type_are_known_from_its_template() {
 }
 
 #[test]
-fn a_prefix_of_the_row_parts_is_a_part_of_the_partition() {
+fn leading_row_parts_select_a_range_of_the_partition() {
     let shown = |partition| format!("{partition:?}");
     let expected = shown(Review::partition("Marketing").prefix("000123_"));
     assert_eq!(shown(Review::under_employee("Marketing", 123)), expected);
@@ -475,7 +475,7 @@ fn columns_have_the_type_and_the_stored_name_of_their_property() {
 }
 
 #[test]
-fn all_stored_properties_are_asked_for() {
+fn every_stored_property_is_selected() {
     let columns = ["PartitionKey", "RowKey", "Timestamp", "EntityType", "rating"];
     assert_eq!(Review::COLUMNS, Some(&columns[..]));
 }
@@ -495,7 +495,7 @@ macro_rules! reading {
 reading!(Reading { station: String, warm: Option<f64>, cold: f64 });
 
 #[test]
-fn a_struct_that_a_macro_declares_is_an_entity_too() {
+fn a_struct_declared_by_a_macro_derives_entity() {
     let warm: Column<f64> = Reading::WARM;
     assert_eq!((warm.name(), Reading::COLD.name()), ("warm", "cold"));
     let at: DateTime = "2017-11-10T00:00:00Z".parse().unwrap();
@@ -574,7 +574,7 @@ mod shadowed {
     }
 
     #[test]
-    fn names_in_scope_do_not_change_what_the_derives_mean() {
+    fn derives_are_hygienic() {
         assert_eq!((Result, String, 1.into_arg()), (Result, String, Option));
         let entity =
             Entity { partition: Part(7), row: Level::Err, out: 1, value: Level::Some, reader: 1 };
@@ -598,7 +598,7 @@ struct Patient {
 }
 
 #[test]
-fn what_is_to_be_encrypted_is_listed_and_belongs_to_a_store() {
+fn encrypted_properties_are_listed_and_require_a_store() {
     assert_eq!(Patient::ENCRYPTED, ["Name", "History"]);
     assert_eq!(Person::ENCRYPTED, [""; 0]);
     const { assert!(Patient::STORE && <Patient as Projection>::IS_OPENED) };

@@ -67,7 +67,7 @@ fn rows(employee: &Employee) -> Vec<Option<(String, String)>> {
 }
 
 #[test]
-fn the_declarations_can_be_read() {
+fn declarations_are_available_as_constants() {
     let index = |name, unique, row_head, copy| Index {
         name,
         scope: Scope::SamePartition,
@@ -127,7 +127,7 @@ fn an_entity_has_a_row_in_each_of_its_indexes() {
 }
 
 #[test]
-fn what_is_none_and_what_fails_the_condition_is_in_no_index() {
+fn none_and_a_false_condition_leave_an_entity_out_of_the_index() {
     let gone = Employee { manager: None, active: false, ..ada() };
     let in_index: Vec<_> = rows(&gone).iter().map(Option::is_some).collect();
     assert_eq!(in_index, [true, true, false, false, true, true]);
@@ -136,13 +136,13 @@ fn what_is_none_and_what_fails_the_condition_is_in_no_index() {
 }
 
 #[test]
-fn the_tie_breaker_of_another_partition_is_the_whole_key() {
+fn the_tie_breaker_of_a_remote_index_is_the_whole_key() {
     let odd = Employee { department: "a_b".into(), ..ada() };
     assert_eq!(rows(&odd)[5].as_ref().unwrap().1, "Leeds.~North_a^~b_id_000007");
 }
 
 #[test]
-fn a_unique_value_is_the_address_of_one_row() {
+fn a_unique_value_maps_to_one_row() {
     let key: IndexKey<Employee, SamePartition> = Employee::by_email("sales", "ADA@contoso.com");
     assert_eq!(key.parts(), Ok(("sales", "email_ada@contoso.com")));
     assert_eq!((key.position(), key.index().name), (0, "by_email"));
@@ -152,7 +152,7 @@ fn a_unique_value_is_the_address_of_one_row() {
 }
 
 #[test]
-fn what_ends_a_beginning_is_told_from_what_goes_on() {
+fn a_value_is_distinguished_from_values_that_it_prefixes() {
     let _: IndexRange<Employee, SamePartition> = Employee::by_last_name("sales", "Jones");
     let _: IndexRange<Employee, SamePartition> =
         Employee::by_pay_under_grade("sales", Grade::Junior);

@@ -173,7 +173,7 @@ reads_and_writes!(date_of_eight_digits, NaiveDate, "{value:yyyyMMdd}",
     [NaiveDate::from_ymd_opt(1969, 7, 20).unwrap() => "19690720"], ["1969-07-20", "19691301", "00000101"]);
 
 #[test]
-fn what_a_notation_does_not_have_is_refused_before_anything_is_sent() {
+fn a_value_outside_the_range_of_its_format_is_an_invalid_key() {
     #[derive(Entity)]
     #[entity(partition = "{hex:x2}", row = "{at:unix}_{day}_{ticks:18}")]
     struct Row {
@@ -202,7 +202,7 @@ fn what_a_notation_does_not_have_is_refused_before_anything_is_sent() {
 }
 
 #[test]
-fn what_is_finer_than_the_notation_is_cut_off() {
+fn a_format_truncates_to_its_resolution() {
     #[derive(Entity)]
     #[entity(partition = "{a:date}", row = "{b:unix_ms,unpadded}")]
     struct Row {
@@ -214,7 +214,7 @@ fn what_is_finer_than_the_notation_is_cut_off() {
 }
 
 #[test]
-fn a_separator_is_what_the_parts_cannot_contain() {
+fn a_separator_is_unambiguous_if_parts_cannot_contain_it() {
     #[derive(Clone, Copy, Debug, PartialEq, KeyPart)]
     struct Order(u32);
 
@@ -238,7 +238,7 @@ fn a_separator_is_what_the_parts_cannot_contain() {
 }
 
 #[test]
-fn text_in_front_of_a_hyphen_is_escaped_and_days_need_none() {
+fn text_before_a_hyphen_is_escaped_and_dates_are_not() {
     #[derive(Entity)]
     #[entity(partition = "all", row = "{day}T{hour:2}Z{name}-{mark:x4}g{rest}")]
     struct Row {
@@ -259,7 +259,7 @@ fn text_in_front_of_a_hyphen_is_escaped_and_days_need_none() {
 }
 
 #[test]
-fn a_field_of_both_keys_is_read_where_it_is_kept_more_finely() {
+fn a_field_in_both_keys_is_read_from_the_finer_format() {
     #[derive(Debug, PartialEq, Entity)]
     #[entity(partition = "{site}_{at:date}", row = "{at:desc}_{site:D,upper}")]
     struct Reading {
@@ -278,7 +278,7 @@ fn a_field_of_both_keys_is_read_where_it_is_kept_more_finely() {
 }
 
 #[test]
-fn indexes_have_formats_as_keys_do() {
+fn index_templates_accept_the_formats_of_key_templates() {
     #[derive(Entity)]
     #[entity(partition = "{shop}", row = "id_{id:N}")]
     #[entity(index(name = by_day, row = "day_{at:yyyyMMdd}-{number:unpadded,unordered}", many))]
@@ -301,7 +301,7 @@ fn indexes_have_formats_as_keys_do() {
 }
 
 #[tokio::test]
-async fn a_range_of_numbers_without_zeros_misses_none() {
+async fn a_range_of_unpadded_numbers_contains_every_match() {
     #[derive(Clone, Debug, Entity)]
     #[entity(partition = "{shop}", row = "sale_{group:unpadded,unordered}-{number:unpadded}")]
     #[entity(index(name = by_rank, row = "rank_{rank:unpadded}"))]

@@ -22,7 +22,7 @@ fn year(hours: &[(&str, f64)]) -> Year {
 }
 
 #[test]
-fn each_entry_is_a_property_and_is_read_back() {
+fn each_map_entry_is_stored_as_a_property() {
     let stored = DynamicEntity::of(&year(&[("H00", 39.5), ("H01", 40.0)])).unwrap();
     let names: Vec<_> = stored.iter().map(|(name, _)| name).collect();
     assert_eq!(names, ["EntityType", "Unit", "H00", "H01"]);
@@ -32,7 +32,7 @@ fn each_entry_is_a_property_and_is_read_back() {
 }
 
 #[test]
-fn what_the_service_the_type_and_a_store_write_is_no_entry() {
+fn properties_of_the_service_the_type_and_the_store_are_not_map_entries() {
     let mut stored = DynamicEntity::of(&year(&[("H00", 39.5)])).unwrap();
     for name in ["EntityOp", "EntityRows", "IndexName", "PrimaryRowKey", "RowFormat"] {
         stored.set(name, "x");
@@ -41,7 +41,7 @@ fn what_the_service_the_type_and_a_store_write_is_no_entry() {
 }
 
 #[test]
-fn an_entry_with_the_name_of_something_else_is_refused() {
+fn a_map_entry_with_a_reserved_name_is_rejected() {
     for name in ["Unit", "PartitionKey", "Timestamp", "EntityType", "EntityOp", "EntityRows"] {
         let entity = year(&[("H00", 1.0), (name, 2.0)]);
         for error in [
@@ -59,7 +59,7 @@ fn an_entry_with_the_name_of_something_else_is_refused() {
 }
 
 #[test]
-fn an_entry_of_another_type_names_its_property_and_not_its_value() {
+fn a_type_mismatch_names_the_property_and_not_the_value() {
     let mut stored = DynamicEntity::of(&year(&[])).unwrap();
     stored.set("H07", "secret");
     let said = stored.read_as::<Year>().unwrap_err().to_string();
@@ -81,7 +81,7 @@ enum Thing {
 }
 
 #[test]
-fn values_of_any_type_are_entries_and_sets_hold_such_types() {
+fn maps_hold_values_of_any_type_and_work_in_entity_sets() {
     let entries = [("Name", Value::from("Ada")), ("Size", 7.into()), ("Large", 7_i64.into())];
     let entries = entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let bag = Bag { id: 1, entries };
@@ -100,7 +100,7 @@ struct Known {
 }
 
 #[test]
-fn properties_take_all_others_with_their_types_and_in_their_order() {
+fn properties_captures_the_other_properties_with_types_and_order() {
     let mut stored = DynamicEntity::new("bags", "bag_0000000001");
     stored.set("name", "Ada");
     stored.set("Large", 7_i64);

@@ -122,7 +122,7 @@ fn errors_name_the_property_with_its_prefix() {
 }
 
 #[test]
-fn with_converts_and_absent_properties_are_none_or_the_default() {
+fn with_converts_and_an_absent_property_is_none_or_the_default() {
     let mut stored = DynamicEntity::of(&customer()).unwrap();
     stored.set("Old", "0.50");
     stored.remove("discount");
@@ -143,7 +143,7 @@ struct Bill {
 }
 
 #[test]
-fn projections_have_flattened_fields_as_well() {
+fn projections_support_flattened_fields() {
     let stored = DynamicEntity::of(&customer()).unwrap();
     assert_eq!(stored.read_as::<Bill>().unwrap(), Bill { to: customer().billing });
 }
@@ -179,7 +179,7 @@ where
 struct Tagged<T>(T);
 
 #[test]
-fn generic_types_are_entities_and_properties() {
+fn generic_types_derive_entity_and_property() {
     let expires: DateTime = "2030-01-01T00:00:00Z".parse().unwrap();
     let (cache, name) = ("c".to_owned(), "n".to_owned());
     let entry = Expiring { cache, name, value: Tagged(7_i64), expires };
@@ -234,7 +234,7 @@ fn read<P: Property>(value: impl Into<Value>) -> Result<P, String> {
 }
 
 #[test]
-fn an_enum_may_be_stored_as_its_numbers() {
+fn an_enum_is_stored_as_its_discriminants() {
     for (level, number) in [(Level::Low, -1), (Level::Middle, 0), (Level::High, 10)] {
         assert_eq!(value(&level), Some(Value::Int32(number)));
         assert_eq!(read(number), Ok(level));
@@ -246,7 +246,7 @@ fn an_enum_may_be_stored_as_its_numbers() {
 }
 
 #[test]
-fn a_variant_holds_what_no_other_one_is() {
+fn the_catch_all_variant_holds_unknown_values() {
     assert_eq!(read("open"), Ok(State::Open));
     assert_eq!(read("finished"), Ok(State::Done));
     assert_eq!(read("paused"), Ok(State::Other("paused".into())));

@@ -69,7 +69,7 @@ fn raw(odata: &str) -> Filter {
 }
 
 #[test]
-fn fields_are_stored_as_the_types_that_they_name() {
+fn as_sets_the_stored_type_of_a_field() {
     let expected = [
         ("cents", Value::Int32(1999)),
         ("bytes", Value::Double(1_099_511_627_776.0)),
@@ -85,7 +85,7 @@ fn fields_are_stored_as_the_types_that_they_name() {
 }
 
 #[test]
-fn fields_read_their_own_type_and_all_that_it_reads_too() {
+fn a_field_with_as_still_reads_its_own_types() {
     let mut row = DynamicEntity::of(&order()).unwrap();
     row.set("cents", 1999_i64);
     row.remove("bytes");
@@ -106,7 +106,7 @@ fn fields_read_their_own_type_and_all_that_it_reads_too() {
 }
 
 #[test]
-fn a_value_that_the_stored_type_does_not_have_is_refused_when_it_is_written() {
+fn a_value_outside_the_range_of_the_stored_type_fails_to_encode() {
     let refused = |order: Order, property: &str, types: [&str; 2]| {
         let error = DynamicEntity::of(&order).unwrap_err();
         assert_eq!(error.kind(), rowkey::ErrorKind::Invalid);
@@ -124,7 +124,7 @@ fn a_value_that_the_stored_type_does_not_have_is_refused_when_it_is_written() {
 }
 
 #[test]
-fn columns_are_compared_as_each_type_that_their_rows_may_have() {
+fn a_comparison_covers_every_type_that_stored_rows_may_have() {
     let cents = Order::CENTS;
     assert_eq!(cents.ge(Cents(5)), raw("cents ge 5 or cents ge 5L or cents ge 5.0"));
     assert_eq!(cents.exact().lt(Cents(1 << 40)), raw("cents le 2147483647"));
@@ -151,7 +151,7 @@ fn columns_are_compared_as_each_type_that_their_rows_may_have() {
 }
 
 #[test]
-fn the_order_of_text_is_not_that_of_what_it_stands_for() {
+fn ordering_filters_are_rejected_if_the_stored_text_sorts_differently() {
     let noon: DateTime = "2026-11-20T12:00:00Z".parse().unwrap();
     let later: DateTime = "2026-11-20T12:00:00.5Z".parse().unwrap();
     let guid: Guid = GUID.parse().unwrap();
@@ -221,7 +221,7 @@ profile!(Python, "python");
 profile!(JavaScript, "javascript");
 
 #[test]
-fn a_profile_says_what_each_field_is_stored_as_unless_the_field_does() {
+fn a_profile_sets_stored_types_unless_a_field_overrides_it() {
     let at: DateTime = "2026-11-20T09:00:00Z".parse().unwrap();
     let guid: Guid = GUID.parse().unwrap();
     let of = |integers: [Value; 2], at: Value, guid: Value| {
@@ -260,7 +260,7 @@ fn a_profile_says_what_each_field_is_stored_as_unless_the_field_does() {
 }
 
 #[test]
-fn columns_of_a_profile_are_compared_as_they_are_stored() {
+fn columns_of_a_profile_are_compared_as_their_stored_types() {
     let noon: DateTime = "2026-11-20T12:00:00Z".parse().unwrap();
     let native = "datetime'2026-11-20T12:00:00Z'";
     assert_eq!(Legacy::AT.ge(noon), raw(&format!("at ge '2026-11-20T12:00:00' or at ge {native}")));
@@ -271,7 +271,7 @@ fn columns_of_a_profile_are_compared_as_they_are_stored() {
 }
 
 #[test]
-fn projections_read_as_the_entity_is_stored() {
+fn projections_use_the_stored_types_of_the_entity() {
     #[derive(Debug, PartialEq, Projection)]
     #[entity(compat = "azure_data_tables-0.21")]
     struct Times {
@@ -297,7 +297,7 @@ struct Exact {
 }
 
 #[test]
-fn a_type_whose_rows_all_have_its_types_is_compared_as_those() {
+fn exact_types_are_compared_as_one_type() {
     assert_eq!(Exact::COUNT.ge(5), raw("count ge 5L"));
     assert_eq!(Exact::SIZE.ge(5_u32), raw("size ge 5.0"));
     assert_eq!(Exact::NAME.is("x"), raw("name eq 'x'"));

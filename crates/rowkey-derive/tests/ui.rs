@@ -2,6 +2,6 @@
 //! `.stderr` is the whole message.
 
 #[test]
-fn a_mistake_is_explained_where_it_was_made() {
+fn compile_errors_match_their_expected_output() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

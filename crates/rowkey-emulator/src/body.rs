@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn pieces_are_sent_in_order_and_their_length_is_known() {
+    async fn chunks_are_sent_in_order_with_a_known_total_length() {
         for pieces in [&["ab", "cde", "f"][..], &["abc"], &[]] {
             let body: Body =
                 pieces.iter().map(|text| Bytes::from_static(text.as_bytes())).collect();

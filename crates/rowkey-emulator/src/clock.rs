@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sleeper_wakes_when_the_clock_has_moved_far_enough() {
+    async fn a_sleep_completes_when_the_clock_reaches_its_deadline() {
         let clock = ServerClock::manual("2026-01-01T00:00:00Z".parse().unwrap());
         let mut sleep = std::pin::pin!(clock.sleep(clock.now(), Duration::from_secs(3)));
         let mut is_done = || sleep.as_mut().now_or_never().is_some();
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_real_clock_wakes_sleepers_by_itself_and_by_advancing() {
+    async fn a_real_clock_completes_sleeps_by_itself_and_by_advancing() {
         let clock = ServerClock::real();
         clock.sleep(clock.now(), Duration::from_millis(1)).await;
         let hour = Duration::from_secs(3600);

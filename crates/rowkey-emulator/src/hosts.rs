@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_reaches_the_server_by_its_own_names_alone() {
+    fn only_the_servers_own_host_names_are_accepted() {
         for host in [
             "127.0.0.1:10002",
             "192.168.7.7",

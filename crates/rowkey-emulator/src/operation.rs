@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_to_tables_are_told_by_method_address_and_condition() {
+    fn table_operations_are_classified_by_method_path_and_condition() {
         for (request, headers, operation, resource) in [
             ("GET /acc/?restype=service&comp=stats", &[][..], "GetTableServiceStats", ""),
             ("PUT /acc?restype=service&comp=properties", &[], "SetTableServiceProperties", ""),
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_to_queues_are_told_by_method_and_address() {
+    fn queue_operations_are_classified_by_method_and_path() {
         for (request, operation, resource) in [
             ("GET /acc/?comp=list", "ListQueues", ""),
             ("GET /acc/?restype=service&comp=properties", "GetQueueServiceProperties", ""),
@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_to_blobs_are_told_by_method_address_and_headers() {
+    fn blob_operations_are_classified_by_method_path_and_headers() {
         for (request, headers, operation, resource) in [
             ("GET /acc/?comp=list", &[][..], "ListContainers", ""),
             ("PUT /acc/c?restype=container", &[], "CreateContainer", "c"),

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn little_is_read_at_once_until_the_request_is_accepted() {
+    async fn reads_are_small_until_the_request_is_authorized() {
         let (near, mut far) = duplex(8 * SMALL);
         let pace = Pace::default();
         let mut paced = Paced::new(near, pace.clone());

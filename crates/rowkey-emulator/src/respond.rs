@@ -354,7 +354,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn request_ids_look_like_guids_and_differ() {
+    fn request_ids_are_unique_guids() {
         let ids = RequestIds::new(7);
         let (one, two) = (ids.next(), ids.next());
         assert_ne!(one, two);

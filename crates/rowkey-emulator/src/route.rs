@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_are_named_by_the_path_or_by_the_host() {
+    fn the_account_is_in_the_path_or_in_the_host() {
         let request = parts("127.0.0.1:10002", "/devstoreaccount1/t()?$top=1");
         let found = place(&request).unwrap();
         assert_eq!(
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_names_an_account_when_there_is_such_a_one() {
+    fn a_host_selects_an_account_only_if_it_exists() {
         for (host, path, account, rest) in [
             // As in Azure and in Azurite.
             ("acc.table.localhost:1", "/things", "acc", "/things"),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_secondary_may_stand_before_the_primary_path() {
+    fn the_secondary_suffix_is_accepted_before_the_primary_path() {
         for (path, prefix, below) in [
             ("/acc-secondary/acc/?comp=stats", "/acc-secondary/acc", "/"),
             ("/acc-secondary/acc-secondary/t()", "/acc-secondary/acc-secondary", "/t()"),
@@ -258,13 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_without_a_host_is_refused() {
+    fn a_request_without_a_host_is_rejected() {
         let request = Request::builder().uri("/a/b").body(()).unwrap().into_parts().0;
         assert_eq!(place(&request).unwrap_err().code, ErrorCode::HOST_INFORMATION_NOT_PRESENT);
     }
 
     #[test]
-    fn addresses_in_batches_are_absolute_or_not() {
+    fn batch_parts_accept_absolute_and_relative_urls() {
         for target in ["http://h:1/acc/t(1)?a=b", "/acc/t(1)?a=b", "/t(1)?a=b"] {
             assert_eq!(inner(target, "/acc").unwrap(), ("/t(1)", "a=b"), "{target}");
         }

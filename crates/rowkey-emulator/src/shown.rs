@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signatures_keys_and_filters_are_left_out() {
+    fn signatures_keys_and_filters_are_redacted() {
         for (address, shown) in [
             (
                 "/acc/people(PartitionKey='secret',RowKey='r')?$select=a",

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_head_in_pieces_is_spelled_and_a_body_is_not_taken_for_one() {
+    async fn split_heads_are_rewritten_and_bodies_are_not() {
         let (near, mut far) = duplex(1024);
         let heads = Heads::default();
         let mut connection = Connection::new(near, heads.clone());
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_spelled_although_the_connection_takes_a_few_bytes_at_a_time() {
+    async fn heads_are_rewritten_across_partial_writes() {
         let (near, mut far) = duplex(7);
         let heads = Heads::default();
         let mut connection = Connection::new(near, heads.clone());

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_keys_are_kept_and_no_more_than_1024() {
+    fn the_cache_keeps_the_1024_newest_keys() {
         let cache = Cache::<u32>::new();
         let name = |number: u32| number.to_be_bytes().to_vec();
         for number in 0..2000 {

@@ -355,7 +355,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_to_live_without_end_is_one() {
+    fn an_unlimited_time_to_live_does_not_overflow() {
         let now = DateTime::<Utc>::UNIX_EPOCH;
         assert_eq!(later(now, Duration::from_secs(60)).timestamp(), 60);
         assert_eq!(later(now, Duration::MAX), DateTime::<Utc>::MAX_UTC);

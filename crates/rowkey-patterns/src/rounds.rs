@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writers_of_one_row_that_lose_at_different_moments_wait_differently() {
+    fn conflicting_writers_of_one_row_have_different_backoff() {
         let at = |nanoseconds| DateTime::from_timestamp(1_700_000_000, nanoseconds).unwrap();
         for doublings in 0..20 {
             let waits: BTreeSet<_> = (0..100).map(|n| wait(doublings, 7, at(n * 1000))).collect();

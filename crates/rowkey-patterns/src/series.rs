@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_has_one_name_however_many_there_are() {
+    fn a_slot_name_does_not_depend_on_the_number_of_slots() {
         for (slots, last) in [(1, "t000"), (10, "t009"), (24, "t023"), (252, "t251")] {
             let series = Series::<f64>::new(table(), "t", slots).unwrap();
             assert_eq!(series.name_of(slots - 1).unwrap(), last);
@@ -482,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_an_entity_is_refused_and_wide_entities_are_named() {
+    fn too_many_slots_are_rejected_with_a_hint_at_wide_entities() {
         let error = Series::<f64>::new(table(), "t", 253).unwrap_err();
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
         assert!(error.to_string().contains("wide entities"), "{error}");

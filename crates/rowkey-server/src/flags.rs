@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flags_of_azurite_are_taken() {
+    fn azurite_flags_are_accepted() {
         let flags = Flags::try_parse_from([
             "rowkey-server",
             "--blobPort",
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_kept_in_the_location_and_synced_as_it_is_told() {
+    fn location_and_sync_set_the_durability_options() {
         let parse = |flags: &[&str]| Flags::try_parse_from([&["rowkey-server"], flags].concat());
         assert!(parse(&["--location", "x"]).unwrap().builder().is_ok());
         for (text, sync) in [
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_come_with_their_keys_and_tokens_with_a_level() {
+    fn cert_requires_key_and_oauth_requires_a_level() {
         for wrong in [&["--oauth", "full"][..], &["--oauth"]] {
             let flags = [&["rowkey-server"], wrong].concat();
             assert!(Flags::try_parse_from(flags).is_err(), "{wrong:?}");

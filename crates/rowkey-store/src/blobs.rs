@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn different_values_have_different_names_and_all_are_names() {
+    fn different_values_have_different_valid_names() {
         let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
         let blobs = Blobs::new(account.container("blobs"), "Orders");
         let long = "x".repeat(900);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn the_blob_of_a_field_names_its_entity_and_its_operation() {
+    fn the_blob_name_of_a_field_contains_entity_and_operation() {
         let metadata = Blobs::metadata("Größe", "order_7", "op_1").map(|(n, v)| (n.to_owned(), v));
         let owner = ("Größe".to_owned(), "order_7".to_owned());
         let op = ("Größe".to_owned(), "op_1".to_owned());

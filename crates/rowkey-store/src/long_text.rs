@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_cut_where_a_property_ends() {
+    fn text_is_split_at_the_property_size_limit() {
         let odd = format!("x{}", "\u{1F600}".repeat(MAX_TEXT / 2));
         let cut = parts(&odd);
         assert_eq!((cut.len(), cut.concat()), (2, odd.clone()));

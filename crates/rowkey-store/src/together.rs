@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn results_are_in_the_order_of_their_futures_and_few_run_at_a_time() {
+    async fn results_are_in_order_and_concurrency_is_limited() {
         let (running, most) = (&AtomicUsize::new(0), &AtomicUsize::new(0));
         let futures = (0..20).map(|number: usize| async move {
             most.fetch_max(running.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_ends_all() {
+    async fn an_error_stops_the_remaining_futures() {
         let begun = &AtomicUsize::new(0);
         let futures = (0..20).map(|number| async move {
             begun.fetch_add(1, Ordering::Relaxed);

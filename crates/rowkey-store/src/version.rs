@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_entity_tag_is_refused_without_quoting_it() {
+    fn an_invalid_etag_is_rejected_without_being_quoted() {
         for text in [
             "",
             "*",
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_that_of_a_head_by_its_tag_or_its_mark() {
+    fn a_version_matches_a_row_by_etag_or_by_mark() {
         let etag = ETag::new("W/\"1\"");
         let by_tag: Version = "W/\"1\"".parse().unwrap();
         let by_mark = Version::of_mark("00000000000000ff");

@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_that_no_key_can_hold_are_hashed() {
+    fn ids_that_are_invalid_in_keys_are_hashed() {
         assert_eq!(row_key("5f0c-1"), "inbox_5f0c-1");
         for id in ["a/b", "a?b", "", &"x".repeat(2000), "inbox_\u{1}"] {
             let key = row_key(id);

@@ -219,7 +219,7 @@ mod tests {
     const TEXT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[test]
-    fn a_traceparent_is_written_as_it_was_read() {
+    fn a_traceparent_round_trips() {
         let parent: TraceParent = TEXT.parse().unwrap();
         assert_eq!(parent.to_string(), TEXT);
         assert_eq!(parent.trace_id.get(), 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736);
@@ -228,13 +228,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_later_version_the_known_part_is_read() {
+    fn the_known_fields_of_a_later_version_are_read() {
         let later = format!("01{}-what-comes", &TEXT[2..]);
         assert_eq!(later.parse::<TraceParent>().unwrap().to_string(), TEXT);
     }
 
     #[test]
-    fn what_the_specification_calls_invalid_is_refused() {
+    fn invalid_traceparents_are_rejected() {
         for text in [
             "",
             "00",
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_that_panics_changes_nothing() {
+    fn a_panic_of_a_hook_is_ignored() {
         struct Broken;
         impl Telemetry for Broken {
             fn current(&self) -> Option<TraceParent> {

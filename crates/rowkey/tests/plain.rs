@@ -31,7 +31,7 @@ fn keys() -> Vec<String> {
 }
 
 #[test]
-fn a_key_in_a_plain_field_is_the_text_that_is_stored() {
+fn a_plain_key_field_holds_the_stored_text() {
     let plain = Plain { partition_key: "sales".into(), row_key: "ann b_1".into(), count: 1 };
     assert_eq!(Plain::key("sales", "ann b_1").parts(), Ok(("sales", "ann b_1")));
     let stored = DynamicEntity::of(&plain).unwrap();
@@ -94,7 +94,7 @@ fn plain_keys_are_members_of_the_json() {
 }
 
 #[test]
-fn an_entity_is_the_json_of_an_api_and_comes_back() {
+fn an_entity_round_trips_through_the_json_of_an_api() {
     #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, Entity)]
     #[entity(partition = "{shop}", row = "{number:8}", ignore_serde)]
     struct Sale {

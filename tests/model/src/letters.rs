@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dead_letter_is_kept_final_and_one() {
+    fn a_dead_letter_is_kept_final_and_unique() {
         let checker = Letters { rules: Rules::ALL }.checker().threads(2).spawn_bfs().join();
         checker.assert_properties();
         assert!(checker.unique_state_count() > 10_000, "{}", checker.unique_state_count());

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn two_versions_of_a_program_leave_a_readable_index_right() {
+    fn two_versions_of_a_program_keep_a_readable_index_consistent() {
         assert_eq!(broken(Rules::ALL), Vec::<&str>::new());
     }
 

@@ -491,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_done_once_and_never_lost() {
+    fn a_task_takes_effect_once_and_is_never_lost() {
         let checker = Tasks { rules: Rules::ALL }.checker().threads(2).spawn_bfs().join();
         checker.assert_properties();
         assert!(checker.unique_state_count() > 1_000_000, "{}", checker.unique_state_count());

@@ -12,7 +12,7 @@ mod tests {
     /// One test, because what is installed is so for the whole process.
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "a program may spawn")]
-    async fn a_program_with_reqwest_and_rustls_of_its_own_is_left_alone() {
+    async fn a_program_with_its_own_reqwest_and_rustls_is_unaffected() {
         // `Client::new()` panics where reqwest has rustls without a provider.
         let theirs = reqwest::Client::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -15,7 +15,7 @@ use super::{dead, done, job, large, letters, put_aside, start, tasks, texts, wor
 const LATER: Duration = Duration::from_secs(31);
 
 #[tokio::test]
-async fn a_message_whose_deletion_was_lost_is_suppressed_when_it_comes_again() -> TestResult {
+async fn a_redelivered_message_with_a_dead_letter_is_suppressed() -> TestResult {
     let (server, account) = start().await?;
     for task in [job(1, "reject"), large(2)] {
         tasks(&account).put(&task).await?;
@@ -38,7 +38,7 @@ async fn a_message_whose_deletion_was_lost_is_suppressed_when_it_comes_again() -
 }
 
 #[tokio::test]
-async fn an_old_message_is_suppressed_after_its_letter_was_redriven_or_purged() -> TestResult {
+async fn an_old_message_is_suppressed_after_redrive_or_purge() -> TestResult {
     for is_purged in [false, true] {
         let (server, account) = start().await?;
         tasks(&account).put(&large(1)).await?;
@@ -63,7 +63,7 @@ async fn an_old_message_is_suppressed_after_its_letter_was_redriven_or_purged() 
 }
 
 #[tokio::test]
-async fn of_two_messages_of_a_redrive_the_second_is_suppressed_if_the_first_failed() -> TestResult {
+async fn the_duplicate_message_of_a_redrive_is_suppressed_after_a_failure() -> TestResult {
     let (server, account) = start().await?;
     put_aside(&account, &job(1, "panic")).await?;
     let lost = server.inject(Fault::on(Operation::Transaction).close_before_commit());
@@ -83,7 +83,7 @@ async fn of_two_messages_of_a_redrive_the_second_is_suppressed_if_the_first_fail
 }
 
 #[tokio::test]
-async fn a_table_that_cannot_be_written_leaves_the_message_and_its_verdict() -> TestResult {
+async fn an_unwritable_table_leaves_the_message_and_its_verdict() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&job(1, "reject")).await?;
     let refused =
@@ -102,7 +102,7 @@ async fn a_table_that_cannot_be_written_leaves_the_message_and_its_verdict() -> 
 }
 
 #[tokio::test]
-async fn a_task_that_is_put_anew_after_a_purge_can_become_a_letter_again() -> TestResult {
+async fn a_task_put_again_after_a_purge_can_become_a_dead_letter_again() -> TestResult {
     let (server, account) = start().await?;
     for _ in 0..2 {
         tasks(&account).put_with_key("upload-7", &job(7, "panic")).await?;

@@ -129,7 +129,7 @@ async fn numbers(dead: &DeadLetters<Job>, which: &Selection) -> rowkey::Result<V
 }
 
 #[tokio::test]
-async fn letters_are_listed_newest_first_and_selected_by_cause_reason_kind_and_age() -> TestResult {
+async fn dead_letters_are_listed_newest_first_and_filtered() -> TestResult {
     let (server, _) = start().await?;
     let clock = ManualClock::new(server.clock().now().to_chrono());
     let account = StorageAccount::builder().connection_string(server.connection_string())?;
@@ -168,7 +168,7 @@ async fn letters_are_listed_newest_first_and_selected_by_cause_reason_kind_and_a
 }
 
 #[tokio::test]
-async fn one_letter_is_found_by_its_tasks_id_with_the_task_of_its_blob() -> TestResult {
+async fn a_dead_letter_is_found_by_task_id_with_the_task_from_its_blob() -> TestResult {
     let (server, account) = start().await?;
     let small = put_aside(&account, &job(1, "panic")).await?;
     let id = put_aside(&account, &large(2)).await?;
@@ -194,7 +194,7 @@ async fn one_letter_is_found_by_its_tasks_id_with_the_task_of_its_blob() -> Test
 }
 
 #[tokio::test]
-async fn a_redrive_ends_although_its_tasks_fail_again() -> TestResult {
+async fn a_redrive_ends_even_if_its_tasks_fail_again() -> TestResult {
     let (server, account) = start().await?;
     for number in 0..20 {
         put_aside(&account, &job(number, "reject")).await?;
@@ -220,7 +220,7 @@ async fn a_redrive_ends_although_its_tasks_fail_again() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_redriven_task_is_tried_as_a_new_one_and_keeps_what_other_programs_wrote() -> TestResult {
+async fn a_redriven_task_has_new_attempts_and_keeps_foreign_properties() -> TestResult {
     let (server, account) = start().await?;
     let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
     let text = format!(
@@ -243,7 +243,7 @@ async fn a_redriven_task_is_tried_as_a_new_one_and_keeps_what_other_programs_wro
 }
 
 #[tokio::test]
-async fn two_redrives_at_once_lose_nothing_and_leave_nothing() -> TestResult {
+async fn concurrent_redrives_lose_no_task_and_clean_up() -> TestResult {
     let (server, account) = start().await?;
     for number in 0..10 {
         put_aside(&account, &job(number, "error")).await?;
@@ -262,7 +262,7 @@ async fn two_redrives_at_once_lose_nothing_and_leave_nothing() -> TestResult {
 }
 
 #[tokio::test]
-async fn purged_letters_are_gone_with_their_blobs() -> TestResult {
+async fn purging_deletes_dead_letters_and_their_blobs() -> TestResult {
     let (server, account) = start().await?;
     put_aside(&account, &job(1, "panic")).await?;
     put_aside(&account, &large(2)).await?;
@@ -287,7 +287,7 @@ async fn purged_letters_are_gone_with_their_blobs() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_export_has_a_line_for_each_letter_with_its_task() -> TestResult {
+async fn an_export_has_one_line_per_dead_letter() -> TestResult {
     let (_server, account) = start().await?;
     let one = put_aside(&account, &job(1, "panic")).await?;
     let two = put_aside(&account, &large(2)).await?;
@@ -312,7 +312,7 @@ async fn an_export_has_a_line_for_each_letter_with_its_task() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_other_programs_put_into_the_poison_queue_is_collected_once() -> TestResult {
+async fn messages_of_other_programs_in_the_poison_queue_are_collected_once() -> TestResult {
     let (server, account) = start().await?;
     let dead = dead(&account);
     assert_eq!(dead.collect().await?.matched, 0, "there is no such queue");
@@ -346,7 +346,7 @@ async fn what_other_programs_put_into_the_poison_queue_is_collected_once() -> Te
 }
 
 #[tokio::test]
-async fn rows_of_other_programs_are_listed_and_harm_nothing() -> TestResult {
+async fn rows_of_other_programs_are_listed_without_harm() -> TestResult {
     let (_server, account) = start().await?;
     put_aside(&account, &job(1, "panic")).await?;
     let dead = dead(&account);
@@ -364,7 +364,7 @@ async fn rows_of_other_programs_are_listed_and_harm_nothing() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_table_that_is_missing_has_no_letters() -> TestResult {
+async fn a_missing_table_has_no_dead_letters() -> TestResult {
     let (server, account) = start().await?;
     let elsewhere = tasks(&account).dead_letters_in(account.table("failures"));
     let dead = elsewhere.dead_letters();

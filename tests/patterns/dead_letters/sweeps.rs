@@ -46,7 +46,7 @@ async fn blobs(account: &StorageAccount) -> rowkey::Result<usize> {
 }
 
 #[tokio::test]
-async fn whatever_fails_redriven_tasks_are_done_and_leave_nothing() -> TestResult {
+async fn redriven_tasks_are_done_and_cleaned_up_after_any_fault() -> TestResult {
     let (server, account) = start().await?;
     put_aside(&account, &job(1, "panic")).await?;
     put_aside(&account, &large(2)).await?;
@@ -75,7 +75,7 @@ async fn whatever_fails_redriven_tasks_are_done_and_leave_nothing() -> TestResul
 }
 
 #[tokio::test]
-async fn whatever_fails_purged_letters_leave_nothing() -> TestResult {
+async fn purged_dead_letters_are_cleaned_up_after_any_fault() -> TestResult {
     let (server, account) = start().await?;
     put_aside(&account, &job(1, "panic")).await?;
     put_aside(&account, &large(2)).await?;
@@ -98,7 +98,7 @@ async fn whatever_fails_purged_letters_leave_nothing() -> TestResult {
 }
 
 #[tokio::test]
-async fn whatever_fails_a_message_is_collected_once() -> TestResult {
+async fn a_message_is_collected_once_after_any_fault() -> TestResult {
     let (server, account) = start().await?;
     let poison = account.queue("jobs-poison");
     poison.create().await?;
@@ -115,7 +115,7 @@ async fn whatever_fails_a_message_is_collected_once() -> TestResult {
 }
 
 #[tokio::test]
-async fn whatever_fails_a_task_that_failed_again_has_one_letter() -> TestResult {
+async fn a_task_that_failed_again_has_one_dead_letter_after_any_fault() -> TestResult {
     for task in [job(1, "panic"), large(2)] {
         let (server, account) = start().await?;
         put_aside(&account, &task).await?;

@@ -37,7 +37,7 @@ fn row(record: &Record) -> String {
 }
 
 #[tokio::test]
-async fn records_are_what_a_map_of_the_newest_forms_says() -> TestResult {
+async fn records_agree_with_a_model_of_the_newest_versions() -> TestResult {
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     for seed in seeds(SEEDS) {

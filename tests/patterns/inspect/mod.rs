@@ -14,7 +14,7 @@ use declared::{
 };
 
 #[tokio::test]
-async fn what_is_declared_for_tables_of_other_libraries_compiles_and_is_this() -> TestResult {
+async fn declarations_for_tables_of_other_libraries_match_the_compiled_ones() -> TestResult {
     if arm() == Arm::Azurite {
         return Ok(()); // It answers whole Doubles as integers.
     }
@@ -60,7 +60,7 @@ async fn composite(fixture: &Fixture) -> Result<rowkey::Table, Box<dyn std::erro
 }
 
 #[tokio::test]
-async fn what_is_declared_reads_every_row() -> TestResult {
+async fn every_declaration_reads_every_row() -> TestResult {
     async fn exact<E: Entity>(writer: Writer, name: &str) -> TestResult {
         let fixture = Fixture::new().await?;
         let table = replay(&fixture, writer, name).await?;
@@ -84,7 +84,7 @@ async fn what_is_declared_reads_every_row() -> TestResult {
 }
 
 #[tokio::test]
-async fn columns_of_several_types_are_read_and_would_be_written_as_one() -> TestResult {
+async fn check_reports_columns_of_mixed_types() -> TestResult {
     async fn mixed<E: Entity>(writer: Writer, name: &str, columns: &[&str]) -> TestResult {
         let fixture = Fixture::new().await?;
         let table = replay(&fixture, writer, name).await?;
@@ -119,7 +119,7 @@ async fn columns_of_several_types_are_read_and_would_be_written_as_one() -> Test
 }
 
 #[tokio::test]
-async fn a_sample_is_bounded_and_says_so() -> TestResult {
+async fn a_truncated_sample_is_marked() -> TestResult {
     let fixture = Fixture::new().await?;
     let table = replay(&fixture, Writer::Rust, "keys").await?;
     let some = inspect(&table, 5).await?;
@@ -148,7 +148,7 @@ async fn a_sample_is_bounded_and_says_so() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_check_names_rows_by_an_accessor_and_columns_in_its_report() -> TestResult {
+async fn a_report_shows_columns_and_keys_only_through_an_accessor() -> TestResult {
     /// Writes the id in another spelling, and the number as another type.
     #[derive(Entity)]
     #[entity(partition = "{partition}", row = "{id}")]

@@ -56,7 +56,7 @@ fn assert_lines(read: &[String], certain: usize) {
 }
 
 #[tokio::test]
-async fn whatever_request_fails_no_line_is_lost_or_there_twice() -> TestResult {
+async fn no_line_is_lost_or_duplicated_if_any_request_fails() -> TestResult {
     let server = start().await?;
     for repeats in [true, false] {
         let runs = sweep(
@@ -93,7 +93,7 @@ async fn whatever_request_fails_no_line_is_lost_or_there_twice() -> TestResult {
 /// A flush is dropped while its request is on its way: held before it is executed, or executed and never
 /// answered. Then the program ends, or it goes on and flushes again.
 #[tokio::test]
-async fn a_flush_that_is_dropped_goes_on_where_it_stopped() -> TestResult {
+async fn a_dropped_flush_resumes_where_it_stopped() -> TestResult {
     let server = start().await?;
     let clean = server.fork().await?;
     program(&log(&account(&clean)?).writer()?, &Cell::new(0)).await?;
@@ -148,7 +148,7 @@ fn patient(server: &Server) -> rowkey::Result<StorageAccount> {
 }
 
 #[tokio::test]
-async fn reading_is_whole_or_an_error_and_deleting_can_be_called_again() -> TestResult {
+async fn reads_are_complete_or_fail_and_deletion_is_repeatable() -> TestResult {
     let server = start().await?;
     program(&log(&account(&server)?).writer()?, &Cell::new(0)).await?;
     for repeats in [true, false] {

@@ -9,7 +9,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use super::{start, texts};
 
 #[tokio::test]
-async fn events_are_lines_of_json_with_their_spans() -> TestResult {
+async fn events_are_json_lines_with_their_spans() -> TestResult {
     let (_server, _, container) = start().await?;
     let log = BlobLog::new(container, "web");
     let writer = log.writer()?;
@@ -32,7 +32,7 @@ async fn events_are_lines_of_json_with_their_spans() -> TestResult {
 }
 
 #[tokio::test]
-async fn events_that_find_no_room_are_counted_in_an_event() -> TestResult {
+async fn dropped_events_are_counted_in_an_event() -> TestResult {
     let (_server, _, container) = start().await?;
     let log = BlobLog::new(container, "web").capacity(400).flush_bytes(400);
     let writer = log.writer()?;
@@ -59,7 +59,7 @@ async fn events_that_find_no_room_are_counted_in_an_event() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_requests_of_the_log_are_not_logged_and_those_of_the_program_are() -> TestResult {
+async fn the_logs_own_requests_are_not_logged() -> TestResult {
     let (server, _, container) = start().await?;
     let log = BlobLog::new(container.clone(), "web");
     let writer = log.writer()?;
@@ -86,7 +86,7 @@ async fn the_requests_of_the_log_are_not_logged_and_those_of_the_program_are() -
 }
 
 #[tokio::test]
-async fn an_event_that_another_thread_met_first_is_logged() -> TestResult {
+async fn an_event_first_emitted_by_another_thread_is_logged() -> TestResult {
     let (_server, _, container) = start().await?;
     let log = BlobLog::new(container, "web");
     let writer = log.writer()?;

@@ -68,7 +68,7 @@ async fn two_hours(container: &Container) -> Result<(BlobLog, LogWriter), rowkey
 }
 
 #[tokio::test]
-async fn a_line_of_the_future_does_not_date_the_lines_that_follow() -> TestResult {
+async fn a_line_with_a_future_time_does_not_change_later_times() -> TestResult {
     let (_server, clock, container) = start().await?;
     let log = BlobLog::new(container, "web");
     let writer = log.writer()?;
@@ -92,7 +92,7 @@ async fn a_line_of_the_future_does_not_date_the_lines_that_follow() -> TestResul
 }
 
 #[tokio::test]
-async fn lines_come_back_as_they_were_logged() -> TestResult {
+async fn lines_round_trip() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = fixture.account.container(&unique_name());
     container.create().await?;
@@ -121,7 +121,7 @@ async fn lines_come_back_as_they_were_logged() -> TestResult {
 }
 
 #[tokio::test]
-async fn blobs_are_these() -> TestResult {
+async fn the_blob_format_is_stable() -> TestResult {
     let (server, _, container) = start().await?;
     let log = BlobLog::new(container.clone(), "web");
     let writer = log.writer()?;
@@ -158,7 +158,7 @@ async fn blobs_are_these() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_range_opens_only_the_blobs_that_it_needs() -> TestResult {
+async fn a_range_reads_only_the_blobs_that_it_overlaps() -> TestResult {
     let (server, _, container) = start().await?;
     let (log, _) = two_hours(&container).await?;
     assert_eq!(names(&container).await?.len(), 6);
@@ -185,7 +185,7 @@ async fn a_range_opens_only_the_blobs_that_it_needs() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_flush_is_one_request_and_a_blob_two_more() -> TestResult {
+async fn a_flush_costs_one_request_and_a_new_blob_two_more() -> TestResult {
     let (server, _, container) = start().await?;
     let log = BlobLog::new(container.clone(), "web");
     let mut before = server.journal();
@@ -252,7 +252,7 @@ async fn lines_of_several_writers_are_merged_by_time_and_keep_the_order_of_each(
 }
 
 #[tokio::test]
-async fn a_blob_is_left_when_it_is_large_enough() -> TestResult {
+async fn a_full_blob_is_followed_by_a_new_one() -> TestResult {
     let (server, _, container) = start().await?;
     let log = BlobLog::new(container.clone(), "web").max_blob(100);
     let writer = log.writer()?;
@@ -273,7 +273,7 @@ async fn a_blob_is_left_when_it_is_large_enough() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_full_buffer_waits_refuses_or_counts_as_it_is_asked_to() -> TestResult {
+async fn a_full_buffer_waits_fails_or_drops_as_configured() -> TestResult {
     let (server, _, container) = start().await?;
     let log = BlobLog::new(container.clone(), "web").capacity(100).flush_bytes(100);
     let writer = log.writer()?;
@@ -307,7 +307,7 @@ async fn a_full_buffer_waits_refuses_or_counts_as_it_is_asked_to() -> TestResult
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_refused_before_anything_is_sent() -> TestResult {
+async fn invalid_options_are_rejected_before_sending() -> TestResult {
     let (server, _, container) = start().await?;
     let sent = server.journal().len();
     let log = || BlobLog::new(container.clone(), "web");
@@ -349,7 +349,7 @@ async fn what_cannot_be_is_refused_before_anything_is_sent() -> TestResult {
 }
 
 #[tokio::test]
-async fn old_blobs_are_deleted_and_others_stay() -> TestResult {
+async fn only_old_blobs_are_deleted() -> TestResult {
     let (server, _, container) = start().await?;
     let (log, _) = two_hours(&container).await?;
     let other = BlobLog::new(container.clone(), "web2").writer()?;
@@ -378,8 +378,7 @@ async fn old_blobs_are_deleted_and_others_stay() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_else_is_in_the_container_is_left_alone_and_what_is_no_line_is_an_error() -> TestResult
-{
+async fn foreign_blobs_are_ignored_and_an_invalid_line_is_an_error() -> TestResult {
     let (_server, _, container) = start().await?;
     let log = BlobLog::new(container.clone(), "web");
     for name in ["web/2026/11/21/1400/notes.txt", "web/2026/11/21/1400/1.log", "web/readme"] {
@@ -406,7 +405,7 @@ async fn what_else_is_in_the_container_is_left_alone_and_what_is_no_line_is_an_e
 }
 
 #[tokio::test]
-async fn who_drives_flushes_by_time_by_size_and_at_the_end() -> TestResult {
+async fn drive_flushes_by_time_by_size_and_on_shutdown() -> TestResult {
     let (server, clock, container) = start().await?;
     let log = BlobLog::new(container.clone(), "web").flush_bytes(100);
     let writer = log.writer()?;
@@ -455,7 +454,7 @@ async fn who_drives_flushes_by_time_by_size_and_at_the_end() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_blob_that_somebody_else_changed_is_left_and_nothing_is_there_twice() -> TestResult {
+async fn a_blob_changed_by_another_writer_is_abandoned_without_duplicates() -> TestResult {
     let (server, _, container) = start().await?;
     let container = once(container.account()).container("logs");
     let log = BlobLog::new(container.clone(), "web");
@@ -507,7 +506,7 @@ async fn a_blob_that_somebody_else_changed_is_left_and_nothing_is_there_twice() 
 }
 
 #[tokio::test]
-async fn a_blob_that_grows_is_read_over_a_connection_that_breaks() -> TestResult {
+async fn a_growing_blob_is_read_over_a_broken_connection() -> TestResult {
     let (server, _, container) = start().await?;
     let log = BlobLog::new(container.clone(), "web");
     let writer = log.writer()?;

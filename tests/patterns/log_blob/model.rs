@@ -25,7 +25,7 @@ struct Modelled {
 }
 
 #[tokio::test]
-async fn ranges_hold_what_was_flushed_once_and_in_order_whatever_happened() -> TestResult {
+async fn ranges_contain_flushed_lines_once_and_in_order_after_any_faults() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let container = account.container("logs");

@@ -48,7 +48,7 @@ async fn filled(table: Table) -> rowkey::Result<Table> {
 }
 
 #[tokio::test]
-async fn loads_reads_and_deletions_take_the_requests_that_their_pages_say() -> TestResult {
+async fn loads_reads_and_deletions_send_the_documented_number_of_requests() -> TestResult {
     let (server, account) = start().await?;
     let (table, sent) = requests_of(&server, filled(account.table("seats"))).await;
     let table = table?;
@@ -90,7 +90,7 @@ async fn a_repair_and_a_sweep_end_after_their_last_page() -> TestResult {
 }
 
 #[tokio::test]
-async fn writers_that_meet_come_to_an_end() -> TestResult {
+async fn conflicting_writers_terminate() -> TestResult {
     let (server, account) = start().await?;
     let table = account.table("counts");
     table.create().await?;
@@ -122,7 +122,7 @@ async fn writers_that_meet_come_to_an_end() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_is_kept_for_a_time_is_read_once_in_it() -> TestResult {
+async fn a_lookup_reads_once_per_time_to_live() -> TestResult {
     let (server, account) = start().await?;
     let table = filled(account.table("seats")).await?;
     for (time_to_live, requests) in [(Duration::from_secs(3600), 1), (Duration::ZERO, 20)] {

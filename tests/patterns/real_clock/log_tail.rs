@@ -26,7 +26,7 @@ fn line(id: EntryId, number: u32) -> Line {
 }
 
 #[tokio::test]
-async fn an_idle_tail_asks_once_and_says_that_there_is_nothing() -> TestResult {
+async fn an_idle_tail_sends_one_request_and_returns_none() -> TestResult {
     let (server, account) = start().await?;
     let log = LogTail::new(account.table("log"));
     log.table().create().await?;
@@ -42,7 +42,7 @@ async fn an_idle_tail_asks_once_and_says_that_there_is_nothing() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_tail_hands_over_what_is_there_and_then_says_that_it_is_all() -> TestResult {
+async fn a_tail_returns_all_entries_and_then_none() -> TestResult {
     let (server, account) = start().await?;
     let log = LogTail::new(account.table("log"));
     log.table().create().await?;
@@ -75,7 +75,7 @@ async fn a_tail_hands_over_what_is_there_and_then_says_that_it_is_all() -> TestR
 }
 
 #[tokio::test]
-async fn a_backlog_is_read_about_twice() -> TestResult {
+async fn reading_a_backlog_costs_at_most_about_two_passes() -> TestResult {
     let (server, account) = start().await?;
     let log = LogTail::new(account.table("log"));
     log.table().create().await?;

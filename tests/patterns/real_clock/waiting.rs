@@ -46,7 +46,7 @@ async fn until(account: &StorageAccount, mut holds: impl FnMut() -> bool) {
 }
 
 #[tokio::test]
-async fn an_idle_worker_asks_less_and_less_often() -> TestResult {
+async fn an_idle_worker_polls_with_increasing_delays() -> TestResult {
     let (server, account) = start().await?;
     let tasks = jobs(&account).await?;
     let handler = |_: Job, _: Attempt| async { Ok(Done::Applied) };
@@ -67,7 +67,7 @@ async fn an_idle_worker_asks_less_and_less_often() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_message_is_renewed_each_third_of_its_time() -> TestResult {
+async fn a_message_is_renewed_after_each_third_of_its_visibility_timeout() -> TestResult {
     let (server, account) = start().await?;
     let tasks = jobs(&account).await?;
     tasks.put(&Job { number: 1 }).await?;
@@ -92,7 +92,7 @@ async fn a_message_is_renewed_each_third_of_its_time() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_lock_is_renewed_while_work_lasts_and_is_waited_for() -> TestResult {
+async fn a_lock_is_renewed_during_work_and_waited_for() -> TestResult {
     let (server, account) = start().await?;
     account.container("locks").create().await?;
     let lock =
@@ -119,7 +119,7 @@ async fn a_lock_is_renewed_while_work_lasts_and_is_waited_for() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_log_that_nothing_is_written_to_sends_nothing() -> TestResult {
+async fn an_idle_log_sends_no_request() -> TestResult {
     let (server, account) = start().await?;
     let container = account.container("logs");
     container.create().await?;
@@ -149,7 +149,7 @@ async fn a_log_that_nothing_is_written_to_sends_nothing() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_pace_is_kept() -> TestResult {
+async fn a_maximum_rate_is_respected() -> TestResult {
     let (server, account) = start().await?;
     let pace = Pace::new(&account).entities_per_second(100);
     let target = Target::partition(&account.table("jobs"), "p");

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{Deed, Resize, claims, done, large, redrive, resize, start, tasks, texts, worker};
 
 #[tokio::test]
-async fn a_task_costs_one_request_to_put_and_two_besides_its_own_to_do() -> TestResult {
+async fn a_task_costs_one_request_to_put_and_two_to_process() -> TestResult {
     let (server, account) = start().await?;
     let before = server.journal();
     let id = tasks(&account).put(&resize(7, Deed::Succeed)).await?;
@@ -40,7 +40,7 @@ async fn a_task_costs_one_request_to_put_and_two_besides_its_own_to_do() -> Test
 }
 
 #[tokio::test]
-async fn a_task_that_no_message_can_hold_lies_in_a_blob_until_it_is_done() -> TestResult {
+async fn an_oversized_task_is_in_a_blob_until_it_is_done() -> TestResult {
     let (server, account) = start().await?;
     let task = large(7, Deed::Succeed);
     let before = server.journal();
@@ -89,7 +89,7 @@ async fn a_task_in_a_blob_that_was_put_twice_under_one_key_makes_no_dead_letter(
 }
 
 #[tokio::test]
-async fn what_fits_a_message_is_the_same_whether_or_not_it_is_in_base64() -> TestResult {
+async fn the_limit_for_inline_tasks_accounts_for_base64() -> TestResult {
     let (server, account) = start().await?;
     let plain = tasks(&account);
     let base64 = plain.clone().base64();
@@ -107,7 +107,7 @@ async fn what_fits_a_message_is_the_same_whether_or_not_it_is_in_base64() -> Tes
 }
 
 #[tokio::test]
-async fn without_a_container_a_large_task_is_refused_before_anything_is_sent() -> TestResult {
+async fn without_a_container_a_large_task_is_rejected_before_sending() -> TestResult {
     let (server, account) = start().await?;
     let before = server.journal();
     let tasks = Tasks::<Resize>::new(account.queue("jobs"));
@@ -123,7 +123,8 @@ async fn without_a_container_a_large_task_is_refused_before_anything_is_sent() -
 }
 
 #[tokio::test]
-async fn the_blob_goes_when_its_message_was_refused_and_stays_when_nobody_knows() -> TestResult {
+async fn the_blob_is_deleted_after_a_rejected_put_and_kept_after_an_unknown_outcome() -> TestResult
+{
     let (server, account) = start().await?;
     let missing =
         Tasks::<Resize>::new(account.queue("nowhere")).claims(account.container("claims"));
@@ -141,8 +142,7 @@ async fn the_blob_goes_when_its_message_was_refused_and_stays_when_nobody_knows(
 }
 
 #[tokio::test]
-async fn blobs_that_no_message_names_are_swept_by_age_and_those_of_dead_letters_stay() -> TestResult
-{
+async fn orphaned_blobs_are_swept_by_age_and_those_of_dead_letters_are_kept() -> TestResult {
     let (server, account) = start().await?;
     let tasks = tasks(&account);
     tasks.put(&large(1, Deed::Poison)).await?;
@@ -182,7 +182,7 @@ impl Task for Welcome {
 }
 
 #[tokio::test]
-async fn messages_written_by_hand_in_other_languages_are_done() -> TestResult {
+async fn messages_of_other_languages_are_processed() -> TestResult {
     let (_server, account) = start().await?;
     let tasks = Tasks::<Welcome>::new(account.queue("jobs"));
     for text in [
@@ -209,7 +209,7 @@ async fn messages_written_by_hand_in_other_languages_are_done() -> TestResult {
 }
 
 #[tokio::test]
-async fn tasks_in_base64_are_in_base64_also_after_a_failure() -> TestResult {
+async fn base64_tasks_stay_base64_after_a_failure() -> TestResult {
     let (server, account) = start().await?;
     let tasks = tasks(&account).base64();
     tasks.put(&resize(7, Deed::FailFirst)).await?;
@@ -223,7 +223,7 @@ async fn tasks_in_base64_are_in_base64_also_after_a_failure() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_task_with_characters_that_xml_does_not_have_arrives() -> TestResult {
+async fn a_task_with_characters_invalid_in_xml_arrives() -> TestResult {
     let (_server, account) = start().await?;
     let tasks = Tasks::<Welcome>::new(account.queue("jobs"));
     let odd = "a\u{0}\u{1f}\u{fffe}\u{ffff}\u{10ffff}\"\\<&>]]>\r\n\tz";
@@ -237,7 +237,7 @@ async fn a_task_with_characters_that_xml_does_not_have_arrives() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_task_put_for_later_is_not_received_before() -> TestResult {
+async fn a_delayed_task_is_not_received_early() -> TestResult {
     let (server, account) = start().await?;
     let later = Duration::from_secs(600);
     tasks(&account).put_after(&resize(7, Deed::Succeed), later).await?;
@@ -248,7 +248,7 @@ async fn a_task_put_for_later_is_not_received_before() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_lost_answer_to_the_deletion_is_no_second_attempt() -> TestResult {
+async fn a_lost_response_to_the_deletion_does_not_repeat_the_task() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     let lost = server.inject(Fault::on(Operation::DeleteMessage).times(1).close_after_commit());
@@ -262,7 +262,7 @@ async fn a_lost_answer_to_the_deletion_is_no_second_attempt() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_message_that_could_not_be_settled_comes_again() -> TestResult {
+async fn an_unsettled_message_is_redelivered() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     let worker = worker(&account);

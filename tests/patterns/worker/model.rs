@@ -28,7 +28,7 @@ struct Model {
 }
 
 #[tokio::test]
-async fn every_task_is_done_or_put_aside_whatever_happens() -> TestResult {
+async fn every_task_is_done_or_a_dead_letter_after_any_faults() -> TestResult {
     let (first, _) = start().await?;
     let (mut ends, mut faults) = (0, 0);
     for seed in seeds(60) {

@@ -19,7 +19,7 @@ use super::{Deed, VISIBILITY, done, large, letters, redrive, resize, start, task
 const LONG: Duration = Duration::from_secs(200);
 
 #[tokio::test]
-async fn a_task_that_failed_waits_longer_each_time_and_carries_its_history() -> TestResult {
+async fn a_failed_task_waits_longer_each_time_and_keeps_its_history() -> TestResult {
     let (server, account) = start().await?;
     let id = tasks(&account).put(&resize(7, Deed::Fail)).await?;
     let worker = worker(&account).max_attempts(4);
@@ -44,7 +44,7 @@ async fn a_task_that_failed_waits_longer_each_time_and_carries_its_history() -> 
 }
 
 #[tokio::test]
-async fn a_dead_letter_says_what_why_how_often_and_since_when() -> TestResult {
+async fn a_dead_letter_contains_task_reason_attempts_and_times() -> TestResult {
     let (server, account) = start().await?;
     let put = server.clock().now().to_chrono();
     let id = tasks(&account).put(&resize(7, Deed::Fail)).await?;
@@ -67,7 +67,7 @@ async fn a_dead_letter_says_what_why_how_often_and_since_when() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_handler_may_say_at_once_that_a_task_can_never_be_done() -> TestResult {
+async fn a_handler_can_reject_a_task_permanently() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Poison)).await?;
     let before = server.journal();
@@ -92,7 +92,7 @@ async fn a_handler_may_say_at_once_that_a_task_can_never_be_done() -> TestResult
 }
 
 #[tokio::test]
-async fn the_table_is_made_when_it_is_missing() -> TestResult {
+async fn a_missing_table_is_created() -> TestResult {
     let (server, account) = start().await?;
     account.table("deadletters").delete_table().await?;
     server.clock().advance(LONG);
@@ -104,7 +104,7 @@ async fn the_table_is_made_when_it_is_missing() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_message_that_cannot_be_read_is_kept_as_it_was_and_goes_back_so() -> TestResult {
+async fn an_unreadable_message_is_kept_and_redriven_unchanged() -> TestResult {
     let (server, account) = start().await?;
     let tasks = tasks(&account);
     for (text, reason) in [
@@ -129,7 +129,7 @@ async fn a_message_that_cannot_be_read_is_kept_as_it_was_and_goes_back_so() -> T
 }
 
 #[tokio::test]
-async fn the_longest_message_is_kept_whole_with_its_reason() -> TestResult {
+async fn the_longest_message_is_kept_in_full_with_its_reason() -> TestResult {
     let (server, account) = start().await?;
     let tasks = tasks(&account);
     let text = "?".repeat(64 * 1024);
@@ -153,7 +153,7 @@ async fn die(server: &Server, account: &StorageAccount) {
 }
 
 #[tokio::test]
-async fn a_task_whose_workers_died_is_tried_alone_before_it_is_put_aside() -> TestResult {
+async fn a_task_whose_workers_died_is_tried_alone_before_it_becomes_a_dead_letter() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     for _ in 0..3 {
@@ -179,7 +179,7 @@ async fn a_task_whose_workers_died_is_tried_alone_before_it_is_put_aside() -> Te
 }
 
 #[tokio::test]
-async fn redriven_tasks_are_tried_as_often_as_new_ones_and_keep_their_history() -> TestResult {
+async fn redriven_tasks_have_the_attempts_of_new_ones_and_keep_their_history() -> TestResult {
     let (server, account) = start().await?;
     let tasks = tasks(&account);
     let id = tasks.put(&resize(7, Deed::FailFirst)).await?;
@@ -202,7 +202,7 @@ async fn redriven_tasks_are_tried_as_often_as_new_ones_and_keep_their_history() 
 }
 
 #[tokio::test]
-async fn a_poisoned_task_in_a_blob_can_be_done_after_all() -> TestResult {
+async fn a_redriven_task_in_a_blob_can_succeed() -> TestResult {
     let (server, account) = start().await?;
     let tasks = tasks(&account);
     tasks.put(&large(7, Deed::FailFirst)).await?;
@@ -218,7 +218,7 @@ async fn a_poisoned_task_in_a_blob_can_be_done_after_all() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_task_that_was_put_back_twice_is_done_once() -> TestResult {
+async fn a_task_redriven_twice_is_done_once() -> TestResult {
     let (server, account) = start().await?;
     let tasks = tasks(&account);
     tasks.put(&large(7, Deed::FailFirst)).await?;
@@ -240,7 +240,8 @@ async fn a_task_that_was_put_back_twice_is_done_once() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_task_whose_blob_is_gone_or_another_is_put_aside_with_that_as_the_reason() -> TestResult {
+async fn a_task_with_a_missing_or_wrong_blob_becomes_a_dead_letter_with_that_reason() -> TestResult
+{
     let (server, account) = start().await?;
     let tasks = tasks(&account);
     for (changed, reason) in [

@@ -50,7 +50,7 @@ fn advance(server: &Server, clock: &ManualClock, by: Duration) {
 }
 
 #[tokio::test]
-async fn a_handler_may_take_longer_than_the_message_is_hidden() -> TestResult {
+async fn a_handler_may_run_longer_than_the_visibility_timeout() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     let (account, clock) = standing(&server)?;
@@ -80,7 +80,7 @@ async fn a_handler_may_take_longer_than_the_message_is_hidden() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_handler_is_dropped_when_somebody_else_has_the_message() -> TestResult {
+async fn a_handler_is_dropped_when_another_worker_has_the_message() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     let (paused, clock) = standing(&server)?;
@@ -101,7 +101,7 @@ async fn a_handler_is_dropped_when_somebody_else_has_the_message() -> TestResult
 }
 
 #[tokio::test]
-async fn a_handler_is_dropped_before_the_message_is_seen_again_when_renewing_fails() -> TestResult {
+async fn a_handler_is_dropped_before_the_message_reappears_if_renewal_fails() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     let (account, clock) = standing(&server)?;
@@ -136,7 +136,7 @@ async fn a_handler_is_dropped_before_the_message_is_seen_again_when_renewing_fai
 }
 
 #[tokio::test]
-async fn a_renewal_on_its_way_is_waited_for_because_it_changes_the_receipt() -> TestResult {
+async fn a_pending_renewal_is_awaited_because_it_changes_the_receipt() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     let (account, clock) = standing(&server)?;
@@ -167,7 +167,7 @@ async fn a_renewal_on_its_way_is_waited_for_because_it_changes_the_receipt() -> 
 }
 
 #[tokio::test]
-async fn work_goes_on_when_only_the_answer_to_a_renewal_was_lost_and_is_repeated() -> TestResult {
+async fn work_continues_after_a_lost_response_to_a_renewal() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     let (standing, clock) = standing(&server)?;
@@ -196,7 +196,7 @@ async fn work_goes_on_when_only_the_answer_to_a_renewal_was_lost_and_is_repeated
 }
 
 #[tokio::test]
-async fn two_workers_may_have_one_task_and_the_later_one_deletes_its_message() -> TestResult {
+async fn the_worker_with_the_latest_receipt_deletes_the_message() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&super::large(7, Deed::Succeed)).await?;
     let held = server.inject(Fault::on(Operation::InsertOrReplaceEntity).times(1).hold());
@@ -225,7 +225,7 @@ async fn two_workers_may_have_one_task_and_the_later_one_deletes_its_message() -
 }
 
 #[tokio::test]
-async fn who_has_lost_a_message_puts_nothing_aside() -> TestResult {
+async fn a_worker_that_lost_its_message_writes_no_dead_letter() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&super::large(7, Deed::Succeed)).await?;
     // The early one reads its blob after the late one has deleted it.

@@ -21,7 +21,7 @@ fn when(condition: impl Fn() -> bool + Send) -> impl Future<Output = ()> + Send 
 }
 
 #[tokio::test]
-async fn it_works_on_as_many_tasks_as_it_is_told_and_receives_them_together() -> TestResult {
+async fn a_worker_receives_and_processes_up_to_its_concurrency() -> TestResult {
     let (server, account) = start().await?;
     for picture in 0..64 {
         tasks(&account).put(&resize(picture, Deed::Succeed)).await?;
@@ -44,7 +44,7 @@ async fn it_works_on_as_many_tasks_as_it_is_told_and_receives_them_together() ->
 }
 
 #[tokio::test]
-async fn one_at_a_time_is_the_default() -> TestResult {
+async fn the_default_concurrency_is_one() -> TestResult {
     let (_server, account) = start().await?;
     for picture in 0..5 {
         tasks(&account).put(&resize(picture, Deed::Succeed)).await?;
@@ -63,7 +63,7 @@ async fn one_at_a_time_is_the_default() -> TestResult {
 }
 
 #[tokio::test]
-async fn an_idle_worker_waits_twice_as_long_each_time_until_there_is_something() -> TestResult {
+async fn an_idle_worker_doubles_its_polling_delay() -> TestResult {
     let (server, _) = start().await?;
     let (account, clock) = sweep::waiting(&server)?;
     let (least, most) = (Duration::from_secs(1), Duration::from_secs(16));
@@ -78,7 +78,7 @@ async fn an_idle_worker_waits_twice_as_long_each_time_until_there_is_something()
 }
 
 #[tokio::test]
-async fn an_idle_worker_receives_what_its_own_program_puts_at_once() -> TestResult {
+async fn an_idle_worker_receives_tasks_of_its_own_program_at_once() -> TestResult {
     let (server, _) = start().await?;
     // Time stands still: only the put can end the wait.
     let (account, clock) = standing(&server)?;
@@ -96,7 +96,7 @@ async fn an_idle_worker_receives_what_its_own_program_puts_at_once() -> TestResu
 }
 
 #[tokio::test]
-async fn on_shutdown_what_was_received_is_finished_and_nothing_more_is_taken() -> TestResult {
+async fn shutdown_finishes_received_tasks_and_receives_no_more() -> TestResult {
     let (server, account) = start().await?;
     for picture in 0..8 {
         tasks(&account).put(&resize(picture, Deed::Succeed)).await?;
@@ -125,7 +125,7 @@ async fn on_shutdown_what_was_received_is_finished_and_nothing_more_is_taken() -
 }
 
 #[tokio::test]
-async fn what_was_being_received_on_shutdown_is_done_and_not_left_hidden() -> TestResult {
+async fn tasks_being_received_on_shutdown_are_finished() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     let (account, _) = standing(&server)?;
@@ -145,7 +145,7 @@ async fn what_was_being_received_on_shutdown_is_done_and_not_left_hidden() -> Te
 }
 
 #[tokio::test]
-async fn it_goes_on_after_failures_that_pass_and_stops_at_those_that_do_not() -> TestResult {
+async fn a_worker_survives_transient_errors_and_stops_at_permanent_ones() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     let (least, most) = (Duration::from_secs(1), Duration::from_secs(4));
@@ -163,7 +163,7 @@ async fn it_goes_on_after_failures_that_pass_and_stops_at_those_that_do_not() ->
 }
 
 #[tokio::test]
-async fn it_says_how_far_it_is_behind() -> TestResult {
+async fn a_worker_reports_its_lag() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(1, Deed::Succeed)).await?;
     server.clock().advance(Duration::from_secs(90));
@@ -191,7 +191,7 @@ async fn running_workers_may_be_spawned() -> TestResult {
 }
 
 #[test]
-fn closures_and_types_are_handlers() {
+fn closures_and_types_implement_handler() {
     fn is_handler<H: Handler<Resize>>(_: &H) {}
     is_handler(&|_: Resize, _: Attempt| async { Ok(Done::Applied) });
 }

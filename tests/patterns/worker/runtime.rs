@@ -65,7 +65,7 @@ async fn paused(clock: &ManualClock, n: usize) -> Duration {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_is_a_failure_of_its_own_message_alone() -> TestResult {
+async fn a_panic_of_a_handler_fails_only_its_message() -> TestResult {
     let (server, account) = start().await?;
     for picture in 0..8 {
         tasks(&account).put(&resize(picture, Deed::Succeed)).await?;
@@ -93,7 +93,7 @@ async fn a_handler_that_panics_is_a_failure_of_its_own_message_alone() -> TestRe
 
 /// The worker has one thread, which a handler keeps for three times as long as messages are hidden.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_that_blocks_costs_its_neighbours_nothing() -> TestResult {
+async fn a_blocking_handler_does_not_delay_others() -> TestResult {
     let (server, account) = start().await?;
     for picture in [1, 2] {
         tasks(&account).put(&resize(picture, Deed::Succeed)).await?;
@@ -137,7 +137,7 @@ async fn a_handler_that_blocks_costs_its_neighbours_nothing() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_dependency_that_is_down_makes_no_dead_letter() -> TestResult {
+async fn an_unavailable_dependency_causes_no_dead_letter() -> TestResult {
     let (server, account) = start().await?;
     for picture in 0..50 {
         tasks(&account).put(&resize(picture, Deed::Succeed)).await?;
@@ -160,7 +160,7 @@ async fn a_dependency_that_is_down_makes_no_dead_letter() -> TestResult {
 }
 
 #[tokio::test]
-async fn transient_failures_count_when_patience_is_over() -> TestResult {
+async fn transient_failures_count_after_the_maximum_transient_time() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     let (account, clock) = standing(&server)?;
@@ -174,7 +174,7 @@ async fn transient_failures_count_when_patience_is_over() -> TestResult {
 }
 
 #[tokio::test]
-async fn the_breaker_stops_receiving_and_tries_one_message_until_that_is_done() -> TestResult {
+async fn the_circuit_breaker_stops_receiving_until_a_trial_message_succeeds() -> TestResult {
     let (server, account) = start().await?;
     for picture in 0..20 {
         tasks(&account).put(&resize(picture, Deed::Succeed)).await?;
@@ -205,7 +205,7 @@ async fn the_breaker_stops_receiving_and_tries_one_message_until_that_is_done() 
 }
 
 #[tokio::test]
-async fn a_task_is_left_alone_for_as_long_as_the_service_asks() -> TestResult {
+async fn a_task_is_delayed_by_retry_after() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     let handler = |_: Resize, _: Attempt| async { Ok(Done::Later(Duration::from_secs(7200))) };
@@ -221,7 +221,7 @@ async fn a_task_is_left_alone_for_as_long_as_the_service_asks() -> TestResult {
 /// A service that the handler uses answers 503 and `Retry-After`: the task waits for that time, and so does the
 /// worker, after a single failure.
 #[tokio::test]
-async fn a_busy_service_that_names_a_time_is_left_alone_for_it() -> TestResult {
+async fn the_worker_pauses_for_the_retry_after_of_a_busy_service() -> TestResult {
     let (server, account) = start().await?;
     for picture in [1, 2] {
         tasks(&account).put(&resize(picture, Deed::Succeed)).await?;
@@ -259,7 +259,7 @@ async fn a_busy_service_that_names_a_time_is_left_alone_for_it() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_handler_that_hangs_is_ended_at_its_time_limit() -> TestResult {
+async fn a_hanging_handler_is_dropped_at_its_time_limit() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     let (account, clock) = standing(&server)?;
@@ -288,7 +288,7 @@ async fn a_handler_that_hangs_is_ended_at_its_time_limit() -> TestResult {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn the_place_of_a_handler_that_blocks_is_given_to_another() -> TestResult {
+async fn the_slot_of_a_blocked_handler_is_reused() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(1, Deed::Succeed)).await?;
     let (account, clock) = standing(&server)?;
@@ -332,7 +332,7 @@ fn endless(account: &StorageAccount, looks: bool) -> Worker<Resize, impl Handler
 }
 
 #[tokio::test]
-async fn what_has_not_ended_at_the_deadline_is_handed_back() -> TestResult {
+async fn unfinished_tasks_are_returned_at_the_shutdown_deadline() -> TestResult {
     for looks in [false, true] {
         let (server, account) = start().await?;
         tasks(&account).put(&resize(7, Deed::Succeed)).await?;
@@ -374,7 +374,7 @@ impl Task for Newer {
 }
 
 #[tokio::test]
-async fn a_task_of_a_newer_program_waits_for_its_worker() -> TestResult {
+async fn a_task_of_a_newer_program_stays_in_the_queue() -> TestResult {
     let (server, account) = start().await?;
     let newer = Tasks::<Newer>::new(account.queue("jobs"));
     newer.put(&Newer::Crop { picture: 7 }).await?;
@@ -398,7 +398,7 @@ async fn a_task_of_a_newer_program_waits_for_its_worker() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_message_names_no_blob_but_a_claim_of_its_queue() -> TestResult {
+async fn a_message_can_reference_only_claim_blobs_of_its_queue() -> TestResult {
     let (server, account) = start().await?;
     let container = account.container("claims");
     let secret = r#"{"picture":7,"deed":"Succeed"}"#;
@@ -435,7 +435,7 @@ impl Task for Visit {
 }
 
 #[tokio::test]
-async fn tasks_of_one_key_are_worked_on_one_at_a_time() -> TestResult {
+async fn tasks_with_one_key_are_processed_sequentially() -> TestResult {
     let (_server, account) = start().await?;
     let visits = Tasks::<Visit>::new(account.queue("jobs"));
     for patient in ["ada", "bob", "ada", "bob", "ada", "bob"] {

@@ -128,7 +128,7 @@ impl Gate<'_> {
 }
 
 #[tokio::test]
-async fn workers_redrives_and_writers_have_each_effect_once_whatever_the_schedule() -> TestResult {
+async fn every_effect_happens_once_under_any_schedule() -> TestResult {
     let first = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&first)?;
     tasks(&account).create_if_missing().await?;

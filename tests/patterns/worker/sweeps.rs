@@ -59,7 +59,7 @@ async fn swept(
 }
 
 #[tokio::test]
-async fn whatever_fails_a_task_is_done_and_nothing_is_left_of_it() -> TestResult {
+async fn a_task_is_done_and_cleaned_up_after_any_fault() -> TestResult {
     for task in [resize(7, Deed::Succeed), large(7, Deed::Succeed), large(7, Deed::FailFirst)] {
         let (server, account) = start().await?;
         tasks(&account).put(&task).await?;
@@ -83,7 +83,7 @@ async fn whatever_fails_a_task_is_done_and_nothing_is_left_of_it() -> TestResult
 }
 
 #[tokio::test]
-async fn whatever_fails_a_task_that_cannot_be_done_is_one_dead_letter() -> TestResult {
+async fn a_poisoned_task_becomes_one_dead_letter_after_any_fault() -> TestResult {
     for (task, blobs) in
         [(Some(resize(7, Deed::Poison)), 0), (Some(large(7, Deed::Poison)), 1), (None, 0)]
     {
@@ -112,7 +112,7 @@ async fn whatever_fails_a_task_that_cannot_be_done_is_one_dead_letter() -> TestR
 }
 
 #[tokio::test]
-async fn whatever_fails_while_tasks_are_put_back_they_are_done() -> TestResult {
+async fn redriven_tasks_are_done_after_any_fault() -> TestResult {
     let (server, account) = start().await?;
     let hasty = worker(&account).max_attempts(1);
     for task in [resize(1, Deed::FailFirst), large(2, Deed::FailFirst), large(3, Deed::FailFirst)] {
@@ -142,7 +142,7 @@ async fn whatever_fails_while_tasks_are_put_back_they_are_done() -> TestResult {
 }
 
 #[tokio::test]
-async fn whatever_fails_a_task_that_was_put_is_done() -> TestResult {
+async fn a_task_is_put_and_done_after_any_fault() -> TestResult {
     let (server, _) = start().await?;
     for task in [resize(7, Deed::Succeed), large(7, Deed::Succeed)] {
         for repeats in [true, false] {
@@ -170,7 +170,7 @@ async fn whatever_fails_a_task_that_was_put_is_done() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_worker_with_many_tasks_may_end_at_any_request() -> TestResult {
+async fn a_worker_with_several_tasks_may_stop_at_any_request() -> TestResult {
     let (server, account) = start().await?;
     for (picture, deed) in
         [(1, Deed::Succeed), (2, Deed::FailFirst), (3, Deed::Poison), (4, Deed::Succeed)]

@@ -270,7 +270,7 @@ mod tests {
     use super::lengths;
 
     #[test]
-    fn the_length_of_a_part_is_that_of_its_renamed_body() {
+    fn the_content_length_of_a_part_matches_its_renamed_body() {
         let body = "--b\r\nPOST x HTTP/1.1\r\nContent-Length: 1\r\nA: b\r\n\r\n{12345}\r\n--b--";
         assert!(lengths(body).contains("Content-Length: 7\r\nA: b\r\n\r\n{12345}"));
         assert_eq!(lengths("--b\r\nno length\r\n--b--"), "--b\r\nno length\r\n--b--");

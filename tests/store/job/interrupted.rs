@@ -14,7 +14,7 @@ use rowkey_tests::sweep::{account, once, stopped_at_every_request, sweep};
 use super::{ALL, COPIED, Told, copy_all, count_all, empty, full, load_all, rows};
 
 #[tokio::test]
-async fn a_load_stores_every_row_whichever_request_fails() -> TestResult {
+async fn a_load_stores_every_row_if_any_request_fails() -> TestResult {
     let server = empty().await?;
     for repeating in [true, false] {
         let scenario = async |account: &StorageAccount| {
@@ -39,7 +39,7 @@ async fn a_load_stores_every_row_whichever_request_fails() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_count_is_exact_whichever_request_fails() -> TestResult {
+async fn a_count_is_exact_if_any_request_fails() -> TestResult {
     let server = full().await?;
     let scenario = async |account: &StorageAccount| count_all(account, &Told::default()).await;
     let runs = sweep(
@@ -56,7 +56,7 @@ async fn a_count_is_exact_whichever_request_fails() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_walk_does_every_item_whichever_request_fails() -> TestResult {
+async fn a_walk_visits_every_item_if_any_request_fails() -> TestResult {
     let server = full().await?;
     let scenario = async |account: &StorageAccount| copy_all(account, &Told::default()).await;
     let runs = sweep(
@@ -170,7 +170,7 @@ async fn a_job_dropped_at_any_await_resumes_from_its_last_checkpoint() -> TestRe
 }
 
 #[tokio::test]
-async fn a_job_resumes_from_every_checkpoint_and_only_does_the_rest() -> TestResult {
+async fn a_job_resumed_from_any_checkpoint_does_only_the_rest() -> TestResult {
     let server = full().await?;
     let told = Told::default();
     let all = count_all(&account(&server)?, &told).await?;
@@ -206,7 +206,7 @@ fn hasty(server: &Server, account: &StorageAccount) -> Result<StorageAccount> {
 }
 
 #[tokio::test]
-async fn a_job_reads_the_primary_and_scans_even_if_the_options_say_otherwise() -> TestResult {
+async fn a_job_reads_the_primary_and_ignores_the_scan_policy() -> TestResult {
     let server = empty().await?;
     let first = account(&server)?;
     let behind = server.hold_back_secondary();

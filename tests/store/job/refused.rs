@@ -62,7 +62,7 @@ async fn a_group_that_fails_is_reported_with_its_keys_and_the_others_are_stored(
 }
 
 #[tokio::test]
-async fn an_insert_whose_answer_was_lost_is_told_so_when_it_comes_again() -> TestResult {
+async fn a_repeated_insert_with_a_lost_response_is_resolved() -> TestResult {
     let server = empty().await?;
     let table = account(&server)?.table("readings");
     let lost = server.inject(Fault::on(Operation::Transaction).times(3).close_after_commit());
@@ -73,8 +73,7 @@ async fn an_insert_whose_answer_was_lost_is_told_so_when_it_comes_again() -> Tes
 }
 
 #[tokio::test]
-async fn a_refused_credential_ends_a_load_and_leaves_the_group_to_a_run_that_resumes() -> TestResult
-{
+async fn a_rejected_credential_ends_a_load_which_can_resume() -> TestResult {
     let server = empty().await?;
     let good = account(&server)?;
     let bad = StorageAccount::builder()
@@ -97,7 +96,7 @@ async fn a_refused_credential_ends_a_load_and_leaves_the_group_to_a_run_that_res
 }
 
 #[tokio::test]
-async fn a_job_gives_up_at_the_deadline_of_its_pace_and_not_before() -> TestResult {
+async fn a_job_fails_at_the_deadline_of_its_pace() -> TestResult {
     let server = full().await?;
     let timeline = Timeline::new(server.clock());
     let account = StorageAccount::builder()
@@ -129,8 +128,7 @@ async fn a_job_gives_up_at_the_deadline_of_its_pace_and_not_before() -> TestResu
 }
 
 #[tokio::test]
-async fn a_step_is_given_its_page_again_after_a_retryable_error_and_ends_the_job_by_another()
--> TestResult {
+async fn a_retryable_error_repeats_a_step_and_another_ends_the_job() -> TestResult {
     let server = full().await?;
     let account = account(&server)?;
     let walk = || Walk::new(&account.table("readings"), Table::scan::<DynamicEntity>);
@@ -153,7 +151,7 @@ async fn a_step_is_given_its_page_again_after_a_retryable_error_and_ends_the_job
 }
 
 #[tokio::test]
-async fn a_checkpoint_of_another_job_is_refused_before_anything_is_sent() -> TestResult {
+async fn a_checkpoint_of_another_job_is_rejected_before_sending() -> TestResult {
     let server = full().await?;
     let account = account(&server)?;
     let told = Told::default();
@@ -173,7 +171,7 @@ async fn a_checkpoint_of_another_job_is_refused_before_anything_is_sent() -> Tes
 }
 
 #[tokio::test]
-async fn a_stream_that_is_shorter_when_a_load_resumes_is_an_error() -> TestResult {
+async fn resuming_a_load_with_a_shorter_stream_is_an_error() -> TestResult {
     let server = empty().await?;
     let account = account(&server)?;
     let table = account.table("readings");
@@ -190,7 +188,7 @@ async fn a_stream_that_is_shorter_when_a_load_resumes_is_an_error() -> TestResul
 }
 
 #[tokio::test]
-async fn rows_of_one_partition_are_walked_in_ranges_and_ceilings_are_kept() -> TestResult {
+async fn a_partition_is_walked_in_ranges_within_the_maximum_rates() -> TestResult {
     let server = full().await?;
     let account = account(&server)?;
     let walk = Walk::new(&account.table("readings"), |table| {

@@ -99,8 +99,7 @@ async fn load(
 }
 
 #[tokio::test]
-async fn eight_loaders_of_one_partition_store_all_rows_with_few_transactions_refused() -> TestResult
-{
+async fn eight_loaders_of_one_partition_store_all_rows_with_few_rejections() -> TestResult {
     for shared in [true, false] {
         let outcome = load(Targets::default(), 100, shared, 1, |_, _| "hot".to_owned()).await?;
         assert_eq!(outcome.stored, 32_000);
@@ -112,7 +111,7 @@ async fn eight_loaders_of_one_partition_store_all_rows_with_few_transactions_ref
 }
 
 #[tokio::test]
-async fn eight_loaders_of_many_partitions_keep_to_what_the_account_takes() -> TestResult {
+async fn eight_loaders_of_many_partitions_adapt_to_the_account_limit() -> TestResult {
     for shared in [true, false] {
         let targets = Targets { requests_per_account: 50, ..Targets::default() };
         let partition = |loader, group| format!("{loader}-{group}");

@@ -83,7 +83,7 @@ fn assert_sealed(snapshot: &Snapshot) {
 }
 
 #[tokio::test]
-async fn a_wide_entity_has_every_other_declaration() -> TestResult {
+async fn a_wide_entity_supports_every_other_declaration() -> TestResult {
     let (server, stations_2025) = with_stations().await?;
     let stations_now = &stations_2025;
     for id in 1..4 {
@@ -132,7 +132,7 @@ async fn a_wide_entity_has_every_other_declaration() -> TestResult {
 }
 
 #[tokio::test]
-async fn loads_take_as_many_entities_to_a_transaction_as_fit() -> TestResult {
+async fn loads_fill_transactions_with_wide_entities() -> TestResult {
     let (server, _, years) = start().await?;
     let all = |value| {
         let of = move |number| Year { number, ..year(700, value) };
@@ -154,7 +154,7 @@ async fn loads_take_as_many_entities_to_a_transaction_as_fit() -> TestResult {
 }
 
 #[tokio::test]
-async fn neighbours_whose_keys_begin_alike_are_left_alone() -> TestResult {
+async fn entities_with_a_common_key_prefix_are_unaffected() -> TestResult {
     #[derive(Clone, Debug, PartialEq, Entity)]
     #[entity(store, wide = 5, partition = "all", row = "n_{name}")]
     struct Named {
@@ -187,7 +187,7 @@ async fn neighbours_whose_keys_begin_alike_are_left_alone() -> TestResult {
 /// Every request of every write is rejected, lost before, lost after, and the caller dropped at it, with a
 /// secondary that lags.
 #[tokio::test]
-async fn whatever_fails_an_entity_is_of_one_version() -> TestResult {
+async fn the_rows_of_an_entity_have_one_version_after_any_fault() -> TestResult {
     let (server, stations_now) = with_stations().await?;
     stations_now.insert(&station(1, 600)).await?;
     let grown = || Station { tag: "old".into(), ..station(1, 900) };
@@ -227,7 +227,7 @@ async fn whatever_fails_an_entity_is_of_one_version() -> TestResult {
 }
 
 #[tokio::test]
-async fn a_transaction_takes_wide_entities_beside_others() -> TestResult {
+async fn a_transaction_may_mix_wide_and_other_entities() -> TestResult {
     #[derive(Clone, Debug, PartialEq, Entity)]
     #[entity(store, partition = "{city}", row = "city_{city}")]
     #[entity(index(name = by_mayor, row = "mayor_{mayor}"))]

@@ -37,7 +37,7 @@ async fn beside_another_program(
 
 /// Issue 8, item 7: a replacement of an entity that needs one row more wrote over a row of another program.
 #[tokio::test]
-async fn a_replacement_of_a_wide_entity_keeps_off_other_rows() -> TestResult {
+async fn replacing_a_wide_entity_leaves_other_rows_unchanged() -> TestResult {
     let replace = async |years: &Store<Year>| {
         let version = years.get(key()).await?.unwrap().version;
         years.replace_if(&year(300, 20.5), &version).await.map(drop)
@@ -47,7 +47,7 @@ async fn a_replacement_of_a_wide_entity_keeps_off_other_rows() -> TestResult {
 
 /// Issue 8, item 7: a merge of properties that need one row more was written into a row of another program.
 #[tokio::test]
-async fn a_merge_into_a_wide_entity_keeps_off_other_rows() -> TestResult {
+async fn merging_into_a_wide_entity_leaves_other_rows_unchanged() -> TestResult {
     let update = async |years: &Store<Year>| {
         years.update(key(), |at| at.hours.extend(year(300, 20.5).hours)).await.map(drop)
     };
@@ -56,14 +56,14 @@ async fn a_merge_into_a_wide_entity_keeps_off_other_rows() -> TestResult {
 
 /// Issue 8, item 7: an upsert of an entity that needs one row more wrote over a row of another program.
 #[tokio::test]
-async fn an_upsert_of_a_wide_entity_keeps_off_other_rows() -> TestResult {
+async fn upserting_a_wide_entity_leaves_other_rows_unchanged() -> TestResult {
     let upsert = async |years: &Store<Year>| years.upsert(&year(300, 20.5)).await.map(drop);
     beside_another_program("an upsert over an entity", upsert, true).await?;
     beside_another_program("an upsert of a new entity", upsert, false).await
 }
 
 #[tokio::test]
-async fn an_insert_of_a_wide_entity_keeps_off_other_rows() -> TestResult {
+async fn inserting_a_wide_entity_leaves_other_rows_unchanged() -> TestResult {
     let insert = async |years: &Store<Year>| years.insert(&year(300, 20.5)).await.map(drop);
     beside_another_program("an insert", insert, false).await
 }

@@ -85,7 +85,7 @@ fn sent(server: &Server, begun: &rowkey_emulator::Journal) -> [usize; 4] {
 }
 
 #[tokio::test]
-async fn what_is_written_is_read_whatever_its_width() -> TestResult {
+async fn entities_of_any_width_round_trip() -> TestResult {
     let (server, _, years) = start().await?;
     for hours in [0, 1, 249, 250, 251, 498, 499, 1000, 8760] {
         let whole = year(hours, 20.5);
@@ -103,7 +103,7 @@ async fn what_is_written_is_read_whatever_its_width() -> TestResult {
 }
 
 #[tokio::test]
-async fn rows_are_a_contract() -> TestResult {
+async fn the_row_format_is_stable() -> TestResult {
     let (server, _, years) = start().await?;
     // The unit, 250 hours and the mark are one row.
     years.insert(&year(250, 5.0)).await?;
@@ -127,7 +127,7 @@ async fn rows_are_a_contract() -> TestResult {
 }
 
 #[tokio::test]
-async fn each_operation_costs_what_the_book_says() -> TestResult {
+async fn each_operation_sends_the_documented_requests() -> TestResult {
     let (server, _, years) = start().await?;
     // The hours, and what insert, get, update and delete send: point reads, queries, transactions.
     let narrow = (10, [[0, 0, 1, 0], [1, 0, 0, 0], [1, 0, 1, 0], [1, 0, 1, 0]]);
@@ -206,7 +206,7 @@ async fn a_reader_never_mixes_two_versions() -> TestResult {
 }
 
 #[tokio::test]
-async fn rows_that_others_damaged_are_an_error_and_not_a_guess() -> TestResult {
+async fn damaged_rows_are_an_error() -> TestResult {
     let (server, account, years) = start().await?;
     years.insert(&year(800, 1.0)).await?;
     let table = account.table("years");
@@ -250,7 +250,7 @@ async fn rows_that_others_damaged_are_an_error_and_not_a_guess() -> TestResult {
 }
 
 #[tokio::test]
-async fn rows_that_were_left_over_stand_in_the_way_of_nothing() -> TestResult {
+async fn leftover_rows_do_not_affect_later_writes() -> TestResult {
     let (server, account, years) = start().await?;
     years.insert(&year(800, 1.0)).await?;
     let head = Key::<DynamicEntity>::new("leeds", "year_2026");
@@ -275,7 +275,7 @@ async fn rows_that_were_left_over_stand_in_the_way_of_nothing() -> TestResult {
 }
 
 #[tokio::test]
-async fn what_exceeds_one_transaction_is_refused_with_the_numbers() -> TestResult {
+async fn an_entity_too_large_for_a_transaction_is_rejected_with_size_and_limit() -> TestResult {
     /// A type of few rows.
     #[derive(Clone, Debug, PartialEq, Entity)]
     #[entity(store, wide = 4, partition = "all", row = "bag_{id}")]
@@ -322,7 +322,7 @@ async fn what_exceeds_one_transaction_is_refused_with_the_numbers() -> TestResul
 }
 
 #[tokio::test]
-async fn what_a_further_row_may_hold_is_not_compared_in_the_service() -> TestResult {
+async fn a_filter_on_a_property_of_further_rows_is_rejected() -> TestResult {
     let (server, _, years) = start().await?;
     years.insert(&year(300, 5.0)).await?;
     let begun = server.journal();
@@ -344,7 +344,7 @@ struct Narrow {
 }
 
 #[tokio::test]
-async fn a_type_of_one_row_does_not_take_the_head_for_all() -> TestResult {
+async fn a_type_of_one_row_rejects_a_wide_entity() -> TestResult {
     let (_server, account, years) = start().await?;
     let narrow = Store::<Narrow>::builder(account.table("years")).build()?;
     years.insert(&year(3, 5.0)).await?;

@@ -90,7 +90,7 @@ fn asked(query: &str, method: &str, path: &str, body: &str) -> Option<ErrorCode>
 }
 
 #[test]
-fn either_key_of_an_account_signs() {
+fn both_account_keys_are_accepted() {
     assert_eq!(code_of(&state(), &signed(&[])), None);
     let forged = signed(&[]).replace("sp=raud", "sp=r");
     assert_eq!(code_of(&state(), &forged), Some(ErrorCode::AUTHENTICATION_FAILED));
@@ -98,7 +98,7 @@ fn either_key_of_an_account_signs() {
 }
 
 #[test]
-fn a_signature_holds_from_its_start_to_its_expiry() {
+fn a_sas_is_valid_from_its_start_to_its_expiry() {
     let failed = Some(ErrorCode::AUTHENTICATION_FAILED);
     for (changes, expected) in [
         (&[("st", "2026-01-01T12:00:00Z")][..], None),
@@ -115,7 +115,7 @@ fn a_signature_holds_from_its_start_to_its_expiry() {
 }
 
 #[test]
-fn a_signature_may_be_for_some_addresses_and_for_https_alone() {
+fn a_sas_can_be_limited_to_ip_ranges_and_https() {
     let wrong_ip = Some(ErrorCode::AUTHORIZATION_SOURCE_IP_MISMATCH);
     for (changes, expected) in [
         (&[("sip", "127.0.0.1")][..], None),
@@ -129,7 +129,7 @@ fn a_signature_may_be_for_some_addresses_and_for_https_alone() {
 }
 
 #[test]
-fn a_stored_policy_fills_what_the_signature_leaves_open() {
+fn a_stored_policy_supplies_fields_missing_from_the_sas() {
     let state = state();
     let policy = SignedIdentifier {
         id: "p".to_owned(),
@@ -147,7 +147,7 @@ fn a_stored_policy_fills_what_the_signature_leaves_open() {
 }
 
 #[test]
-fn every_operation_needs_its_letters() {
+fn every_operation_requires_its_permissions() {
     let entity = "/Things(PartitionKey='p',RowKey='r')";
     let matched = "/Things(PartitionKey='p',RowKey='r')#";
     let body = r#"{"PartitionKey":"p","RowKey":"r"}"#;
@@ -174,7 +174,7 @@ fn every_operation_needs_its_letters() {
 }
 
 #[test]
-fn a_key_range_hides_what_it_does_not_open() {
+fn a_key_range_hides_entities_outside_of_it() {
     let query = signed(&[("spk", "p"), ("srk", "c"), ("epk", "q"), ("erk", "f")]);
     let body = |p: &str, r: &str| format!(r#"{{"PartitionKey":"{p}","RowKey":"{r}"}}"#);
     for (p, r, inside) in [
@@ -197,7 +197,7 @@ fn a_key_range_hides_what_it_does_not_open() {
 }
 
 #[test]
-fn an_account_signature_is_for_services_and_types_of_resources() {
+fn an_account_sas_is_limited_to_services_and_resource_types() {
     let account = |ss: &'static str, srt: &'static str, sp: &'static str| {
         signed(&[("tn", ""), ("ss", ss), ("srt", srt), ("sp", sp)])
     };
@@ -238,7 +238,7 @@ fn an_account_signature_is_for_services_and_types_of_resources() {
 /// A tenant who chooses a key could otherwise split the signed text differently: the text is the
 /// same, and so is the signature.
 #[test]
-fn a_line_break_in_a_part_opens_no_other_partition() {
+fn a_line_break_in_a_sas_field_does_not_grant_another_partition() {
     let key = SigningKey::from_base64(KEY).unwrap();
     let chosen = "victim\n\nvictim\n\n";
     let mut theirs =
@@ -258,7 +258,7 @@ fn a_line_break_in_a_part_opens_no_other_partition() {
 }
 
 #[test]
-fn a_control_character_in_any_part_is_refused() {
+fn a_control_character_in_any_sas_field_is_rejected() {
     for part in ["sp", "st", "se", "si", "sip", "spr", "spk", "srk", "epk", "erk", "tn", "rscc"] {
         for character in ["%00", "%09", "%0A", "%0D", "%1F", "%7F", "%C2%85", "%E2%80%A8"] {
             let usual = signed(&[("sp", "r")]);

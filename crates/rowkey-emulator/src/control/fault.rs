@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_is_about_what_it_lies_in() {
+    fn a_fault_on_a_container_matches_its_blobs() {
         for (resource, name) in
             [("Staff", "staff"), ("c", "c"), ("c/a", "c"), ("c/a/b", "c/a/b"), ("", "")]
         {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn nth_is_one_request_unless_more_are_asked_for() {
+    fn nth_matches_one_request_unless_times_is_set() {
         let met = |matching: Matching| {
             let mut hits = 0;
             let mut is_met = |count: &u64| {

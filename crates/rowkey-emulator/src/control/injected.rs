@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_met_nothing_names_what_came_instead() {
+    fn an_unused_fault_reports_the_requests_that_arrived_instead() {
         let rules = Rules::new(Arc::default());
         let fault = Fault::on(Operation::QueryEntities).resource("staff").nth(2);
         let injected = rules.inject(fault.reject(ErrorCode::SERVER_BUSY));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_that_met_a_request_has_nothing_to_say() {
+    fn a_used_fault_reports_nothing() {
         let rules = Rules::new(Arc::default());
         let injected = rules.inject(Fault::any().reject(ErrorCode::SERVER_BUSY));
         rules.meet(&subject(Operation::GetEntity));

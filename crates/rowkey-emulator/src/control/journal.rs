@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_journal_forgets_the_oldest_and_still_finds_what_it_waits_for() {
+    fn a_full_journal_drops_the_oldest_entries_and_wait_still_completes() {
         let record = Record::default();
         let subject = |operation| Subject { operation, account: "a", resource: "t".into() };
         let first = record.begin(&subject(Operation::CreateTable), DateTime::MIN);

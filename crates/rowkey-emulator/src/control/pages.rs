@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_makes_the_same_choices_again_and_another_one_others() {
+    fn equal_seeds_make_equal_choices_and_others_differ() {
         let one = drawn(Pages::seeded(1));
         assert_eq!(one, drawn(Pages::seeded(1)));
         assert_ne!(one, drawn(Pages::seeded(2)));
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn chaos_ends_with_its_guard_unless_there_is_another() {
+    fn chaos_ends_with_its_last_guard() {
         let disorder = Arc::<Disorder>::default();
         let first = disorder.begin(Pages::seeded(1));
         let second = disorder.begin(Pages::seeded(1));

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_can_be_used_up_at_once_and_fills_by_the_clock() {
+    fn a_rate_limit_allows_a_burst_and_refills_with_the_clock() {
         let throttle = Throttle::new(Targets { entities_per_partition: 10, ..Targets::default() });
         let place = ("a", "T", "p");
         throttle.entities(place, 7, at(0)).unwrap();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_and_queues_have_targets_of_their_own() {
+    fn accounts_and_queues_have_separate_rate_limits() {
         let targets =
             Targets { requests_per_account: 2, messages_per_queue: 1, ..Targets::default() };
         let throttle = Throttle::new(targets);

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_are_written_as_recorded() {
+    fn statistics_match_a_recording() {
         assert_eq!(expected().map(|stats| render(&stats)), RECORDED);
     }
 }

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_read_and_no_more() {
+    fn decoding_returns_the_encoded_values_and_fails_past_the_end() {
         let mut out = Out::default();
         for length in [0, 1, 127, 128, 300, usize::MAX] {
             out.length(length);

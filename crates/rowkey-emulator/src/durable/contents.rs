@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_already_is_named_again_and_not_written() {
+    fn stored_content_is_referenced_again_and_not_rewritten() {
         let (desk, mut contents) = (desk(), Contents::default());
         let mut log = content(&["a", "b"]);
         let mut unit = Unit::default();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_no_row_names_is_known_no_more_although_others_of_its_content_are_named() {
+    fn an_unreferenced_chunk_is_forgotten_while_others_of_its_content_remain() {
         let (desk, mut contents) = (desk(), Contents::default());
         let (mut log, mut unit) = (content(&["a"]), Unit::default());
         contents.name(&desk, b"snapshot", &log, &mut unit);
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_swept_in_part_is_swept_on_and_nothing_else_may_be_missing() {
+    fn an_interrupted_sweep_is_completed_and_other_gaps_are_errors() {
         let mut stored = Stored::default();
         let key = |content: u64, place: u32| {
             [&content.to_be_bytes()[..], &place.to_be_bytes()[..]].concat()
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_swept_when_the_last_row_that_names_them_is_gone() {
+    fn bytes_are_swept_when_their_last_reference_is_removed() {
         let (desk, mut contents) = (desk(), Contents::default());
         let (block, mut unit) = (content(&["a"]), Unit::default());
         contents.name(&desk, b"staged", &block, &mut unit);

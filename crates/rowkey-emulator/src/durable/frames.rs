@@ -191,7 +191,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn whole_batches_are_scanned_and_the_digest_covers_their_numbers() {
+    fn complete_batches_are_scanned_and_the_digest_covers_their_numbers() {
         let journal = [batch(3, b"a", b"1"), batch(5, b"b", b"22"), vec![0; 9000]].concat();
         let mut scan = Scan::default();
         assert!(scan.step(&journal) && scan.step(&journal) && !scan.step(&journal));
@@ -210,7 +210,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn any_bit_but_those_of_the_number_is_missed_and_put_right() {
+    fn any_flipped_bit_outside_the_number_is_detected_and_corrected() {
         let whole = batch(7, b"key", b"value");
         let all = [batch(6, b"", b""), whole.clone(), batch(8, b"x", b"")].concat();
         let begin = all.len() - whole.len() - batch(8, b"x", b"").len();

@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn units_are_kept_in_order_and_all_of_them_when_the_writer_ends() {
+    async fn all_units_are_written_in_order_before_the_writer_ends() {
         let hour = SyncPolicy::Interval(Duration::from_secs(3600));
         let (disk, journal, writer) = started(hour);
         // A writer that has not started yet would find the units and write them.
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_acknowledged_is_synced_if_it_always_is_to_be() {
+    async fn acknowledged_units_are_synced_under_the_always_policy() {
         let (disk, journal, _writer) = started(SyncPolicy::Always);
         for number in 0..3 {
             journal.append(unit(number));
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn after_a_write_that_fails_none_is_made_until_memory_holds_what_is_on_disk() {
+    async fn after_a_failed_write_none_follows_until_memory_matches_the_disk() {
         let (disk, journal, _writer) = started(SyncPolicy::Always);
         journal.append(unit(0));
         journal.progress.settled().await.unwrap();
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_that_panics_is_one_that_refuses() {
+    async fn a_panic_of_the_store_is_a_failed_write() {
         #[derive(Debug)]
         struct Panics;
 
@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_nobody_waits_for_is_kept_with_the_next_sync() {
+    async fn unawaited_units_are_written_with_the_next_sync() {
         let (disk, journal, _writer) = started(SyncPolicy::Interval(Duration::from_millis(1)));
         journal.append(unit(0));
         journal.progress.settled().await.unwrap();
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_write_that_fails_here_is_the_last_as_well() {
+    async fn a_failed_synchronous_write_stops_later_writes() {
         let (disk, journal, writer) = started(SyncPolicy::Interval(Duration::from_secs(3600)));
         disk.is_broken.store(true, Ordering::Relaxed);
         journal.append(unit(0));
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn rows_without_an_owner_are_swept_after_what_is_to_be_kept() {
+    async fn orphaned_rows_are_swept_after_pending_writes() {
         let (disk, journal, writer) = started(SyncPolicy::Always);
         let mut gone = unit(0);
         gone.swept.push((Space::Rows, 7));

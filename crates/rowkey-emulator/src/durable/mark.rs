@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_comes_back_and_no_bit_of_it_may_be_wrong() {
+    fn a_slot_round_trips_and_any_flipped_bit_is_detected() {
         let scan = Scan { end: 3, last: 4, digest: 5 };
         let extents = vec![Extent { journal: 1, scan }, Extent { journal: 2, scan }];
         let mark = Mark { sequence: 9, is_final: true, extents };

@@ -258,7 +258,7 @@ mod tests {
     use crate::store::properties::initial;
 
     #[test]
-    fn keys_and_documents_come_back() {
+    fn keys_and_documents_round_trip() {
         for kind in Kind::ALL {
             let key = key("account", kind, "näme");
             assert_eq!(read_key(&key).unwrap(), ("account", kind, "näme"));

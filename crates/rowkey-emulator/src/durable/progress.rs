@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_waits_for_what_was_handed_over_before_it_and_for_nothing_else() {
+    fn a_response_waits_only_for_units_issued_before_it() {
         let progress = Progress::new();
         assert_eq!(progress.settled().now_or_never(), Some(Ok(())));
         progress.issue();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_settled_after_a_failure_until_it_is_taken_back() {
+    fn after_a_failure_nothing_settles_until_the_rollback() {
         let progress = Progress::new();
         progress.issue();
         let mut waiting = Box::pin(progress.settled());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_back_is_lost_and_what_comes_later_is_not() {
+    fn rolled_back_units_are_lost_and_later_units_are_kept() {
         let progress = Progress::new();
         for _ in 0..3 {
             progress.issue();

@@ -57,7 +57,7 @@ pub(crate) fn signed(resource: Resource<'_>, terms: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_blob_goes_round_with_its_sums_and_headers() {
+async fn a_blob_round_trips_with_checksums_and_headers() {
     let (_server, mut client) = started().await;
     let headers = [BLOCK, ("content-type", "text/plain"), ("x-ms-meta-hello", "world")];
     let written = send(&mut client, "PUT", "/things/a%2Fb%20c", &headers, "hello world");
@@ -97,7 +97,7 @@ async fn a_blob_goes_round_with_its_sums_and_headers() {
 }
 
 #[tokio::test]
-async fn ranges_are_answered_with_where_they_are() {
+async fn range_responses_include_content_range() {
     let (_server, mut client) = started().await;
     put(&mut client, "b", "hello world");
     let range = |client: &mut Client, range: &str| {
@@ -120,7 +120,7 @@ async fn ranges_are_answered_with_where_they_are() {
 }
 
 #[tokio::test]
-async fn bodies_must_be_what_their_sums_say() {
+async fn bodies_must_match_their_checksums() {
     let (_server, mut client) = started().await;
     let other = "XrY7u+Ae7tCTyyK7j1rNww==";
     for (name, code) in [
@@ -146,7 +146,7 @@ async fn bodies_must_be_what_their_sums_say() {
 }
 
 #[tokio::test]
-async fn a_snapshot_of_a_year_of_five_digits_is_refused() {
+async fn a_snapshot_with_a_five_digit_year_is_rejected() {
     let (_server, mut client) = started().await;
     put(&mut client, "b", "hello world");
     let target = "/things/b?snapshot=%2B60474-03-01T00:00:00Z";
@@ -156,7 +156,7 @@ async fn a_snapshot_of_a_year_of_five_digits_is_refused() {
 
 /// The service does not check the property, and some clients store a different checksum in it.
 #[tokio::test]
-async fn an_md5_that_is_a_property_may_be_of_any_length() {
+async fn a_stored_content_md5_may_have_any_length() {
     let (_server, mut client) = started().await;
     put(&mut client, "b", "hello world");
     let set = |client: &mut Client, md5: &str| {
@@ -211,7 +211,7 @@ async fn blocks_are_staged_listed_and_committed() {
 }
 
 #[tokio::test]
-async fn large_bodies_are_kept_in_pieces_and_sent_whole() {
+async fn large_bodies_are_stored_in_chunks_and_returned_whole() {
     let (_server, mut client) = started().await;
     let text: String = ('a'..='w').cycle().take(300_000).collect();
     put(&mut client, "large", &text);
@@ -226,7 +226,7 @@ async fn large_bodies_are_kept_in_pieces_and_sent_whole() {
 }
 
 #[tokio::test]
-async fn append_blobs_say_where_blocks_begin() {
+async fn append_block_returns_the_offset() {
     let (_server, mut client) = started().await;
     assert_eq!(send(&mut client, "PUT", "/things/log", &[APPEND], "x").status, 413);
     let created = send(&mut client, "PUT", "/things/log", &[APPEND], "");
@@ -250,7 +250,7 @@ async fn append_blobs_say_where_blocks_begin() {
 }
 
 #[tokio::test]
-async fn what_is_unchanged_is_304_without_a_body() {
+async fn an_unmodified_blob_is_304_without_a_body() {
     let (_server, mut client) = started().await;
     let tag = put(&mut client, "b", "x").header("etag").unwrap().to_owned();
     let unchanged = send(&mut client, "GET", "/things/b", &[("if-none-match", &tag)], "");
@@ -264,7 +264,7 @@ async fn what_is_unchanged_is_304_without_a_body() {
 }
 
 #[tokio::test]
-async fn leases_follow_the_servers_clock() {
+async fn leases_use_the_servers_clock() {
     let (server, mut client) = started().await;
     put(&mut client, "b", "1");
     let lease = |client: &mut Client, headers: &[(&str, &str)]| {
@@ -303,7 +303,7 @@ async fn leases_follow_the_servers_clock() {
 }
 
 #[tokio::test]
-async fn containers_are_described_listed_and_deleted() {
+async fn containers_have_metadata_and_are_listed_and_deleted() {
     let (_server, mut client) = started().await;
     let target = "/things?restype=container";
     let sent = [("x-ms-meta-hello", "world")];
@@ -335,7 +335,7 @@ async fn containers_are_described_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn public_containers_are_open_to_reads_and_nothing_else() {
+async fn public_containers_allow_only_anonymous_reads() {
     let (_server, mut client) = started().await;
     put(&mut client, "b", "x");
     let read = |client: &mut Client, target: &str| {
@@ -362,7 +362,7 @@ async fn public_containers_are_open_to_reads_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_signature_for_one_blob_opens_that_blob_and_nothing_else() {
+async fn a_sas_for_one_blob_grants_only_that_blob() {
     let (_server, mut client) = started().await;
     put(&mut client, "mine", "1");
     put(&mut client, "other", "2");
@@ -403,7 +403,7 @@ async fn a_signature_for_one_blob_opens_that_blob_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn copies_are_made_within_the_account_of_what_the_caller_may_read() {
+async fn copies_require_read_access_to_a_source_in_the_same_account() {
     let (server, mut client) = started().await;
     let headers = [BLOCK, ("x-ms-meta-a", "1")];
     send(&mut client, "PUT", "/things/source", &headers, "content");
@@ -437,7 +437,7 @@ async fn copies_are_made_within_the_account_of_what_the_caller_may_read() {
 }
 
 #[tokio::test]
-async fn snapshots_are_read_by_the_time_that_names_them() {
+async fn snapshots_are_read_by_their_timestamp() {
     let (_server, mut client) = started().await;
     put(&mut client, "b", "1");
     let taken = send(&mut client, "PUT", "/things/b?comp=snapshot", &[], "");
@@ -453,7 +453,7 @@ async fn snapshots_are_read_by_the_time_that_names_them() {
 }
 
 #[tokio::test]
-async fn what_describes_a_blob_is_replaced_as_a_whole() {
+async fn properties_and_metadata_of_a_blob_are_replaced_as_a_whole() {
     let (_server, mut client) = started().await;
     let headers = [BLOCK, ("content-type", "text/plain"), ("x-ms-meta-a", "1")];
     send(&mut client, "PUT", "/things/b", &headers, "x");
@@ -470,7 +470,7 @@ async fn what_describes_a_blob_is_replaced_as_a_whole() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_says_what_it_is() {
+async fn an_unsupported_feature_is_named_in_the_error() {
     let (_server, mut client) = started().await;
     put(&mut client, "b", "x");
     for (method, target, headers, what) in [
@@ -501,7 +501,7 @@ async fn what_is_not_there_says_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_changes_nothing() {
+async fn a_truncated_body_changes_nothing() {
     let (server, mut client) = started().await;
     put(&mut client, "b", "before");
     let terms = "sv=2019-02-02&sr=b&sp=w&se=2026-01-02T00%3A00%3A00Z";
@@ -516,7 +516,7 @@ async fn a_body_that_breaks_off_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_list_of_more_blocks_than_a_blob_has_is_refused_whatever_is_in_it() {
+async fn a_block_list_over_the_limit_is_rejected() {
     let (_server, mut client) = started().await;
     let list = |count| format!("<BlockList>{}</BlockList>", "<Latest>MQ==</Latest>".repeat(count));
     let target = "/things/b?comp=blocklist";

@@ -86,7 +86,7 @@ const DELETED: (&str, &str) = ("202 Accepted", "");
 const NOT_FOUND: (&str, &str) = ("404 The specified blob does not exist.", "BlobNotFound");
 
 #[tokio::test]
-async fn each_deletion_of_a_batch_is_answered_by_itself() {
+async fn each_subrequest_of_a_batch_has_its_own_response() {
     let (_server, mut client) = started().await;
     for name in ["a", "b%20c", "kept", "leased"] {
         put(&mut client, name, "x");
@@ -125,7 +125,7 @@ async fn each_deletion_of_a_batch_is_answered_by_itself() {
 }
 
 #[tokio::test]
-async fn a_signature_in_an_address_opens_what_it_says_and_no_more() {
+async fn a_sas_in_a_subrequest_grants_only_its_permissions() {
     let (_server, mut client) = started().await;
     let sas = |letters: &str| signed(Resource::Container("things"), &format!("{SAS}&sp={letters}"));
     let target = "/things?restype=container&comp=batch";
@@ -161,7 +161,7 @@ async fn a_signature_in_an_address_opens_what_it_says_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_batch_sets_the_tiers_of_many_blobs() {
+async fn a_batch_sets_the_tier_of_several_blobs() {
     let (_server, mut client) = started().await;
     let names: Vec<_> = (0..256).map(|n| format!("/things/{n}")).collect();
     for name in &names {
@@ -185,7 +185,7 @@ async fn a_batch_sets_the_tiers_of_many_blobs() {
 }
 
 #[tokio::test]
-async fn what_is_no_batch_does_nothing() {
+async fn a_malformed_batch_changes_nothing() {
     let (_server, mut client) = started().await;
     put(&mut client, "a", "x");
     let other = send(&mut client, "PUT", "/other?restype=container", &[], "");

@@ -36,7 +36,7 @@ fn find(client: &mut Client, target: &str, query: &str) -> (Vec<String>, String)
 }
 
 #[tokio::test]
-async fn tags_are_set_with_a_blob_or_after_it_and_stay_with_its_snapshots() {
+async fn tags_are_set_on_put_or_later_and_kept_by_snapshots() {
     let (server, mut client) = started().await;
     let put = put_tagged(&mut client, "/things/b", "b=2&a=one%20more");
     assert_eq!(put.status, 201);
@@ -86,7 +86,7 @@ async fn tags_are_set_with_a_blob_or_after_it_and_stay_with_its_snapshots() {
 }
 
 #[tokio::test]
-async fn conditions_on_tags_guard_reads_and_changes() {
+async fn tag_conditions_apply_to_reads_and_writes() {
     let (_server, mut client) = started().await;
     put_tagged(&mut client, "/things/b", "state=done&n=5");
     let source = "http://localhost/devstoreaccount1/things/b";
@@ -133,7 +133,7 @@ async fn conditions_on_tags_guard_reads_and_changes() {
 
 /// Since version 2026-02-06: `test_blob_tags_conditional_headers` of azure-storage-blob (Python).
 #[tokio::test]
-async fn reading_and_setting_tags_have_conditions_of_their_own_names() {
+async fn get_and_set_tags_use_their_own_condition_headers() {
     let (_server, mut client) = started().await;
     let put = put_tagged(&mut client, "/things/b", "n=5");
     let (tag, time) = (put.header("etag").unwrap(), put.header("last-modified").unwrap());
@@ -158,7 +158,7 @@ async fn reading_and_setting_tags_have_conditions_of_their_own_names() {
 }
 
 #[tokio::test]
-async fn searches_find_blobs_by_their_tags_in_pages() {
+async fn find_blobs_returns_pages() {
     let (_server, mut client) = started().await;
     assert_eq!(send(&mut client, "PUT", "/others?restype=container", &[], "").status, 201);
     for (target, tags) in [
@@ -186,7 +186,7 @@ async fn searches_find_blobs_by_their_tags_in_pages() {
 }
 
 #[tokio::test]
-async fn signatures_have_letters_of_their_own_for_tags() {
+async fn tags_have_their_own_sas_permissions() {
     let (server, mut client) = started().await;
     put_tagged(&mut client, "/things/b", "a=1");
     let open = |client: &mut Client, method: &str, target: &str, letters: &str, header: &str| {

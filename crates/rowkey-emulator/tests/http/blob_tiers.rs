@@ -61,7 +61,7 @@ async fn tiers_are_inferred_until_they_are_set() {
 }
 
 #[tokio::test]
-async fn an_archived_blob_is_out_of_reach_until_it_is_rehydrated() {
+async fn an_archived_blob_is_unreadable_until_it_is_rehydrated() {
     let (server, mut client) = started().await;
     put(&mut client, "b", "x");
     assert_eq!(set(&mut client, "b", "Archive").status, 200);

@@ -41,7 +41,7 @@ fn with_line(client: &mut Client, line: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn headers_that_authorize_or_decide_are_not_repeated() {
+async fn duplicate_authorization_and_condition_headers_are_rejected() {
     let (_server, mut client) = started().await;
     assert_eq!(with_line(&mut client, "accept-language: de").status, 200);
     for (line, status, code) in [
@@ -66,7 +66,7 @@ async fn headers_that_authorize_or_decide_are_not_repeated() {
 }
 
 #[tokio::test]
-async fn parts_of_a_transaction_repeat_no_condition() {
+async fn duplicate_conditions_in_a_transaction_are_rejected() {
     let (_server, mut client) = started().await;
     assert_eq!(client.insert("things", ("p", "r"), "").status, 201);
     let body = format!(
@@ -82,7 +82,7 @@ async fn parts_of_a_transaction_repeat_no_condition() {
 }
 
 #[tokio::test]
-async fn parameters_of_a_signature_are_not_repeated_in_any_spelling() {
+async fn duplicate_sas_parameters_are_rejected_in_any_encoding() {
     let (_server, mut client) = started().await;
     let sas = sas();
     assert_eq!(get(&mut client, &format!("/things()?{sas}"), "").status, 200);
@@ -108,7 +108,7 @@ async fn parameters_of_a_signature_are_not_repeated_in_any_spelling() {
 }
 
 #[tokio::test]
-async fn bodies_of_senders_who_are_not_known_are_not_asked_for() {
+async fn the_body_of_an_unauthenticated_request_is_not_read() {
     for journal in [false, true] {
         let server = Server::builder().manual_clock().journal(journal).start().await.unwrap();
         Client::of(&server).create("things");
@@ -143,7 +143,7 @@ async fn bodies_of_senders_who_are_not_known_are_not_asked_for() {
 }
 
 #[tokio::test]
-async fn a_signature_for_another_table_brings_no_body() {
+async fn the_body_of_an_unauthorized_request_is_not_read() {
     let (_server, mut client) = started().await;
     let request = format!(
         "POST /{ACCOUNT}/others?{} HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n\
@@ -155,7 +155,7 @@ async fn a_signature_for_another_table_brings_no_body() {
 }
 
 #[tokio::test]
-async fn a_refusal_reaches_clients_that_write_all_of_a_body_first() {
+async fn an_early_rejection_reaches_clients_that_send_the_whole_body_first() {
     let (server, _client) = started().await;
     let body = "x".repeat(4 << 20);
     for (service, target) in [
@@ -183,7 +183,7 @@ async fn a_refusal_reaches_clients_that_write_all_of_a_body_first() {
 }
 
 #[tokio::test]
-async fn requests_with_bodies_that_are_not_needed_are_answered() {
+async fn requests_with_unexpected_bodies_are_answered() {
     let (_server, mut client) = started().await;
     for (method, target, status) in
         [("GET", "/Tables", 200), ("GET", "/things()", 200), ("DELETE", "/Tables('things')", 204)]
@@ -198,7 +198,7 @@ async fn requests_with_bodies_that_are_not_needed_are_answered() {
 }
 
 #[tokio::test]
-async fn pages_of_others_do_not_reach_the_server_by_a_name_of_theirs() {
+async fn dns_rebinding_is_rejected() {
     let server = Server::builder().manual_clock().allow_host("storage.test").start().await.unwrap();
     let mut client = Client::of(&server);
     let evil = ("origin", "http://evil.example:10002");
@@ -222,7 +222,7 @@ async fn pages_of_others_do_not_reach_the_server_by_a_name_of_theirs() {
 }
 
 #[tokio::test]
-async fn a_refusal_quotes_the_string_to_sign_and_no_signature_of_its_own() {
+async fn an_authentication_error_contains_the_string_to_sign_and_not_the_signature() {
     let (server, mut client) = started().await;
     let wrong = ("authorization", "SharedKey devstoreaccount1:AAAA");
     let mac = "The MAC signature found in the HTTP request 'AAAA' is not the same as any computed \
@@ -278,7 +278,7 @@ async fn a_refusal_quotes_the_string_to_sign_and_no_signature_of_its_own() {
 }
 
 #[tokio::test]
-async fn control_characters_of_a_request_do_not_break_the_refusal() {
+async fn an_error_message_escapes_control_characters_of_the_request() {
     let (server, _client) = started().await;
     let mut client = Client::to(&server, Service::Blob);
     let answer = client.send("GET", "/c/b?a=%01%0A", &[("authorization", "SharedKey a:b")], "");
@@ -289,7 +289,7 @@ async fn control_characters_of_a_request_do_not_break_the_refusal() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_version_is_answered_by_one() {
+async fn a_request_without_a_version_has_a_version_in_its_response() {
     let (server, mut client) = started().await;
     let none = ("x-ms-version", "");
     let answer = client.send("GET", "/Tables", &[none], "");
@@ -318,7 +318,7 @@ async fn a_request_without_a_version_is_answered_by_one() {
 }
 
 #[tokio::test]
-async fn the_secondary_of_python_is_found_and_its_signatures_match() {
+async fn the_python_sdk_reads_the_secondary() {
     let (_server, mut client) = started().await;
     let target = format!("/{ACCOUNT}/?restype=service&comp=stats");
     let secondary = format!("{ACCOUNT}-secondary");

@@ -30,7 +30,7 @@ fn lines(log: &Log, answer: &Answer) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_log_names_the_request_and_the_rule_and_no_secret() {
+async fn the_log_contains_request_and_reason_but_no_secrets() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()

@@ -60,7 +60,7 @@ fn send_with(client: &mut Client, query: &str, method: &str, target: &str, body:
 }
 
 #[tokio::test]
-async fn a_message_goes_round() {
+async fn a_message_is_put_received_and_deleted() {
     let (server, mut client) = started().await;
     let put = send(&mut client, "POST", MESSAGES, &message("a &lt; b"));
     assert_eq!((put.status, put.header("content-type")), (201, Some("application/xml")));
@@ -95,7 +95,7 @@ async fn a_message_goes_round() {
 }
 
 #[tokio::test]
-async fn a_message_ends_and_a_queue_counts() {
+async fn messages_expire_and_the_count_is_approximate() {
     let (server, mut client) = started().await;
     for query in ["?messagettl=60", "?visibilitytimeout=600", ""] {
         let target = format!("{MESSAGES}{query}");
@@ -113,7 +113,7 @@ async fn a_message_ends_and_a_queue_counts() {
 }
 
 #[tokio::test]
-async fn put_shows_the_message_since_2016() {
+async fn put_message_returns_the_message_since_2016_05_31() {
     let (_server, mut client) = started().await;
     for (version, shown) in [("2015-12-11", false), ("2016-05-31", true), ("2030-01-01", true)] {
         let headers = [("x-ms-version", version), ("content-type", "")];
@@ -144,7 +144,7 @@ async fn queues_have_metadata_and_policies() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_request_is_said_and_the_connection_lives() {
+async fn an_invalid_request_has_an_error_code_and_keeps_the_connection() {
     let (server, mut client) = started().await;
     let large = message(&"x".repeat(65_537));
     let huge = message(&"x".repeat(600_000));
@@ -217,7 +217,7 @@ async fn what_is_wrong_with_a_request_is_said_and_the_connection_lives() {
 }
 
 #[tokio::test]
-async fn a_deleted_queue_is_gone_and_its_name_is_free_later() {
+async fn the_name_of_a_deleted_queue_is_free_after_a_delay() {
     let (server, mut client) = started().await;
     assert_eq!(send(&mut client, "DELETE", "/queue", "").status, 204);
     assert_eq!(send(&mut client, "GET", MESSAGES, "").code(), "QueueNotFound");
@@ -240,7 +240,7 @@ async fn the_second_region_can_be_read_and_has_statistics() {
 }
 
 #[tokio::test]
-async fn a_signature_opens_what_it_says_and_nothing_else() {
+async fn a_sas_grants_only_its_permissions() {
     let (_server, mut client) = started().await;
     assert_eq!(send(&mut client, "PUT", "/other", "").status, 201);
     let body = message("x");
@@ -285,7 +285,7 @@ async fn a_signature_opens_what_it_says_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_signature_by_policy_ends_with_the_policy() {
+async fn a_sas_with_a_policy_ends_with_the_policy() {
     let (server, mut client) = started().await;
     let policy = |expiry: &str| {
         format!(
@@ -309,7 +309,7 @@ async fn a_signature_by_policy_ends_with_the_policy() {
 }
 
 #[tokio::test]
-async fn scripts_may_do_what_the_rules_say() {
+async fn cors_rules_apply_to_preflight_and_actual_requests() {
     let (_server, mut client) = started().await;
     let rules = "<StorageServiceProperties><Cors><CorsRule><AllowedOrigins>http://a.example\
                  </AllowedOrigins><AllowedMethods>GET</AllowedMethods><AllowedHeaders>x-ms-*\
@@ -330,7 +330,7 @@ async fn scripts_may_do_what_the_rules_say() {
 }
 
 #[tokio::test]
-async fn names_of_metadata_keep_the_case_in_which_they_came() {
+async fn metadata_names_keep_their_case() {
     let server = Server::start().await.unwrap();
     for (service, target) in [
         (Service::Queue, ["/spelled", "/spelled?comp=metadata", "/?comp=list&include=metadata"]),

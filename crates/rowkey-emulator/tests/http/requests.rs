@@ -45,7 +45,7 @@ async fn an_entity_comes_back_at_every_level() {
 }
 
 #[tokio::test]
-async fn values_that_the_service_takes_in_more_than_one_form_are_taken() {
+async fn alternative_forms_of_values_are_accepted() {
     let (_server, mut client) = started().await;
     // azure-data-tables (Python), test_encoder.test_encoder_create_entity_raw
     let loose = r#","b@odata.type":"Edm.Boolean","b":"False","n":4294967296,"i":-2147483648"#;
@@ -74,7 +74,7 @@ async fn values_that_the_service_takes_in_more_than_one_form_are_taken() {
 /// Each of these stopped a server that checks its arithmetic, and was read as a different year by
 /// others.
 #[tokio::test]
-async fn years_of_more_than_four_digits_are_refused_everywhere() {
+async fn years_of_more_than_four_digits_are_rejected_everywhere() {
     let (_server, mut client) = started().await;
     let year = "+60474-03-01T00:00:00Z";
     let encoded = "%2B60474-03-01T00%3A00%3A00Z";
@@ -90,7 +90,7 @@ async fn years_of_more_than_four_digits_are_refused_everywhere() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_request_is_said_and_the_connection_lives() {
+async fn an_invalid_request_has_an_error_code_and_keeps_the_connection() {
     let (_server, mut client) = started().await;
     assert_eq!(client.insert("things", ("p", "r"), "").status, 201);
     let full = "application/json;odata=fullmetadata";
@@ -190,7 +190,7 @@ async fn what_is_wrong_with_a_request_is_said_and_the_connection_lives() {
 }
 
 #[tokio::test]
-async fn errors_have_the_shape_that_the_request_accepts() {
+async fn errors_have_the_requested_format() {
     let (_server, mut client) = started().await;
     let missing = "/things(PartitionKey='p',RowKey='none')";
     let answer =
@@ -214,7 +214,7 @@ async fn errors_have_the_shape_that_the_request_accepts() {
 }
 
 #[tokio::test]
-async fn garbage_does_not_disturb_the_server() {
+async fn malformed_http_does_not_disturb_the_server() {
     let (server, mut client) = started().await;
     for garbage in [
         &b"\0\0\0\0\r\n\r\n"[..],
@@ -259,7 +259,7 @@ async fn the_secondary_is_read_only() {
 }
 
 #[tokio::test]
-async fn time_passes_when_the_clock_is_advanced() {
+async fn timestamps_follow_the_manual_clock() {
     let (server, mut client) = started().await;
     assert_eq!(client.send("DELETE", "/Tables('things')", &[], "").status, 204);
     let again = r#"{"TableName":"things"}"#;
@@ -296,7 +296,7 @@ async fn pages_are_followed_by_their_tokens() {
 }
 
 #[tokio::test]
-async fn a_server_ends_when_it_is_dropped() {
+async fn dropping_a_server_stops_it() {
     let (server, mut client) = started().await;
     drop(server);
     assert!(client.raw(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").is_err());

@@ -7,7 +7,7 @@ use rowkey_emulator::{Server, Service};
 use crate::support::Client;
 
 #[tokio::test]
-async fn idle_connections_are_closed_where_that_is_asked_for() {
+async fn idle_connections_are_closed_if_a_timeout_is_set() {
     let limit = Duration::from_millis(10);
     for service in [Service::Blob, Service::Queue, Service::Table] {
         let server = Server::builder().keep_alive_timeout(service, limit).start().await.unwrap();
@@ -24,7 +24,7 @@ async fn idle_connections_are_closed_where_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_request_that_takes_longer_than_connections_may_be_idle_is_answered() {
+async fn a_request_longer_than_the_idle_timeout_is_answered() {
     let limit = Duration::from_millis(1);
     let server = Server::builder().keep_alive_timeout(Service::Table, limit).start().await.unwrap();
     let table = "t".repeat(60);
@@ -45,7 +45,7 @@ async fn a_request_that_takes_longer_than_connections_may_be_idle_is_answered() 
 }
 
 #[tokio::test]
-async fn what_it_shows_of_itself_has_no_key_and_nothing_of_what_it_holds() {
+async fn debug_output_contains_no_key_and_no_data() {
     const KEY: &str = "c2VjcmV0c2VjcmV0";
     let builder =
         Server::builder().account("devstoreaccount1", [KEY, rowkey_emulator::DEVELOPMENT_KEY]);
@@ -62,7 +62,7 @@ async fn what_it_shows_of_itself_has_no_key_and_nothing_of_what_it_holds() {
 }
 
 #[tokio::test]
-async fn a_key_that_cannot_be_one_is_refused_with_the_name_of_its_account() {
+async fn an_invalid_account_key_is_rejected_with_the_account_name() {
     let builder = Server::builder().account("good", ["c2VjcmV0"]).account("contoso", ["%secret%"]);
     let error = builder.start().await.unwrap_err().to_string();
     assert!(error.starts_with("account contoso: ") && !error.contains("%secret%"), "{error}");
@@ -77,7 +77,7 @@ async fn a_server_on_all_addresses_of_version_6_names_the_loopback_address() {
 }
 
 #[tokio::test]
-async fn hosts_name_accounts_where_they_may() {
+async fn hosts_select_accounts_if_enabled() {
     let server = Server::start().await.unwrap();
     let mut client = Client::of(&server);
     client.create("things");

@@ -37,7 +37,7 @@ fn tables(client: &mut Client, token: &str, version: (&str, &str)) -> Answer {
 }
 
 #[tokio::test]
-async fn whoever_has_no_token_is_told_where_to_get_one() {
+async fn a_request_without_a_token_gets_a_bearer_challenge() {
     let (_server, mut client) = started().await;
     let none = ("authorization", "");
     let answer = client.send("GET", "/Tables", &[none, VERSION], "");
@@ -53,7 +53,7 @@ async fn whoever_has_no_token_is_told_where_to_get_one() {
 }
 
 #[tokio::test]
-async fn a_token_is_good_for_its_time_and_its_audience() {
+async fn a_token_is_valid_for_its_lifetime_and_audience() {
     let (server, mut client) = started().await;
     assert_eq!(tables(&mut client, &good(), VERSION).status, 200);
     let (storage, issuer) = ("https://storage.azure.com", "https://sts.windows.net/0/");
@@ -78,7 +78,7 @@ async fn a_token_is_good_for_its_time_and_its_audience() {
 }
 
 #[tokio::test]
-async fn tokens_need_a_version_that_takes_them_and_a_server_that_does() {
+async fn tokens_require_a_supporting_version_and_server() {
     let (_server, mut client) = started().await;
     let answer = tables(&mut client, &good(), ("x-ms-version", "2017-07-29"));
     assert_eq!((answer.status, answer.code()), (403, "AuthenticationFailed"));

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bit_of_a_blob_or_of_its_key_can_be_altered_and_no_byte_cut_off() {
+    fn flipped_bits_and_truncation_of_blob_and_key_are_detected() {
         let (stored, key) = sealed(&Value::Binary(vec![1, 2, 3]));
         for bit in 0..stored.len() * 8 {
             let mut altered = stored.clone();
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_opens_at_its_place_alone() {
+    fn a_blob_decrypts_only_at_its_own_address() {
         let (stored, key) = sealed(&Value::Binary(vec![1, 2, 3]));
         for place in [
             Place { table: "others", ..PLACE },

@@ -46,7 +46,7 @@ async fn open(ring: KeyRing, table: &Table, mut row: DynamicEntity) -> Result<Dy
 }
 
 #[tokio::test]
-async fn what_it_wrote_is_read_where_it_is_asked_for() {
+async fn format_1_is_read_only_if_enabled() {
     let table = table("Patients");
     let error = open(ring(), &table, stored(WITHOUT_INDEX)).await.unwrap_err();
     assert!(error.to_string().contains("accept_format_1"), "{error}");
@@ -62,7 +62,7 @@ async fn what_it_wrote_is_read_where_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn nothing_of_it_can_be_altered() {
+async fn alterations_of_format_1_are_detected() {
     let (table, text) = (table("Patients"), crate::format::refused().to_string());
     let mut rows = Vec::new();
     for (name, hex) in [("Name", NAME), ("Scan", SCAN)] {

@@ -119,7 +119,7 @@ async fn vector(name: &str, ring: KeyRing, row: DynamicEntity, names: &[&'static
 }
 
 #[tokio::test]
-async fn the_vectors_are_what_is_written() {
+async fn encryption_matches_the_test_vectors() {
     let (types, names) = typed();
     let index = |ring: KeyRing| ring.index(IndexKey::new([99; 32]), ["Name"]);
     let plain = |ring: KeyRing| ring.sign_plaintext();
@@ -176,7 +176,7 @@ fn alterations(value: &Value) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn every_byte_of_row_and_record_counts_and_all_failures_are_alike() {
+async fn altering_any_byte_fails_with_the_same_error() {
     let ring = ring("patients").index(IndexKey::new([99; 32]), ["Name"]).sign_plaintext();
     let (_, record, row) = sealed(&ring, &patient(), &["Name", "Scan"]).await;
     let record = record.row();
@@ -204,7 +204,7 @@ async fn every_byte_of_row_and_record_counts_and_all_failures_are_alike() {
 }
 
 #[tokio::test]
-async fn a_row_opens_in_its_own_place_alone() {
+async fn a_row_decrypts_only_at_its_own_key() {
     let ring = ring("patients");
     let (_, record, row) = sealed(&ring, &patient(), &["Name", "Scan"]).await;
     let record = record.row();
@@ -230,7 +230,7 @@ async fn a_row_opens_in_its_own_place_alone() {
 }
 
 #[tokio::test]
-async fn two_sealings_by_one_operation_are_not_mixed() {
+async fn two_encryptions_by_one_operation_cannot_be_mixed() {
     let ring = ring("patients");
     let (branch, record, row) = sealed(&ring, &patient(), &["Name", "Scan"]).await;
     let mut again = patient();
@@ -242,7 +242,7 @@ async fn two_sealings_by_one_operation_are_not_mixed() {
 }
 
 #[tokio::test]
-async fn a_record_that_no_pinned_key_signed_is_refused() {
+async fn a_record_signed_by_an_unknown_key_is_rejected() {
     let ring = ring("patients");
     let (_, record, row) = sealed(&ring, &patient(), &["Name"]).await;
     // An attacker who can wrap (as anyone with the public key can) and who has a signing key.
@@ -266,7 +266,7 @@ async fn a_record_that_no_pinned_key_signed_is_refused() {
 }
 
 #[tokio::test]
-async fn signed_properties_count_with_their_types() {
+async fn the_signature_covers_property_types() {
     let (types, names) = typed();
     let ring = ring("types").sign_plaintext();
     let (_, record, row) = sealed(&ring, &types, &names).await;
@@ -295,7 +295,7 @@ async fn signed_properties_count_with_their_types() {
 }
 
 #[tokio::test]
-async fn a_value_that_is_too_long_is_refused_before_it_is_sent() {
+async fn an_oversized_value_is_rejected_before_sending() {
     let ring = ring("patients");
     let (branch, ..) = sealed(&ring, &patient(), &["Name"]).await;
     for (bytes, fits) in [(65_506, true), (65_507, false)] {
@@ -307,7 +307,7 @@ async fn a_value_that_is_too_long_is_refused_before_it_is_sent() {
 }
 
 #[test]
-fn nothing_that_is_shown_has_a_key() {
+fn debug_output_contains_no_keys() {
     let ring = ring("patients").index(IndexKey::new([99; 32]), ["Name"]);
     let shown = format!("{ring:?}");
     assert!(shown.contains("2026") && !shown.contains("99"), "{shown}");

@@ -93,7 +93,7 @@ mod tests {
 
     /// The test vector of RFC 3394, section 4.6.
     #[tokio::test]
-    async fn the_vector_of_the_rfc_is_wrapped_and_unwrapped() {
+    async fn key_wrap_matches_the_rfc_vector() {
         let kek = bytes("000102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F");
         let data = bytes("00112233445566778899AABBCCDDEEFF000102030405060708090A0B0C0D0E0F");
         let wrapped = bytes(
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_else_is_unwrapped() {
+    async fn altered_or_truncated_keys_do_not_unwrap() {
         let key = AesKeyWrap::new("k", [1; 32]);
         let wrapped = key.wrap_key(&DataKey::new(&[2; 32]).unwrap()).await.unwrap();
         let mut altered = wrapped.clone();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn no_key_is_shown() {
+    fn debug_output_contains_no_key() {
         let data = DataKey::new(&[77; 32]).unwrap();
         let shown = format!("{:?} {data:?}", AesKeyWrap::new("name", [77; 32]));
         assert!(shown.contains("name") && !shown.contains("77"), "{shown}");

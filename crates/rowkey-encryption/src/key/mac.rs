@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_the_whole_signature_of_the_message_under_the_key_is_right() {
+    async fn verify_accepts_only_the_whole_signature_of_the_message() {
         let key = MacKey::new("k", [1; 32]);
         let signature = key.sign(b"message").await.unwrap();
         assert!(key.verify(b"message", &signature).await.unwrap());

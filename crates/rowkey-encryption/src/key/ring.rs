@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_keys() {
+    fn key_names_are_unique_and_valid() {
         let key = |name: &str| AesKeyWrap::new(name, [1; 32]);
         assert_eq!(error(&ring("a").with(key("b"))), "");
         assert!(error(&ring("a").with(key("a"))).contains("two keys"));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signer_is_a_key_of_its_own() {
+    fn the_signing_key_differs_from_wrapping_keys() {
         assert!(error(&ring("s")).contains("to wrap and to sign"));
         let twice = ring("a").with_signer(MacKey::new("s", [3; 32]));
         assert!(error(&twice).contains("two signers"));

@@ -74,7 +74,7 @@ async fn every_recorded_entity_is_read() {
 }
 
 #[tokio::test]
-async fn they_are_read_only_when_asked_for() {
+async fn legacy_entities_are_read_only_if_enabled() {
     for vector in vectors() {
         let error = vector.ring.open(&table(), &[], &mut vector.entity.clone()).await.unwrap_err();
         assert!(error.to_string().contains("accept_legacy"), "{error}");
@@ -82,7 +82,7 @@ async fn they_are_read_only_when_asked_for() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_another_row_and_altered_metadata_are_refused() {
+async fn a_wrong_key_another_row_and_altered_metadata_are_rejected() {
     for vector in vectors() {
         let wrong = Vector { ring: ring([1; 32]), ..vector };
         let error = read(&wrong, wrong.entity.clone()).await.unwrap_err();

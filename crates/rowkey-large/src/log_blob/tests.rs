@@ -11,7 +11,7 @@ fn at(year: i32, month: u32, day: u32, hour: u32, minute: u32) -> DateTime<Utc> 
 }
 
 #[test]
-fn names_are_read_as_they_are_written_and_nothing_else_is() {
+fn only_exact_blob_names_parse() {
     let begin = at(2026, 11, 21, 14, 15);
     let name = name::blob("web", begin, 7);
     assert_eq!(name, "web/2026/11/21/1415/000007.log");
@@ -34,7 +34,7 @@ fn names_are_read_as_they_are_written_and_nothing_else_is() {
 }
 
 #[test]
-fn names_of_blobs_and_times_of_lines_sort_as_time_does() {
+fn blob_names_and_line_times_sort_chronologically() {
     let times = [
         at(999, 12, 31, 23, 59),
         at(2026, 1, 2, 3, 0),
@@ -55,7 +55,7 @@ fn names_of_blobs_and_times_of_lines_sort_as_time_does() {
 }
 
 #[test]
-fn a_range_is_listed_by_hours_days_and_months() {
+fn a_range_is_split_into_prefixes_of_hours_days_and_months() {
     let prefixes = |from, to| name::prefixes("web", &(from..to)).join(" ");
     let noon = at(2026, 11, 21, 12, 0);
     let minutes = TimeDelta::minutes;
@@ -101,7 +101,7 @@ fn no_range_misses_or_repeats_a_blob() {
 }
 
 #[test]
-fn lines_are_read_as_they_are_written_and_nothing_else_is() {
+fn only_exact_lines_parse() {
     let mut bytes = bytes::BytesMut::new();
     let time = at(2026, 11, 21, 14, 0) + TimeDelta::microseconds(5);
     for text in ["", "GET / 200", " two  spaces ", "\u{fe0f}\t\r"] {
@@ -123,7 +123,7 @@ fn lines_are_read_as_they_are_written_and_nothing_else_is() {
 }
 
 #[test]
-fn a_block_has_lines_of_one_period_and_times_that_never_go_back() {
+fn a_block_has_lines_of_one_period_in_nondecreasing_time() {
     let mut buffer = Buffer::new(1000, TimeDelta::minutes(15));
     let begin = at(2026, 11, 21, 14, 14);
     for (minutes, text) in [(0, "a"), (-3, "b"), (1, "c"), (2, "d")] {
@@ -139,7 +139,7 @@ fn a_block_has_lines_of_one_period_and_times_that_never_go_back() {
 }
 
 #[test]
-fn a_buffer_has_room_again_when_what_it_gave_was_written() {
+fn a_buffer_has_room_again_after_its_lines_were_written() {
     let mut buffer = Buffer::new(100, TimeDelta::hours(1));
     let time = at(2026, 11, 21, 14, 0);
     let text = "x".repeat(50 - line::OVERHEAD);
@@ -155,7 +155,7 @@ fn a_buffer_has_room_again_when_what_it_gave_was_written() {
 }
 
 #[test]
-fn dropped_lines_are_counted_and_told_of() {
+fn dropped_lines_are_counted_and_reported() {
     let mut buffer = Buffer::new(100, TimeDelta::hours(1));
     let time = at(2026, 11, 21, 14, 0);
     let notice = |lines| format!("{lines} gone");

@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_agree_on_a_format_have_typed_parts() {
+    fn keys_with_a_common_format_have_typed_parts() {
         for (keys, expected) in [
             (&["7", "42"][..], "{row:unpadded} u64"),
             (&["7", "-42"], "{row:unpadded} i64"),
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn styles_of_keys_are_told_apart() {
+    fn key_formats_are_distinguished() {
         for (key, expected) in [
             ("0d391d16-97f1-4b9a-be68-4cc871f90001", "guid"),
             ("0D391D16-97F1-4B9A-BE68-4CC871F90002", "GUID"),

@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_much_there_is_the_cuts_are_few() {
+    fn a_time_range_is_split_logarithmically() {
         let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
         let partition = Partition::<DynamicEntity>::new("p");
         let mut tail = Tail::new(account.table("log"), partition, Duration::ZERO);

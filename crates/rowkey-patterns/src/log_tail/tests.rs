@@ -37,7 +37,7 @@ fn read(text: &str) -> Result<EntryId, rowkey::key::KeyReadError> {
 }
 
 #[test]
-fn rows_of_dotnet_are_read_and_written_back_as_they_were() {
+fn rows_of_dotnet_programs_round_trip() {
     let midnight = time("2017-11-10T00:00:00Z");
     for (rest, tie_breaker) in [
         ("", ""),
@@ -56,7 +56,7 @@ fn rows_of_dotnet_are_read_and_written_back_as_they_were() {
 }
 
 #[test]
-fn what_is_no_id_of_an_entry_is_refused() {
+fn malformed_entry_ids_are_rejected() {
     for text in [
         "",
         "251892028799999999",
@@ -69,7 +69,7 @@ fn what_is_no_id_of_an_entry_is_refused() {
 }
 
 #[test]
-fn an_id_in_front_of_another_part_reads_back() {
+fn an_id_before_another_part_round_trips() {
     #[derive(Debug, Entity)]
     #[entity(partition = "{name}", row = "log_{id}_{line}")]
     struct Split {
@@ -100,14 +100,14 @@ fn an_id_in_front_of_another_part_reads_back() {
 }
 
 #[test]
-fn an_id_has_the_resolution_of_what_is_stored() {
+fn an_id_has_the_resolution_of_its_stored_form() {
     let id = EntryId::new(time("2026-01-01T00:00:00.123456789Z"), "w");
     assert_eq!(id.at(), time("2026-01-01T00:00:00.1234567Z"));
     assert_eq!(read(&row_key(&id)).unwrap(), id);
 }
 
 #[test]
-fn ids_of_a_writer_are_in_order_although_the_clock_is_not() {
+fn ids_of_a_writer_are_in_order_if_the_clock_goes_back() {
     #[derive(Debug)]
     struct Backwards(std::sync::Mutex<DateTime<Utc>>);
     impl rowkey::Clock for Backwards {

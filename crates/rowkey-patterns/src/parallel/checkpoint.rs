@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_refused_without_showing_it() {
+    fn an_invalid_checkpoint_is_rejected_without_being_shown() {
         for text in ["", "secret", r#"{"begun":"secret"}"#] {
             let error = text.parse::<Checkpoint>().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid);

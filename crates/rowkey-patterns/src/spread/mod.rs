@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn turns_go_round_and_clones_take_them_together() {
+    fn clones_share_the_round_robin_counter() {
         let spread = Spread::over(3).unwrap();
         let clone = spread.clone();
         let turns: Vec<_> =
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_those_of_all_numbers_of_buckets_once() {
+    fn former_bucket_counts_add_distinct_buckets() {
         let spread = Spread::over(16).unwrap().formerly(8).unwrap().formerly(1).unwrap();
         let places = spread.places_of("door");
         assert_eq!(places[0], spread.bucket_of("door"));

@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_that_everything_is_appended_to_is_found() {
+    fn an_append_only_partition_is_detected() {
         let (clock, traffic) = traffic();
         for n in 0..3000_u32 {
             traffic.wrote_at("20260101", &format!("{n:06}"));
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_what_nearly_all_steps_have() {
+    fn order_requires_nearly_all_steps_in_one_direction() {
         let order = |rows: &mut dyn Iterator<Item = u32>| {
             let (_, traffic) = traffic();
             rows.for_each(|row| traffic.wrote_at("p", &format!("{row:06}")));
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_what_is_frequent_is_not_lost() {
+    fn memory_is_bounded_and_frequent_partitions_are_kept() {
         let (_, traffic) = traffic();
         let traffic = traffic.tracking(10);
         for n in 0..20_000_u32 {
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_shows_keys_unasked() {
+    fn debug_output_contains_no_keys() {
         let (_, traffic) = traffic();
         traffic.wrote_at("secret", "row");
         assert!(!format!("{traffic:?}").contains("secret"));

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flag_of_azurite_is_taken() {
+    fn every_azurite_flag_is_accepted() {
         for flags in FLAGS {
             if let Err(error) = parse(flags) {
                 panic!("{flags:?}: {error}");
@@ -146,12 +146,12 @@ mod tests {
     }
 
     #[test]
-    fn what_azurite_refuses_together_is_refused() {
+    fn conflicting_azurite_flags_are_rejected() {
         assert!(parse(&["--inMemoryPersistence", "--location", "x"]).is_err());
     }
 
     #[test]
-    fn what_has_no_effect_is_said() {
+    fn flags_without_effect_are_reported() {
         for (flags, named) in [
             (&["--inMemoryPersistence"][..], "--inMemoryPersistence has no effect"),
             (&["--extentMemoryLimit", "1"], "--extentMemoryLimit has no effect"),

@@ -21,7 +21,7 @@ impl Drop for Program {
 }
 
 #[test]
-fn clients_beyond_the_descriptors_wait_until_others_have_gone() {
+fn connections_beyond_the_descriptor_limit_wait() {
     let child = Command::new("sh")
         .args(["-c", &format!("ulimit -n {DESCRIPTORS}; exec \"$0\" \"$@\"")])
         .arg(env!("CARGO_BIN_EXE_rowkey-server"))

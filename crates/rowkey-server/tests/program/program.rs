@@ -70,7 +70,7 @@ fn create_again(program: &Program) -> [Answer; 3] {
 }
 
 #[test]
-fn names_can_be_used_again_at_once_unless_it_is_strict() {
+fn names_of_deleted_resources_are_reusable_at_once_unless_strict() {
     for answer in create_again(&Program::start(&[], None)) {
         assert_eq!(answer.status, 201, "{answer:?}");
     }
@@ -82,7 +82,7 @@ fn names_can_be_used_again_at_once_unless_it_is_strict() {
 }
 
 #[test]
-fn the_ready_line_shows_no_key_of_a_users_account_unless_told_to() {
+fn the_ready_line_shows_custom_keys_only_on_request() {
     let account = "contoso:c2VjcmV0c2VjcmV0:b3RoZXI=";
     let ready = Program::start(&[], Some(account)).ready.clone();
     assert!(ready.contains("AccountName=contoso;BlobEndpoint=http://127.0.0.1:"), "{ready}");
@@ -94,7 +94,7 @@ fn the_ready_line_shows_no_key_of_a_users_account_unless_told_to() {
 }
 
 #[test]
-fn the_debug_log_goes_to_the_file_that_is_named() {
+fn debug_writes_the_log_to_the_named_file() {
     let directory = std::env::temp_dir().join(format!("rowkey-debug-{}", std::process::id()));
     let file = directory.join("logs/debug.log");
     let program = Program::start(&["--silent", "--debug", file.to_str().unwrap()], None);
@@ -107,7 +107,7 @@ fn the_debug_log_goes_to_the_file_that_is_named() {
 }
 
 #[test]
-fn a_server_on_all_addresses_names_one_that_works() {
+fn a_server_on_all_addresses_prints_a_reachable_address() {
     let program = Program::start(&["--tableHost", "0.0.0.0"], None);
     assert!(program.ready.contains("TableEndpoint=http://127.0.0.1:"), "{}", program.ready);
     let mut client = program.connect(Service::Table);

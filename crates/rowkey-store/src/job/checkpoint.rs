@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_begun_is_open_until_it_is_done() {
+    fn a_begun_part_stays_open_until_it_is_done() {
         let checkpoint = begun();
         assert_eq!([0, 1, 2, 3].map(|at| checkpoint.is_done(at)), [false, true, false, false]);
         assert!(checkpoint.next_of(0).is_some() && checkpoint.next_of(2).is_none());
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_checkpoint_is_refused_and_the_message_says_why_without_values() {
+    fn a_foreign_checkpoint_is_rejected_with_a_reason_and_without_values() {
         let parameters = |value: &str| [("repair".to_owned(), value.to_owned())];
         let this = Checkpoint::new("verify", "orders", &parameters("secret"));
         this.check(&Checkpoint::new("verify", "Orders", &parameters("secret"))).unwrap();
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn other_text_is_refused_without_showing_it() {
+    fn an_invalid_checkpoint_is_rejected_without_being_shown() {
         let newer = begun().to_string().replace(r#""version":1"#, r#""version":2"#);
         assert!(newer.parse::<Checkpoint>().unwrap_err().to_string().contains("version 2"));
         for text in ["", "secret", r#"{"version":"secret"}"#, r#"{"version":1,"job":["secret"]}"#] {

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_limited_but_concurrency_until_the_service_pushes_back() {
+    fn only_concurrency_is_limited_before_the_first_throttling_response() {
         let mut limiter = Limiter::new(2, at(0));
         for _ in 0..2 {
             assert_eq!(limiter.ready(at(0)), Ready::Now);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_push_back_reduces_the_rate_to_what_worked_times_seven_tenths_and_it_recovers() {
+    fn throttling_reduces_the_rate_to_70_percent_and_it_recovers() {
         let limiter = throttled();
         assert_eq!((limiter.window, limiter.ready(at(991))), (1, Ready::At(at(990 + 250))));
         let rate = |seconds: i64| limiter.rate(at(990 + seconds * 1000)).unwrap();
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_that_is_used_probes_beyond_what_was_too_much() {
+    fn a_fully_used_rate_grows_beyond_the_last_limit() {
         let mut limiter = throttled();
         let mut now = 990 + 250;
         let mut sent = 0;
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_meet_the_same_congestion_reduce_the_rate_once() {
+    fn one_congestion_event_reduces_the_rate_once() {
         let mut limiter = Limiter::new(8, at(0));
         limiter.send(100, at(0));
         limiter.answered(100, at(0));
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_double_are_spread_and_are_at_least_what_the_service_asks_for() {
+    fn pauses_double_with_jitter_and_respect_retry_after() {
         let pause = |failures, asked: Option<u64>, fraction| {
             let mut limiter = Limiter::new(1, at(0));
             for _ in 1..failures {
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn one_lost_connection_reduces_nothing_and_two_in_a_row_do() {
+    fn only_consecutive_lost_connections_reduce_the_rate() {
         let mut limiter = Limiter::new(4, at(0));
         let fail = |limiter: &mut Limiter| {
             let sent = (100, limiter.send(100, at(0)));
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_told_from_what_worked_and_nothing_worked_yet() {
+    fn the_rate_is_unknown_before_the_first_success() {
         let mut limiter = Limiter::new(4, at(0));
         let sent = (100, limiter.send(100, at(0)));
         limiter.failed(Failure::Throttled, sent, None, 0.0, at(0));
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_for_a_while_is_forgotten() {
+    fn an_unused_limiter_becomes_idle() {
         let limiter = throttled();
         assert!(!limiter.is_idle(at(50_000)));
         assert!(limiter.is_idle(at(62_000)));

@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_verdict_is_examined_and_only_what_is_wrong_and_not_repaired_is_unclean() {
+    fn only_unrepaired_faults_make_a_report_unclean() {
         use Verdict::{Failed, Missing, Orphaned, Right, Skipped, Stale, Unreadable};
         for (verdict, clean, clean_when_repaired) in [
             (Right, true, false),

@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pointer_is_refused_without_showing_it() {
+    fn an_invalid_pointer_is_rejected_without_being_shown() {
         for text in
             ["secret", r#"{"v":2,"blob":"secret","type":"Edm.Binary","length":3,"sha256":""}"#]
         {

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_off_or_is_of_a_newer_program_is_refused_without_showing_it() {
+    fn truncated_and_newer_lists_are_rejected_without_being_shown() {
         let text = print("list_order_by_tag_secret", &listed()).unwrap();
         for end in 0..text.len() {
             let error = parse(&text.as_bytes()[..end], &LIST).unwrap_err();

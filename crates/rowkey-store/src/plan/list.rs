@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_however_many_properties_it_takes() {
+    fn lists_of_any_number_of_properties_round_trip() {
         for keys in [numbers(1), numbers(10_000), [String::new(), "\u{1F600}".repeat(250)].into()] {
             let mut row = stored(&keys).unwrap();
             assert_eq!(read(&row, &LIST).unwrap(), keys);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_takes_37449_keys_of_six_characters_and_refuses_one_more() {
+    fn a_list_holds_at_most_37449_keys_of_six_characters() {
         assert!(stored(&numbers(37_449)).is_ok());
         let error = stored(&numbers(37_450)).unwrap_err();
         assert_eq!((error.kind(), error.details().index), (ErrorKind::TooLarge, Some("by_tag")));
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_lacks_keys_is_no_shorter_list() {
+    fn an_incomplete_list_is_an_error() {
         let mut row = stored(&numbers(10_000)).unwrap();
         row.remove("Keys2");
         let error = read(&row, &LIST).unwrap_err();
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_something_else_and_of_newer_programs_are_refused() {
+    fn foreign_and_newer_rows_are_rejected() {
         let other = List { name: "by_name", ..LIST };
         let row = stored(&numbers(1)).unwrap();
         assert_eq!(read(&row, &LIST).unwrap(), numbers(1));

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn op_rows_are_ordered_by_time_and_never_meet() {
+    fn op_row_keys_are_unique_and_ordered_by_time() {
         let key = |seconds, random| Op::new(at(seconds), [random; 8]).row_key().unwrap();
         assert_eq!(key(0, 0), "op_0621355968000000000_0000000000000000");
         assert!(key(1, 255) < key(2, 0));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_op_row_says_is_read_back() {
+    fn op_rows_round_trip() {
         let claims = vec![ClaimRef {
             keys: ("unique_order_by_number_A".into(), "claim".into()),
             row_key: "order_7".into(),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_a_newer_format_is_refused_without_quoting_it() {
+    fn a_row_of_a_newer_format_is_rejected_without_being_quoted() {
         let mut row = OpRow::Void { created: at(5) }.row("p", "op_1").unwrap();
         row.set(FORMAT, 2);
         let error = OpRow::read(&row).unwrap_err();

@@ -20,7 +20,7 @@ fn copy(index: &'static str) -> Source {
 }
 
 #[test]
-fn a_value_that_one_entity_gives_up_is_taken_by_another() {
+fn a_unique_value_moves_between_entities_of_one_plan() {
     let delete =
         || Edit { row_key: "c".into(), write: Write::Delete(Match::Any), source: copy("i") };
     let insert = || Edit { row_key: "c".into(), write: Write::Insert(row("c")), source: copy("i") };
@@ -34,7 +34,7 @@ fn a_value_that_one_entity_gives_up_is_taken_by_another() {
 }
 
 #[test]
-fn two_entities_of_one_plan_cannot_have_one_value() {
+fn two_entities_of_one_plan_cannot_share_a_unique_value() {
     let mut plan = plan();
     let insert = || Edit { row_key: "c".into(), write: Write::Insert(row("c")), source: copy("i") };
     plan.push(insert()).unwrap();
@@ -43,7 +43,7 @@ fn two_entities_of_one_plan_cannot_have_one_value() {
 }
 
 #[test]
-fn an_entity_stands_once_in_a_plan() {
+fn an_entity_occurs_once_in_a_plan() {
     let mut plan = plan();
     let head =
         || Edit { row_key: "e".into(), write: Write::Insert(row("e")), source: Source::Head };
@@ -52,7 +52,7 @@ fn an_entity_stands_once_in_a_plan() {
 }
 
 #[test]
-fn a_plan_of_more_than_100_operations_is_refused() {
+fn a_plan_with_more_than_100_operations_is_rejected() {
     let mut plan = plan();
     for at in 0..100 {
         let row_key = format!("e{at}");

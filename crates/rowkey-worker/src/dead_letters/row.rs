@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_read_as_they_were_written() {
+    fn rows_round_trip() {
         let long = "😀".repeat(32 * 1024);
         for text in ["", "no json", &long] {
             let row = row(text);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn newer_letters_sort_first_and_ranges_of_time_are_ranges_of_keys() {
+    fn dead_letters_sort_newest_first_and_time_ranges_are_key_ranges() {
         let at = |millis: i64| {
             let put_aside = DateTime::from_timestamp_millis(millis).unwrap();
             LetterRow { put_aside, ..row("") }.row_key()
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_covered_by_a_letter_as_new_and_by_what_became_of_its_own() {
+    fn a_task_row_covers_messages_that_it_has_already_settled() {
         let arrived = |id, redriven, was_given_up| Arrived { id, redriven, was_given_up };
         let with_letter = row("").task();
         assert!(with_letter.covers(&arrived("m2", 2, false)));

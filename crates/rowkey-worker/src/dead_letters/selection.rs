@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_cause_has_a_name_of_its_own_that_is_read_again() {
+    fn every_cause_has_a_unique_name_that_round_trips() {
         let all: Vec<_> = KINDS.into_iter().map(Cause::Error).chain(OTHERS).collect();
         for cause in &all {
             assert_eq!(Cause::from(&*cause.to_string()), *cause);

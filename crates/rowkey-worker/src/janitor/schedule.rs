@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chore_is_due_after_its_time_and_sooner_after_a_failure() {
+    fn a_chore_is_due_after_its_interval_and_sooner_after_a_failure() {
         let (mut schedule, chore) = (Schedule::default(), chore());
         assert_eq!(schedule.due(&chore), i64::MAX);
         assert!(schedule.note("one", 1000) && !schedule.note("one", 2000));
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_read_again_and_what_is_no_schedule_is_refused() {
+    fn schedules_round_trip_and_invalid_ones_are_rejected() {
         let mut schedule = Schedule::default();
         schedule.note("one", 1000);
         for _ in 0..=KEPT {

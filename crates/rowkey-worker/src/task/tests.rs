@@ -25,7 +25,7 @@ fn read(text: &str) -> Result<(Letter, Archive), String> {
 }
 
 #[test]
-fn a_letter_is_read_as_it_was_written() {
+fn a_message_round_trips() {
     let task = RawValue::from_string(r#"{"id":7}"#.to_owned()).unwrap();
     let mut letter = Letter::new("a1".to_owned(), Content::Inline(task));
     assert_eq!(letter.text("archive"), r#"{"kind":"archive","id":"a1","task":{"id":7}}"#);
@@ -41,7 +41,7 @@ fn a_letter_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_claim_is_written_with_its_hash() {
+fn a_claim_check_contains_the_hash_of_its_blob() {
     let content = Content::Claim { name: "jobs/a1".to_owned(), sha256: "00ff".to_owned() };
     let text = Letter::new("a1".to_owned(), content).text("archive");
     let golden = r#"{"kind":"archive","id":"a1","claim":"jobs/a1","sha256":"00ff"}"#;
@@ -52,7 +52,7 @@ fn a_claim_is_written_with_its_hash() {
 }
 
 #[test]
-fn messages_written_by_hand_are_read() {
+fn handwritten_messages_parse() {
     for (text, id) in [
         (r#"{"kind":"archive","task":{"id":7}}"#, "m1"),
         (r#"{ "task": { "id": 7, "by": "hand" }, "id": "x", "kind": "archive" }"#, "x"),
@@ -68,7 +68,7 @@ fn messages_written_by_hand_are_read() {
 }
 
 #[test]
-fn what_cannot_be_read_says_why_and_quotes_nothing() {
+fn a_parse_error_gives_the_reason_and_quotes_nothing() {
     for (text, reason) in [
         ("archive employee 4711", "neither JSON nor JSON in base64"),
         ("", "neither JSON"),
@@ -85,7 +85,7 @@ fn what_cannot_be_read_says_why_and_quotes_nothing() {
 }
 
 #[test]
-fn a_task_may_be_anything_that_json_can_say() {
+fn a_task_may_be_any_json_value() {
     for (json, kind) in [("null", "unit"), ("[]", "list"), (r#""text""#, "text"), ("7", "number")] {
         let task = RawValue::from_string(json.to_owned()).unwrap();
         let text = Letter::new("a1".to_owned(), Content::Inline(task)).text(kind);
@@ -96,7 +96,7 @@ fn a_task_may_be_anything_that_json_can_say() {
 }
 
 #[test]
-fn history_keeps_the_latest_failures_and_the_beginning_of_their_texts() {
+fn history_keeps_the_latest_failures_with_truncated_texts() {
     let mut letter = read(r#"{"id":7}"#).unwrap().0;
     let at: DateTime<Utc> = "2026-03-01T12:00:30Z".parse().unwrap();
     for attempt in 0..20 {
@@ -108,7 +108,7 @@ fn history_keeps_the_latest_failures_and_the_beginning_of_their_texts() {
 }
 
 #[test]
-fn a_variant_that_is_not_known_is_of_a_newer_program_and_a_wrong_field_is_not() {
+fn an_unknown_variant_means_a_newer_program_and_a_wrong_field_does_not() {
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     enum External {
         Move { id: u64 },

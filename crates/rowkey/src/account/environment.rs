@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variables_of_the_command_line_and_of_functions_describe_an_account() -> Result<()> {
+    fn variables_of_the_azure_cli_and_of_functions_are_read() -> Result<()> {
         let text = format!("AccountName=contoso;AccountKey={KEY_TEXT}");
         for variables in [
             &[("AZURE_STORAGE_CONNECTION_STRING", &*text), ("AZURE_STORAGE_ACCOUNT", "other")][..],
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn with_an_identity_the_credential_is_given_beside_the_variables() -> Result<()> {
+    fn an_identity_based_account_takes_a_credential_from_the_program() -> Result<()> {
         for variables in [
             &[("AZURE_STORAGE_ACCOUNT", "contoso")][..],
             &[("AzureWebJobsStorage__accountname", "contoso")],
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_names_the_variable_and_not_its_value() {
+    fn errors_name_the_variable_and_not_its_value() {
         let secret = "c2VjcmV0";
         for (variables, named) in [
             (&[][..], "no environment variable describes a storage account"),

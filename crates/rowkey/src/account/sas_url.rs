@@ -169,7 +169,7 @@ mod tests {
     const SAS: &str = "sv=2019-02-02&sp=r&sig=a%3D";
 
     #[test]
-    fn names_are_in_the_path_and_accounts_in_the_host_or_before_them() -> Result<()> {
+    fn the_account_is_in_the_host_or_in_front_of_the_resource_path() -> Result<()> {
         for (url, base, names) in [
             (
                 "https://contoso.table.core.windows.net/Jobs",
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_tell_too_little_or_too_much_are_refused_without_being_shown() {
+    fn incomplete_and_ambiguous_urls_are_rejected_without_being_shown() {
         for (url, what) in [
             ("contoso/secret?sig=secret", "is not an absolute URL"),
             ("https://contoso.table.core.windows.net/secret", "has no shared access signature"),

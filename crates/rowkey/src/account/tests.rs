@@ -23,7 +23,7 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn the_portals_string_gives_key_and_endpoints() {
+fn a_connection_string_of_the_portal_parses() {
     let text = format!(
         "DefaultEndpointsProtocol=https;AccountName=contoso;AccountKey={KEY};\
          EndpointSuffix=core.windows.net"
@@ -40,20 +40,20 @@ fn the_portals_string_gives_key_and_endpoints() {
 }
 
 #[test]
-fn names_match_in_any_case_and_space_around_them_does_not_count() {
+fn names_ignore_case_and_surrounding_space() {
     let text =
         format!(" accountname = contoso ;\n ACCOUNTKEY={KEY} ;; defaultendpointsprotocol=HTTP;");
     assert_eq!(endpoint(&text), "http://contoso.table.core.windows.net");
 }
 
 #[test]
-fn a_suffix_names_another_cloud() {
+fn an_endpoint_suffix_selects_the_cloud() {
     let text = format!("AccountName=contoso;AccountKey={KEY};EndpointSuffix=core.chinacloudapi.cn");
     assert_eq!(endpoint(&text), "https://contoso.table.core.chinacloudapi.cn");
 }
 
 #[test]
-fn an_emulators_string_gives_path_style_endpoints() {
+fn a_connection_string_of_an_emulator_has_path_style_endpoints() {
     let text = format!(
         "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey={KEY};\
          BlobEndpoint=http://127.0.0.1:10000/devstoreaccount1;\
@@ -69,7 +69,7 @@ fn an_emulators_string_gives_path_style_endpoints() {
 }
 
 #[test]
-fn development_storage_is_the_emulator_here_or_on_another_host() {
+fn development_storage_is_the_emulator_on_this_or_a_named_host() {
     for (text, base) in [
         ("UseDevelopmentStorage=true", "http://127.0.0.1:10002/devstoreaccount1"),
         (
@@ -85,7 +85,7 @@ fn development_storage_is_the_emulator_here_or_on_another_host() {
 }
 
 #[test]
-fn a_signature_needs_no_key_and_the_endpoint_says_the_name() {
+fn a_sas_needs_no_key_and_the_endpoint_contains_the_account_name() {
     for sas in ["?sv=2019-02-02&sig=a%3D", "sv=2019-02-02&sig=a%3D"] {
         let text = format!(
             "TableEndpoint=https://contoso.table.core.windows.net/;SharedAccessSignature={sas}"
@@ -102,7 +102,7 @@ fn a_signature_needs_no_key_and_the_endpoint_says_the_name() {
 }
 
 #[test]
-fn cosmos_is_known_by_its_host() {
+fn cosmos_is_detected_by_its_host() {
     for (text, base) in [
         (
             format!(
@@ -134,7 +134,7 @@ fn cosmos_is_known_by_its_host() {
 }
 
 #[test]
-fn what_is_wrong_is_named_and_not_quoted() {
+fn errors_name_the_setting_and_not_its_value() {
     let secret = "c2VjcmV0";
     for (text, named) in [
         (String::new(), "the connection string is empty"),
@@ -209,7 +209,7 @@ fn what_is_wrong_is_named_and_not_quoted() {
 }
 
 #[test]
-fn a_string_without_a_key_takes_a_credential_beside_it() {
+fn a_connection_string_without_a_key_takes_a_separate_credential() {
     for text in ["AccountName=a", "AccountName=a;AccountKey="] {
         let error = StorageAccount::from_connection_string(text).unwrap_err().to_string();
         assert!(error.starts_with("the connection string has no AccountKey or"), "{error}");
@@ -243,14 +243,14 @@ fn other_clouds_have_other_hosts_and_audiences() {
 }
 
 #[test]
-fn unknown_parts_are_left_alone() {
+fn unknown_settings_are_ignored() {
     let text =
         format!("AccountName=a;AccountKey={KEY};FileEndpoint=https://a.file.core.windows.net");
     assert!(Parts::parse(&text).is_ok());
 }
 
 #[test]
-fn the_builder_says_what_is_missing() {
+fn the_builder_names_the_missing_setting() {
     let credential = || Credential::shared_key("contoso", KEY).unwrap();
     let error = StorageAccount::builder().build().unwrap_err();
     assert!(error.to_string().contains("no credential"), "{error}");
@@ -278,7 +278,7 @@ fn the_builder_says_what_is_missing() {
 }
 
 #[test]
-fn nothing_shows_a_key_or_a_signature() {
+fn debug_output_contains_no_key_and_no_signature() {
     let text = format!("AccountName=contoso;AccountKey={KEY}");
     let builder = StorageAccount::builder().connection_string(&text).unwrap();
     let account = builder.clone().build().unwrap();
@@ -297,7 +297,7 @@ fn nothing_shows_a_key_or_a_signature() {
 }
 
 #[test]
-fn options_are_those_of_the_handle() {
+fn a_handle_keeps_its_own_options() {
     let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
     let other =
         account.with_options(ClientOptions { record_keys: true, ..ClientOptions::default() });
@@ -312,7 +312,7 @@ fn bases(account: &StorageAccount) -> [String; 3] {
 }
 
 #[test]
-fn every_service_has_an_endpoint_of_its_own() {
+fn every_service_has_its_own_endpoint() {
     let parse = |text: &str| bases(&StorageAccount::from_connection_string(text).unwrap());
     let azure = ["table", "queue", "blob"].map(|s| format!("https://contoso.{s}.core.windows.net"));
     assert_eq!(parse(&format!("AccountName=contoso;AccountKey={KEY}")), azure);
@@ -331,7 +331,7 @@ fn every_service_has_an_endpoint_of_its_own() {
 }
 
 #[test]
-fn emulators_and_cosmos_say_nothing_of_other_services() {
+fn a_table_endpoint_of_an_emulator_or_cosmos_implies_no_other_endpoints() {
     for text in [
         format!("AccountName=a;AccountKey={KEY};TableEndpoint=http://127.0.0.1:10002/a"),
         format!("AccountName=a;AccountKey={KEY};TableEndpoint=https://a.table.cosmos.azure.com"),
@@ -364,7 +364,7 @@ fn the_builder_takes_an_endpoint_for_each_service() {
 }
 
 #[test]
-fn an_address_is_what_its_text_is_parsed_to() {
+fn endpoints_are_normalized_by_parsing() {
     let bases = [
         "http://127.0.0.1:10002/devstoreaccount1",
         "https://contoso.table.core.windows.net/",
@@ -393,7 +393,7 @@ fn an_address_is_what_its_text_is_parsed_to() {
 
 /// Anyone on the network path can read plain http.
 #[test]
-fn what_bears_a_secret_goes_over_http_to_this_machine_or_to_hosts_that_are_named() {
+fn secrets_are_sent_over_http_only_to_loopback_and_allowed_hosts() {
     const SAS: &str = "SharedAccessSignature=sv=2019-02-02&sig=x";
     let of = |endpoint: &str| {
         StorageAccount::builder()
@@ -444,7 +444,7 @@ fn what_bears_a_secret_goes_over_http_to_this_machine_or_to_hosts_that_are_named
 }
 
 #[test]
-fn tokens_for_a_named_host_are_signed_for_http() {
+fn a_sas_for_an_allowed_http_host_permits_http() {
     let account = StorageAccount::builder()
         .credential(Credential::shared_key("acct", "YmFy").unwrap())
         .endpoint(Service::Table, "http://rowkey:10002/acct")

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pieces_of_any_length_are_cut_into_blocks_of_one() {
+    async fn pieces_of_any_length_are_regrouped_into_blocks_of_equal_length() {
         assert_eq!(cut(&["ab", "", "cdefg", "h"], 3).await, ["abc", "def", "gh"]);
         assert_eq!(cut(&["abcdef"], 3).await, ["abc", "def"]);
         assert_eq!(cut(&["a", "b", "c"], 1).await, ["a", "b", "c"]);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_blocks_are_as_long_as_each_other_and_differ_by_upload() {
+    fn block_ids_have_equal_length_and_differ_between_uploads() {
         let (one, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
         assert_eq!(block_id(one, 0).len(), block_id(one, MAX_BLOCKS).len());
         assert_ne!(block_id(one, 0), block_id(other, 0));

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_wakes_when_the_time_has_been_moved_far_enough() {
+    fn a_sleep_completes_when_the_clock_reaches_its_deadline() {
         let clock = ManualClock::new(start());
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(Arc::clone(&wakes));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn setting_the_date_lets_no_time_pass() {
+    fn setting_the_date_does_not_change_elapsed_time() {
         let clock = ManualClock::new(start());
         clock.advance(Duration::from_secs(5));
         clock.set_date(start() - Duration::from_secs(60));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn clones_show_the_same_time() {
+    fn clones_share_the_time() {
         let clock = ManualClock::new(start());
         clock.clone().advance(Duration::from_secs(1));
         assert_eq!(clock.now(), start() + Duration::from_secs(1));

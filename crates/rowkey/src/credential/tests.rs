@@ -13,7 +13,7 @@ use crate::error::{ErrorKind, Outcome};
 use crate::{AccessToken, TokenError};
 
 #[test]
-fn a_signature_is_taken_with_or_without_its_question_mark() {
+fn a_sas_is_accepted_with_or_without_a_question_mark() {
     for text in
         ["?sv=2019-02-02&sig=a%2Bb", "sv=2019-02-02&sig=a%2Bb", " sv=2019-02-02&sig=a%2Bb&\n"]
     {
@@ -24,7 +24,7 @@ fn a_signature_is_taken_with_or_without_its_question_mark() {
 }
 
 #[test]
-fn what_is_no_signature_is_refused_without_being_quoted() {
+fn an_invalid_sas_is_rejected_without_being_quoted() {
     for text in [
         "",
         "sv=2019-02-02",
@@ -41,7 +41,7 @@ fn what_is_no_signature_is_refused_without_being_quoted() {
 }
 
 #[test]
-fn a_key_that_is_not_base64_is_refused_without_being_quoted() {
+fn a_key_that_is_not_base64_is_rejected_without_being_quoted() {
     let error = Credential::shared_key("a", "secret!").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(!format!("{error} {error:?}").contains("secret"));
@@ -49,7 +49,7 @@ fn a_key_that_is_not_base64_is_refused_without_being_quoted() {
 }
 
 #[test]
-fn debug_shows_what_it_is_and_not_the_secret() {
+fn debug_shows_the_kind_and_not_the_secret() {
     for (credential, shown) in [
         (Credential::anonymous(), "Anonymous"),
         (Credential::sas("sv=1&sig=secret").unwrap(), "Sas(..)"),
@@ -71,7 +71,7 @@ fn debug_of_a_slot_and_of_tokens_shows_no_secret() {
 }
 
 #[test]
-fn a_slot_keeps_to_its_account() {
+fn a_slot_accepts_only_credentials_of_its_account() {
     let key = |account: &str| Credential::shared_key(account, "YmFy").unwrap();
     let slot = CredentialSlot::new(key("a"));
     let error = slot.replace(key("b")).unwrap_err();
@@ -86,7 +86,7 @@ fn a_slot_keeps_to_its_account() {
 }
 
 #[test]
-fn what_is_settled_stays_and_what_comes_next_is_new() {
+fn a_request_keeps_its_credential_and_the_next_uses_the_new_one() {
     let slot = CredentialSlot::new(Credential::sas("sv=1&sig=old").unwrap());
     let credential = slot.credential();
     let old = credential.settled();
@@ -176,7 +176,7 @@ async fn a_token_is_kept_until_five_minutes_before_it_expires() {
 }
 
 #[tokio::test]
-async fn a_token_that_lives_shortly_is_kept_for_half_of_its_life() {
+async fn a_short_lived_token_is_kept_for_half_of_its_lifetime() {
     let tap = Tap::new([Some(100), Some(100)]);
     let credential = Credential::token(Arc::clone(&tap));
     settle(&credential, &tap).await.unwrap();
@@ -187,7 +187,7 @@ async fn a_token_that_lives_shortly_is_kept_for_half_of_its_life() {
 }
 
 #[tokio::test]
-async fn those_who_come_at_the_same_time_share_one_question() {
+async fn concurrent_requests_share_one_token_request() {
     let tap = Tap::with([Some(3600)], Some(Notify::new()));
     let credential = Credential::token(Arc::clone(&tap));
     let (first, second, ()) =
@@ -199,7 +199,7 @@ async fn those_who_come_at_the_same_time_share_one_question() {
 }
 
 #[tokio::test]
-async fn an_old_token_serves_while_it_is_renewed_or_cannot_be() {
+async fn a_valid_token_is_used_during_and_after_a_failed_renewal() {
     let tap = Tap::with([Some(600), None, Some(600)], Some(Notify::new()));
     let credential = Credential::token(Arc::clone(&tap));
     let gate = tap.gate.as_ref().unwrap();
@@ -235,7 +235,7 @@ async fn without_a_token_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn a_token_that_was_refused_is_not_used_again() {
+async fn a_rejected_token_is_not_reused() {
     let tap = Tap::new([Some(3600), Some(3600)]);
     let credential = CredentialSlot::new(Credential::token(Arc::clone(&tap))).credential();
     let first = settle(&credential, &tap).await.unwrap();
@@ -248,7 +248,7 @@ async fn a_token_that_was_refused_is_not_used_again() {
 }
 
 #[test]
-fn tokens_go_over_https_or_to_this_machine() {
+fn tokens_are_sent_only_over_https_or_to_loopback() {
     let credential = Credential::token(Tap::new([]));
     let slot = CredentialSlot::new(Credential::anonymous());
     slot.replace(credential.clone()).unwrap();
@@ -274,7 +274,7 @@ fn tokens_go_over_https_or_to_this_machine() {
 
 #[cfg(feature = "azure-identity")]
 #[tokio::test]
-async fn credentials_of_azure_core_give_tokens() {
+async fn azure_core_credentials_provide_tokens() {
     use azure_core::credentials::{AccessToken as Theirs, TokenCredential, TokenRequestOptions};
     use azure_core::time::OffsetDateTime;
 

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_written_as_the_other_libraries_write_them() {
+    fn bodies_match_those_of_official_libraries() {
         // `test_queue_encodings` of the Python library: text, text in base64, bytes in base64.
         assert_eq!(Body::text("<asdf>").as_str(), "<asdf>");
         assert_eq!(Body::base64("message1").as_str(), "bWVzc2FnZTE=");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_not_base64_is_not_taken_for_it_and_not_shown() {
+    fn invalid_base64_is_an_error_that_does_not_show_the_text() {
         for text in ["secret", "s e c r e t", "//4A"] {
             let error = peeked(text).base64().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Decode);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_message_can_carry_is_refused() {
+    fn text_that_xml_cannot_represent_is_rejected() {
         assert!(Body::text("a\tb\r\n \u{E000}").check().is_ok());
         for text in ["\u{0}", "a\u{1F}", "\u{FFFF}"] {
             let error = Body::text(text).check().unwrap_err();

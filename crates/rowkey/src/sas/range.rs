@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_key_before_another_is_below_it_and_above_all_that_begin_like_it() {
+    fn the_end_of_a_prefix_is_above_every_key_with_that_prefix() {
         for (head, next) in [
             ("order_", "order`"),
             ("a\u{D7FF}", "a\u{10000}"),

@@ -57,7 +57,7 @@ fn parts(query: &str) -> BTreeMap<String, String> {
 }
 
 #[test]
-fn tables_are_signed_as_other_libraries_sign_them() {
+fn table_sas_matches_other_libraries() {
     let read = || Sas::table("testTable").permissions(TablePermissions::QUERY).allow_http();
     let until = at("2021-12-12T01:00:00Z");
     let key = || Key::<DynamicEntity>::new("P1", "1");
@@ -83,7 +83,7 @@ fn tables_are_signed_as_other_libraries_sign_them() {
 }
 
 #[test]
-fn accounts_are_signed_as_other_libraries_sign_them() {
+fn account_sas_matches_other_libraries() {
     use AccountPermissions as Permissions;
     let tables = || Sas::account(Services::TABLE, ResourceTypes::ALL).allow_http();
     let until = at("2021-12-12T01:00:00Z");
@@ -104,7 +104,7 @@ fn accounts_are_signed_as_other_libraries_sign_them() {
 }
 
 #[test]
-fn addresses_protocol_and_start_are_signed_where_other_libraries_sign_them() {
+fn ip_range_protocol_and_start_are_signed_like_in_other_libraries() {
     let node = vector("account-sas-node");
     let mut sas = Sas::account(Services::BLOB, ResourceTypes::SERVICE)
         .permissions(AccountPermissions::READ)
@@ -122,7 +122,7 @@ fn addresses_protocol_and_start_are_signed_where_other_libraries_sign_them() {
 }
 
 #[test]
-fn blobs_and_containers_are_signed_as_other_libraries_sign_them() {
+fn blob_and_container_sas_match_other_libraries() {
     let always = at("0001-01-01T00:00:00Z");
     let read = |mut sas: Sas<BlobPermissions>, version| {
         sas.terms.version = Some(version);
@@ -144,7 +144,7 @@ fn blobs_and_containers_are_signed_as_other_libraries_sign_them() {
 }
 
 #[test]
-fn queues_blobs_and_newer_versions_are_signed_as_the_python_libraries_sign_them() {
+fn queue_blob_and_newer_version_sas_match_the_python_libraries() {
     let (start, until) = (at("2026-01-01T11:00:00Z"), at("2026-01-01T13:00:00Z"));
     // Created with azure-storage-queue 12.18.1 and azure-storage-blob 12.31.1, set to these
     // versions.
@@ -205,7 +205,7 @@ fn assert_signed(token: &SasToken, vector: &Value) {
 }
 
 #[test]
-fn what_is_signed_for_a_queue_says_who_may_do_what_and_until_when() {
+fn a_queue_sas_has_permissions_and_expiry() {
     let token = Sas::queue("jobs")
         .permissions(QueuePermissions::ADD | QueuePermissions::PROCESS)
         .valid_for(Duration::from_secs(3600))
@@ -227,7 +227,7 @@ fn what_is_signed_for_a_queue_says_who_may_do_what_and_until_when() {
 }
 
 #[test]
-fn a_partition_is_opened_with_the_rows_of_its_type_alone() {
+fn a_partition_sas_covers_only_rows_of_its_type() {
     let range = |sas: Sas<TablePermissions>| {
         let sas = sas.permissions(TablePermissions::ALL).valid_for(Duration::from_secs(60));
         let parts = parts(sas.sign(&contoso()).unwrap().query());
@@ -251,7 +251,7 @@ fn a_partition_is_opened_with_the_rows_of_its_type_alone() {
 }
 
 #[test]
-fn what_would_be_refused_is_not_signed() {
+fn a_sas_that_the_service_would_reject_is_not_signed() {
     let sas = || Sas::table("orders").permissions(TablePermissions::QUERY);
     let hour = Duration::from_secs(3600);
     let key = |partition: &str| Key::<DynamicEntity>::new(partition, "");
@@ -295,7 +295,7 @@ fn what_would_be_refused_is_not_signed() {
 }
 
 #[test]
-fn an_emulator_on_this_machine_is_signed_for_over_http() {
+fn a_sas_for_a_local_emulator_permits_http() {
     let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
     let sas = Sas::table("orders").permissions(TablePermissions::QUERY);
     let token = sas.valid_for(Duration::from_secs(60)).sign(&account).unwrap();
@@ -303,7 +303,7 @@ fn an_emulator_on_this_machine_is_signed_for_over_http() {
 }
 
 #[test]
-fn debug_shows_what_is_granted_and_not_the_signature() {
+fn debug_shows_the_permissions_and_not_the_signature() {
     let sas = Sas::table("orders").permissions(TablePermissions::QUERY);
     let sas = sas.partitions("secret-user"..="secret-user").valid_for(Duration::from_secs(60));
     let before = format!("{sas:?}");
@@ -318,7 +318,7 @@ fn debug_shows_what_is_granted_and_not_the_signature() {
 }
 
 #[test]
-fn what_is_unwise_about_a_token_is_told() {
+fn risky_sas_settings_are_warnings() {
     use Warning::{
         AllowsHttp, Expired, LongLived, NoExpiry, NoPolicy, NotYetValid, OpenRange,
         ServiceSasWouldDo, StartWithoutMargin, WholeTable,
@@ -361,7 +361,7 @@ fn what_is_unwise_about_a_token_is_told() {
 }
 
 #[test]
-fn sets_are_written_in_the_order_of_the_service() {
+fn permissions_are_written_in_the_order_of_the_service() {
     let all = TablePermissions::DELETE | TablePermissions::QUERY | TablePermissions::ADD;
     assert_eq!(all.to_string(), "rad");
     assert_eq!(TablePermissions::ALL.to_string(), "raud");
@@ -437,7 +437,7 @@ fn refusals(account: &StorageAccount, text: &str) -> Vec<(&'static str, crate::R
 
 /// The signed text consists of lines, so a line break in one part would add other parts.
 #[test]
-fn nothing_with_a_control_character_in_it_is_signed() {
+fn a_sas_with_a_control_character_is_not_signed() {
     let account = contoso();
     let controls = ('\0'..' ').chain('\u{7F}'..'\u{A0}');
     for character in controls {
@@ -460,7 +460,7 @@ fn nothing_with_a_control_character_in_it_is_signed() {
 }
 
 #[test]
-fn what_no_resource_is_called_is_not_signed() {
+fn a_sas_for_an_invalid_resource_name_is_not_signed() {
     let hour = Duration::from_secs(3600);
     let queue = |name| Sas::queue(name).permissions(QueuePermissions::READ).valid_for(hour);
     for name in ["", "../x", "jobs/messages", "Jobs", "jo", "a--b"] {

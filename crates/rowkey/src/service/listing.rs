@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_survives_being_stored_as_text_and_other_text_is_refused_without_showing_it() {
+    fn tokens_round_trip_as_text_and_invalid_text_is_rejected_without_being_shown() {
         for secondary in [false, true] {
             let token = token("/acct/\"q\"", secondary);
             let text = token.to_string();

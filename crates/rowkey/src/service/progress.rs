@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_of_any_length_ends_a_reading_and_nothing_else_does() {
+    fn only_a_cycle_of_tokens_ends_paging_with_an_error() {
         assert_eq!(pages([7; 100]), Some(2), "a token that repeats at once");
         for tail in [0, 1, 5, 100] {
             for length in 1..70_u32 {
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_reading_knows_where_it_began() {
+    fn a_resumed_query_detects_a_cycle_to_its_start() {
         let mut progress = Progress::new(Limits::default(), Some(&1));
         progress.advance(Some(&1), Some(&1));
         let error = progress.admit().unwrap_err();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_and_time_are_limited_if_that_is_asked_for() {
+    fn optional_limits_on_pages_and_time_are_enforced() {
         let limits = Limits { max_pages: Some(2), deadline: None };
         let mut progress = Progress::new(limits, None);
         for token in [1, 2] {

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_of_several_types_are_compared_as_azurite_keeps_them() {
+    fn numeric_literals_have_the_types_that_azurite_stores() {
         for (text, expected) in [
             ("N ge 1L or N ge 1 or N ge 1.0", "N ge 1.0"),
             ("N gt 66L or N gt 66 or N gt 66.5", "N gt 66.5"),

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_survives_being_stored_as_text_that_needs_no_encoding_in_a_url() {
+    fn tokens_round_trip_as_url_safe_text() {
         for token in tokens() {
             let text = token.to_string();
             assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_')));
@@ -223,7 +223,7 @@ mod tests {
     const STORED: &str = "AQf_AAAAAAAAAAMACAAxITQhY0dzLTEhNCFjbXMtCIIMXg";
 
     #[test]
-    fn text_that_was_cut_or_changed_is_refused_without_showing_it() {
+    fn truncated_or_altered_tokens_are_rejected_without_being_shown() {
         let refused = |text: &str| {
             let error = text.parse::<Continuation>().unwrap_err();
             assert!(!format!("{error:?} {error}").contains("secret"));

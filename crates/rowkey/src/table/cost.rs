@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_cost_what_the_design_guide_says() {
+    fn filter_costs_match_the_design_guide() {
         for (odata, expected) in [
             ("PartitionKey eq 'Sales' and RowKey eq '2'", Cost::PointQuery),
             ("RowKey eq '2' and (PartitionKey eq 'Sales' and Age gt 5)", Cost::PointQuery),

@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_are_split_so_that_each_part_makes_at_most_15_comparisons() {
+    fn long_lists_are_split_into_queries_of_at_most_15_comparisons() {
         let filter = list(40).and(Filter::compare("M", Operator::Less, 1));
         let plan = within(filter);
         // Three comparisons on keys and one on M leave room for eleven values.
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_given_twice_is_asked_for_once() {
+    fn a_duplicate_value_is_queried_once() {
         let filter = list(16).or(list(16));
         let plan = everywhere(Some(filter)).unwrap();
         let asked: usize =
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn one_number_as_several_types_stays_in_one_part() {
+    fn comparisons_of_one_number_as_several_types_stay_in_one_query() {
         let of = |value: Value| Filter::compare("N", Operator::Equal, value);
         let number = |n: i32| {
             let types = [Value::Int64(n.into()), Value::Int32(n), Value::Double(n.into())];
@@ -375,14 +375,14 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_of_which_none_can_match_ask_for_nothing() {
+    fn alternatives_that_cannot_match_send_no_request() {
         let never = || Filter::Or(Vec::new());
         assert_eq!(within(Filter::Or(vec![never(), never()])).filters.len(), 0);
         assert_eq!(within(never().or(list(1))).filters.len(), 1);
     }
 
     #[test]
-    fn rows_that_lie_apart_are_asked_for_one_after_the_other() {
+    fn disjoint_row_ranges_are_queried_in_sequence() {
         let one = |row: &str| (Bound::Included(row.to_owned()), Bound::Included(row.to_owned()));
         let rows = RowKeys::new(vec![one("a"), one("c")], None);
         let plan = Plan::new(&one_partition(), &rows, Some(list(20)), None).unwrap();
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_asks_for_nothing_and_costs_what_a_longer_one_does() {
+    fn an_empty_list_sends_no_request_and_has_the_cost_of_a_longer_one() {
         let all = RowKeys::beginning_with("");
         let plan = Plan::new(&one_partition(), &all, Some(list(0)), None).unwrap();
         assert_eq!((plan.filters.len(), plan.cost), (0, Cost::PartitionScan));
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_tells_queries_apart() {
+    fn different_queries_have_different_fingerprints() {
         let plan = |n| everywhere(Some(list(n))).unwrap();
         assert_eq!(plan(3).fingerprint("Table"), plan(3).fingerprint("table"));
         assert_ne!(plan(3).fingerprint("table"), plan(2).fingerprint("table"));

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_texts_of_other_libraries_are_read() {
+    fn continuation_tokens_of_other_libraries_parse() {
         // `next-pk next-rk` is in the tests of Azure.Data.Tables; the base64 is what
         // `encodeContinuationToken` of @azure/data-tables 13.3 makes of the same parts.
         for (text, row_key) in [
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_comes_back_from_its_json() {
+    fn a_token_round_trips_through_json() {
         for row_key in [Some("1!16!aWRfMDAwMjIz".to_owned()), None] {
             let next_partition_key = "1!8!c2FsZXM-".to_owned();
             let token = ServiceToken { next_partition_key, next_row_key: row_key };
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn other_texts_are_refused_without_being_shown() {
+    fn malformed_tokens_are_rejected_without_being_shown() {
         for text in [
             "",
             " ",

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_and_values_are_left_out() {
+    fn keys_and_query_values_are_redacted() {
         for (whole, shown) in [
             ("/orders(PartitionKey='emea',RowKey='a(b)')", "/orders(..)"),
             ("/orders%28PartitionKey=%27emea%27%29", "/orders(..)"),

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_repeated_depends_on_what_is_known_and_on_what_it_does() {
+    fn retries_depend_on_the_outcome_and_on_the_operation() {
         use Outcome::{NotSent, Rejected, Unknown};
         use Safety::{Conditional, Insert, Never, Read};
         let careful = RetryOptions::default();
@@ -116,13 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn transient_statuses_are_those_of_azures_libraries() {
+    fn transient_statuses_match_the_azure_sdks() {
         let transient: Vec<u16> = (100..600).filter(|status| is_transient(*status)).collect();
         assert_eq!(transient, [408, 429, 500, 502, 503, 504]);
     }
 
     #[test]
-    fn waits_double_up_to_the_longest_and_are_spread_by_a_fifth() {
+    fn delays_double_up_to_the_maximum_with_20_percent_jitter() {
         let options = RetryOptions::default();
         let middle = |attempt| backoff(&options, attempt, 0.5).as_millis();
         assert_eq!([1, 2, 3, 4].map(middle), [800, 1600, 3200, 6400]);
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_service_may_name_the_wait() {
+    fn retry_after_overrides_the_delay() {
         let now = parse_http_date("Wed, 23 Sep 2015 16:40:05 GMT").unwrap();
         for (name, value, wait) in [
             ("retry-after", "7", Some(7000)),

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_signed_as_other_libraries_sign_them() {
+    fn signatures_match_other_libraries() {
         // From the tests of Azure's Go and JS libraries.
         for (account, key, url, target, date, authorization) in [
             (
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_is_signed_as_it_is_sent() {
+    fn the_signature_covers_the_url_as_sent() {
         let credential = Credential::shared_key("a", "YmFy").unwrap();
         let endpoint = Endpoint::parse("the endpoint", "http://127.0.0.1:10002/a").unwrap();
         // All characters of keys, as encoded in URLs: the target is not changed.
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_no_address() {
+    fn debug_output_contains_no_url() {
         let credential = Credential::sas("sv=1&sig=secret").unwrap();
         let endpoint = Endpoint::parse("the endpoint", "https://a.table.core.windows.net").unwrap();
         let signed = signed(&signer(credential, DATE), &endpoint, "/t");

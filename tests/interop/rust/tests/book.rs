@@ -11,7 +11,7 @@ fn lines(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn every_block_of_the_guide_compiles() {
+fn every_code_block_of_the_guide_compiles() {
     let before = lines(BEFORE);
     let blocks: Vec<_> = GUIDE
         .split("```rs\n")
@@ -34,7 +34,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 }
 
 #[test]
-fn programs_make_every_call_that_the_tables_name() {
+fn every_call_in_the_tables_occurs_in_the_programs() {
     for (library, at_least) in [(".NET", 9), ("Python", 7), ("JavaScript", 7)] {
         let section = OTHERS.split(&format!("\n## {library}\n")).nth(1).expect("a section");
         let section = section.split("\n## ").next().unwrap_or_default();

@@ -58,7 +58,7 @@ fn old(row: &RustRow) -> Result<Old> {
 }
 
 #[tokio::test]
-async fn the_crate_before_reads_finds_and_changes_what_rowkey_wrote() -> Result {
+async fn azure_data_tables_reads_finds_and_changes_rows_of_rowkey() -> Result {
     let text = connection_string()?;
     let name = format!("compat{}", uuid::Uuid::new_v4().simple());
     let table = StorageAccount::from_connection_string(&text)?.table(&name);

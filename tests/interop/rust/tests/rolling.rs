@@ -116,7 +116,7 @@ async fn new_rows(table: &Table) -> Result<BTreeMap<String, Old>> {
 }
 
 #[tokio::test]
-async fn both_libraries_read_find_and_change_each_others_rows() -> Result {
+async fn both_libraries_read_query_and_update_each_others_rows() -> Result {
     let (before, after) = both("rolling").await?;
     for n in 0..20 {
         let _: InsertEntityResponse<Old> =
@@ -178,7 +178,7 @@ async fn both_libraries_read_find_and_change_each_others_rows() -> Result {
 }
 
 #[tokio::test]
-async fn an_etag_holds_between_the_libraries() -> Result {
+async fn etags_are_interchangeable_between_the_libraries() -> Result {
     let (before, after) = both("etags").await?;
     after.insert(&new("1", 1)).await?;
     let client = before.partition_key_client("mail").entity_client("1");
@@ -228,7 +228,7 @@ async fn a_new_column_survives_an_update_by_the_older_type() -> Result {
 
 /// What the migration guide says of 0.21.
 #[tokio::test]
-async fn what_the_guide_says_of_the_crate_before() -> Result {
+async fn statements_of_the_guide_about_azure_data_tables_hold() -> Result {
     #[derive(Clone, Debug, Entity)]
     #[entity(partition = "{queue}", row = "{id}")]
     struct Long {

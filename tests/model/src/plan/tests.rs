@@ -36,7 +36,7 @@ const CHANGES: [Change; 5] =
 
 /// Every two operations on every two entities, of which one may hold the value.
 #[test]
-fn any_two_operations_leave_everything_right() {
+fn any_two_operations_preserve_all_invariants() {
     let stored = [
         [None, None],
         [Some(false), None],
@@ -61,7 +61,7 @@ fn any_two_operations_leave_everything_right() {
 
 /// Three operations, chosen for what three bring: a value that goes round, an entity that comes back.
 #[test]
-fn three_operations_leave_everything_right() {
+fn three_operations_preserve_all_invariants() {
     use Change::{Delete, Insert, Release, Take};
     let cases = [
         ([None, None], [(0, Insert), (0, Delete), (1, Insert)]),
@@ -78,7 +78,7 @@ fn three_operations_leave_everything_right() {
 /// More of three operations, by the nightly command: every two of an entity that a third one of the other
 /// meets.
 #[test]
-fn more_operations_leave_everything_right() {
+fn more_operations_preserve_all_invariants() {
     use Change::{Delete, Insert, Keep, Release, Take};
     let pairs = [(Take, Release), (Keep, Release), (Release, Take), (Delete, Insert)];
     for (first, second) in pairs.into_iter().take(if is_large() { 4 } else { 1 }) {

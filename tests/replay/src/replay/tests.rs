@@ -42,12 +42,12 @@ fn body(from: &'static str, to: &'static str) -> impl FnOnce(&mut Answer) {
 }
 
 #[test]
-fn the_recorded_answer_passes() {
+fn the_recorded_response_passes_every_level() {
     assert_eq!(level(RECORDED, |_| ()), Some(Level::Exact));
 }
 
 #[test]
-fn a_damaged_status_or_error_code_passes_nothing() {
+fn a_wrong_status_or_error_code_fails_every_level() {
     assert_eq!(level(RECORDED, |answer| answer.status = 404), None);
     let missing = RECORDED.replace(":200,", ":404,").replace(
         r#"{\"name\":\"x\",\"age\":3,\"height\":1.5}"#,
@@ -58,7 +58,7 @@ fn a_damaged_status_or_error_code_passes_nothing() {
 }
 
 #[test]
-fn a_damaged_body_passes_the_status_alone() {
+fn a_wrong_body_passes_only_the_status_level() {
     for (from, to) in [("\"x\"", "\"y\""), (":3", ":3.0"), (":1.5", ":1.6"), ("\"age\"", "\"Age\"")]
     {
         assert_eq!(level(RECORDED, body(from, to)), Some(Level::Status), "{from}");
@@ -67,7 +67,7 @@ fn a_damaged_body_passes_the_status_alone() {
 }
 
 #[test]
-fn a_damaged_header_or_order_passes_the_body() {
+fn a_wrong_header_or_order_passes_the_body_level() {
     let header = |name: &'static str, value: &'static str| {
         level(RECORDED, move |answer| {
             answer.headers.insert(name.to_owned(), value.to_owned());

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn subrequests_are_read_as_clients_write_them() {
+    fn subrequests_of_official_clients_parse() {
         assert_eq!(boundary("multipart/mixed; boundary====1=="), Some("===1=="));
         assert_eq!(boundary("Multipart/Mixed; Boundary=\"b\""), Some("b"));
         for text in ["multipart/mixed", "multipart/mixed; boundary=", "text/plain; boundary=b"] {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_that_are_no_batches_are_refused() {
+    fn malformed_batches_are_rejected() {
         let part = |id: &str, message: &str| {
             format!("--b\r\nContent-Type: application/http\r\n{id}\r\n{message}\r\n\r\n--b--\r\n")
         };
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_parts_are_read_than_are_needed_to_refuse_them() {
+    fn parsing_stops_after_the_maximum_number_of_subrequests() {
         let part = "--b\r\nContent-Type: application/http\r\nContent-ID: 7\r\n\r\n\
                     DELETE /c/b HTTP/1.1\r\n\r\n";
         let body = format!("{}--b--", part.repeat(1000));
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_are_written_as_recorded() {
+    fn responses_match_recordings() {
         // test_container.test_delete_blobs_simple and test_standard_blob_tier_set_tier_api_batch
         let mut headers = HeaderMap::new();
         headers.insert("x-ms-version", HeaderValue::from_static("2019-02-02"));

@@ -73,13 +73,13 @@ mod tests {
     const UNCOMMITTED: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList><UncommittedBlocks><Block><Name>MQ==</Name><Size>3</Size></Block></UncommittedBlocks></BlockList>";
 
     #[test]
-    fn the_request_is_read_as_recorded() {
+    fn a_recorded_request_parses() {
         let read = parse(REQUEST.as_bytes()).unwrap();
         assert_eq!(read, ["MQ==", "Mg==", "NA=="].map(|id| (BlockSource::Latest, id.to_owned())));
     }
 
     #[test]
-    fn the_answer_is_written_as_recorded() {
+    fn the_response_matches_a_recording() {
         let blocks = [("MQ==", 3), ("Mg==", 3), ("Mw==", 3)];
         let none: [(&str, u64); 0] = [];
         assert_eq!(render(Some(blocks.into_iter()), Some(none.into_iter())), RESPONSE);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn other_documents_are_refused() {
+    fn malformed_documents_are_rejected() {
         assert_eq!(parse(b"<List/>"), Err(XmlError::Missing("BlockList")));
         assert_eq!(parse(b"<BlockList/>"), Ok(vec![]));
         for body in ["<BlockList>x</BlockList>", "<BlockList><Other>MQ==</Other></BlockList>"] {

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markers_are_written_as_recorded() {
+    fn markers_match_recordings() {
         // test_storage_blob.test_list_blobs_with_maxresults_and_marker
         let text = "2!68!MDAwMDA2IWJsb2JhMyEwMDAwMjghOTk5OS0xMi0zMVQyMzo1OTo1OS45OTk5OTk5WiE-";
         let marker = Marker { name: "bloba3".into(), snapshot: None };
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn markers_name_snapshots_and_any_blob() {
+    fn markers_round_trip_for_snapshots_and_any_blob_name() {
         for name in ["a!b", "啊/齄", "??>>~~"] {
             let snapshot = "2019-10-25T18:13:14.4082805Z".parse().ok();
             let marker = Marker { name: name.into(), snapshot };
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_marker_is_refused() {
+    fn malformed_markers_are_rejected() {
         for text in ["", "bloba3", "2!3!abcd", "2!4!abcd", "2!4!!!!!", "1!0!", "2!8!OTk5OSFh"] {
             assert_eq!(Marker::decode(text).unwrap_err().code, ErrorCode::INVALID_MARKER, "{text}");
         }

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_look_as_recorded() {
+    fn etags_have_the_recorded_format() {
         // test_append_blob.test_seal_append_blob
         let tag = Tag::parse("\"0x8D82ED021326975\"").unwrap();
         assert_eq!(tag.to_string(), "\"0x8D82ED021326975\"");
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_on_tags_win_over_those_on_times() {
+    fn etag_conditions_take_precedence_over_time_conditions() {
         let (tag, other) = (Tag(7), Match::Tag(Tag(8)));
         let (same, any) = (Match::Tag(tag), Match::Any);
         let cases = [

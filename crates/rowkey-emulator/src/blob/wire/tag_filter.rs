@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_are_of_texts_and_false_for_tags_that_are_not_there() {
+    fn comparisons_are_textual_and_false_for_absent_tags() {
         for text in [
             "a='1'",
             " a = '1' ",
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_names_containers_and_only_joins_with_and() {
+    fn find_blobs_accepts_a_container_and_only_the_and_operator() {
         let parse = |text| TagFilter::parse(text, Place::Search);
         let filter = parse("@container='c' AND a='1'").unwrap();
         assert!(filter.matches(&tags(), "c"));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_expression_is_refused_where_it_ends() {
+    fn a_syntax_error_is_reported_with_its_position() {
         let at = |text: &str| TagFilter::parse(text, Place::Condition).unwrap_err().at;
         assert_eq!(at(""), 0);
         assert_eq!(at("a"), 1);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_in_a_header_and_in_a_document_are_the_same() {
+    fn tags_in_a_header_and_in_xml_parse_alike() {
         // test_blob_tags.test_list_blobs_returns_tags, and characters that must be encoded
         let header =
             Tags::parse_header("tag2=second%20tag&tag1=first+tag&%2b-.%2F%3A%3D_=").unwrap();
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn tags_over_the_limits_are_refused_and_told_apart() {
+    fn each_exceeded_tag_limit_has_its_own_error() {
         let eleven: Vec<_> = (0..11).map(|n| format!("t{n}=v")).collect();
         assert!(Tags::parse_header(&eleven[..10].join("&")).is_ok());
         assert_eq!(refused(&eleven.join("&")), ErrorCode::TAGS_TOO_LARGE);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn documents_of_another_shape_are_refused() {
+    fn malformed_tag_documents_are_rejected() {
         for body in [
             "",
             "<Tags/>",

@@ -59,7 +59,7 @@ fn code(method: &str, path: &str, query: &str, pairs: &[(&'static str, &'static 
 }
 
 #[test]
-fn a_list_of_blobs_is_written_as_recorded() {
+fn a_list_of_blobs_matches_a_recording() {
     let content = ContentHeaders {
         content_type: Some(HeaderValue::from_static("application/octet-stream")),
         md5: checksum::decode_any(SUM),
@@ -109,7 +109,7 @@ fn plain<'a>(content: &'a ContentHeaders, tags: &'a Tags) -> BlobView<'a> {
 }
 
 #[test]
-fn tiers_and_tags_are_listed_as_recorded() {
+fn listed_tiers_and_tags_match_a_recording() {
     // test_blob_tags.test_list_blobs_returns_tags
     let tags = Tags::parse_header("tag1=firsttag&tag2=secondtag").unwrap();
     let content = ContentHeaders::default();
@@ -138,7 +138,7 @@ fn tiers_and_tags_are_listed_as_recorded() {
 }
 
 #[test]
-fn found_blobs_are_written_as_recorded() {
+fn the_result_of_find_blobs_matches_a_recording() {
     // test_blob_tags.test_filter_blobs
     let tags = Tags::parse_header("tag1=firsttag&tag2=secondtag").unwrap();
     let target = "where=tag1%3D%27firsttag%27&maxresults=2&comp=blobs";
@@ -156,7 +156,7 @@ fn found_blobs_are_written_as_recorded() {
 }
 
 #[test]
-fn snapshots_metadata_and_blocks_alone_are_listed_as_recorded() {
+fn listed_snapshots_metadata_and_uncommitted_blobs_match_a_recording() {
     // test_container.test_list_blobs_with_include_multiple and …_include_uncommittedblobs.
     let metadata =
         Metadata::parse(&headers(&[("x-ms-meta-number", "1"), ("x-ms-meta-name", "bob")]));
@@ -190,7 +190,7 @@ fn snapshots_metadata_and_blocks_alone_are_listed_as_recorded() {
 }
 
 #[test]
-fn a_list_of_containers_is_written_as_recorded() {
+fn a_list_of_containers_matches_a_recording() {
     let metadata = Metadata::parse(&headers(&[("x-ms-meta-hello", "world")])).unwrap();
     let container = ContainerView {
         name: "utcontainer77f61af6a",
@@ -212,7 +212,7 @@ fn a_list_of_containers_is_written_as_recorded() {
 }
 
 #[test]
-fn addresses_name_the_account_containers_and_blobs() {
+fn paths_identify_accounts_containers_and_blobs() {
     let target = |path, query| parse::target(path, &Options::parse(query).unwrap());
     assert_eq!(target("/", "comp=list"), Target::Account);
     assert_eq!(target("", "restype=service&comp=stats"), Target::Account);
@@ -256,7 +256,7 @@ fn requests_become_operations() {
 }
 
 #[test]
-fn what_put_blob_says_of_itself_becomes_the_headers_of_the_blob() {
+fn put_blob_stores_content_headers_with_the_blob() {
     let sent = headers(&[
         ("x-ms-blob-type", "BlockBlob"),
         ("x-ms-access-tier", "Hot"),
@@ -274,7 +274,7 @@ fn what_put_blob_says_of_itself_becomes_the_headers_of_the_blob() {
 }
 
 #[test]
-fn ranges_that_are_none_are_not_looked_at() {
+fn malformed_ranges_are_ignored() {
     for text in ["bytes=-5", "bytes=5", "bytes=5-2", "items=0-1", "bytes=a-b", "bytes=0-1,2-3"] {
         let mut sent = HeaderMap::new();
         sent.insert("range", HeaderValue::from_static(text));
@@ -286,7 +286,7 @@ fn ranges_that_are_none_are_not_looked_at() {
 const NOT_THERE: &str = "FeatureNotSupportedByEmulator";
 
 #[test]
-fn malformed_requests_are_refused_as_the_service_refuses_them() {
+fn malformed_requests_have_the_error_codes_of_the_service() {
     // test_common_blob.test_get_blob_metadata_fail
     let rejection = op("GET", "/abc/b", "snapshot=1&comp=metadata", &HeaderMap::new()).unwrap_err();
     assert_eq!(rejection.code, ErrorCode::INVALID_QUERY_PARAMETER_VALUE);

@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn receipts_are_those_of_recordings() {
+    fn receipts_match_recordings() {
         // azure-storage-queue (Python): test_queue.test_account_sas, whose message was put at
         // Tue, 22 Oct 2019 21:19:20 GMT, and test_queue.test_sas_update.
         let put = "AgAAAAMAAAAAAAAASV25Xh6J1QE=";
@@ -68,13 +68,13 @@ mod tests {
     }
 
     #[test]
-    fn a_plus_that_came_as_a_space_is_taken_back() {
+    fn a_space_in_a_receipt_is_read_as_a_plus() {
         let stamp = (0..4096).find(|n| gotten(FILETIME + n).contains('+')).unwrap() + FILETIME;
         assert_eq!(parse(&gotten(stamp).replace('+', " ")), Some(stamp));
     }
 
     #[test]
-    fn anything_else_is_no_receipt() {
+    fn malformed_receipts_are_rejected() {
         let long = "A".repeat(4096);
         for text in ["", "x", "AgAAAAMAAAAAAAAASV25Xh6J1Q", "AwAAAAMAAAAAAAAASV25Xh6J1QE=", &long] {
             assert_eq!(parse(text), None, "{text}");

@@ -47,7 +47,7 @@ fn refused(
 }
 
 #[test]
-fn answers_are_written_as_recorded() {
+fn responses_match_recordings() {
     let list = |message: render::Message<'_>| {
         let mut list = render::Messages::new();
         list.push(&message);
@@ -105,7 +105,7 @@ fn answers_are_written_as_recorded() {
 }
 
 #[test]
-fn the_text_of_a_message_is_what_was_meant() {
+fn message_text_is_unescaped() {
     let body = |text: &str| {
         format!(
             "<?xml version='1.0' encoding='utf-8'?>\n<QueueMessage><MessageText>{text}</MessageText></QueueMessage>"
@@ -132,7 +132,7 @@ fn the_text_of_a_message_is_what_was_meant() {
 }
 
 #[test]
-fn bodies_that_are_no_message_are_refused() {
+fn malformed_messages_are_rejected() {
     // test_queue_encodings.test_message_text_xml_invalid_chars.
     let body = REQUEST.replace("message1", "\u{1}");
     let rejection = parse::message(body.as_bytes()).unwrap_err();
@@ -168,7 +168,7 @@ fn bodies_that_are_no_message_are_refused() {
 }
 
 #[test]
-fn addresses_name_what_they_name() {
+fn paths_identify_queues_messages_and_documents() {
     let target = |path: &'static str, query: &'static str| {
         parse::target(path, &Options::parse(query).unwrap())
     };
@@ -271,7 +271,7 @@ fn parameters_have_defaults_and_limits() {
 }
 
 #[test]
-fn messages_are_held_by_their_receipts() {
+fn message_operations_require_a_pop_receipt() {
     let target = format!("/abc/messages/m?visibilitytimeout=0&popreceipt={RECEIPT}");
     let handle = Handle { queue: "abc", id: "m", stamp: receipt::parse(RECEIPT).unwrap() };
     let update = Op::Update { handle, visibility: 0 };

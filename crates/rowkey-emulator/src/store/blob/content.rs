@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_range_of_pieces_is_the_range_of_the_whole() {
+    fn a_range_of_chunks_equals_the_range_of_the_whole_content() {
         let whole = b"0123456789";
         let pieces =
             ["", "012", "3", "", "45678", "9"].map(|text| Bytes::from_static(text.as_bytes()));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_shares_the_memory_of_its_pieces() {
+    fn a_range_shares_the_memory_of_its_chunks() {
         let piece = Bytes::from(vec![1; 100]);
         let content = Content::from(piece.clone());
         let part = content.range(10, 20).next().unwrap();

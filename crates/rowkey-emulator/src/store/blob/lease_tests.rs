@@ -82,7 +82,7 @@ const NOT_PRESENT: &str = "409 LeaseNotPresentWithLeaseOperation";
 const PRESENT: &str = "409 LeaseAlreadyPresent";
 
 #[test]
-fn the_states_are_what_they_are_called() {
+fn state_names_match_lease_states() {
     for (name, lease) in states() {
         assert_eq!(lease.view(at(10)).state, name);
     }
@@ -93,7 +93,7 @@ fn the_states_are_what_they_are_called() {
 }
 
 #[test]
-fn acquiring_in_each_state() {
+fn acquire_matches_the_documented_table() {
     let breaking = "409 LeaseIsBreakingAndCannotBeAcquired";
     assert_eq!(
         row(acquire(None)),
@@ -104,7 +104,7 @@ fn acquiring_in_each_state() {
 }
 
 #[test]
-fn breaking_in_each_state() {
+fn break_matches_the_documented_table() {
     assert_eq!(
         row(LeaseAction::Break { period: Some(0) }),
         [NOT_PRESENT, "broken A", "broken A", "broken A", "broken A"]
@@ -120,7 +120,7 @@ fn breaking_in_each_state() {
 }
 
 #[test]
-fn changing_in_each_state() {
+fn change_matches_the_documented_table() {
     let breaking = "409 LeaseIsBreakingAndCannotBeChanged";
     assert_eq!(
         row(LeaseAction::Change { lease: A, proposed: B }),
@@ -135,21 +135,21 @@ fn changing_in_each_state() {
 }
 
 #[test]
-fn renewing_in_each_state() {
+fn renew_matches_the_documented_table() {
     let broken = "409 LeaseIsBrokenAndCannotBeRenewed";
     assert_eq!(row(LeaseAction::Renew(A)), [MISMATCH, "leased A", broken, broken, "leased A"]);
     assert_eq!(row(LeaseAction::Renew(B)), [MISMATCH; 5]);
 }
 
 #[test]
-fn releasing_in_each_state() {
+fn release_matches_the_documented_table() {
     let free = "available";
     assert_eq!(row(LeaseAction::Release(A)), [MISMATCH, free, free, free, free]);
     assert_eq!(row(LeaseAction::Release(B)), [MISMATCH; 5]);
 }
 
 #[test]
-fn writing_and_reading_in_each_state() {
+fn reads_and_writes_match_the_documented_table() {
     let who = |lease: Option<Uuid>, write: bool, subject: Subject| {
         states().map(|(_, state)| {
             let checked = if write {
@@ -181,7 +181,7 @@ fn writing_and_reading_in_each_state() {
 }
 
 #[test]
-fn a_break_answers_the_seconds_that_remain() {
+fn break_returns_the_remaining_seconds() {
     let broken = |mut lease: Lease, period| apply(&mut lease, LeaseAction::Break { period }, 10);
     // 20 s remain of A's lease.
     assert_eq!(broken(leased(), None), Ok(Leased::Broken(20)));
@@ -196,7 +196,7 @@ fn a_break_answers_the_seconds_that_remain() {
 }
 
 #[test]
-fn time_ends_leases_and_renewal_begins_them_anew() {
+fn leases_expire_and_renewal_restarts_them() {
     let mut lease = leased();
     assert_eq!(lease.state(at(29)), State::Leased(A));
     assert_eq!(lease.state(at(30)), State::Expired(A));
@@ -210,7 +210,7 @@ fn time_ends_leases_and_renewal_begins_them_anew() {
 }
 
 #[test]
-fn a_write_ends_what_is_over_and_then_nobody_can_renew() {
+fn a_write_clears_an_expired_lease_which_then_cannot_be_renewed() {
     for (name, mut lease) in states() {
         lease.after_write(at(10));
         let after = lease.view(at(10)).state;
@@ -223,7 +223,7 @@ fn a_write_ends_what_is_over_and_then_nobody_can_renew() {
 }
 
 #[test]
-fn refusals_name_what_the_lease_is_on() {
+fn errors_name_the_leased_resource() {
     let action = LeaseAction::Break { period: None };
     let refused = |subject| {
         Lease::None.apply(action, FRESH, subject, at(0)).unwrap_err().message.into_owned()

@@ -107,7 +107,7 @@ fn text(blobs: &Blobs, name: &str) -> String {
 }
 
 #[test]
-fn every_write_changes_the_tag_even_within_one_instant() {
+fn every_write_changes_the_etag_even_at_the_same_time() {
     let mut blobs = account();
     let one = put(&mut blobs, "b", "1", &Guard::default(), 1).unwrap();
     let two = put(&mut blobs, "b", "2", &Guard::default(), 1).unwrap();
@@ -117,7 +117,7 @@ fn every_write_changes_the_tag_even_within_one_instant() {
 }
 
 #[test]
-fn puts_heed_conditions() {
+fn put_blob_checks_conditions() {
     let mut blobs = account();
     let new = if_(Conditions { none_match: Some(Match::Any), ..Conditions::NONE });
     let any = if_(Conditions { matches: Some(Match::Any), ..Conditions::NONE });
@@ -134,7 +134,7 @@ fn puts_heed_conditions() {
 }
 
 #[test]
-fn reads_tell_unchanged_from_not_met() {
+fn reads_distinguish_not_modified_from_precondition_failed() {
     let mut blobs = account();
     let tag = put(&mut blobs, "b", "1", &Guard::default(), 1).unwrap();
     let modified = crate::clock::unix_seconds(at(1));
@@ -165,7 +165,7 @@ fn reads_tell_unchanged_from_not_met() {
 }
 
 #[test]
-fn blocks_become_a_blob_when_a_list_says_so() {
+fn put_block_list_commits_blocks() {
     let mut blobs = account();
     assert_eq!(stage(&mut blobs, "b", "MQ==", "one", 1), "ok");
     assert_eq!(stage(&mut blobs, "b", "Mg==", "two", 1), "ok");
@@ -191,7 +191,7 @@ fn blocks_become_a_blob_when_a_list_says_so() {
 }
 
 #[test]
-fn blocks_have_ids_of_one_length_and_are_forgotten_after_a_week() {
+fn block_ids_have_equal_length_and_uncommitted_blocks_expire_after_a_week() {
     let mut blobs = account();
     let week = 7 * 86_400;
     assert_eq!(stage(&mut blobs, "b", "MQ==", "1", 0), "ok");
@@ -209,7 +209,7 @@ fn blocks_have_ids_of_one_length_and_are_forgotten_after_a_week() {
 }
 
 #[test]
-fn appends_heed_position_size_and_the_seal() {
+fn append_block_checks_position_size_and_seal() {
     let mut blobs = account();
     let none = AppendLimits::default();
     assert_eq!(code(append(&mut blobs, "x", none)), "404 BlobNotFound");
@@ -237,7 +237,7 @@ fn appends_heed_position_size_and_the_seal() {
 }
 
 #[test]
-fn each_sort_of_blob_refuses_what_is_for_the_other() {
+fn each_blob_type_rejects_operations_of_the_other() {
     let mut blobs = account();
     put(&mut blobs, "log", "block", &Guard::default(), 0).unwrap();
     assert_eq!(code(append(&mut blobs, "x", AppendLimits::default())), "409 InvalidBlobType");
@@ -249,7 +249,7 @@ fn each_sort_of_blob_refuses_what_is_for_the_other() {
 }
 
 #[test]
-fn a_leased_blob_is_written_by_its_holder_alone() {
+fn only_the_lease_holder_writes_a_leased_blob() {
     let mut blobs = account();
     put(&mut blobs, "b", "1", &Guard::default(), 0).unwrap();
     let action = LeaseAction::Acquire { seconds: Some(15), proposed: Some(A) };
@@ -280,7 +280,7 @@ fn a_leased_blob_is_written_by_its_holder_alone() {
 }
 
 #[test]
-fn snapshots_keep_what_was_and_stand_in_the_way_of_deletion() {
+fn snapshots_keep_old_content_and_prevent_deletion_of_the_blob() {
     let mut blobs = account();
     let free = Guard::default();
     put(&mut blobs, "b", "1", &free, 0).unwrap();
@@ -305,7 +305,7 @@ fn snapshots_keep_what_was_and_stand_in_the_way_of_deletion() {
 }
 
 #[test]
-fn a_copy_shares_what_it_was_made_of_and_goes_its_own_way() {
+fn a_copy_shares_the_content_of_its_source_and_changes_independently() {
     let mut blobs = account();
     let free = Guard::default();
     let tag = put(&mut blobs, "a", "1", &free, 0).unwrap();
@@ -324,7 +324,7 @@ fn a_copy_shares_what_it_was_made_of_and_goes_its_own_way() {
 }
 
 #[test]
-fn a_copy_onto_a_blob_that_does_not_meet_its_conditions_is_refused() {
+fn a_copy_checks_the_conditions_of_its_destination() {
     let mut blobs = account();
     let free = Guard::default();
     let stale = put(&mut blobs, "a", "1", &free, 0).unwrap();
@@ -345,7 +345,7 @@ fn a_copy_onto_a_blob_that_does_not_meet_its_conditions_is_refused() {
 }
 
 #[test]
-fn containers_are_unique_blocked_for_a_while_and_guarded_by_leases() {
+fn containers_are_unique_blocked_after_deletion_and_leasable() {
     let mut blobs = account();
     let none = Metadata::default;
     let free = Guard::default();
@@ -372,7 +372,7 @@ fn container_names(blobs: &Blobs, prefix: &str) -> Vec<String> {
 }
 
 #[test]
-fn containers_are_listed_by_prefix_a_page_at_a_time() {
+fn containers_are_listed_by_prefix_in_pages() {
     let mut blobs = account();
     for name in ["a1", "a2", "a3", "b1"] {
         blobs.create(name, None, Metadata::default(), at(0)).unwrap();
@@ -407,7 +407,7 @@ fn pages(blobs: &Blobs, mut options: ListBlobs) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn blobs_are_listed_by_prefix_and_delimiter_a_page_at_a_time() {
+fn blobs_are_listed_by_prefix_and_delimiter_in_pages() {
     let mut blobs = account();
     let free = Guard::default();
     for name in ["a/1", "a/2", "a0", "b/c/1", "b/d", "blob", "啊/1"] {

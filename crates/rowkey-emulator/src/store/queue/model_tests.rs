@@ -154,7 +154,7 @@ fn run(seed: u64) {
 }
 
 #[test]
-fn a_queue_does_what_a_plain_list_does() {
+fn a_queue_agrees_with_a_model() {
     for seed in 1..=20 {
         run(seed);
     }

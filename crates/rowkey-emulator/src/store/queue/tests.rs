@@ -49,7 +49,7 @@ fn metadata(value: &'static str) -> Metadata {
 }
 
 #[test]
-fn messages_come_in_the_order_they_were_put() {
+fn messages_are_received_in_insertion_order() {
     let mut queue = Queue::default();
     for text in ["a", "b", "c"] {
         put(&mut queue, text, Some(100), 0, 0);
@@ -61,7 +61,7 @@ fn messages_come_in_the_order_they_were_put() {
 }
 
 #[test]
-fn a_hidden_message_comes_when_its_time_has_come() {
+fn a_hidden_message_appears_after_its_visibility_timeout() {
     let mut queue = Queue::default();
     put(&mut queue, "later", Some(100), 10, 0);
     put(&mut queue, "now", Some(100), 0, 1);
@@ -73,7 +73,7 @@ fn a_hidden_message_comes_when_its_time_has_come() {
 }
 
 #[test]
-fn a_message_ends_with_its_life() {
+fn a_message_expires_after_its_time_to_live() {
     let mut queue = Queue::default();
     put(&mut queue, "short", Some(10), 0, 0);
     put(&mut queue, "ever", None, 0, 0);
@@ -88,7 +88,7 @@ fn a_message_ends_with_its_life() {
 }
 
 #[test]
-fn only_the_last_receipt_is_good() {
+fn only_the_latest_pop_receipt_is_valid() {
     let mut queue = Queue::default();
     put(&mut queue, "a", Some(100), 0, 0);
     let (_, first) = get(&mut queue, 1, 5, 0);
@@ -109,7 +109,7 @@ fn only_the_last_receipt_is_good() {
 }
 
 #[test]
-fn who_puts_a_message_holds_it() {
+fn put_message_returns_a_valid_pop_receipt() {
     let mut queue = Queue::default();
     let message = queue.put(Uuid::from_u128(1), "a".into(), Some(100), 7, at(0));
     let (id, stamp) = (message.id.to_string(), message.stamp);
@@ -119,7 +119,7 @@ fn who_puts_a_message_holds_it() {
 }
 
 #[test]
-fn an_update_moves_a_message_in_the_order() {
+fn an_update_reorders_a_message() {
     let mut queue = Queue::default();
     put(&mut queue, "a", Some(100), 0, 0);
     let (_, held) = get(&mut queue, 1, 60, 0);
@@ -130,7 +130,7 @@ fn an_update_moves_a_message_in_the_order() {
 }
 
 #[test]
-fn clearing_takes_hidden_messages_too_and_keeps_the_queue() {
+fn clear_deletes_hidden_messages_and_keeps_the_queue() {
     let mut queue = Queue::new(metadata("x"));
     put(&mut queue, "a", None, 50, 0);
     put(&mut queue, "b", Some(60), 0, 0);
@@ -142,7 +142,7 @@ fn clearing_takes_hidden_messages_too_and_keeps_the_queue() {
 }
 
 #[test]
-fn a_queue_is_created_once_with_the_same_metadata() {
+fn creating_a_queue_again_succeeds_only_with_the_same_metadata() {
     let mut queues = Queues::new(Names::Blocked, 1);
     assert_eq!(queues.create("abc", metadata("x"), at(0)), Ok(Created::New));
     assert_eq!(queues.create("abc", metadata("x"), at(0)), Ok(Created::Existing));
@@ -152,7 +152,7 @@ fn a_queue_is_created_once_with_the_same_metadata() {
 }
 
 #[test]
-fn the_name_of_a_deleted_queue_is_blocked_for_a_while() {
+fn the_name_of_a_deleted_queue_is_blocked_temporarily() {
     let mut queues = Queues::new(Names::Blocked, 1);
     let create = |queues: &mut Queues, now| queues.create("abc", Metadata::default(), at(now));
     create(&mut queues, 0).unwrap();
@@ -189,7 +189,7 @@ fn queues_are_listed_in_pages() {
 }
 
 #[test]
-fn ids_of_messages_differ_and_are_guids_of_version_4() {
+fn message_ids_are_unique_version_4_guids() {
     let mut queues = Queues::new(Names::Blocked, 7);
     let ids: std::collections::HashSet<_> = (0..1000).map(|_| queues.message_id()).collect();
     assert_eq!(ids.len(), 1000);

@@ -47,7 +47,7 @@ async fn is_trusted(identity: &Identity, name: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_certificate_of_its_own_is_for_this_machine_its_accounts_and_the_hosts() {
+async fn a_generated_certificate_covers_the_machine_accounts_and_hosts() {
     let identity = made();
     for name in [
         "localhost",
@@ -66,7 +66,7 @@ async fn a_certificate_of_its_own_is_for_this_machine_its_accounts_and_the_hosts
 }
 
 #[test]
-fn a_certificate_of_its_own_is_for_servers_and_for_two_years() {
+fn a_generated_certificate_is_a_server_certificate_for_two_years() {
     let identity = made();
     let der = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
     assert!(der.windows(SERVER_AUTH.len()).any(|part| part == SERVER_AUTH));
@@ -87,7 +87,7 @@ fn a_certificate_of_its_own_is_for_servers_and_for_two_years() {
 }
 
 #[test]
-fn files_that_others_made_are_taken() {
+fn certificates_of_other_tools_are_accepted() {
     let made = made();
     let windows = |text: &str| text.replace('\n', "\r\n");
     for (what, certificate, key) in [
@@ -109,7 +109,7 @@ fn files_that_others_made_are_taken() {
 }
 
 #[test]
-fn a_file_that_is_no_use_is_refused_without_being_quoted() {
+fn an_unusable_file_is_rejected_without_being_quoted() {
     let own = made();
     let encrypted =
         "-----BEGIN ENCRYPTED PRIVATE KEY-----\nc2VjcmV0\n-----END ENCRYPTED PRIVATE KEY-----\n";

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_cloud_has_its_scope() {
+    fn every_cloud_has_its_token_scope() {
         for (host, service) in [
             ("contoso.vault.azure.net", Some("vault.azure.net")),
             ("Contoso.ManagedHSM.azure.net", Some("managedhsm.azure.net")),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_challenge_is_obeyed_for_the_own_service_alone() {
+    fn a_challenge_for_another_service_is_rejected() {
         let bearer = |rest: &str| format!("Bearer authorization=\"https://login/t\", {rest}");
         for (rest, host, scope) in [
             (

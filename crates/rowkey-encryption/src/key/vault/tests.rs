@@ -90,7 +90,7 @@ fn key() -> DataKey {
 }
 
 #[tokio::test]
-async fn keys_are_wrapped_and_unwrapped_as_the_documentation_shows() {
+async fn wrap_and_unwrap_match_the_documented_requests() {
     let server = start().await;
     for (operation, sent, received) in [("wrapkey", PLAIN, WRAPPED), ("unwrapkey", WRAPPED, PLAIN)]
     {
@@ -115,7 +115,7 @@ async fn keys_are_wrapped_and_unwrapped_as_the_documentation_shows() {
 }
 
 #[tokio::test]
-async fn an_algorithm_that_is_not_allowed_is_not_asked_for() {
+async fn an_unsupported_algorithm_is_rejected_before_sending() {
     let server = start().await;
     Mock::given(body_json(serde_json::json!({ "alg": "RSA-OAEP", "value": WRAPPED })))
         .respond_with(answer(&server, PLAIN))
@@ -134,7 +134,7 @@ async fn an_algorithm_that_is_not_allowed_is_not_asked_for() {
 }
 
 #[tokio::test]
-async fn a_vault_that_names_another_service_is_shown_no_token() {
+async fn a_vault_with_a_foreign_challenge_receives_no_token() {
     for resource in ["https://vault.azure.net", "https://management.azure.com", "nothing"] {
         let server = MockServer::start().await;
         challenge(resource).mount(&server).await;
@@ -189,7 +189,7 @@ async fn a_vault_signs_and_verifies_the_digest_of_a_record() {
 }
 
 #[tokio::test]
-async fn a_busy_vault_is_waited_for_and_a_failing_one_given_up() {
+async fn a_throttled_vault_is_retried_and_a_failing_one_is_an_error() {
     let server = start().await;
     let busy = failure(429, "Throttled").insert_header("retry-after", "3");
     Mock::given(method("POST")).respond_with(busy).up_to_n_times(1).mount(&server).await;
@@ -213,7 +213,7 @@ async fn a_busy_vault_is_waited_for_and_a_failing_one_given_up() {
 }
 
 #[tokio::test]
-async fn each_refusal_is_a_kind_of_its_own_and_quotes_nothing() {
+async fn each_vault_error_has_its_kind_and_quotes_nothing() {
     for (status, code, kind) in [
         (400, "BadParameter", ErrorKind::Decode),
         (401, "Unauthorized", ErrorKind::Auth),
@@ -235,7 +235,7 @@ async fn each_refusal_is_a_kind_of_its_own_and_quotes_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_of_another_key_or_none_at_all_is_refused() {
+async fn a_response_for_another_key_or_without_a_key_is_rejected() {
     let server = start().await;
     let other = serde_json::json!({ "kid": "https://other/keys/a/b", "value": PLAIN });
     for (body, what) in [
@@ -257,7 +257,7 @@ async fn an_answer_of_another_key_or_none_at_all_is_refused() {
 }
 
 #[tokio::test]
-async fn a_token_is_renewed_when_it_was_refused_or_will_soon_expire() {
+async fn a_token_is_renewed_after_a_401_or_before_it_expires() {
     let server = start().await;
     Mock::given(header("authorization", "Bearer secret-0"))
         .respond_with(failure(401, "Unauthorized"))
@@ -276,7 +276,7 @@ async fn a_token_is_renewed_when_it_was_refused_or_will_soon_expire() {
 }
 
 #[tokio::test]
-async fn only_versions_of_keys_over_safe_connections_are_taken() {
+async fn key_urls_must_be_https_and_name_a_version() {
     let tokens =
         || Tokens { asked: AtomicU32::new(0), now: DateTime::UNIX_EPOCH, scope: String::new() };
     for key_id in [
@@ -399,7 +399,7 @@ async fn rotation_from_a_key_in_memory_to_a_vault_is_one_wrap_and_one_signature(
 
 /// Rows and records that an attacker with the table and the public wrapping key can create.
 #[tokio::test]
-async fn a_public_wrapping_key_forges_nothing_and_is_not_asked() {
+async fn a_record_forged_with_the_public_wrapping_key_is_rejected_without_unwrapping() {
     let server = stub().await;
     let (_tables, table) = notes("notes").await;
     // Wrapped with the right key, signed with a key of the attacker that has the name of the pinned one.

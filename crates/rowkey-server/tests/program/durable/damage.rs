@@ -129,7 +129,7 @@ async fn mend(directory: &Directory, what: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn one_bit_in_the_journal_is_refused_and_repaired() {
+async fn a_flipped_bit_in_the_journal_is_detected_and_repaired() {
     let (directory, _) = small().await;
     let (path, used) = journal(&directory);
     let mut bytes = fs::read(&path).unwrap();
@@ -149,7 +149,7 @@ async fn one_bit_in_the_journal_is_refused_and_repaired() {
 }
 
 #[tokio::test]
-async fn any_bit_of_any_file_is_refused_and_repaired_or_does_no_harm() {
+async fn any_flipped_bit_is_detected_and_repaired_or_harmless() {
     let (directory, _) = small().await;
     let mut random = random();
     let whole = content(directory.path());
@@ -186,7 +186,7 @@ async fn any_bit_of_any_file_is_refused_and_repaired_or_does_no_harm() {
 }
 
 #[tokio::test]
-async fn any_file_that_ends_too_early_or_is_missing_is_refused_or_does_no_harm() {
+async fn any_truncated_or_missing_file_is_detected_or_harmless() {
     let (directory, _) = small().await;
     let mut random = random();
     let whole = content(directory.path());
@@ -220,7 +220,7 @@ async fn any_file_that_ends_too_early_or_is_missing_is_refused_or_does_no_harm()
 }
 
 #[tokio::test]
-async fn what_a_repair_cannot_read_is_left_out_and_all_else_is_kept() {
+async fn a_repair_drops_unreadable_rows_and_keeps_the_others() {
     let (directory, before) = small().await;
     let mut random = random();
     let whole = content(directory.path());
@@ -250,7 +250,7 @@ async fn what_a_repair_cannot_read_is_left_out_and_all_else_is_kept() {
 type Sent<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str);
 
 #[tokio::test]
-async fn what_depends_on_lost_changes_is_kept_under_another_name_or_left_out() {
+async fn rows_that_depend_on_lost_changes_are_renamed_or_dropped() {
     let directory = Directory::new();
     let mut ends = vec![0];
     let mut step = async |service, (method, path, headers, body): Sent<'_>| {
@@ -311,7 +311,7 @@ async fn what_depends_on_lost_changes_is_kept_under_another_name_or_left_out() {
 }
 
 #[tokio::test]
-async fn sorted_files_are_checked_and_those_that_cannot_be_repaired_are_left_as_they_are() {
+async fn sorted_files_are_checked_and_irreparable_ones_are_left_unchanged() {
     let directory = Directory::new();
     let server = directory.serve().await;
     Client::of(&server).create("things");
@@ -352,7 +352,7 @@ async fn sorted_files_are_checked_and_those_that_cannot_be_repaired_are_left_as_
 }
 
 #[tokio::test]
-async fn data_is_for_its_owner_only() {
+async fn data_files_are_private_to_their_owner() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;

@@ -45,7 +45,7 @@ async fn used() -> Directory {
 }
 
 #[tokio::test]
-async fn a_foreign_directory_is_refused_and_left_as_it_is() {
+async fn a_foreign_directory_is_rejected_and_left_unchanged() {
     let azurite = ["__azurite_db_table__.json", "__azurite_db_blob__.json", "__blobstorage__/1a2b"];
     let unmarked = ["store/0.jnl", "store/version"];
     for names in [&azurite[..], &unmarked, &["notes.txt"], &[".hidden"], &["empty/"]] {
@@ -75,7 +75,7 @@ async fn a_foreign_directory_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_file_is_no_directory() {
+async fn a_file_in_place_of_the_directory_is_rejected() {
     let directory = Directory::new();
     fs::write(directory.path(), "x").unwrap();
     let refusal = directory.refusal().await;
@@ -85,7 +85,7 @@ async fn a_file_is_no_directory() {
 }
 
 #[tokio::test]
-async fn another_format_is_refused_and_left_as_it_is() {
+async fn an_unknown_format_is_rejected_and_left_unchanged() {
     let directory = used().await;
     let marker = directory.path().join("rowkey-server");
     assert_eq!(fs::read_to_string(&marker).unwrap(), "rowkey-server data, format 2\n");
@@ -119,7 +119,7 @@ async fn two_servers_do_not_share_a_directory() {
 }
 
 #[tokio::test]
-async fn a_directory_that_may_not_be_written_is_refused_and_left_as_it_is() {
+async fn a_read_only_directory_is_rejected_and_left_unchanged() {
     let directory = used().await;
     let before = content(directory.path());
     let allow = |mode| {
@@ -145,7 +145,7 @@ async fn a_directory_that_may_not_be_written_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_store_whose_maker_died_while_it_was_made_is_made_again() {
+async fn a_partly_created_store_is_created_again() {
     let directory = Directory::new();
     drop(directory.serve().await);
     forget_what_was_synced(&directory);
@@ -173,7 +173,7 @@ pub(super) fn journal(directory: &Directory) -> (PathBuf, usize) {
 }
 
 #[tokio::test]
-async fn a_torn_end_is_dropped_and_said_and_what_was_whole_stays() {
+async fn a_torn_write_is_dropped_and_reported_and_earlier_data_stays() {
     let tear = |how: &str, bytes: &mut Vec<u8>, used: usize| match how {
         "cut" => bytes.truncate(used - 5),
         "zeros" => bytes[used - 20..].fill(0),
@@ -213,7 +213,7 @@ async fn a_torn_end_is_dropped_and_said_and_what_was_whole_stays() {
 }
 
 #[tokio::test]
-async fn an_end_that_was_told_loses_nothing_and_tears_nothing() {
+async fn sigterm_loses_nothing() {
     let directory = Directory::new();
     let hour = ["--sync", "interval:3600000"];
     let program = Program::start(directory.path(), &hour);
@@ -264,7 +264,7 @@ async fn steps(directory: &Directory) -> usize {
 }
 
 #[tokio::test]
-async fn a_journal_that_breaks_off_anywhere_has_all_that_was_whole_before() {
+async fn a_journal_truncated_anywhere_keeps_all_complete_units() {
     let (directory, path, ends) = three_steps().await;
     let whole = fs::read(&path).unwrap();
     for cut in ends[0]..=ends[3] {

@@ -91,12 +91,12 @@ async fn fill_and_make_room(flags: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_changes_only_and_takes_them_when_there_is_room() {
+async fn a_full_disk_rejects_only_writes_and_recovers() {
     fill_and_make_room(&[]).await;
 }
 
 #[tokio::test]
-async fn the_same_is_true_when_each_answer_waits_for_the_disk() {
+async fn a_full_disk_rejects_only_writes_with_sync_always() {
     fill_and_make_room(&["--sync", "always"]).await;
 }
 

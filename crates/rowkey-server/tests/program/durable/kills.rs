@@ -17,12 +17,12 @@ const KILLS: u32 = 5;
 const ANSWERED: u32 = 400;
 
 #[tokio::test]
-async fn nothing_acknowledged_is_lost_and_no_transaction_is_there_in_part() {
+async fn a_kill_loses_no_acknowledged_write_and_splits_no_transaction() {
     kill(1, &["--sync", "interval:20"]).await;
 }
 
 #[tokio::test]
-async fn the_same_is_true_when_each_answer_waits_for_the_disk() {
+async fn a_kill_loses_no_acknowledged_write_with_sync_always() {
     kill(2, &["--sync", "always"]).await;
 }
 

@@ -31,12 +31,12 @@ enum End {
 }
 
 #[tokio::test]
-async fn a_server_that_is_stopped_at_any_point_goes_on_as_if_it_had_not_been() {
+async fn a_server_stopped_at_any_point_resumes_with_all_data() {
     try_seeds(End::Stopped).await;
 }
 
 #[tokio::test]
-async fn a_server_that_is_abandoned_at_any_point_goes_on_as_if_it_had_not_been() {
+async fn a_server_abandoned_at_any_point_resumes_with_all_data() {
     try_seeds(End::Abandoned).await;
 }
 

@@ -22,7 +22,7 @@ fn tables(server: &Server) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_type_of_property_and_every_key_comes_back() {
+async fn every_property_type_and_key_survives_a_restart() {
     let directory = Directory::new();
     let server = directory.serve().await;
     let mut client = Client::of(&server);
@@ -45,7 +45,7 @@ async fn every_type_of_property_and_every_key_comes_back() {
 }
 
 #[tokio::test]
-async fn policies_and_properties_of_the_table_service_come_back() {
+async fn table_policies_and_properties_survive_a_restart() {
     let directory = Directory::new();
     let server = directory.serve().await;
     let mut client = Client::of(&server);
@@ -72,7 +72,7 @@ async fn policies_and_properties_of_the_table_service_come_back() {
 }
 
 #[tokio::test]
-async fn queues_and_messages_come_back_with_their_order_receipts_and_times() {
+async fn queues_and_messages_survive_a_restart_with_order_receipts_and_times() {
     let directory = Directory::new();
     let clock = ServerClock::manual("2026-01-01T00:00:00Z".parse().unwrap());
     let serve = async || {
@@ -139,7 +139,7 @@ async fn queues_and_messages_come_back_with_their_order_receipts_and_times() {
 }
 
 #[tokio::test]
-async fn containers_and_blobs_come_back_with_all_that_is_known_of_them() {
+async fn containers_and_blobs_survive_a_restart_with_all_properties() {
     let directory = Directory::new();
     let clock = ServerClock::manual("2026-01-01T00:00:00Z".parse().unwrap());
     let serve = async || {
@@ -245,7 +245,7 @@ async fn containers_and_blobs_come_back_with_all_that_is_known_of_them() {
 }
 
 #[tokio::test]
-async fn a_deleted_table_stays_deleted_and_its_name_blocked() {
+async fn a_deleted_table_stays_deleted_and_its_name_stays_blocked() {
     let directory = Directory::new();
     let clock = ServerClock::manual("2026-01-01T00:00:00Z".parse().unwrap());
     let serve = || {
@@ -276,7 +276,7 @@ async fn a_deleted_table_stays_deleted_and_its_name_blocked() {
 }
 
 #[tokio::test]
-async fn a_tag_is_not_given_twice_although_its_entity_was_deleted_before_the_restart() {
+async fn an_etag_is_not_reused_after_deletion_and_restart() {
     let directory = Directory::new();
     let clock = ServerClock::manual("2026-01-01T00:00:00Z".parse().unwrap());
     let mut tags = Vec::new();
@@ -297,7 +297,7 @@ async fn a_tag_is_not_given_twice_although_its_entity_was_deleted_before_the_res
 }
 
 #[tokio::test]
-async fn what_is_restored_or_reset_is_kept_as_it_is_then_and_a_fork_keeps_nothing() {
+async fn restore_and_reset_are_durable_and_a_fork_is_not() {
     let directory = Directory::new();
     let server = directory.serve().await;
     let mut client = Client::of(&server);
@@ -322,7 +322,7 @@ async fn what_is_restored_or_reset_is_kept_as_it_is_then_and_a_fork_keeps_nothin
 }
 
 #[tokio::test]
-async fn the_data_of_an_account_that_is_not_served_stays() {
+async fn the_data_of_an_unserved_account_is_kept() {
     let directory = Directory::new();
     let serve = |names: &[&str]| {
         let mut builder = Server::builder().location(directory.path(), SyncPolicy::default());

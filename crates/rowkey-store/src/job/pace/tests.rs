@@ -24,7 +24,7 @@ fn busy() -> Error {
 }
 
 #[tokio::test]
-async fn ceilings_are_kept_and_nothing_is_saved_up() {
+async fn maximum_rates_hold_without_bursts() {
     let (pace, clock) = pace();
     let pace = pace.entities_per_second(100);
     let begun = clock.now();
@@ -43,7 +43,7 @@ async fn ceilings_are_kept_and_nothing_is_saved_up() {
 }
 
 #[tokio::test]
-async fn an_error_that_is_not_retryable_says_what_earlier_attempts_left_open() {
+async fn a_final_error_keeps_the_unknown_outcome_of_earlier_attempts() {
     let (pace, _) = pace();
     let mut seen = Vec::new();
     let result = pace.run(target(&pace, "p"), 1, |attempt| {
@@ -61,7 +61,7 @@ async fn an_error_that_is_not_retryable_says_what_earlier_attempts_left_open() {
 }
 
 #[tokio::test]
-async fn a_deadline_ends_the_repetition_and_is_that_of_one_handle() {
+async fn a_deadline_ends_retries_of_its_own_handle() {
     let (pace, clock) = pace();
     let until = clock.now() + Duration::from_secs(600);
     let late = pace.clone().until(until);
@@ -76,7 +76,7 @@ async fn a_deadline_ends_the_repetition_and_is_that_of_one_handle() {
 }
 
 #[tokio::test]
-async fn a_dropped_request_frees_its_place() {
+async fn a_dropped_request_releases_its_permit() {
     let (pace, _) = pace();
     let endless = || pace.run(target(&pace, "p"), 1, |_| pending::<Result<()>>()).boxed_local();
     let mut places: Vec<_> = (0..FIRST_WINDOW).map(|_| endless()).collect();
@@ -89,7 +89,7 @@ async fn a_dropped_request_frees_its_place() {
 }
 
 #[tokio::test]
-async fn one_partition_that_pushes_back_slows_no_other_and_four_slow_the_account() {
+async fn one_throttled_partition_slows_no_other_and_four_slow_the_account() {
     let (pace, clock) = pace();
     let push_back = async |name: &str| {
         let fail_once =
@@ -112,7 +112,7 @@ async fn one_partition_that_pushes_back_slows_no_other_and_four_slow_the_account
 }
 
 #[test]
-fn targets_without_news_are_forgotten() {
+fn idle_targets_are_removed() {
     let (pace, clock) = pace();
     for number in 0..=SWEEP_AT {
         clock.advance(Duration::from_secs(1));

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn replacing_is_adding_up_anew_or_not_known() {
+    fn replacing_a_contribution_equals_recomputing_or_is_unknown() {
         let numbers = [-2, 0, 3];
         for old in numbers.map(Some).into_iter().chain([None]) {
             for new in (-4..6).map(Some).chain([None]) {
@@ -257,13 +257,13 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_a_summary_lacks_is_not_known() {
+    fn a_missing_column_is_unknown() {
         let mut bare = DynamicEntity::new("group", "summary");
         assert!(!columns().replace(&mut bare, None, Some(&contribution(1))).unwrap());
     }
 
     #[test]
-    fn a_sum_beyond_its_type_is_refused() {
+    fn a_sum_that_overflows_is_an_error() {
         let mut full = summary(&[i64::MAX]);
         let error = columns().replace(&mut full, None, Some(&contribution(1))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TooLarge);

@@ -60,7 +60,7 @@ async fn stopped_at(k: u32, work: impl Future) -> bool {
 }
 
 #[tokio::test]
-async fn a_move_that_is_stopped_anywhere_is_finished_by_the_next() {
+async fn an_interrupted_move_is_completed_by_the_next_call() {
     for way in [Way::Link, Way::Copy] {
         for k in 1.. {
             let folder = Folder::new();
@@ -84,7 +84,7 @@ async fn a_move_that_is_stopped_anywhere_is_finished_by_the_next() {
 }
 
 #[tokio::test]
-async fn what_stopped_runs_left_is_finished_and_removed() {
+async fn files_of_interrupted_moves_are_completed_and_removed() {
     for way in [Way::Link, Way::Copy] {
         let folder = Folder::new();
         let (from, to) = folder.paths();
@@ -102,7 +102,7 @@ async fn what_stopped_runs_left_is_finished_and_removed() {
 }
 
 #[tokio::test]
-async fn several_moves_of_one_file_at_a_time_move_it_once() {
+async fn concurrent_moves_of_one_file_move_it_once() {
     for way in [Way::Link, Way::Copy] {
         for _ in 0..4 {
             let folder = Folder::new();
@@ -123,7 +123,7 @@ async fn several_moves_of_one_file_at_a_time_move_it_once() {
 }
 
 #[tokio::test]
-async fn nothing_is_overwritten() {
+async fn an_existing_destination_is_not_overwritten() {
     for (way, other) in [(Way::Link, "longer"), (Way::Copy, "longer"), (Way::Link, "ADA")] {
         let folder = Folder::new();
         let (from, to) = folder.paths();
@@ -154,7 +154,7 @@ async fn a_file_is_not_moved_onto_itself() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_moved_is_refused() {
+async fn invalid_moves_are_rejected() {
     for way in [Way::Link, Way::Copy] {
         let folder = Folder::new();
         let (from, to) = folder.paths();

@@ -24,7 +24,7 @@ fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
 }
 
 #[test]
-fn a_list_of_blobs_is_read_as_recorded() {
+fn a_recorded_list_of_blobs_decodes() {
     let page = decode::blobs(BLOBS.as_bytes()).unwrap();
     assert_eq!(page.next, None);
     let [Item::Prefix(prefix), Item::Blob(blob)] = page.items.as_slice() else { panic!() };
@@ -39,7 +39,7 @@ fn a_list_of_blobs_is_read_as_recorded() {
 }
 
 #[test]
-fn snapshots_and_metadata_are_read_as_recorded() {
+fn recorded_snapshots_and_metadata_decode() {
     // test_container.test_list_blobs_with_include_multiple.
     let text = "<EnumerationResults><Blobs><Blob><Name>a&lt;b</Name><Snapshot>2019-06-14T17:42:41.1421008Z</Snapshot><Properties><BlobType>AppendBlob</BlobType><Sealed>true</Sealed></Properties><Metadata><name>bob</name><number>1</number></Metadata></Blob></Blobs><NextMarker>m</NextMarker></EnumerationResults>";
     let page = decode::blobs(text.as_bytes()).unwrap();
@@ -51,7 +51,7 @@ fn snapshots_and_metadata_are_read_as_recorded() {
 }
 
 #[test]
-fn a_list_of_containers_is_read_as_recorded() {
+fn a_recorded_list_of_containers_decodes() {
     let page = decode::containers(CONTAINERS.as_bytes()).unwrap();
     assert_eq!(page.next.as_deref(), Some("/storagename/utcontainer77f61af6b"));
     let container = &page.containers[0];
@@ -63,7 +63,7 @@ fn a_list_of_containers_is_read_as_recorded() {
 }
 
 #[test]
-fn the_headers_of_a_blob_are_read_as_recorded() {
+fn recorded_blob_headers_decode() {
     // test_append_blob.test_append_blob_from_bytes, and a range of another.
     let whole = decode::properties(&headers(&[
         ("content-length", "26"),
@@ -94,7 +94,7 @@ fn the_headers_of_a_blob_are_read_as_recorded() {
 }
 
 #[test]
-fn the_headers_of_writes_are_read() {
+fn headers_of_write_responses_decode() {
     let answer = headers(&[
         ("etag", "\"0x8D82F6678181EEA\""),
         ("last-modified", "Fri, 24 Jul 2020 00:14:02 GMT"),

@@ -25,7 +25,7 @@ fn instant(text: &str) -> DateTime {
 }
 
 #[test]
-fn requests_are_written_as_libraries_write_them() {
+fn requests_match_those_of_official_libraries() {
     let put = encode::put("q", "message1", None, None);
     assert_eq!((put.method, put.target.as_str()), (Method::POST, "/q/messages"));
     assert_eq!((put.service, &*put.body), (Service::Queue, REQUEST.as_bytes()));
@@ -84,7 +84,7 @@ fn requests_are_written_as_libraries_write_them() {
 }
 
 #[test]
-fn answers_are_read_as_recorded() {
+fn recorded_responses_decode() {
     let put = &decode::messages(PUT.as_bytes()).unwrap()[0];
     assert_eq!(put.id, "e5ac7924-82bd-4ec7-9595-158aba84f660");
     assert_eq!(put.inserted, instant("2019-10-22T21:19:20Z").to_chrono());
@@ -127,7 +127,7 @@ fn answers_are_read_as_recorded() {
 }
 
 #[test]
-fn answers_that_are_cut_off_or_changed_are_errors() {
+fn truncated_or_altered_responses_are_errors() {
     for end in 1..GOTTEN.len() - 1 {
         if let Some(cut) = GOTTEN.get(..end) {
             assert!(decode::messages(cut.as_bytes()).is_err(), "{cut}");
@@ -144,7 +144,7 @@ fn answers_that_are_cut_off_or_changed_are_errors() {
 }
 
 #[test]
-fn the_text_of_a_message_is_written_as_it_is() {
+fn message_text_is_escaped_and_otherwise_unchanged() {
     for text in ["<message1>", "&lt;message1&gt;", "  mess\t age1\n", "", "größe 😀", "<a>"] {
         let written = encode::put("q", text, None, None);
         let message = Element::read(&written.body).unwrap();

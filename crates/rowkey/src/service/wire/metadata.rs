@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_metadata_is_refused_before_it_is_sent() {
+    fn invalid_metadata_is_rejected_before_sending() {
         let mut sent = HeaderMap::new();
         assert_eq!(encode(&mut sent, [("Hello", "world")]), Ok(()));
         assert_eq!(sent["x-ms-meta-hello"], "world");

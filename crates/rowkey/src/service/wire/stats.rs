@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn recorded_statistics_are_read() {
+    fn recorded_statistics_decode() {
         assert_eq!(RECORDED.map(|text| decode(text.as_bytes()).unwrap()), expected());
     }
 

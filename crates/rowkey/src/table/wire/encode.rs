@@ -238,7 +238,7 @@ mod tests {
     use rowkey_wire::etag::ETag;
 
     #[test]
-    fn a_query_is_written_as_the_service_reads_it() {
+    fn a_query_encodes_its_options() {
         let next = Continuation { partition_key: "1!4!cGs-".into(), row_key: None };
         let request = query(
             "mytable",

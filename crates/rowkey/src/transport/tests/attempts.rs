@@ -30,7 +30,7 @@ fn repeating_inserts() -> ClientOptions {
 }
 
 #[tokio::test]
-async fn a_request_goes_out_dated_named_and_signed_and_its_answer_comes_back_whole() {
+async fn a_request_has_date_id_and_signature_and_its_response_is_returned() {
     let script = Script::start([answer("201 Created", "ETag: W/\"1\"\r\n", "{}")]);
     let (account, clock) = script.account(options());
     let reply = send(&account, Safety::Insert).await.unwrap();
@@ -54,7 +54,7 @@ async fn a_request_goes_out_dated_named_and_signed_and_its_answer_comes_back_who
 }
 
 #[tokio::test]
-async fn every_attempt_has_a_date_an_id_and_a_signature_of_its_own() {
+async fn every_attempt_has_its_own_date_id_and_signature() {
     let busy = || answer("503 Busy", "x-ms-error-code: ServerBusy\r\nRetry-After: 2\r\n", "");
     let script = Script::start([busy(), busy(), answer("200 OK", "", "{}")]);
     let (account, clock) = script.account(options());
@@ -85,7 +85,7 @@ async fn an_error_carries_the_wait_that_the_service_asked_for() {
 }
 
 #[tokio::test]
-async fn a_read_is_repeated_after_every_transient_failure() {
+async fn a_read_is_retried_after_every_transient_failure() {
     for failure in [
         Act::Reset,
         Act::Close,
@@ -109,7 +109,7 @@ async fn a_read_is_repeated_after_every_transient_failure() {
 }
 
 #[tokio::test]
-async fn an_insert_is_not_repeated_when_nobody_knows_whether_it_was_applied() {
+async fn an_insert_with_an_unknown_outcome_is_not_retried() {
     for failure in [
         Act::Reset,
         Act::Close,
@@ -132,7 +132,7 @@ async fn an_insert_is_not_repeated_when_nobody_knows_whether_it_was_applied() {
 }
 
 #[tokio::test]
-async fn an_insert_is_repeated_when_the_service_refused_it() {
+async fn an_insert_is_retried_if_the_service_rejected_it() {
     let script = Script::start([refusal("503 No", "ServerBusy"), answer("201 Created", "", "")]);
     let (account, clock) = script.account(options());
     let reply = send(&account, Safety::Insert).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_412_after_an_ambiguous_replace_is_reported_as_unknown() {
 }
 
 #[tokio::test]
-async fn an_operation_stays_unknown_when_its_repetition_is_not_even_sent() {
+async fn an_unknown_outcome_stays_unknown_if_the_retry_is_not_sent() {
     let script = Script::start([Act::Close]);
     let (account, _) = script.account(options());
     let error = send(&account, Safety::Conditional).await.unwrap_err();
@@ -176,7 +176,7 @@ async fn an_operation_stays_unknown_when_its_repetition_is_not_even_sent() {
 }
 
 #[tokio::test]
-async fn a_success_after_an_ambiguous_attempt_says_so() {
+async fn a_success_after_an_ambiguous_attempt_is_marked() {
     let script = Script::start([Act::Reset, answer("204 No Content", "", "")]);
     let (account, _) = script.account(options());
     let reply = send(&account, Safety::Conditional).await.unwrap();
@@ -185,7 +185,7 @@ async fn a_success_after_an_ambiguous_attempt_says_so() {
 }
 
 #[tokio::test]
-async fn a_refused_connection_has_sent_nothing() {
+async fn a_refused_connection_has_the_outcome_not_sent() {
     // Bound but not listening: no other client gets the port, and connections to it are refused.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -204,7 +204,7 @@ async fn a_refused_connection_has_sent_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_come_in_time_leaves_the_outcome_unknown() {
+async fn a_response_timeout_leaves_the_outcome_unknown() {
     let quick = ClientOptions { attempt_timeout: Duration::from_millis(50), ..options() };
     // No response, or a response without its complete body.
     let half = || Act::Stall("HTTP/1.1 201 Created\r\nContent-Length: 9\r\n\r\n{".to_owned());
@@ -221,7 +221,7 @@ async fn an_answer_that_does_not_come_in_time_leaves_the_outcome_unknown() {
 }
 
 #[tokio::test]
-async fn the_deadline_is_for_all_attempts_and_waits_together() {
+async fn the_deadline_covers_all_attempts_and_delays() {
     let busy = || (0..9).map(|_| answer("503 Busy", "Retry-After: 4\r\n", ""));
     let retry = RetryOptions { max_attempts: 9, ..RetryOptions::default() };
     let script = Script::start(busy());
@@ -252,7 +252,7 @@ async fn one_attempt_means_no_retry() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_would_be_repeated_is_not() {
+async fn a_permanent_rejection_is_not_retried() {
     for (status, code) in [
         ("400 No", "InvalidInput"),
         ("404 No", "ResourceNotFound"),
@@ -285,7 +285,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_body_in_many_chunks_is_put_together() {
+async fn a_chunked_body_is_reassembled() {
     let body = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n\
                 1\r\n{\r\n3\r\n\"a\"\r\n3\r\n:1}\r\n0\r\n\r\n";
     let script = Script::start([Act::Answer(body.to_owned())]);
@@ -294,7 +294,7 @@ async fn a_body_in_many_chunks_is_put_together() {
 }
 
 #[tokio::test]
-async fn a_wrong_clock_is_named_when_it_explains_the_refusal() {
+async fn an_authentication_error_mentions_clock_skew() {
     // The account's clock is at noon.
     for (date, hint) in [
         ("Sun, 01 Mar 2026 11:00:00 GMT", Some("60 minutes ahead of the service's")),
@@ -314,7 +314,7 @@ async fn a_wrong_clock_is_named_when_it_explains_the_refusal() {
 }
 
 #[tokio::test]
-async fn a_shared_access_signature_goes_into_the_query_and_into_no_message() {
+async fn a_sas_is_sent_in_the_query_and_never_shown() {
     let sas = Credential::sas("?sv=2019-02-02&sig=se%2Fcret").unwrap();
     let script = Script::start([answer("200 OK", "", ""), answer("200 OK", "", ""), Act::Close]);
     let clock = ManualClock::auto_advancing("2026-03-01T12:00:00Z".parse().unwrap());

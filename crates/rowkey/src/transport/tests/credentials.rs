@@ -69,7 +69,7 @@ fn rotated_between(
 }
 
 #[tokio::test]
-async fn an_attempt_that_was_refused_is_repeated_at_once_with_the_key_that_came_in_between() {
+async fn a_rejected_attempt_is_retried_at_once_with_a_rotated_key() {
     let refused = || refusal("403 Forbidden", "AuthenticationFailed");
     let script = Script::start([refused(), answer("200 OK", "", "{}")]);
     let (account, time) = rotated(&script, options());
@@ -82,7 +82,7 @@ async fn an_attempt_that_was_refused_is_repeated_at_once_with_the_key_that_came_
 }
 
 #[tokio::test]
-async fn without_another_key_or_attempt_a_refusal_is_final() {
+async fn a_rejection_is_final_without_another_key_or_attempt() {
     let refused = || refusal("403 Forbidden", "AuthenticationFailed");
     let script = Script::start([refused()]);
     let slot = CredentialSlot::new(key(KEY));
@@ -107,7 +107,7 @@ async fn without_another_key_or_attempt_a_refusal_is_final() {
 }
 
 #[tokio::test]
-async fn an_attempt_after_a_failure_takes_the_credential_that_is_there_then() {
+async fn a_retry_uses_the_current_credential() {
     let busy = answer("503 Busy", "x-ms-error-code: ServerBusy\r\n", "");
     let script = Script::start([busy, answer("200 OK", "", "{}")]);
     let (account, time) = rotated(&script, options());
@@ -118,7 +118,7 @@ async fn an_attempt_after_a_failure_takes_the_credential_that_is_there_then() {
 }
 
 #[tokio::test]
-async fn what_is_in_doubt_stays_so_when_the_repetition_cannot_be_signed() {
+async fn an_unknown_outcome_stays_unknown_if_the_retry_cannot_be_signed() {
     let script = Script::start([Act::Close]);
     let unfit = Credential::shared_key("conto\nso", KEY).unwrap();
     let (account, _) = rotated_between(&script, options(), (Credential::anonymous(), unfit));
@@ -141,7 +141,7 @@ impl TokenProvider for Counter {
 }
 
 #[tokio::test]
-async fn a_token_is_sent_with_the_version_that_takes_it_and_replaced_when_it_is_refused() {
+async fn a_token_is_sent_with_a_supporting_version_and_replaced_when_rejected() {
     let challenge = "WWW-Authenticate: Bearer authorization_uri=https://login.example.org\r\n";
     let script = Script::start([
         answer("200 OK", "", "{}"),

@@ -52,7 +52,7 @@ fn head(status: &str, headers: &str, length: usize, body: &str) -> Act {
 }
 
 #[tokio::test]
-async fn a_message_whose_answer_is_lost_is_not_put_again() {
+async fn put_message_is_not_retried_after_a_lost_response() {
     let script = Script::start([Act::Close]);
     let error = queue(&script).put(Body::text("pay 5")).send().await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unavailable, Outcome::Unknown));
@@ -60,7 +60,7 @@ async fn a_message_whose_answer_is_lost_is_not_put_again() {
 }
 
 #[tokio::test]
-async fn a_message_that_was_refused_is_put_again() {
+async fn put_message_is_retried_after_a_rejection() {
     let put = "<?xml version=\"1.0\"?><QueueMessagesList><QueueMessage><MessageId>id</MessageId>\
                <InsertionTime>Sun, 01 Mar 2026 12:00:00 GMT</InsertionTime>\
                <ExpirationTime>Fri, 31 Dec 9999 23:59:59 GMT</ExpirationTime>\
@@ -81,7 +81,7 @@ async fn a_message_that_was_refused_is_put_again() {
 }
 
 #[tokio::test]
-async fn a_reception_is_repeated_and_never_asked_of_the_secondary() {
+async fn get_messages_is_retried_on_the_primary_only() {
     let none = "<?xml version=\"1.0\"?><QueueMessagesList />";
     let script = Script::start([Act::Close, answer("200 OK", "", none)]);
     let messages = queue(&script).receive(1, Duration::from_secs(30)).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_reception_is_repeated_and_never_asked_of_the_secondary() {
 }
 
 #[tokio::test]
-async fn a_repeated_deletion_of_a_message_meets_its_own_success() {
+async fn a_retried_message_deletion_treats_404_as_success() {
     let message = "<?xml version=\"1.0\"?><QueueMessagesList><QueueMessage>\
                    <MessageId>id</MessageId><InsertionTime>Sun, 01 Mar 2026 12:00:00 GMT\
                    </InsertionTime><ExpirationTime>Sun, 08 Mar 2026 12:00:00 GMT</ExpirationTime>\
@@ -116,7 +116,7 @@ async fn a_repeated_deletion_of_a_message_meets_its_own_success() {
 }
 
 #[tokio::test]
-async fn a_download_goes_on_where_the_connection_broke() {
+async fn a_download_resumes_where_the_connection_broke() {
     let script = Script::start([
         head("200 OK", "", 10, "01234"),
         refusal("503 No", "ServerBusy"),
@@ -134,7 +134,7 @@ async fn a_download_goes_on_where_the_connection_broke() {
 }
 
 #[tokio::test]
-async fn a_blob_that_changes_while_it_is_read_is_a_conflict() {
+async fn a_blob_changed_during_a_download_is_a_conflict() {
     let script =
         Script::start([head("200 OK", "", 10, "01234"), refusal("412 No", "ConditionNotMet")]);
     let error = blob(&script).get().await.unwrap_err();
@@ -142,14 +142,14 @@ async fn a_blob_that_changes_while_it_is_read_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_the_part_that_was_asked_for_is_not_taken_for_it() {
+async fn a_response_with_another_range_is_an_error() {
     let script = Script::start([head("200 OK", "", 10, "01234"), head("200 OK", "", 10, "01234")]);
     let error = blob(&script).get().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Decode);
 }
 
 #[tokio::test]
-async fn a_server_that_never_sends_more_is_given_up() {
+async fn a_stalled_download_times_out() {
     let cut = || head("206 Partial", "Content-Range: bytes 5-9/10\r\n", 5, "");
     let script = Script::start([head("200 OK", "", 10, "01234"), cut(), cut(), cut()]);
     let error = blob(&script).get().await.unwrap_err();
@@ -164,7 +164,7 @@ fn appended() -> Act {
 }
 
 #[tokio::test]
-async fn an_append_whose_answer_is_lost_is_recognised_by_its_place() {
+async fn an_append_with_a_lost_response_is_recognized_by_its_position() {
     let there = |body: &str| {
         [
             Act::Close,
@@ -188,7 +188,7 @@ async fn an_append_whose_answer_is_lost_is_recognised_by_its_place() {
 }
 
 #[tokio::test]
-async fn an_append_at_no_certain_place_is_not_repeated_when_its_answer_is_lost() {
+async fn an_append_without_a_position_is_not_retried_after_a_lost_response() {
     let script = Script::start([Act::Close]);
     let error = blob(&script).append("two").send().await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown);
@@ -197,7 +197,7 @@ async fn an_append_at_no_certain_place_is_not_repeated_when_its_answer_is_lost()
 }
 
 #[tokio::test]
-async fn a_block_that_fails_is_sent_again_by_itself() {
+async fn a_failed_block_is_retried_alone() {
     let done = || answer("201 Created", WRITTEN, "");
     let script = Script::start([done(), Act::Close, done(), done()]);
     let pieces = stream::iter(["ab", "cd"].map(|piece| Ok::<_, std::io::Error>(piece.into())));
@@ -213,7 +213,7 @@ async fn a_block_that_fails_is_sent_again_by_itself() {
 }
 
 #[tokio::test]
-async fn a_lease_whose_answer_is_lost_is_acquired_again_under_the_same_id() {
+async fn a_lease_with_a_lost_response_is_acquired_again_with_the_same_id() {
     let script = Script::start([Act::Close, answer("201 Created", WRITTEN, "")]);
     let lease = blob(&script).acquire_lease(Duration::from_secs(15)).await.unwrap().unwrap();
     let requests = script.requests();
@@ -227,7 +227,7 @@ async fn a_lease_whose_answer_is_lost_is_acquired_again_under_the_same_id() {
 }
 
 #[tokio::test]
-async fn an_insert_whose_answer_is_lost_is_not_repeated() {
+async fn an_insert_with_a_lost_response_is_not_retried() {
     let script = Script::start([Act::Close]);
     let error = blob(&script).put("x").insert().await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown);
@@ -236,7 +236,7 @@ async fn an_insert_whose_answer_is_lost_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_service_of_which_nobody_said_where_it_is_is_named() {
+async fn an_error_names_the_service_without_an_endpoint() {
     let account = StorageAccount::builder()
         .credential(Credential::shared_key("contoso", KEY).unwrap())
         .endpoint(crate::service::Service::Table, "http://127.0.0.1:1/contoso")
@@ -251,7 +251,7 @@ async fn a_service_of_which_nobody_said_where_it_is_is_named() {
 }
 
 #[tokio::test]
-async fn queues_and_blobs_are_signed_with_all_that_is_sent() {
+async fn queue_and_blob_signatures_cover_every_signed_header() {
     // Computed with openssl over the string to sign from the documentation of Shared Key.
     let script = Script::start([answer("204 No Content", "", "")]);
     queue(&script).set_metadata(&[("team", "sales")]).await.unwrap();

@@ -79,7 +79,7 @@ async fn a_policy_sees_every_attempt_and_adds_headers_to_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_policy_that_refuses_ends_the_operation_and_sends_nothing() -> Result<()> {
+async fn an_error_of_a_policy_ends_the_operation_before_sending() -> Result<()> {
     let script = Script::start([answer("503 Busy", "", "")]);
     let refusing = |from| Arc::new(Seen { refuse_from: Some(from), ..Seen::default() });
     let error = send(&account(&script, &refusing(1))?).await.unwrap_err();
@@ -93,7 +93,7 @@ async fn a_policy_that_refuses_ends_the_operation_and_sends_nothing() -> Result<
 }
 
 #[tokio::test]
-async fn headers_of_the_client_are_not_replaced() -> Result<()> {
+async fn a_policy_cannot_replace_headers_of_the_client() -> Result<()> {
     let script = Script::start([]);
     for name in ["Authorization", "x-ms-date", "X-MS-Version", "Host", "content-type"] {
         let policy = Arc::new(Seen { add: Some((name, "secret")), ..Seen::default() });
@@ -130,7 +130,7 @@ impl TokenProvider for Scopes {
 }
 
 #[tokio::test]
-async fn tokens_are_asked_for_by_audience_and_kept_for_each() -> Result<()> {
+async fn tokens_are_requested_and_cached_per_audience() -> Result<()> {
     let script = Script::start([(); 4].map(|()| answer("200 OK", "", "{}")));
     let provider = Arc::new(Scopes::default());
     let credential = Credential::token(Arc::clone(&provider));

@@ -50,7 +50,7 @@ async fn attempts_alternate_while_both_fail() {
 }
 
 #[tokio::test]
-async fn what_the_secondary_does_not_have_is_asked_of_the_primary() {
+async fn a_404_of_the_secondary_is_retried_on_the_primary() {
     for (status, code) in [("404 No", "ResourceNotFound"), ("412 No", "ConditionNotMet")] {
         let no = || answer("500 No", "", "");
         let (account, primary, secondary) =
@@ -63,7 +63,7 @@ async fn what_the_secondary_does_not_have_is_asked_of_the_primary() {
 }
 
 #[tokio::test]
-async fn a_404_of_the_secondary_is_never_the_last_word() {
+async fn a_404_of_the_secondary_is_never_final() {
     let (account, ..) =
         pair([refusal("503 No", "ServerBusy")], [refusal("404 No", "ResourceNotFound")], 2);
     let error = read(&account, Host::Any).await.unwrap_err();
@@ -71,7 +71,7 @@ async fn a_404_of_the_secondary_is_never_the_last_word() {
 }
 
 #[tokio::test]
-async fn a_404_of_the_primary_is_believed() {
+async fn a_404_of_the_primary_is_final() {
     let (account, _primary, secondary) = pair([refusal("404 No", "ResourceNotFound")], [], 4);
     let error = read(&account, Host::Any).await.unwrap_err();
     assert_eq!((error.kind(), error.details().attempts), (ErrorKind::NotFound, 1));
@@ -79,7 +79,7 @@ async fn a_404_of_the_primary_is_believed() {
 }
 
 #[tokio::test]
-async fn writes_go_to_the_primary_alone() {
+async fn writes_are_sent_only_to_the_primary() {
     let busy = || refusal("503 No", "ServerBusy");
     let (account, primary, secondary) = pair([busy(), answer("204 No Content", "", "")], [], 4);
     let call = Call::new("InsertOrReplaceEntity", "orders", Safety::Conditional);
@@ -88,7 +88,7 @@ async fn writes_go_to_the_primary_alone() {
 }
 
 #[tokio::test]
-async fn a_continuation_stays_where_its_page_came_from() {
+async fn a_continuation_stays_on_the_endpoint_of_its_page() {
     let (account, primary, secondary) =
         pair([], [answer("500 No", "", ""), refusal("404 No", "TableNotFound")], 4);
     let error = read(&account, Host::Secondary).await.unwrap_err();
@@ -103,7 +103,7 @@ async fn a_continuation_stays_where_its_page_came_from() {
 }
 
 #[tokio::test]
-async fn a_secondary_that_nobody_named_cannot_be_asked() {
+async fn reading_an_unknown_secondary_is_an_error() {
     let (account, _) = account("http://127.0.0.1:1/a/b", options());
     let error = read(&account, Host::Secondary).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));

@@ -79,7 +79,7 @@ fn call() -> Call<'static> {
 }
 
 #[tokio::test]
-async fn a_span_names_the_operation_as_azures_libraries_do() {
+async fn span_names_match_the_azure_sdks() {
     let script = Script::start([answer("200 OK", "", "{}")]);
     let notes = traced(&script, options(), call()).await;
     for field in [
@@ -102,7 +102,7 @@ async fn a_span_names_the_operation_as_azures_libraries_do() {
 }
 
 #[tokio::test]
-async fn keys_are_traced_only_when_asked_for_and_secrets_never() {
+async fn keys_are_traced_only_if_enabled_and_secrets_never() {
     for record_keys in [false, true] {
         let script = Script::start([answer("200 OK", "", "{}")]);
         let options = ClientOptions { record_keys, ..options() };
@@ -131,7 +131,7 @@ async fn retries_are_warnings_and_an_unexpected_failure_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_status_that_the_caller_expects_is_no_error() {
+async fn an_expected_status_is_not_traced_as_an_error() {
     for (call, errors) in [(call(), 1), (call().expecting(&[404]), 0)] {
         let script = Script::start([refusal("404 No", "ResourceNotFound")]);
         let notes = traced(&script, options(), call).await;

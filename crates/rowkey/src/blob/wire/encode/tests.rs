@@ -30,7 +30,7 @@ fn lease_id() -> Uuid {
 }
 
 #[test]
-fn a_blob_is_put_as_recorded() {
+fn put_blob_matches_a_recording() {
     // test_common_blob.test_lease_blob_break_period
     let conditions =
         Conditions { none_match: Some(Match::Any), lease: Some(lease_id()), ..Conditions::NONE };
@@ -75,14 +75,14 @@ fn a_blob_is_put_as_recorded() {
 }
 
 #[test]
-fn names_of_blobs_are_encoded_but_for_slashes() {
+fn blob_names_are_percent_encoded_except_slashes() {
     let place = Place { container: "c", blob: "a/b c+d%e?f#啊" };
     let request = get(place, None, None, &Conditions::NONE);
     assert_eq!(request.target, "/c/a/b%20c%2Bd%25e%3Ff%23%E5%95%8A");
 }
 
 #[test]
-fn a_blob_is_read_under_conditions() {
+fn get_blob_encodes_conditions() {
     let since = parse_http_date("Fri, 25 Oct 2019 17:22:40 GMT");
     let conditions = Conditions {
         matches: Some(ETag::new("\"0x8D7596FF05BA0B1\"").into()),
@@ -115,7 +115,7 @@ fn a_blob_is_read_under_conditions() {
 }
 
 #[test]
-fn what_describes_a_blob_is_set_as_recorded() {
+fn set_properties_and_metadata_match_recordings() {
     // test_blob_access_conditions.test_set_blob_properties_with_if_match
     let content = ContentHeaders {
         disposition: Some(HeaderValue::from_static("inline")),
@@ -145,7 +145,7 @@ fn what_describes_a_blob_is_set_as_recorded() {
 }
 
 #[test]
-fn deleting_says_what_becomes_of_snapshots() {
+fn delete_blob_encodes_the_snapshot_option() {
     let header = |snapshots| {
         let request = delete(PLACE, snapshots, &Conditions::NONE);
         let value = request.headers.get("x-ms-delete-snapshots").cloned();
@@ -161,7 +161,7 @@ fn deleting_says_what_becomes_of_snapshots() {
 }
 
 #[test]
-fn blocks_are_put_and_listed_as_recorded() {
+fn put_block_and_put_block_list_match_recordings() {
     // test_block_blob.test_put_block_list
     let lease = Conditions { lease: Some(lease_id()), ..Conditions::NONE };
     let md5 = checksum::decode("XrY7u+Ae7tCTyyK7j1rNww==");
@@ -191,7 +191,7 @@ fn blocks_are_put_and_listed_as_recorded() {
 }
 
 #[test]
-fn appends_say_where_and_how_far() {
+fn append_block_encodes_position_and_maximum_size() {
     let limits = AppendLimits { position: Some(5), max_size: Some(100) };
     let request = append_block(PLACE, "x".into(), &limits, &Sums::default(), &Conditions::NONE);
     let headers =
@@ -200,7 +200,7 @@ fn appends_say_where_and_how_far() {
 }
 
 #[test]
-fn leases_say_what_is_to_become_of_them() {
+fn lease_requests_encode_their_action() {
     let id = lease_id();
     let other: Uuid = "00000000-1111-2222-3333-444444444444".parse().unwrap();
     let header = |action| {
@@ -240,7 +240,7 @@ fn leases_say_what_is_to_become_of_them() {
 }
 
 #[test]
-fn containers_are_made_and_listed_as_recorded() {
+fn container_requests_match_recordings() {
     let request = create_container("c", Some(PublicAccess::Blob), [("hello", "world")]).unwrap();
     assert_eq!(
         sent(&request),
@@ -286,7 +286,7 @@ fn containers_are_made_and_listed_as_recorded() {
 }
 
 #[test]
-fn a_copy_names_its_source() {
+fn copy_blob_encodes_the_source_url() {
     let source = Conditions { none_match: Some(Match::Any), ..Conditions::NONE };
     let what = Copy { source: "http://h/acc/c/b?sig=x", source_conditions: &source, sync: true };
     let request = copy(PLACE, &what, NONE, &Conditions::NONE).unwrap();

@@ -29,7 +29,7 @@ fn decode(text: &str) -> Option<(String, String)> {
 }
 
 #[test]
-fn every_recorded_shape_is_read() {
+fn every_recorded_error_format_decodes() {
     for (text, code, message) in [
         (JSON, "InvalidInput", JSON_MESSAGE),
         (XML, "InvalidXmlDocument", XML_MESSAGE),
@@ -45,7 +45,7 @@ fn every_recorded_shape_is_read() {
 }
 
 #[test]
-fn other_bodies_are_no_error_of_the_service() {
+fn other_bodies_are_not_decoded_as_service_errors() {
     for text in [
         "",
         "  ",
@@ -68,7 +68,7 @@ fn other_bodies_are_no_error_of_the_service() {
 }
 
 #[test]
-fn a_body_cut_anywhere_is_no_error_and_no_panic() {
+fn a_truncated_error_body_does_not_panic() {
     for text in [JSON, XML, XML_VERSION, ATOM, PLAIN, PLAIN_DETAILS] {
         for end in 0..text.len() {
             assert_eq!(ErrorBody::decode(&text.as_bytes()[..end]), None, "{end} of {text}");
@@ -109,7 +109,7 @@ fn the_failed_operation_of_a_batch_is_in_the_message() {
 }
 
 #[test]
-fn escapes_are_read() {
+fn escapes_are_decoded() {
     let json = r#"{"odata.error":{"code":"X","message":{"lang":"en-US","value":"\"\\/'<&>\u0001\r\n\t\u00e9\ud83d\ude00\u007f"}}}"#;
     assert_eq!(decode(json), Some(("X".to_owned(), "\"\\/'<&>\u{1}\r\n\té😀\u{7f}".to_owned())));
     for xml in [XML, XML_VERSION, ATOM, PLAIN] {

@@ -220,7 +220,7 @@ mod tests {
     );
 
     #[test]
-    fn a_recorded_page_gives_its_entities_in_turn() {
+    fn a_recorded_page_decodes_in_order() {
         let mut seen = Vec::new();
         page(PAGE.as_bytes(), |fields| {
             seen.push((
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cut_of_a_page_is_noticed() {
+    fn every_truncated_page_is_an_error() {
         for end in 0..PAGE.len() {
             let result = page(&PAGE.as_bytes()[..end], |_| Ok::<_, ()>(()));
             assert!(matches!(result, Err(PageError::Body(e)) if e.truncated), "{end}");
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_readers_refusal_ends_the_page() {
+    fn an_error_of_the_visitor_ends_decoding() {
         let mut count = 0;
         let result = page(PAGE.as_bytes(), |_| {
             count += 1;
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_tables_are_read_from_a_recorded_listing() {
+    fn a_recorded_list_of_tables_decodes() {
         // sdk-python test_query_tables, nometadata.
         let body = br#"{"value":[{"TableName":"listtable1"},{"TableName":"listtable2"}]}"#;
         assert_eq!(tables(body).unwrap(), ["listtable1", "listtable2"]);

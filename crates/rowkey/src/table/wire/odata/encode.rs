@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn entities_are_written_as_official_clients_write_them() {
+    fn entities_match_those_of_official_clients() {
         // Request bodies of sdk-go TestAddAnnotatedEntity and cosmosdb-python test_insert_entity,
         // property by property, without white space.
         for (value, expected) in [
@@ -231,13 +231,13 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_escaped_as_json_asks() {
+    fn control_characters_are_escaped() {
         let body = json("X", &ValueRef::String("a\nb\u{1}\u{7f}é😀".into()));
         assert!(body.ends_with("\"X\":\"a\\nb\\u0001\u{7f}é😀\"}"), "{body}");
     }
 
     #[test]
-    fn what_the_service_would_refuse_is_refused_with_numbers() {
+    fn oversized_values_are_rejected_with_size_and_limit() {
         let mut out = EntityWriter::with_capacity(64, "p", "r");
         for i in 0..253 {
             out.property(&format!("P{i}"), &ValueRef::Int32(i));

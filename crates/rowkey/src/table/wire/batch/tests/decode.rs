@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn the_answer_to_every_kind_of_write_is_read_in_order() {
+fn responses_to_every_kind_of_write_decode_in_order() {
     let answers = decode(&recording!("python12-all-response"));
     assert_eq!(answers.len(), 6);
     assert!(answers.iter().all(|answer| answer.status == 204 && answer.body.is_empty()));
@@ -31,7 +31,7 @@ fn an_inserted_entity_is_the_body() {
 }
 
 #[test]
-fn a_failure_is_one_answer_with_the_error_as_its_body() {
+fn a_failed_transaction_has_one_response_with_the_error() {
     for (recorded, status, code) in [
         (recording!("duplicate-response"), 400, "InvalidDuplicateRow"),
         (recording!("conflict-response"), 412, "UpdateConditionNotSatisfied"),
@@ -48,7 +48,7 @@ fn a_failure_is_one_answer_with_the_error_as_its_body() {
 }
 
 #[test]
-fn the_answer_to_an_empty_changeset_is_empty() {
+fn the_response_to_an_empty_changeset_is_empty() {
     assert_eq!(decode(&recording!("empty-response")).len(), 0);
 }
 
@@ -60,7 +60,7 @@ fn a_success_has_no_failure() {
 }
 
 #[test]
-fn every_line_ending_gives_the_same_answers() {
+fn every_line_ending_decodes_alike() {
     let recorded = recording!("legacy-all-response");
     let expected = decode(&recorded);
     let line_feeds = recorded.body.replace("\r\n", "\n");
@@ -75,7 +75,7 @@ fn every_line_ending_gives_the_same_answers() {
 }
 
 #[test]
-fn an_answer_in_no_changeset_is_read() {
+fn a_response_without_a_changeset_decodes() {
     let body = b"--r\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n\
         HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\n\r\n{\"odata.error\":{}}\r\n--r--\r\n";
     let answers = decode_response("multipart/mixed; boundary=r", body).unwrap();
@@ -84,7 +84,7 @@ fn an_answer_in_no_changeset_is_read() {
 }
 
 #[test]
-fn no_prefix_of_a_response_is_a_response() {
+fn every_truncated_response_is_an_error() {
     for recorded in [recording!("legacy-all-response"), recording!("created-response")] {
         let whole = recorded.body.trim_end().len();
         for len in 0..whole {
@@ -95,7 +95,7 @@ fn no_prefix_of_a_response_is_a_response() {
 }
 
 #[test]
-fn a_line_that_is_no_status_line_is_refused() {
+fn an_invalid_status_line_is_an_error() {
     let recorded = recording!("created-response");
     for line in ["HTTP/1.1", "HTTP/1.1 20 OK", "HTTP/1.1 999 OK", "HTTP/1.1 +20", "201 Created"] {
         let body = recorded.body.replace("HTTP/1.1 201 Created", line);

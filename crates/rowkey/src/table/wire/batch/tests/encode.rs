@@ -5,7 +5,7 @@ use rowkey_wire::multipart::{self, Ending, Part};
 use super::*;
 
 #[test]
-fn a_batch_is_written_as_the_python_library_writes_it() {
+fn a_batch_matches_that_of_the_python_library() {
     let recorded = recording!("python12-all-request");
     let batch = between(recorded.body, "--batch_", "\r\n");
     let changeset = between(recorded.body, "boundary=changeset_", "\r\n");
