@@ -1,8 +1,8 @@
 //! Denormalization: a department shows its manager without a second read.
 //!
-//! The manager is an employee, whose entity is where name and e-mail are changed. The department's entity
-//! holds copies of both. A declaration states where copies are stored and what they contain; then the
-//! employee and the copies are written in one transaction.
+//! The manager is an employee; name and e-mail are changed in the employee's entity. The department's entity
+//! contains copies of both. A declaration defines the targets and the properties of the copies; the store
+//! then writes employee and copies in one transaction.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -37,13 +37,13 @@ struct Department {
 fn staff(table: Table) -> rowkey::Result<Store<Employee>> {
     let managers = Copies::new(
         "managers",
-        // How many departments an employee manages at most.
+        // The maximum number of departments of a manager.
         1,
-        // Where: the department that the employee manages, or nowhere.
+        // The target: the department that the employee manages, if any.
         |e: &Employee| e.manages.as_ref().map(|name| Department::key(&e.company, name)),
-        // What.
+        // The copied values.
         |employee| (employee.name.clone(), employee.email.clone()),
-        // How it is put there; `None` takes it away.
+        // Writes the copy to the target; `None` removes it.
         |department: &mut Department, manager| {
             (department.manager_name, department.manager_email) = manager.cloned().unzip();
         },
@@ -80,12 +80,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     staff.insert(&jun).await?;
     assert_eq!(shown(&table, "marketing").await?.as_deref(), Some("Jun Cao"));
 
-    // What is copied changes: the department follows in the same transaction.
+    // The copied values change: the same transaction updates the department.
     let jun = Employee::key("contoso", 223);
     staff.update(jun.clone(), |e| e.name = "Jun Cao-Smith".into()).await?;
     assert_eq!(shown(&table, "marketing").await?.as_deref(), Some("Jun Cao-Smith"));
 
-    // Where it is copied to changes: one department loses the copy, another gets it.
+    // The target changes: one department loses the copy, another receives it.
     staff.update(jun.clone(), |e| e.manages = Some("sales".into())).await?;
     assert_eq!(shown(&table, "marketing").await?, None);
     assert_eq!(shown(&table, "sales").await?.as_deref(), Some("Jun Cao-Smith"));
@@ -96,18 +96,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     staff.update(jun.clone(), |e| e.salary += 5_000.0).await?;
     assert_eq!(server.journal().since(&before).count(Operation::GetEntity), 1);
 
-    // Any program may change the department's own properties.
+    // Other programs may change the other properties of the department.
     table.update(Department::key("contoso", "sales"), |d| d.budget *= 2.0).await?;
     assert_eq!(shown(&table, "sales").await?.as_deref(), Some("Jun Cao-Smith"));
 
     assert!(staff.delete(jun).await?);
     assert_eq!(shown(&table, "sales").await?, None);
-    println!("the departments showed their manager through every change");
+    println!("the departments showed the current manager after every change");
     Ok(())
 }
 
 // ANCHOR: read
-/// Who manages a department: one point query.
+/// Reads the manager of a department with one point query.
 async fn shown(table: &Table, name: &str) -> rowkey::Result<Option<String>> {
     let department = table.get(Department::key("contoso", name)).await?;
     Ok(department.and_then(|department| department.entity.manager_name))

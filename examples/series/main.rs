@@ -9,7 +9,7 @@ use rowkey::{Entity, StorageAccount};
 use rowkey_emulator::{Operation, Server};
 use rowkey_patterns::series::Series;
 
-/// A day of a station, `seattle | 20100314`. It has no properties of its own: the hours are slots.
+/// A day of a station, `seattle | 20100314`. Its only properties are the slots of its hours.
 #[derive(Clone, Debug, Entity)]
 #[entity(partition = "{station}", row = "{date:8}")]
 struct Day {
@@ -25,10 +25,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     table.create_if_missing().await?;
 
     // ANCHOR: write
-    // 24 slots, t000 to t023. More than 252 would be an error that names wide entities.
+    // 24 slots, t000 to t023. More than 252 slots are an error that suggests wide entities.
     let hours = Series::<f64>::new(table.clone(), "t", 24)?;
 
-    // A year, 365 requests: each day's hours in one, eight days at a time.
+    // A year takes 365 requests, one for each day, eight at a time.
     let days = read()?;
     let writes = days.iter().map(|(day, values)| {
         let values = values.iter().map(|(hour, fahrenheit)| (*hour, *fahrenheit));
@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let changed = hours.get(Day::key("seattle", 20_100_314)).await?.ok_or("not there")?;
     assert_eq!(changed.entity.slots[2..5], [Some(43.0), None, Some(42.2)]);
 
-    // A correction is a merge of one slot: nothing is read, and no other hour is touched.
+    // A correction merges one slot, without a read and without a change of other hours.
     let before = server.journal();
     hours.set(Day::key("seattle", 20_100_314), 3, 42.6).await?;
     assert_eq!(server.journal().since(&before).len(), 1);
@@ -59,7 +59,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!((coldest - 38.6).abs() < 0.05, "{coldest}");
 
     // ANCHOR: count
-    // Slots that count: eight readers at once, and no visit is lost.
+    // Counters: eight concurrent increments, and none is lost.
     let visits = Series::<i64>::new(table, "v", 24)?;
     let today = Day::key("visits", 20_260_101);
     stream::iter((0..40).map(|_| visits.increment(today.clone(), 9, 1)))

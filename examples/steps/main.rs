@@ -38,7 +38,7 @@ impl Task for ArchiveEmployee {
     const KIND: &'static str = "archive-employee";
 }
 
-/// Where things are, and where they go. What decides is read on the primary.
+/// The sources and destinations of a move. `Deciding` reads the primary.
 #[derive(Clone)]
 struct Archiver {
     current: Deciding,
@@ -52,8 +52,8 @@ struct Archiver {
 // ANCHOR: archiver
 impl Archiver {
     async fn archive(&self, task: &ArchiveEmployee, attempt: &Attempt) -> rowkey::Result<Done> {
-        // The plan is made anew whenever another writer changed what was read for the last one. The row
-        // in the inbox says that it was carried out: who is hired again stays.
+        // After a conflict, `plan` runs again and reads the current state. The inbox row records a
+        // completed task, so that a redelivery does not archive an employee who was hired again.
         let (inbox, key) = (Inbox::new(&self.current), Employee::key(&task.department, task.id));
         steps::run_once(&inbox, &key, attempt, |row| self.plan(task, row)).await
     }
@@ -68,15 +68,15 @@ impl Archiver {
         let photo = self.photos.blob(&task.id.to_string());
         let archived_photo = self.archived_photos.blob(&task.id.to_string());
 
-        // First what is in the place of the copies, so that a worker that is overtaken now, by
-        // another one with the same task, loses when it writes.
+        // Reads the destinations first: if another worker with the same task is faster, the writes of
+        // this one fail.
         let there = self.archive.get(key.clone()).await?;
         let photo_there = match archived_photo.properties().await? {
             Some(properties) => Conditions::unchanged(&properties.etag),
             None => Conditions::missing(),
         };
 
-        // Then what is to be moved. Without it, all is done.
+        // Then reads the source. Without an entity, all steps are done.
         let Some(employee) = self.current.get(key).await? else { return Ok(None) };
         let mut steps = Steps::new().write(&self.archive, there.as_ref(), employee.entity.clone());
         if let Some(content) = photo.get().await? {
@@ -87,10 +87,10 @@ impl Archiver {
         steps = steps
             .move_file(self.contracts.join(&file), self.archived_contracts.join(&file))
             .call("tell payroll", async || {
-                println!("  payroll is told, perhaps twice");
+                println!("  notifies payroll, perhaps twice");
                 Ok(())
             })
-            // Last, and only if it is unchanged: until then everything can begin anew.
+            // Deletes the source last, and only if it is unchanged: until then all steps can be repeated.
             .delete_once(&self.current, &employee, row);
         Ok(Some(steps))
     }
@@ -170,7 +170,7 @@ async fn run(
     assert_eq!(grace, raised?.entity);
     println!("Grace got her raise, and it is in the archive: {}", grace.salary);
 
-    // She is hired again, and the same task is delivered again, as queues may do: she stays.
+    // Grace is hired again, and the queue delivers the same task again: she is not archived.
     archiver.current.table().insert(&grace).await?;
     tasks.put_with_key("8 left in 2026", &leave).await?;
     assert_eq!(Box::pin(worker.step()).await?, Step::Suppressed);

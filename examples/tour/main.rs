@@ -212,7 +212,7 @@ async fn failing_transaction(table: &Table) -> Result {
         .expect_err("SEA exists");
     assert_eq!(error.details().operation_index, Some(2));
     assert_eq!(error.code(), Some(&ErrorCode::ENTITY_ALREADY_EXISTS));
-    assert!(table.get(Airport::key("WA", "_N1")).await?.is_none(), "nothing of it happened");
+    assert!(table.get(Airport::key("WA", "_N1")).await?.is_none(), "the transaction had no effect");
     println!("transaction {error}");
     Ok(())
 }

@@ -15,7 +15,7 @@ use rowkey_worker::worker::{Attempt, Done, Handler, Step, Worker};
 use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
-/// The work, as it waits in the queue.
+/// A task in the queue.
 #[derive(Serialize, Deserialize)]
 struct Shrink {
     photo: u64,
@@ -27,7 +27,7 @@ impl Task for Shrink {
     const KIND: &'static str = "shrink-photo";
 }
 
-/// What the work leaves behind.
+/// The result of a task.
 #[derive(Clone, Debug, Entity)]
 #[entity(partition = "thumbnails", row = "{photo}")]
 struct Thumbnail {
@@ -35,7 +35,7 @@ struct Thumbnail {
     pixels: i32,
 }
 
-/// Does the work. It may be asked twice for the same photo, so it upserts.
+/// The handler. The same photo may be delivered twice, so the handler upserts.
 struct Shrinker {
     thumbnails: Table,
     formats: &'static [&'static str],
@@ -44,7 +44,7 @@ struct Shrinker {
 impl Handler<Shrink> for Shrinker {
     async fn handle(&self, task: Shrink, attempt: Attempt) -> rowkey::Result<Done> {
         if !self.formats.contains(&task.format.as_str()) {
-            // It would fail each time: no need to try again.
+            // A retry would fail, too.
             return Ok(Done::Poison(format!("there is no decoder for {}", task.format)));
         }
         let pixels = i32::try_from(task.pixels.len() / 2).unwrap_or(i32::MAX);
@@ -56,7 +56,7 @@ impl Handler<Shrink> for Shrinker {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // Clocks are moved by hand, so that no test waits for a message to be seen again.
+    // Manual clocks, so that the program does not wait for messages to become visible again.
     let server = Server::builder().manual_clock().start().await?;
     let clock = ManualClock::new(server.clock().now().to_chrono());
     let account = StorageAccount::builder()
@@ -71,18 +71,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         pixels: "#".repeat(pixels),
     };
 
-    // Uploads. The second one is too large for a message, and lies in a blob until it is done.
+    // Uploads. The second one is too large for a message, and is in a blob until it is done.
     let claims = account.container("claims");
     let tasks = Tasks::<Shrink>::new(account.queue("photos")).claims(claims.clone());
     tasks.create_if_missing().await?;
     tasks.put(&photo(1, "jpeg", 64)).await?;
     tasks.put(&photo(2, "jpeg", 100_000)).await?;
     tasks.put(&photo(3, "heic", 64)).await?;
-    // A script in another language writes what it needs to, and no more.
+    // A script in another language writes only the required fields.
     let by_hand = Body::text(r#"{"photo": 4, "format": "jpeg", "pixels": "abcd"}"#);
     tasks.queue().put(by_hand).send().await?;
 
-    // A worker receives the first task and dies at its work: the message is hidden, and not gone.
+    // A worker receives the first task and dies: the message is hidden, but not deleted.
     let visibility = Duration::from_secs(30);
     let worker = |formats| {
         let handler = Shrinker { thumbnails: thumbnails.clone(), formats };
@@ -91,16 +91,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let power_cut = server.inject(Fault::on(Operation::InsertOrReplaceEntity).times(1).hold());
     let doomed = worker(&["jpeg"]);
     tokio::select! {
-        _ = doomed.step() => unreachable!("the table does not answer it"),
+        _ = doomed.step() => unreachable!("the request is held"),
         () = power_cut.wait_until_held() => println!("the first worker died"),
     }
     drop(doomed);
 
-    // Another one goes on. It runs until it has nothing to do; a program would run until it is told
-    // to stop, and finish what it has begun.
+    // Another worker continues. It runs until the queue is empty; a program would run until shutdown,
+    // and finish the tasks that it has received.
     let second = worker(&["jpeg"]);
     while second.step().await? != Step::Idle {}
-    assert!(thumbnails.get(Thumbnail::key(1)).await?.is_none(), "its message is hidden still");
+    assert!(thumbnails.get(Thumbnail::key(1)).await?.is_none(), "its message is still hidden");
     server.clock().advance(visibility);
     clock.advance(visibility);
     assert_eq!(second.step().await?, Step::Handled);
@@ -109,14 +109,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let counts = second.counts();
     assert_eq!((counts.handled, counts.poisoned), (3, 1));
-    assert!(claims.blobs().all().await?.is_empty(), "the large one's blob went with its message");
+    assert!(
+        claims.blobs().all().await?.is_empty(),
+        "the blob of the large task was deleted with its message"
+    );
 
-    // The third is among the dead letters, with the reason.
+    // The third task is a dead letter, with the reason.
     let dead = tasks.dead_letters();
     let letter = dead.list(&Selection::all()).try_next().await?.ok_or("no dead letter")?;
-    println!("task {} was put aside: {}", letter.id, letter.reason);
+    println!("task {} is a dead letter: {}", letter.id, letter.reason);
 
-    // Once there is a decoder, it is put back.
+    // A new version has the decoder, so the task is redriven.
     assert_eq!(dead.redrive(&Selection::all()).await?.done, 1);
     let third = worker(&["jpeg", "heic"]);
     assert_eq!(third.step().await?, Step::Handled);
