@@ -217,7 +217,7 @@ impl Index {
                     meta.parse_nested_meta(|meta| {
                         let field = meta.path.require_ident()?;
                         if fields.contains(field) {
-                            return Err(meta.error(format!("`{field}` is given twice")));
+                            return Err(meta.error(format!("duplicate attribute `{field}`")));
                         }
                         fields.push(field.clone());
                         Ok(())
@@ -234,8 +234,8 @@ impl Index {
         })?;
         let (Some(name), Some(row)) = (name, row) else {
             return Err(meta.error(
-                "an index has a name and the template of its RowKeys: \
-                 index(name = by_email, row = \"email_{email}\")",
+                "an index requires a name and a template: index(name = by_email, row = \
+                 \"email_{email}\")",
             ));
         };
         Ok(Self { name, partition, row, many, claims: false, copy, when })
@@ -254,8 +254,8 @@ impl Index {
         })?;
         let (Some(name), Some(partition)) = (name, partition) else {
             return Err(meta.error(
-                "a unique value has a name and a template: \
-                 unique(name = by_number, value = \"{number}\")",
+                "a unique value requires a name and a template: unique(name = by_number, value = \
+                 \"{number}\")",
             ));
         };
         let row = LitStr::new("claim", partition.span());
@@ -286,7 +286,8 @@ impl List {
         )?;
         let (Some(name), Some(value)) = (name, template) else {
             return Err(meta.error(
-                "a list has a name and a template: list(name = by_tag, value = \"{tags}\", max = 8)",
+                "a list requires a name and a template: list(name = by_tag, value = \"{tags}\", \
+                 max = 8)",
             ));
         };
         Ok(Self { name, partition, value, max, blob, when })
@@ -306,8 +307,8 @@ impl Field {
             let span = meta.path.span();
             if !system && systems.contains(&name) {
                 return Err(meta.error(format!(
-                    "`{name}` is for projections: the keys of an entity are what its templates \
-                     say, and its Timestamp is in `Stored`"
+                    "`{name}` is only valid in projections: the keys of an entity are made by its \
+                     templates, and its Timestamp is in `Stored`"
                 )));
             }
             match name {
@@ -324,24 +325,25 @@ impl Field {
                 "json" => this.json = Some(span),
                 "encrypt" if system => {
                     return Err(meta
-                        .error("`encrypt` is for entities: a projection is read as it is stored"));
+                        .error("`encrypt` is only valid in entities: projections do not decrypt"));
                 }
                 "encrypt" => this.encrypt = Some(span),
                 "blob" if system => {
                     return Err(
-                        meta.error("`blob` is for entities: a projection is read as it is stored")
+                        meta.error("`blob` is only valid in entities: projections read no blobs")
                     );
                 }
                 "blob" => this.blob = Some(span),
                 "rest" if system => {
-                    return Err(
-                        meta.error("`rest` is for entities: a projection names what it reads")
-                    );
+                    return Err(meta.error(
+                        "`rest` is only valid in entities: projections name their properties",
+                    ));
                 }
                 "rest" => this.rest = Some(span),
                 "as" => this.stored = Some(stored(&value(meta)?)?),
                 "exact" if system => {
-                    return Err(meta.error("`exact` is for entities: a projection has no columns"));
+                    return Err(meta
+                        .error("`exact` is only valid in entities: projections have no columns"));
                 }
                 "exact" => this.exact = Some(span),
                 "flatten" => this.flatten = Some(span),
@@ -387,7 +389,7 @@ impl Variant {
 pub(crate) fn refuse(attrs: &[Attribute], namespace: &str, place: &str) -> Result<()> {
     match attrs.iter().find(|attr| attr.path().is_ident(namespace)) {
         Some(attr) => {
-            Err(Error::new_spanned(attr, format!("`{namespace}` does nothing on {place}")))
+            Err(Error::new_spanned(attr, format!("`{namespace}` has no effect on {place}")))
         }
         None => Ok(()),
     }
@@ -435,7 +437,7 @@ fn known(
         return Err(meta.error(format!("`{namespace}` has no attribute `{name}` here{hint}")));
     }
     if seen.contains(&name) && ![INDEX, LIST, UNIQUE].contains(&&*name) {
-        return Err(meta.error(format!("`{name}` is given twice")));
+        return Err(meta.error(format!("duplicate attribute `{name}`")));
     }
     seen.push(name.clone());
     Ok(name)
@@ -447,7 +449,7 @@ fn library(text: &LitStr) -> Result<Ident> {
     let known = LIBRARIES.iter().find(|(known, _)| *known == name);
     let (_, variant) = known.ok_or_else(|| {
         let names = LIBRARIES.map(|(name, _)| format!("`{name}`")).join(", ");
-        Error::new(text.span(), format!("`compat` is one of {names}"))
+        Error::new(text.span(), format!("`compat` must be one of {names}"))
     })?;
     Ok(Ident::new(variant, text.span()))
 }
@@ -457,14 +459,14 @@ fn stored(text: &LitStr) -> Result<Ident> {
     let name = text.value();
     if !TYPES.contains(&&*name) {
         let names = TYPES.map(|name| format!("`{name}`")).join(", ");
-        return Err(Error::new(text.span(), format!("`as` is one of {names}")));
+        return Err(Error::new(text.span(), format!("`as` must be one of {names}")));
     }
     Ok(Ident::new(&name, text.span()))
 }
 
 fn version(number: &LitInt) -> Result<i32> {
     let version = number.base10_parse().ok().filter(|version| *version >= 1);
-    let what = "versions are whole numbers from 1 on, as many as an Int32 has";
+    let what = "`version` must be between 1 and 2147483647";
     version.ok_or_else(|| Error::new(number.span(), what))
 }
 

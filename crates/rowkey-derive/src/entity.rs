@@ -199,12 +199,12 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
                 const {
                     ::core::assert!(
                         <#from as #krate::Entity>::VERSION < #version,
-                        "`from` names a version that is not older"
+                        "`from` must name a type with a smaller `version`"
                     );
                     ::core::assert!(
                         <#from as #krate::Entity>::ENCRYPTED.is_empty()
                             || !Self::ENCRYPTED.is_empty(),
-                        "the older version has encrypted fields, and this one has none: keep one"
+                        "the older version has encrypted fields: keep at least one"
                     );
                 }
                 if #row.is_older(#version)? {
@@ -326,7 +326,7 @@ fn columns(model: &Model<'_>) -> TokenStream {
         };
         let constant = Ident::new(&constant(&plain(field.ident)), field.ident.span());
         let ty = option_of(field.ty).unwrap_or(field.ty);
-        let what = if *encrypt { "to patch it; it is encrypted" } else { "to make filters of" };
+        let what = if *encrypt { "for patches; it is encrypted" } else { "for filters" };
         let doc = format!("The property `{name}`, {what}.");
         let exact = *exact || model.exact;
         let column = match stored(model, field) {
@@ -375,8 +375,8 @@ fn type_checks(model: &Model<'_>) -> TokenStream {
         let Role::Property { stored: Some(stored), .. } = &field.role else { return None };
         let ty = field.ty;
         let what = format!(
-            "`as = \"{stored}\"`: numbers are stored as `Int32`, `Int64` and `Double`, integers, dates and \
-             GUIDs also as `String`; the type of `{}` is none of these",
+            "`as = \"{stored}\"` does not support the type of `{}`: numbers can be stored as \
+             `Int32`, `Int64` or `Double`; integers, dates and GUIDs also as `String`",
             field.ident
         );
         Some(quote_spanned! { at(ty) =>
@@ -417,8 +417,8 @@ fn names_apart(model: &Model<'_>) -> Option<TokenStream> {
     let check = quote_spanned! { at(field.ty) =>
         ::core::assert!(
             #krate::entity::names_apart(#taken),
-            "a flattened field has a property that another field has, or one that the service, the \
-             type or a store writes: give it a `prefix`"
+            "a property of the flattened field has the name of another property or a reserved \
+             name: give the field a `prefix`"
         )
     };
     // For a type without parameters this is checked at compile time.

@@ -180,8 +180,8 @@ fn checks(set: &Set<'_>) -> TokenStream {
     let discriminator = &set.discriminator;
     let told = all.iter().map(|ty| {
         let what = format!(
-            "`{}` tells its kind by another property than the set, `{discriminator}`: name the same one in \
-             `discriminator = \"..\"` of the type and of the set",
+            "`{}` and the set store the kind in different properties: set `discriminator = \
+             \"{discriminator}\"` on both",
             shown(ty)
         );
         quote_spanned! { at(ty) =>
@@ -193,12 +193,12 @@ fn checks(set: &Set<'_>) -> TokenStream {
     let apart = pairs.map(|(a, b)| {
         let (name, other) = (shown(a), shown(b));
         let no_kind = format!(
-            "a row could be of `{name}` and of `{other}`: give them row templates whose heads do \
-             not begin with one another, or both a `kind`, or versions of one type a `version`"
+            "rows of `{name}` and `{other}` cannot be distinguished: give their row templates \
+             different literal prefixes, both types a `kind`, or versions of one type a `version`"
         );
         let same = format!(
-            "a row could be of `{name}` and of `{other}`: their rows are not told apart by a head, \
-             and their `kind` and `version` are the same"
+            "rows of `{name}` and `{other}` cannot be distinguished: their row templates have no \
+             different literal prefixes, and their `kind` and `version` are equal"
         );
         quote_spanned! { at(b) =>
             const _: () = match #krate::entity::set::clash::<#a, #b>() {
@@ -212,8 +212,7 @@ fn checks(set: &Set<'_>) -> TokenStream {
         let newest = member.ty;
         member.older.iter().map(move |old| {
             let what = format!(
-                "`{}` is not older than `{}`: its `version` must be less (it is 1 where none is \
-                 given)",
+                "`{}` is not older than `{}`: its `version` must be smaller (the default is 1)",
                 shown(old),
                 shown(newest)
             );
@@ -229,8 +228,8 @@ fn checks(set: &Set<'_>) -> TokenStream {
     });
     let opened = all.iter().map(|ty| {
         let what = format!(
-            "`{}` has encrypted fields or is wide, and a set does not open its rows: write and read the \
-             type through its store",
+            "`{}` has encrypted fields or is wide, and an entity set cannot read its rows: read \
+             and write the type through its store",
             shown(ty)
         );
         quote_spanned! { at(ty) =>
@@ -253,7 +252,7 @@ impl<'a> Set<'a> {
         refuse_generics(&input.generics, "EntitySet")?;
         let container = Container::parse(input, "entity_set", &["discriminator"], false)?;
         let Data::Enum(data) = &input.data else {
-            let what = "`EntitySet` is derived for an enum with a variant for each entity type: \
+            let what = "`EntitySet` requires an enum with a variant for each entity type: \
                         `Employee(Employee)`";
             return Err(Error::new(input.ident.span(), what));
         };
@@ -271,7 +270,7 @@ impl<'a> Set<'a> {
             }
         }
         if this.variants.is_empty() && errors.is_none() {
-            let what = "a set has at least one entity type: `Employee(Employee)`";
+            let what = "an entity set requires at least one entity type: `Employee(Employee)`";
             errors = Some(Error::new(input.ident.span(), what));
         }
         errors.map_or(Ok(this), Err)
@@ -288,20 +287,20 @@ impl<'a> Set<'a> {
         let field = match &variant.fields {
             Fields::Unnamed(fields) if fields.unnamed.len() == 1 => &fields.unnamed[0],
             _ => {
-                let what = format!("a variant of a set holds an entity: `{ident}({ident})`");
+                let what = format!("a variant must contain one entity: `{ident}({ident})`");
                 return Err(Error::new(ident.span(), what));
             }
         };
-        attrs::refuse(&field.attrs, "entity_set", "the field of a variant; it stands above it")?;
+        attrs::refuse(&field.attrs, "entity_set", "the field of a variant; put it on the variant")?;
         match unknown {
             None => self.variants.push(Member { ident, ty: &field.ty, older }),
             Some(span) if !older.is_empty() => {
-                let what = "what is unknown has no older versions";
+                let what = "`unknown` and `older` are mutually exclusive";
                 return Err(Error::new(span, what));
             }
             Some(span) => {
                 if let Some((other, _)) = self.unknown {
-                    let what = format!("`{other}` is the variant of unknown entities already");
+                    let what = format!("duplicate `unknown`: `{other}` already has it");
                     return Err(Error::new(span, what));
                 }
                 self.unknown = Some((ident, &field.ty));
@@ -324,7 +323,7 @@ impl Attributes {
             this.older =
                 Punctuated::<Type, Token![,]>::parse_terminated(&types)?.into_iter().collect();
             if this.older.is_empty() {
-                return Err(meta.error("`older` names the types of older versions: `older(V1)`"));
+                return Err(meta.error("`older` requires the types of older versions: `older(V1)`"));
             }
             Ok(())
         })?;

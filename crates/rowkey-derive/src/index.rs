@@ -102,8 +102,7 @@ pub(crate) fn indexes(
         for field in &model.fields {
             let Role::Property { name, .. } = &field.role else { continue };
             if POINTERS.contains(&&**name) {
-                let what =
-                    format!("the copies in an index say in `{name}` what they are copies of");
+                let what = format!("the property name `{name}` is reserved for index copies");
                 combine(&mut errors, Error::new(field.ident.span(), what));
             }
         }
@@ -138,7 +137,7 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
         )
     }) {
         let what =
-            format!("`{{{}}}` is not stored as a value that an index could hold", part.field);
+            format!("`{{{}}}` cannot be indexed: it is not stored as a plain value", part.field);
         return Err(Error::new(index.row.literal.span(), what));
     }
     Ok(index)
@@ -177,20 +176,20 @@ fn copied_property(model: &Model<'_>, ident: &Ident) -> Result<String> {
     match model.fields.iter().find(|field| plain(field.ident) == name).map(|field| &field.role) {
         Some(Role::Property { encrypt: true, .. }) => Err(Error::new(
             ident.span(),
-            format!("`{name}` is encrypted, and is read from the entity or from a whole copy"),
+            format!("`{name}` is encrypted: only full copies contain encrypted properties"),
         )),
         Some(Role::Property { blob: true, .. }) => Err(Error::new(
             ident.span(),
-            format!("`{name}` is stored in a blob, which copies do not name"),
+            format!("`{name}` is stored in a blob: copies do not contain blobs"),
         )),
         Some(Role::Property { name, .. }) => Ok(name.clone()),
         Some(Role::Key) => Err(Error::new(
             ident.span(),
-            format!("`{name}` is part of a key, which every copy has"),
+            format!("`{name}` is part of a key: every copy contains the keys"),
         )),
         Some(Role::Rest) => Err(Error::new(
             ident.span(),
-            format!("`{name}` is no property: its entries are, and which there are is data"),
+            format!("`{name}` is a map of properties whose names are unknown"),
         )),
         Some(_) => Err(Error::new(ident.span(), format!("`{name}` is not stored"))),
         None => {
@@ -208,31 +207,31 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Resu
     let fail = |what: String| Err(Error::new(index.row.literal.span(), what));
     let name = plain(&index.name);
     if let Some(what) = taken(model, &index.name, before.iter().map(|other| &other.name)) {
-        return Err(Error::new(index.name.span(), format!("`{name}` is {what} already")));
+        return Err(Error::new(index.name.span(), format!("`{name}` is already {what}")));
     }
     let of_value = if index.claims { index.partition.as_ref() } else { Some(&index.row) };
     if of_value.is_none_or(|template| template.parts().next().is_none()) {
-        return fail("an index is of at least one field: `email_{email}`".to_owned());
+        return fail("an index requires at least one field: `email_{email}`".to_owned());
     }
     if index.partition.is_none() {
         if before.iter().filter(|other| other.partition.is_none()).count() == MAX_IN_PARTITION {
             return fail(format!(
-                "an entity has at most {MAX_IN_PARTITION} indexes in its partition: a change may \
-                 delete and insert a copy in each, and a transaction has 100 operations"
+                "an entity can have at most {MAX_IN_PARTITION} indexes in its partition: a change \
+                 may replace the copy in each, and a transaction has 100 operations"
             ));
         }
         let head = keys.row.head();
         if head.is_empty() {
             return Err(Error::new(
                 keys.row.literal.span(),
-                "rows of an index are in the same partition, and nothing tells them apart from the \
-                 entities; begin the row template with text: `id_{id}`",
+                "the row template must begin with literal text, such as `id_{id}`, to distinguish \
+                 entities from the index rows in the same partition",
             ));
         }
         if index.row.head().is_empty() {
             return fail(
-                "an index in the partition of the entities begins with text that tells its rows \
-                 apart: `email_{email}`"
+                "the template of an index in the entities' partition must begin with literal text \
+                 that distinguishes its rows: `email_{email}`"
                     .to_owned(),
             );
         }
@@ -262,8 +261,8 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Resu
     let own = model.properties().count() + usize::from(model.kind.is_some());
     if index.copies_all() && model.wide.is_none() && own + pointers > MAX_PROPERTIES {
         return fail(format!(
-            "a copy has {pointers} more properties than the entity, and {MAX_PROPERTIES} are \
-             allowed; name those that are needed with `copy(..)`"
+            "a full copy has {pointers} more properties than the entity and exceeds the limit of \
+             {MAX_PROPERTIES}; select properties with `copy(..)`"
         ));
     }
     Ok(())
@@ -271,9 +270,7 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Resu
 
 pub(crate) fn overlap(head: &str, other: &str, whose: &str) -> Option<String> {
     (head.starts_with(other) || other.starts_with(head)).then(|| {
-        format!(
-            "rows that begin with {head:?} cannot be told from {whose}, which begin with {other:?}"
-        )
+        format!("rows that begin with {head:?} overlap with {whose}, which begin with {other:?}")
     })
 }
 
@@ -423,7 +420,7 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
             at.min(row.pieces.len())
         };
         let whole = if *many {
-            let doc = "The rows of all entities of these values, in the order of their RowKeys.";
+            let doc = "The rows of all entities with these values, in RowKey order.";
             constructors.range(name, row.pieces.len(), doc)
         } else {
             constructors.key()
@@ -431,12 +428,12 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
         let all = constructors.range(
             &format_ident!("{}_all", name.unraw(), span = name.span()),
             usize::from(!row.head().is_empty()),
-            "The whole index of a partition, in its order.",
+            "All rows of the index in a partition, in index order.",
         );
         let under = parts.iter().take(parts.len().saturating_sub(1)).map(|last| {
             let field = model.fields[last.index].ident.unraw();
             let under = format_ident!("{}_under_{field}", name.unraw(), span = name.span());
-            let doc = format!("The rows of these values, up to `{field}`, in the index's order.");
+            let doc = format!("The rows with these values, up to `{field}`, in index order.");
             constructors.range(&under, end(last), &doc)
         });
         quote! { #whole #all #(#under)* }

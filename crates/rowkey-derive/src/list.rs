@@ -86,12 +86,12 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
         let (field, name) = (&model.fields[part.index], &part.field);
         match field.role {
             Role::Property { encrypt: true, .. } => {
-                return fail(format!(
-                    "`{{{name}}}` is stored encrypted, and a list would show its values"
-                ));
+                return fail(format!("`{{{name}}}` is encrypted: a list would expose its values"));
             }
             Role::Property { blob: true, .. } => {
-                return fail(format!("`{{{name}}}` is stored in a blob, and no list is of that"));
+                return fail(format!(
+                    "`{{{name}}}` is stored in a blob: a list requires a property"
+                ));
             }
             Role::Property { json: true, .. } if vec_of(field.ty).is_some() => {
                 if !several.contains(&name) {
@@ -100,29 +100,29 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
             }
             Role::Property { json: true, .. } => {
                 return fail(format!(
-                    "`{{{name}}}` is stored as JSON and is no `Vec`; a list takes each item of a \
+                    "`{{{name}}}` is stored as JSON and is not a `Vec`: a list requires a \
                      `Vec<T>`, or a field that is stored as one value"
                 ));
             }
             Role::Rest | Role::Flatten(_) | Role::Skipped(_) | Role::System(_) => {
-                return fail(format!("`{{{name}}}` is not stored, so a list cannot follow it"));
+                return fail(format!("`{{{name}}}` is not stored: a list requires a stored field"));
             }
             Role::Property { .. } | Role::Key => {}
         }
     }
     if row.parts().next().is_none() {
-        return fail("a list is of at least one field: `{tags}`".to_owned());
+        return fail("a list requires at least one field: `{tags}`".to_owned());
     }
     let max = match (&several[..], max) {
         ([], None) => 1,
         ([], Some(max)) => {
-            let what = "this does nothing: the entity has one value in the list";
+            let what = "`max` has no effect: the entity has only one value in the list";
             return Err(Error::new(max.span(), what));
         }
         ([one], None) => {
             return fail(format!(
-                "an entity has several values of `{{{one}}}`; say how many at most, so that one \
-                 transaction takes them: max = 8"
+                "an entity has several values of `{{{one}}}`: set their maximum number, which one \
+                 transaction must hold: max = 8"
             ));
         }
         ([_], Some(max)) => {
@@ -130,20 +130,20 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
             let number = max.base10_parse().ok().filter(|number| (1..=most).contains(number));
             number.ok_or_else(|| {
                 let what = format!(
-                    "`max` is 1 to {most}: a change may take the entity off as many lists and put \
-                     it on others, and a transaction has 100 operations"
+                    "`max` must be between 1 and {most}: a change may replace all values, which \
+                     takes two operations each, and a transaction has 100"
                 );
                 Error::new(max.span(), what)
             })?
         }
         ([one, other, ..], _) => {
             return fail(format!(
-                "`{{{one}}}` and `{{{other}}}` have several values each; a list is of one such field"
+                "`{{{one}}}` and `{{{other}}}` both have several values; use one such field"
             ));
         }
     };
     if let (Some(partition), true) = (&partition, blob) {
-        let what = "a list in blobs has no partition: the blob of a value is one for all";
+        let what = "`partition` has no effect: a list in blobs covers all partitions";
         return Err(Error::new(partition.literal.span(), what));
     }
     Ok(List { name, partition, row, max, blob, when })
@@ -156,10 +156,10 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[List], list: &List) -> Result<
     let others = before.iter().map(|other| &other.name);
     if let Some(what) = taken(model, &list.name, others.chain(keys.indexes.iter().map(|i| &i.name)))
     {
-        return Err(Error::new(list.name.span(), format!("`{name}` is {what} already")));
+        return Err(Error::new(list.name.span(), format!("`{name}` is already {what}")));
     }
     if list.is_in_partition() && keys.row.parts().next().is_none() {
-        return fail("a partition has one entity of this type, so there is nothing to list".into());
+        return fail("this type has only one entity in each partition: nothing to list".into());
     }
     let indexes = keys.indexes.iter().filter(|index| index.is_in_partition());
     let rows = [(keys.row.head(), "the entity's own".to_owned())].into_iter();
@@ -175,8 +175,8 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[List], list: &List) -> Result<
     let most = 2 * of_indexes + of_lists;
     if most > MAX_OPERATIONS {
         return fail(format!(
-            "a change of one entity may have {most} operations beside its own, with all its indexes \
-             and lists; {MAX_OPERATIONS} are allowed"
+            "a change of one entity may need {most} operations for its indexes and lists; the \
+             maximum is {MAX_OPERATIONS}"
         ));
     }
     Ok(())

@@ -82,8 +82,8 @@ impl Keys {
             return Ok(());
         };
         let what = format!(
-            "`{{{}}}` is cut off in the RowKey, and another field in the PartitionKey; write all fields \
-             that stand in both keys more finely in the same one",
+            "`{{{}}}` is truncated in the RowKey, and another field in the PartitionKey: one of \
+             the two keys must have the finer format of all fields that are in both",
             part.field
         );
         Err(Error::new(self.row.literal.span(), what))
@@ -123,8 +123,8 @@ impl<'a> Model<'a> {
         else {
             return Err(Error::new(
                 input.ident.span(),
-                "an entity names the templates of both keys: \
-                 #[entity(partition = \"{department}\", row = \"id_{id}\")]",
+                "an entity requires the templates of both keys: #[entity(partition = \
+                 \"{department}\", row = \"id_{id}\")]",
             ));
         };
         let names: Vec<_> = fields.iter().filter_map(|f| f.ident.as_ref()).map(plain).collect();
@@ -168,15 +168,15 @@ impl<'a> Model<'a> {
         if let Some(text) = container.partition.as_ref().or(container.row.as_ref()) {
             return Err(Error::new(
                 text.span(),
-                "a projection is only read and has no key templates; a field of it receives a key \
-                 with `#[entity(partition_key)]` or `#[entity(row_key)]`",
+                "a projection has no key templates; to read a key, mark a field with \
+                 `#[entity(partition_key)]` or `#[entity(row_key)]`",
             ));
         }
         if let Some(kind) = &container.kind {
-            return Err(Error::new(kind.span(), "`kind` is for entities: a projection is of one"));
+            return Err(Error::new(kind.span(), "`kind` is only valid in entities"));
         }
         if container.version.is_some() {
-            let what = "`version` is for entities: a projection is of any version";
+            let what = "`version` is only valid in entities";
             return Err(Error::new(input.ident.span(), what));
         }
         Self::new(input, container, named_fields(input, "Projection")?, |_| false, true)
@@ -189,13 +189,13 @@ impl<'a> Model<'a> {
         let model = Self::new(input, container, fields, |_| false, false)?;
         for field in &model.fields {
             let what = match field.role {
-                Role::Flatten(_) | Role::Rest => "the entity has such fields",
+                Role::Flatten(_) | Role::Rest => "put `rest` and `flatten` on fields of the entity",
                 Role::Property { encrypt: true, .. } | Role::Property { blob: true, .. } => {
-                    "the entity has fields that are encrypted or in blobs"
+                    "put `encrypt` and `blob` on fields of the entity"
                 }
                 _ => continue,
             };
-            let what = format!("a flattened struct holds plain properties: {what}");
+            let what = format!("a flattened struct can only have plain properties: {what}");
             return Err(Error::new(field.ident.span(), what));
         }
         Ok(model)
@@ -210,8 +210,8 @@ impl<'a> Model<'a> {
             let field = &self.fields[part.index];
             if is_generic(self.generics, field.ty) {
                 let what = format!(
-                    "`{}` is in a template, and its type depends on a type parameter: keys, indexes and \
-                     lists are made of fields of known types",
+                    "`{}` is in a template, but its type depends on a type parameter: fields of \
+                     keys, indexes and lists must have concrete types",
                     part.field
                 );
                 return Err(Error::new_spanned(field.ty, what));
@@ -275,8 +275,7 @@ impl<'a> Model<'a> {
         let Container { krate, kind, discriminator, version, from, wide, compat, exact, .. } =
             container;
         if let (None, Some(name)) = (&kind, &discriminator) {
-            let what = "`discriminator` names the property of the `kind`, and there is none: \
-                        kind = \"employee\"";
+            let what = "`discriminator` requires a `kind`: kind = \"employee\"";
             combine(&mut errors, Error::new(name.span(), what));
         }
         let discriminator = self::discriminator(discriminator.as_ref());
@@ -325,8 +324,8 @@ impl<'a> Model<'a> {
         });
         let Some(part) = unfit else { return Ok(()) };
         let what = format!(
-            "`{{{}:bucket(..)}}`: a bucket is of a part of the RowKey, or of a property that is \
-             stored as it is and never absent",
+            "`{{{}:bucket(..)}}`: a bucket requires a part of the RowKey, or a plain property that \
+             is never absent",
             part.field
         );
         Err(Error::new(partition.literal.span(), what))
@@ -383,7 +382,7 @@ pub(crate) fn discriminator(name: Option<&LitStr>) -> Result<String> {
     let name = literal.value();
     check_property(&name).map_err(|what| Error::new(literal.span(), what))?;
     if ["PartitionKey", "RowKey", "Timestamp", VERSION].contains(&&*name) {
-        let what = format!("`{name}` is a property of its own and cannot tell the type");
+        let what = format!("`{name}` is a system property and cannot be the discriminator");
         return Err(Error::new(literal.span(), what));
     }
     Ok(name)
@@ -408,8 +407,7 @@ fn named_fields<'a>(input: &'a DeriveInput, derive: &str) -> Result<&'a Fields> 
         _ => Err(Error::new(
             input.ident.span(),
             format!(
-                "`{derive}` is derived for structs with named fields: their names become the names \
-                 of the properties"
+                "`{derive}` requires a struct with named fields, whose names become property names"
             ),
         )),
     }
@@ -421,8 +419,8 @@ fn rows(wide: Option<&LitInt>) -> Result<usize> {
     number.base10_parse().ok().filter(|rows| WIDE.contains(rows)).ok_or_else(|| {
         let (least, most) = (WIDE.start(), WIDE.end());
         let what = format!(
-            "`wide` is the most rows of an entity, {least} to {most}: one transaction writes them, and \
-             has 100 operations"
+            "`wide` must be between {least} and {most}: one transaction, limited to 100 \
+             operations, writes all rows of an entity"
         );
         Error::new(number.span(), what)
     })
@@ -439,7 +437,7 @@ fn check_names(
     let mut open = fields.iter().filter(|field| matches!(field.role, Role::Rest));
     if let (Some(first), Some(second)) = (open.next(), open.next()) {
         let what = format!(
-            "`{}` takes the properties that no field names already; one field has `rest`",
+            "duplicate `rest`: `{}` already receives the properties without a field",
             first.ident
         );
         combine(errors, Error::new(second.ident.span(), what));
@@ -448,13 +446,13 @@ fn check_names(
         let Role::Property { name, json, blob, with, .. } = &field.role else { continue };
         let ident = field.ident;
         if matches!(&**name, "PartitionKey" | "RowKey" | "Timestamp") {
-            let what = format!("the service itself keeps a property `{name}` in every entity");
+            let what = format!("the property name `{name}` is reserved by the service");
             combine(errors, Error::new(ident.span(), what));
         } else if discriminator.is_some_and(|discriminator| name == discriminator) {
-            let what = format!("`kind` keeps the kind in the property `{name}`");
+            let what = format!("the property name `{name}` is reserved for the `kind`");
             combine(errors, Error::new(ident.span(), what));
         } else if version && name == VERSION {
-            let what = format!("`version` keeps the version in the property `{VERSION}`");
+            let what = format!("the property name `{VERSION}` is reserved for the `version`");
             combine(errors, Error::new(ident.span(), what));
         } else if let Some((other, _)) = properties.iter().find(|(_, known)| known == name) {
             let what = format!("`{ident}` and `{other}` are both stored as the property `{name}`");
@@ -463,12 +461,12 @@ fn check_names(
         let name_of_column = constant(&plain(ident));
         let other = properties.iter().find(|(other, _)| constant(&plain(other)) == name_of_column);
         if let Some((other, _)) = other.filter(|_| columns && !json && !blob && with.is_none()) {
-            let what = format!("`{ident}` and `{other}` both make the column `{name_of_column}`");
+            let what = format!("`{ident}` and `{other}` both define the column `{name_of_column}`");
             combine(errors, Error::new(ident.span(), what));
         }
         properties.push((ident, name));
         if properties.len() == limit + 1 {
-            let what = format!("an entity has at most {limit} properties besides its keys");
+            let what = format!("an entity can have at most {limit} properties besides its keys");
             combine(errors, Error::new(ident.span(), what));
         }
     }
@@ -490,7 +488,7 @@ mod tests {
     fn an_entity_with_more_than_252_properties_is_rejected() {
         let templates = "partition = \"all\", row = \"{id}\"";
         assert_eq!(error(252, templates), None);
-        let what = "an entity has at most 252 properties besides its keys";
+        let what = "an entity can have at most 252 properties besides its keys";
         assert_eq!(error(253, templates).as_deref(), Some(what));
         let with_kind = format!("{templates}, kind = \"large\"");
         assert_eq!(error(251, &with_kind), None, "the kind is a property too");

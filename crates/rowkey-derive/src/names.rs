@@ -34,7 +34,7 @@ impl Case {
         found.map(|(_, case)| *case).ok_or_else(|| {
             let all = CASES.map(|(name, _)| format!("{name:?}")).join(", ");
             let hint = did_you_mean(&value, CASES.iter().map(|(name, _)| *name));
-            Error::new(text.span(), format!("`rename_all` is one of {all}{hint}"))
+            Error::new(text.span(), format!("`rename_all` must be one of {all}{hint}"))
         })
     }
 
@@ -71,14 +71,14 @@ pub(crate) fn check_property(name: &str) -> std::result::Result<(), String> {
     let first = characters.next().is_some_and(|c| c.is_alphabetic() || c == '_');
     if !first || !characters.all(|c| c.is_alphanumeric() || c == '_') {
         return Err(format!(
-            "the service refuses {name:?} as the name of a property: \
-             a name is letters, digits and `_`, and does not begin with a digit"
+            "invalid property name {name:?}: a name consists of letters, digits and `_`, and does \
+             not begin with a digit"
         ));
     }
     let units = name.encode_utf16().count();
     if units > MAX_PROPERTY_NAME {
         return Err(format!(
-            "the name of a property has at most {MAX_PROPERTY_NAME} characters, this one has {units}"
+            "the property name has {units} characters; the maximum is {MAX_PROPERTY_NAME}"
         ));
     }
     Ok(())

@@ -99,7 +99,7 @@ impl Format {
                         return fail(&unknown(word));
                     };
                     if found.replace(notation).is_some() {
-                        return fail("a part is written in one format");
+                        return fail("a part can have only one format");
                     }
                     continue;
                 }
@@ -112,10 +112,10 @@ impl Format {
             Notation::Standard if unpadded => Notation::Unpadded,
             Notation::Unix { millis, .. } => Notation::Unix { millis, unpadded },
             _ if unpadded => {
-                return fail("`unpadded` is for numbers, and for `unix` and `unix_ms`");
+                return fail("`unpadded` is only valid for numbers, `unix` and `unix_ms`");
             }
             Notation::Iso { fraction, .. } => Notation::Iso { fraction, naive },
-            _ if naive => return fail("`naive` is for `iso`: without the `Z`"),
+            _ if naive => return fail("`naive` is only valid for `iso`, and omits the `Z`"),
             Notation::Standard if upper => Notation::Hyphenated { upper },
             Notation::Hyphenated { .. } => Notation::Hyphenated { upper },
             Notation::Simple { .. } => Notation::Simple { upper },
@@ -127,17 +127,17 @@ impl Format {
             Notation::Hyphenated { .. } | Notation::Simple { .. } | Notation::Braced { .. }
         );
         if upper && !is_guid {
-            return fail("`upper` is for GUIDs: `D`, `N` and `B`");
+            return fail("`upper` is only valid for the GUID formats `D`, `N` and `B`");
         }
         if naive && !matches!(notation, Notation::Iso { .. }) {
-            return fail("`naive` is for `iso`: without the `Z`");
+            return fail("`naive` is only valid for `iso`, and omits the `Z`");
         }
         if descending && !matches!(notation, Notation::Standard | Notation::Digits(_)) {
-            return fail("`desc` stands alone or with the digits of a number, `{id:6,desc}`");
+            return fail("`desc` can only be combined with the digits of a number, `{id:6,desc}`");
         }
         if unordered && !unpadded {
             return fail(
-                "the order of its text is that of the values; `unordered` is for `unpadded`",
+                "`unordered` has no effect: this format sorts by value; use it with `unpadded`",
             );
         }
         Ok(Self { notation, descending, unordered })
@@ -178,7 +178,7 @@ fn notation(word: &str) -> Option<Notation> {
 
 fn unknown(word: &str) -> String {
     if word.bytes().all(|byte| byte.is_ascii_digit()) && !word.is_empty() {
-        return format!("a number has 1 to {MAX_WIDTH} digits");
+        return format!("the number of digits must be between 1 and {MAX_WIDTH}");
     }
     let hint = did_you_mean(word, WORDS);
     if !hint.is_empty() {
@@ -243,26 +243,23 @@ impl Notation {
     /// The types that support it, for error messages.
     pub(crate) fn whose(self) -> &'static str {
         match self {
-            Self::Digits(18) => {
-                "a width is the digits of a number, or 18 of a date's ticks, and this is neither"
-            }
-            Self::Digits(_) => "a width is the digits of a number, and this is not one",
-            Self::Unpadded => "only numbers can be written without zeros in front",
+            Self::Digits(18) => "a width requires a number, or a date with 18 digits of ticks",
+            Self::Digits(_) => "a width requires a number",
+            Self::Unpadded => "`unpadded` requires a number",
             Self::Hex { .. } => {
-                "only unsigned numbers can be written in hexadecimal, `u8` to `u64` and newtypes of these"
+                "this format requires an unsigned number, `u8` to `u64`, or a newtype of these"
             }
-            Self::Lower => "only text can be written in lower case",
+            Self::Lower => "`lower` requires text",
             Self::Iso { .. } | Self::Unix { .. } => {
-                "only `chrono::DateTime<Utc>`, `edm::DateTime` and newtypes of these are points in time"
+                "this format requires a `DateTime` of chrono or edm, or a newtype of these"
             }
             Self::Date | Self::CompactDate => {
-                "only `chrono::NaiveDate`, `chrono::DateTime<Utc>`, `edm::DateTime` and newtypes of these \
-                 are dates"
+                "this format requires a `NaiveDate`, a `DateTime`, or a newtype of these"
             }
             Self::Hyphenated { .. } | Self::Simple { .. } | Self::Braced { .. } => {
-                "this is a format of GUIDs, and the field is not one"
+                "this format requires a GUID"
             }
-            Self::Words { .. } => "only a bool is written as true or false",
+            Self::Words { .. } => "this format requires a bool",
             Self::Standard => "every part has it",
         }
     }

@@ -60,7 +60,7 @@ pub(crate) fn bounded(input: &DeriveInput, ty: &Type, bound: &TokenStream) -> Ge
 
 fn enum_impl(input: &DeriveInput, variants: &Variants<'_>) -> TokenStream {
     let Variants { krate, idents, texts, other } = variants;
-    let unknown = format!("its text is not one that `{}` has", input.ident);
+    let unknown = format!("the text is not a variant of `{}`", input.ident);
     let rest = written_before(other.as_ref());
     let known = quote! { #krate::edm::ValueRef::String(__text) };
     let is_known = quote! { ::core::matches!(&**__text, #(#texts)|*) };
@@ -107,7 +107,7 @@ fn enum_impl(input: &DeriveInput, variants: &Variants<'_>) -> TokenStream {
 
 fn number_impl(input: &DeriveInput, numbers: &Numbers<'_>) -> TokenStream {
     let Numbers { krate, idents, values, repr, other } = numbers;
-    let unknown = format!("its number is not one that `{}` has", input.ident);
+    let unknown = format!("the number is not a variant of `{}`", input.ident);
     let number = if repr == "Int32" {
         quote! { i32 }
     } else {
@@ -215,7 +215,7 @@ impl Enum<'_> {
         );
         let write_other = other.map(|Other { ident, ty }| {
             let what = format!(
-                "what `{}::{ident}` holds is the value of another variant, and would be read as that",
+                "`{}::{ident}` contains the value of another variant, and would be read as it",
                 input.ident
             );
             quote_spanned! { at(ty) =>

@@ -61,13 +61,11 @@ pub(crate) fn role(
     let (renamed, defaulted) =
         (rename.as_ref().map(LitStr::span), default.as_ref().map(|d| d.span));
     if let Some(prefix) = prefix.as_ref().filter(|_| flatten.is_none()) {
-        let what = "`prefix` stands in front of the names of a flattened field's properties: \
-                    `flatten, prefix = \"..\"`";
+        let what = "`prefix` requires `flatten`: `flatten, prefix = \"..\"`";
         return Err(Error::new(prefix.span(), what));
     }
     let types = stored.as_ref().map(Ident::span).or(exact);
-    let refuse =
-        |span, why: &str| Error::new(span, format!("this does nothing: `{}` {why}", plain(ident)));
+    let refuse = |span, why: &str| Error::new(span, format!("no effect: `{}` {why}", plain(ident)));
     // Refuses the first attribute given, except those named in `but`.
     let alone = |but: &[&str], why: &str| {
         let given = [
@@ -86,23 +84,23 @@ pub(crate) fn role(
         others.find_map(|(_, span)| span).map_or(Ok(()), |span| Err(refuse(span, why)))
     };
     if is_key {
-        alone(&[], "is part of a key and not stored as a property")?;
+        alone(&[], "is part of a key, not a property")?;
         return Ok(Role::Key);
     }
     if let Some((system, _)) = system {
-        alone(&[], "receives a property that every entity has")?;
+        alone(&[], "receives a property that is never absent")?;
         return Ok(Role::System(system));
     }
     if skip.is_some() {
-        alone(&["skip", "default"], "is skipped and not stored as a property")?;
+        alone(&["skip", "default"], "is skipped")?;
         return Ok(Role::Skipped(default));
     }
     if rest.is_some() {
-        alone(&["rest"], "is no property: each of its entries is one, under its own name")?;
+        alone(&["rest"], "is not a property: its entries are properties with their own names")?;
         return Ok(Role::Rest);
     }
     if flatten.is_some() {
-        alone(&["flatten"], "is no property: each of its fields is one, under its own name")?;
+        alone(&["flatten"], "is not a property: its fields are properties with their own names")?;
         let prefix = prefix.map(|prefix| {
             let text = prefix.value();
             let checked = check_property(&text).map_err(|what| Error::new(prefix.span(), what));
@@ -112,7 +110,7 @@ pub(crate) fn role(
     }
     if let Some(span) = types {
         let fixed = [
-            (json, "is JSON, which is a String"),
+            (json, "is stored as JSON in a String"),
             (blob, "is stored in a blob"),
             (encrypt, "is stored encrypted, as a Binary"),
             (converted, "is converted by the functions of `with`"),
@@ -126,7 +124,7 @@ pub(crate) fn role(
             return Err(refuse(span, "is converted by the functions of `with`"));
         }
         if encrypt.is_some() {
-            let what = "a field with `encrypt` is stored as it is or with `json`; remove `with`";
+            let what = "`encrypt` cannot be combined with `with`; remove `with`, or use `json`";
             return Err(Error::new(span, what));
         }
     }
@@ -138,7 +136,7 @@ pub(crate) fn role(
     let span = renamed.unwrap_or_else(|| ident.span());
     check_property(&name).map_err(|what| Error::new(span, what))?;
     if let Some(blob) = blob.filter(|_| default.is_some()) {
-        let what = "a field in a blob that is absent is `Default::default()`; remove `default`";
+        let what = "an absent field in a blob is always the default; remove `default`";
         return Err(Error::new(blob, what));
     }
     Ok(Role::Property {

@@ -80,7 +80,7 @@ fn explained(namespace: &str, place: Place, name: &str) -> String {
     let instead = ours.map_or_else(String::new, |ours| format!("write `#[{namespace}({ours})]`; "));
     let stored = if namespace == "key_part" { "written in keys" } else { "stored" };
     format!(
-        "`#[{said}]` does not change how this is {stored}: {instead}if it is meant for serde alone, \
-         say so on the type with `#[{namespace}({IGNORE})]`"
+        "`#[{said}]` does not change how this is {stored}: {instead}if it is only for serde, put \
+         `#[{namespace}({IGNORE})]` on the type"
     )
 }

@@ -54,15 +54,15 @@ impl<'a> Shape<'a> {
         let is_property = namespace == "property";
         let refused = || {
             let other = if is_property {
-                " or a number; one variant may hold what no other is, with `#[property(other)]`"
+                " or a number; one variant may hold all other values, with `#[property(other)]`"
             } else {
                 ""
             };
             Error::new(
                 input.ident.span(),
                 format!(
-                    "this is derived for a struct of one field, which is stored as that field, and for \
-                     an enum whose variants have no fields, which is stored as text{other}"
+                    "this derive requires a struct with one field, which is stored as that field, \
+                     or an enum whose variants have no fields, which is stored as text{other}"
                 ),
             )
         };
@@ -126,17 +126,17 @@ fn variants<'a>(
             }
             (Fields::Unnamed(fields), Some(span)) if fields.unnamed.len() == 1 => {
                 if let Some(rename) = rename {
-                    let what = "a variant that holds what no other is has no text of its own";
+                    let what = "a variant with `other` cannot have a `rename`";
                     combine(&mut errors, Error::new(rename.span(), what));
                 }
                 if other.is_some() {
-                    let what = "another variant holds what no other is";
+                    let what = "duplicate `other`: only one variant can hold all other values";
                     combine(&mut errors, Error::new(span, what));
                 }
                 other = Some(Other { ident: &variant.ident, ty: &fields.unnamed[0].ty });
             }
             (_, Some(span)) => {
-                let what = "the variant that holds what no other is has one field: `Other(String)`";
+                let what = "a variant with `other` must have one field: `Other(String)`";
                 combine(&mut errors, Error::new(span, what));
             }
             (_, None) => combine(&mut errors, refused()),
@@ -190,7 +190,7 @@ fn numbers<'a>(
         "Int32" => i64::from(i32::MIN)..=i64::from(i32::MAX),
         "Int64" => i64::MIN..=i64::MAX,
         _ => {
-            let what = "an enum is stored as an integer of the type \"Int32\" or \"Int64\"";
+            let what = "`repr` must be \"Int32\" or \"Int64\"";
             return Err(Error::new(repr.span(), what));
         }
     };
@@ -203,13 +203,13 @@ fn numbers<'a>(
     };
     let mut errors = None;
     if container.rename_all.is_some() {
-        let what = "`rename_all` is for variants that are stored as text; remove it, or `repr`";
+        let what = "`rename_all` requires variants that are stored as text; remove it, or `repr`";
         combine(&mut errors, Error::new(repr.span(), what));
     }
     let mut next = Some(0_i64);
     for (variant, rename) in variants {
         if let Some(rename) = rename {
-            let what = "`rename` is for variants that are stored as text";
+            let what = "`rename` requires variants that are stored as text";
             combine(&mut errors, Error::new(rename.span(), what));
         }
         let (number, span) = match &variant.discriminant {
@@ -217,7 +217,10 @@ fn numbers<'a>(
             None => (next, variant.ident.span()),
         };
         let Some(number) = number.filter(|number| range.contains(number)) else {
-            let what = format!("a discriminant is an integer literal, within an {}", repr.value());
+            let what = format!(
+                "a discriminant must be an integer literal within the range of {}",
+                repr.value()
+            );
             combine(&mut errors, Error::new(span, what));
             continue;
         };

@@ -38,8 +38,8 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
     if let Some(from) = &model.from
         && (store.is_none() || model.version.is_none_or(|version| version < 2))
     {
-        let what = "`from` names the version before this one, whose entities a store converts; say \
-                    `store` and which version this is: #[entity(store, version = 2, from = V1)]";
+        let what = "`from` requires `store` and a `version` of at least 2: #[entity(store, version \
+                    = 2, from = V1)]";
         return Err(Error::new_spanned(from, what));
     }
     let Some(store) = store else {
@@ -57,7 +57,7 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
         let wide = model.wide.as_ref().map(|wide| ("an entity of several rows", wide.span()));
         return match unique.or(list).or(sealed).or(blob).or(wide) {
             Some((what, span)) => {
-                let what = format!("{what} is kept by a store; add `store`: #[entity(store, ..)]");
+                let what = format!("{what} requires a store: #[entity(store, ..)]");
                 Err(Error::new(span, what))
             }
             None => Ok(()),
@@ -67,8 +67,8 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
     if head.is_empty() {
         return Err(Error::new(
             store,
-            "a store keeps rows of its own beside the entities, and nothing tells them apart; begin \
-             the row template with text: `id_{id}`",
+            "the row template must begin with literal text, such as `id_{id}`, to distinguish \
+             entities from the other rows of the store",
         ));
     }
     let heads = keys.indexes.iter().filter(|index| index.is_in_partition());
@@ -76,8 +76,8 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
     for head in heads {
         if head.starts_with(OPERATIONS) || OPERATIONS.starts_with(head) {
             let what = format!(
-                "rows that begin with {head:?} cannot be told from the op rows of a store, which \
-                 begin with {OPERATIONS:?}"
+                "rows that begin with {head:?} cannot be distinguished from the op rows of a \
+                 store, which begin with {OPERATIONS:?}"
             );
             return Err(Error::new(keys.row.literal.span(), what));
         }
@@ -86,18 +86,23 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
     for blob in model.blobs() {
         let pointer = format!("{blob}{POINTER}");
         if model.properties().any(|name| name == pointer) {
-            let what = format!("the property `{pointer}` says where the blob of `{blob}` is");
+            let what = format!(
+                "the property name `{pointer}` is reserved for the reference to the blob of \
+                 `{blob}`"
+            );
             return Err(Error::new(model.ident.span(), what));
         }
     }
     for field in &model.fields {
         let Role::Property { name, .. } = &field.role else { continue };
         if let Some((_, what)) = OWN.iter().find(|(own, _)| own == name) {
-            let what = format!("a store keeps {what} in the property `{name}`");
+            let what = format!("the property name `{name}` is reserved for {what}");
             return Err(Error::new(field.ident.span(), what));
         }
         if model.wide.is_some() && OF_FURTHER.contains(&&**name) {
-            let what = format!("the further rows of a wide entity have a property `{name}`");
+            let what = format!(
+                "the property name `{name}` is reserved for the further rows of a wide entity"
+            );
             return Err(Error::new(field.ident.span(), what));
         }
     }
@@ -138,8 +143,8 @@ fn wide(model: &Model<'_>, keys: &Keys, span: Span) -> Result<()> {
     let whole = keys.indexes.iter().find(|index| !index.claims && index.copies_all());
     if let Some(index) = whole {
         let what = format!(
-            "a copy in `{}` would have all properties of an entity that has several rows; name those \
-             that are needed: copy(..)",
+            "a full copy in `{}` does not fit into one row: select properties of the wide entity \
+             with copy(..)",
             index.name
         );
         return Err(Error::new(index.name.span(), what));
@@ -154,8 +159,8 @@ fn wide(model: &Model<'_>, keys: &Keys, span: Span) -> Result<()> {
     let most = model.rows() + 2 * local().count() + of_lists;
     if most > MAX_OPERATIONS {
         let what = format!(
-            "a change of one entity may have {most} operations, with all its rows, indexes and lists; \
-             {MAX_OPERATIONS} are allowed"
+            "a change of one entity may need {most} operations for its rows, indexes and lists; \
+             the maximum is {MAX_OPERATIONS}"
         );
         return Err(Error::new(span, what));
     }

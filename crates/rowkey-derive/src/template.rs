@@ -41,7 +41,8 @@ impl Template {
         let template = if is_row { Self::row } else { Self::index }(literal, false)?;
         if let Some(part) = template.parts().find(|part| part.format.notation == Notation::Lower) {
             let what = format!(
-                "`{{{}:lower}}` is for indexes: an entity could not be read back from its key",
+                "`{{{}:lower}}` is only valid in indexes: a key in lower case does not determine \
+                 the value of the field",
                 part.field
             );
             return Err(Error::new(literal.span(), what));
@@ -65,8 +66,7 @@ impl Template {
         let Some(part) = template.parts().find(|part| part.bucket.is_some()) else {
             return Ok(template);
         };
-        let what =
-            format!("`{{{}:bucket(..)}}` is for PartitionKeys, which it spreads", part.field);
+        let what = format!("`{{{}:bucket(..)}}` is only valid in PartitionKeys", part.field);
         Err(Error::new(literal.span(), what))
     }
 
@@ -82,7 +82,7 @@ impl Template {
                 return Err(Error::new(self.literal.span(), what));
             };
             if seen.contains(&index) {
-                let what = format!("`{{{field}}}` stands twice in this template");
+                let what = format!("duplicate `{{{field}}}` in the template");
                 return Err(Error::new(self.literal.span(), what));
             }
             seen.push(index);
@@ -122,14 +122,14 @@ fn parse(text: &str) -> std::result::Result<Vec<Piece>, String> {
             literal.push(character);
             rest = &tail[1..];
         } else if character == '{' {
-            let end = tail.find('}').ok_or("this `{` has no `}`; a brace that is meant is `{{`")?;
+            let end = tail.find('}').ok_or("unclosed `{`; write `{{` for a literal brace")?;
             if !literal.is_empty() {
                 pieces.push(Piece::Literal(std::mem::take(&mut literal)));
             }
             pieces.push(Piece::Part(part(&tail[..end])?));
             rest = &tail[end + 1..];
         } else if character == '}' {
-            return Err("this `}` has no `{`; a brace that is meant is `}}`".to_owned());
+            return Err("unopened `}`; write `}}` for a literal brace".to_owned());
         } else if matches!(character, '/' | '\\' | '#' | '?') || character.is_control() {
             return Err(format!(
                 "keys must not contain {character:?}: `/`, `\\`, `#`, `?` and control characters \
@@ -152,7 +152,7 @@ fn parse(text: &str) -> std::result::Result<Vec<Piece>, String> {
 fn part(text: &str) -> std::result::Result<Part, String> {
     let (field, formats) = text.split_once(':').map_or((text, None), |(f, s)| (f, Some(s)));
     if field.is_empty() {
-        return Err("`{}` needs the name of a field: `{id}`".to_owned());
+        return Err("`{}` requires the name of a field: `{id}`".to_owned());
     }
     let mut part = Part {
         field: field.to_owned(),
@@ -166,7 +166,8 @@ fn part(text: &str) -> std::result::Result<Part, String> {
         part.bucket = buckets.filter(|buckets| (2..=MAX_BUCKETS).contains(buckets));
         if part.bucket.is_none() {
             return Err(format!(
-                "`{{{text}}}`: buckets are 2 to {MAX_BUCKETS} and stand alone, `{{{field}:bucket(8)}}`"
+                "`{{{text}}}`: the number of buckets must be between 2 and {MAX_BUCKETS}, without \
+                 another format: `{{{field}:bucket(8)}}`"
             ));
         }
         return Ok(part);
@@ -187,8 +188,8 @@ fn separate(pieces: &mut [Piece]) -> std::result::Result<(), String> {
             Some(Piece::Literal(text)) => part.separator = text.chars().next(),
             Some(Piece::Part(next)) => {
                 return Err(format!(
-                    "nothing tells where `{{{}}}` ends and `{{{}}}` begins; put a character between them \
-                     that the first cannot contain, such as `_`",
+                    "no separator between `{{{}}}` and `{{{}}}`; put a character between them that \
+                     the first cannot contain, such as `_`",
                     part.field, next.field
                 ));
             }
@@ -214,9 +215,9 @@ fn check_order(pieces: &[Piece], many: bool) -> std::result::Result<(), String> 
         }
         let (field, words) = (&part.field, notation.words());
         return Err(format!(
-            "`{{{field}:{words}}}` stands in front of other parts, and 10 sorts before 9 there; write \
-             `{{{field}:{words},unordered}}` if the order of the rows does not matter, or give the number a \
-             width, `{{{field}:6}}`"
+            "`{{{field}:{words}}}` is followed by other parts and does not sort by value: 10 sorts \
+             before 9; give the number a width, `{{{field}:6}}`, or write \
+             `{{{field}:{words},unordered}}` if the order of the rows does not matter"
         ));
     }
     Ok(())
@@ -232,7 +233,8 @@ fn check_length(pieces: &[Piece]) -> std::result::Result<(), String> {
         .sum();
     if units > MAX_KEY_UNITS {
         return Err(format!(
-            "keys have at most {MAX_KEY_UNITS} characters, the text of this template has {units}"
+            "the text of the template has {units} characters; the maximum for keys is \
+             {MAX_KEY_UNITS}"
         ));
     }
     Ok(())

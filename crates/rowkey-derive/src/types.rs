@@ -41,18 +41,15 @@ pub(crate) fn refuse_generics(generics: &Generics, derive: &str) -> Result<()> {
     if generics.params.is_empty() {
         return Ok(());
     }
-    Err(Error::new_spanned(
-        generics,
-        format!("`{derive}` is derived for types without generic parameters"),
-    ))
+    Err(Error::new_spanned(generics, format!("`{derive}` does not support generic parameters")))
 }
 
 /// Refuses lifetimes, because decoded values borrow nothing.
 pub(crate) fn refuse_lifetimes(generics: &Generics, derive: &str) -> Result<()> {
     let Some(lifetime) = generics.lifetimes().next() else { return Ok(()) };
     let what = format!(
-        "`{derive}` is derived for types that borrow nothing: what is read outlives the answer. Keep \
-         `String` or `Cow<'static, str>`"
+        "`{derive}` does not support lifetime parameters: entities own their data; use `String` or \
+         `Cow<'static, str>`"
     );
     Err(Error::new_spanned(lifetime, what))
 }

@@ -39,7 +39,7 @@ fn a_key_computes_the_bucket_of_its_value() -> Result<()> {
     let key = Event::key(20_260_101, "a/b_c", 7);
     assert_eq!(key.parts(), Ok((&*row.partition_key, &*row.row_key)));
     assert_eq!(row.read_as::<Event>()?, event);
-    // What is read back from a key are the values that it shows.
+    // Parsing a key returns the values of its parts.
     let values = (20_260_101, "a/b_c".to_owned(), 7);
     assert_eq!(Event::parse_key(&row.partition_key, &row.row_key), Ok(values));
     Ok(())

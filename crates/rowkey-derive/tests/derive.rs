@@ -1,4 +1,4 @@
-//! What the derives write, end to end: keys, columns, the body of a request and the way back.
+//! The output of the derives, end to end: keys, columns, request bodies, and decoding.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-/// What the service answered to a Get Entity (recorded by the Azure SDK for Python, 2020).
+/// A response of the service to Get Entity (recorded by the Azure SDK for Python, 2020).
 const RECORDED: &str = r#"{"odata.metadata":"https://storagename.table.core.windows.net/$metadata#uttablee7730dad/@Element","odata.etag":"W/\"datetime'2020-07-21T20%3A25%3A25.8660831Z'\"","PartitionKey":"pke7730dad","RowKey":"rke7730dad","Timestamp":"2020-07-21T20:25:25.8660831Z","age@odata.type":"Edm.Int64","age":"39","sex":"male","married":true,"deceased":false,"ratio":3.1,"evenratio":3.0,"large@odata.type":"Edm.Int64","large":"933311100","Birthday@odata.type":"Edm.DateTime","Birthday":"1973-10-04T00:00:00Z","birthday@odata.type":"Edm.DateTime","birthday":"1970-10-04T00:00:00Z","binary@odata.type":"Edm.Binary","binary":"YmluYXJ5","other":20,"clsid@odata.type":"Edm.Guid","clsid":"c9da6455-213d-42c9-9a79-3e9149a57833"}"#;
 
 /// A type for [`RECORDED`]: every EDM type, the fields in its order.
@@ -169,7 +169,7 @@ async fn inserted(entity: &(impl Entity + Sync)) -> String {
     String::from_utf8(requests[0].body.clone()).unwrap()
 }
 
-/// What a request for one entity that is answered with `body` gives.
+/// Decodes `body` as the response to a request for one entity.
 async fn read<P: Projection>(body: &str) -> rowkey::Result<Stored<P>> {
     let server = MockServer::start().await;
     let answer = ResponseTemplate::new(200)
@@ -251,7 +251,7 @@ async fn field_attributes_rename_default_skip_and_store_json() {
 async fn a_decode_error_does_not_contain_entity_data() {
     let body = answer(&inserted(&employee()).await);
     for (from, to, what) in [
-        ("№ 1", "secret", "property `kind`: its text is not one that `Grade` has"),
+        ("№ 1", "secret", "property `kind`: the text is not a variant of `Grade`"),
         ("empid_", "secret_", r#"RowKey: it is not what the template makes: expected "empid_""#),
         (r#""Skills""#, r#""Talents""#, "property `Skills`: it is absent"),
         (
@@ -423,7 +423,7 @@ fn a_key_that_does_not_match_the_template_is_rejected() {
         (partition, &row.replace("very", "fairly")),
         (&partition.replace("north", "south"), row),
         (partition, ""),
-        // What is read leniently would be written to another row.
+        // A leniently parsed key would write another row.
         (partition, &row.replace("north^~", "north^}~")),
     ] {
         assert!(Visit::parse_key(partition, row).is_err(), "{partition} {row}");

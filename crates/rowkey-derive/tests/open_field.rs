@@ -53,7 +53,7 @@ fn a_map_entry_with_a_reserved_name_is_rejected() {
             assert!(said.contains(name) && said.contains("another name"), "{said}");
         }
     }
-    // What is no name of a property is refused as it is anywhere.
+    // An invalid property name is rejected, as for any property.
     let error = DynamicEntity::of(&year(&[("no name", 1.0)])).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
 }

@@ -240,7 +240,7 @@ fn an_enum_is_stored_as_its_discriminants() {
         assert_eq!(read(number), Ok(level));
     }
     assert_eq!(read(10_i64), Ok(Level::High), "as any integer field reads it");
-    assert!(read::<Level>(7).unwrap_err().contains("not one that `Level` has"));
+    assert!(read::<Level>(7).unwrap_err().contains("not a variant of `Level`"));
     assert!(read::<Level>("High").is_err());
     assert_eq!(<Level as Property>::TYPE, Some(rowkey::edm::Type::Int32));
 }
