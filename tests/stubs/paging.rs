@@ -109,6 +109,6 @@ async fn an_oversized_response_yields_no_token_that_skips_entities() {
     Mock::given(matchers::any()).respond_with(answer).mount(&stub).await;
     let error = too_many(&table).await;
     assert_eq!(error.kind(), ErrorKind::Decode);
-    assert!(error.to_string().contains("more entities than it was asked for"), "{error}");
+    assert!(error.to_string().contains("more entities than requested"), "{error}");
     assert!(stub.received_requests().await.unwrap().len() <= 4);
 }

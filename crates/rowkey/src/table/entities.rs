@@ -10,10 +10,10 @@ use futures_util::StreamExt as _;
 use rowkey_wire::odata::Fields;
 use tokio::task::coop;
 
-use super::ahead::{Ahead, Answer};
 use super::failed::FailedRow;
 use super::handle::body_error;
 use super::pages::{Reader, Source, Stream, failed};
+use super::prefetch::{Response, Responses};
 use crate::entity::{Projection, RowReader, Stored};
 use crate::error::{Error, Result};
 use crate::table::wire::odata::decode::{self, PageReader, Place};
@@ -30,7 +30,7 @@ pub(crate) fn entities<P: Projection + Send + 'static>(
     match reader {
         Ok(reader) => Entities {
             source: Arc::clone(&reader.source),
-            ahead: Ahead::new(reader, prefetch),
+            responses: Responses::new(reader, prefetch),
             page: None,
             fields: Fields::default(),
             decoded: Vec::new().into_iter(),
@@ -44,7 +44,7 @@ pub(crate) fn entities<P: Projection + Send + 'static>(
 
 struct Entities<P> {
     source: Arc<Source<P>>,
-    ahead: Ahead<P>,
+    responses: Responses<P>,
     page: Option<Unread>,
     /// Always empty; kept to reuse its allocation.
     fields: Fields<'static>,
@@ -61,7 +61,7 @@ struct Unread {
     text: String,
     place: Place,
     /// Without the body.
-    answer: Answer,
+    answer: Response,
 }
 
 impl<P> Unpin for Entities<P> {}
@@ -73,24 +73,24 @@ impl<P: Projection + Send + 'static> futures_core::Stream for Entities<P> {
         let this = &mut *self;
         loop {
             let is_reading = this.page.is_some() || this.decoded.len() + this.failed.len() > 0;
-            if is_reading && this.ahead.is_asked() {
+            if is_reading && this.responses.is_pending() {
                 // On a single-threaded runtime, the next response is received only while this task
                 // yields.
                 ready!(coop::poll_proceed(cx)).made_progress();
                 if this.count.is_multiple_of(TURN) {
-                    this.ahead.look(cx);
+                    this.responses.poll_pending(cx);
                 }
             }
             this.count += 1;
             match this.next() {
                 Ok(Some(entity)) => return Poll::Ready(Some(Ok(entity))),
                 Ok(None) => {}
-                Err(error) if this.source.goes_on_after(&error) => {
+                Err(error) if this.source.continues_after(&error) => {
                     return Poll::Ready(Some(Err(error)));
                 }
                 Err(error) => return Poll::Ready(Some(Err(this.stop(error)))),
             }
-            match ready!(this.ahead.poll_answer(cx)) {
+            match ready!(this.responses.poll_response(cx)) {
                 Some(Ok(answer)) => {
                     if let Err(error) = this.begin(cx, answer) {
                         return Poll::Ready(Some(Err(this.stop(error))));
@@ -105,12 +105,12 @@ impl<P: Projection + Send + 'static> futures_core::Stream for Entities<P> {
 
 impl<P: Projection + Send + 'static> Entities<P> {
     /// Starts to read a response, and requests the next one if prefetch is on.
-    fn begin(&mut self, cx: &mut Context<'_>, (from, mut reply): Answer) -> Result<()> {
-        if self.ahead.wanted.is_limited() {
+    fn begin(&mut self, cx: &mut Context<'_>, (from, mut reply): Response) -> Result<()> {
+        if self.responses.wanted.is_limited() {
             // The number still missing after this page is known only after it is decoded.
-            let answered = self.source.read(&from, &reply, self.ahead.wanted)?;
-            self.ahead.wanted.note(&answered);
-            self.ahead.go_on(cx, &from, self.source.after(from.part, &reply));
+            let answered = self.source.read(&from, &reply, self.responses.wanted)?;
+            self.responses.wanted.note(&answered);
+            self.responses.advance(cx, &from, self.source.after(from.part, &reply));
             let (count, call) = (answered.entities.len(), self.source.call(&from));
             let error = |row| Error::of_rows(vec![row]).of_answer(&call, &reply);
             let failed = answered.failed.into_iter().map(|(at, row)| (count - at, error(row)));
@@ -118,7 +118,7 @@ impl<P: Projection + Send + 'static> Entities<P> {
             self.decoded = answered.entities.into_iter();
             return Ok(());
         }
-        self.ahead.go_on(cx, &from, self.source.after(from.part, &reply));
+        self.responses.advance(cx, &from, self.source.after(from.part, &reply));
         let body = std::mem::take(&mut reply.body);
         let text = decode::owned_text(body.into())
             .map_err(|error| body_error(error).of_answer(&self.source.call(&from), &reply))?;
@@ -167,7 +167,7 @@ impl<P: Projection + Send + 'static> Entities<P> {
     fn stop(&mut self, error: Error) -> Error {
         self.page = None;
         (self.decoded, self.failed) = (Vec::new().into_iter(), Vec::new().into_iter());
-        self.ahead.stop();
+        self.responses.stop();
         error
     }
 }

@@ -19,7 +19,7 @@ use crate::table::wire::encode;
 /// credentials; it does contain keys and the values of filters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Explanation {
-    /// What the service has to read.
+    /// The rows that the service reads.
     pub cost: Cost,
     /// The first request of each part. A query has several parts only when a long list is split, or
     /// when a range of values is several ranges of keys.

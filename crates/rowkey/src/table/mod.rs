@@ -19,7 +19,6 @@
 //! - `access`: stored access policies
 
 mod access;
-mod ahead;
 mod azurite;
 pub(crate) mod continuation;
 pub(crate) mod cost;
@@ -32,6 +31,7 @@ mod keyed;
 mod once;
 pub(crate) mod pages;
 pub(crate) mod plan;
+mod prefetch;
 pub(crate) mod query;
 mod service;
 mod service_token;

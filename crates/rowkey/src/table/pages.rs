@@ -88,7 +88,7 @@ impl Wanted {
         self.left.is_some()
     }
 
-    pub(super) fn is_nothing(&self) -> bool {
+    pub(super) fn is_done(&self) -> bool {
         self.left == Some(0)
     }
 
@@ -161,14 +161,14 @@ impl<P: Projection> Reader<P> {
     /// wanted, which happens only after rows were skipped, the page is requested again with the
     /// exact size.
     pub(crate) async fn next(&mut self) -> Result<Option<Page<P>>> {
-        let Some(from) = self.next.clone().filter(|_| !self.wanted.is_nothing()) else {
+        let Some(from) = self.next.clone().filter(|_| !self.wanted.is_done()) else {
             return Ok(None);
         };
         let source = Arc::clone(&self.source);
         let mut top = self.wanted.top();
         for _ in 0..MAX_CUTS {
             let admitted = self.progress.admit().map_err(|error| source.named(error))?;
-            let reply = admitted.wait(source.ask(&from, top)).await;
+            let reply = admitted.wait(source.request(&from, top)).await;
             let reply = reply.map_err(|error| source.named(error))?;
             let answered = source.read(&from, &reply, self.wanted)?;
             if answered.has_more {
@@ -190,12 +190,12 @@ impl<P: Projection> Reader<P> {
     /// The entities of the next response; `None` when everything has been read. The place after the
     /// last wanted entity does not matter here.
     async fn some(&mut self) -> Result<Option<Answered<P>>> {
-        let Some(from) = self.next.take().filter(|_| !self.wanted.is_nothing()) else {
+        let Some(from) = self.next.take().filter(|_| !self.wanted.is_done()) else {
             return Ok(None);
         };
         let source = &self.source;
         let admitted = self.progress.admit().map_err(|error| source.named(error))?;
-        let reply = admitted.wait(source.ask(&from, self.wanted.top())).await;
+        let reply = admitted.wait(source.request(&from, self.wanted.top())).await;
         let reply = reply.map_err(|error| source.named(error))?;
         let answered = source.read(&from, &reply, self.wanted)?;
         self.next = source.after(from.part, &reply);
@@ -241,14 +241,14 @@ const MAX_CUTS: usize = 4;
 #[cold]
 fn too_many() -> Error {
     Error::decode(
-        "the service sent more entities than it was asked for, so there is no continuation right \
-         behind the last one that is wanted",
+        "the service sent more entities than requested, so there is no continuation after \
+         the last requested one",
     )
 }
 
 impl<P: Projection> Source<P> {
     /// Requests the page at `from`, of at most `top` entities.
-    pub(super) async fn ask(&self, from: &Continuation, top: Option<u32>) -> Result<Reply> {
+    pub(super) async fn request(&self, from: &Continuation, top: Option<u32>) -> Result<Reply> {
         let pipeline = self.table.pipeline();
         let filter = self.plan.filters[usize::from(from.part)].as_deref();
         let adapted = || filter.map(azurite::filter);
@@ -342,7 +342,7 @@ impl<P: Projection> Source<P> {
     }
 
     /// Whether a stream continues after the error: if it is about rows, and not about a response.
-    pub(super) fn goes_on_after(&self, error: &Error) -> bool {
+    pub(super) fn continues_after(&self, error: &Error) -> bool {
         !self.fail_fast && !error.details().failed_rows.is_empty()
     }
 
@@ -398,8 +398,8 @@ pub(crate) fn pages<P: Projection + Send + 'static>(reader: Result<Reader<P>>) -
             match reader.next().await {
                 Ok(page) => page.map(|page| (Ok(page), Some(reader))),
                 Err(error) => {
-                    let goes_on = reader.source.goes_on_after(&error);
-                    Some((Err(error), goes_on.then_some(reader)))
+                    let continues = reader.source.continues_after(&error);
+                    Some((Err(error), continues.then_some(reader)))
                 }
             }
         })

@@ -8,7 +8,6 @@ use rowkey_wire::filter as wire;
 use rowkey_wire::filter::Operator;
 use rowkey_wire::limits::MAX_PAGE;
 
-use super::ahead;
 use super::continuation::Continuation;
 use super::cost::Cost;
 use super::entities;
@@ -18,6 +17,7 @@ use super::handle::{Table, key_error};
 use super::keyed::Keyed;
 use super::pages::{Page, Reader, Stream, Wanted};
 use super::plan::Plan;
+use super::prefetch;
 use super::service_token::ServiceToken;
 use crate::entity::{DynamicEntity, Entity, Projection, Stored};
 use crate::error::{Error, ErrorKind, Result};
@@ -214,7 +214,7 @@ impl<P: Projection + Send + 'static> Query<P> {
         let plan = self.plan()?;
         let wanted = Wanted::new(self.page_size, self.take);
         let from = super::pages::begin(&self.table, &plan, self.resume.clone())?;
-        let from = from.filter(|_| !wanted.is_nothing());
+        let from = from.filter(|_| !wanted.is_done());
         Explanation::new(&self.table, &plan, wanted.top(), from.as_ref())
             .map_err(|error| error.of("QueryEntities", self.table.name()))
     }
@@ -276,7 +276,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// with [`results`](Self::results) it is an ordinary page.
     pub fn pages(self) -> Stream<Page<P>> {
         if self.prefetch {
-            ahead::pages(self.into_reader())
+            prefetch::pages(self.into_reader())
         } else {
             super::pages::pages(self.into_reader())
         }

@@ -92,7 +92,7 @@ impl Table {
         match write {
             Ok(etag) => Ok(now_stored(entity, timestamp, etag)),
             // The conflict may be caused by this loop's own write, whose response was lost; then
-            // the entity is now what was written. Another writer may have written the same, though,
+            // the stored entity equals the written one. Another writer may have written the same, though,
             // which makes a difference only if the change adds to the stored values.
             Err(error)
                 if error.kind() == crate::ErrorKind::Conflict
