@@ -52,7 +52,7 @@ const MESSAGE_TIMES: &str = "<InsertionTime>Fri, 20 Nov 2026 12:34:56 GMT</Inser
                              <TimeNextVisible>Fri, 20 Nov 2026 12:35:26 GMT</TimeNextVisible>\
                              <DequeueCount>1</DequeueCount>";
 
-/// What the crate before rowkey insists on in every answer.
+/// The headers that `azure_data_tables` 0.21 requires in every response.
 const ALL_HEADERS: [(HeaderName, HeaderValue); 4] = [
     (
         HeaderName::from_static("x-ms-request-id"),

@@ -20,7 +20,7 @@ use crate::sign::{ACCOUNT, KEY};
 const ENTITIES: usize = 1_000_000;
 const IN_FLIGHT: usize = 8;
 const TABLE: &str = "loaded";
-/// Who loads. The first is what the others are measured by.
+/// The loaders. The first one is the baseline.
 const LOADERS: [&str; 3] = ["by hand", "Job::upsert", "in any order"];
 /// Of the rate of the loop by hand.
 const GOAL: f64 = 0.7;

@@ -1,4 +1,4 @@
-//! What it costs to keep data: inserts in memory, with syncs at an interval, and with a sync before
+//! The cost of durability: inserts in memory, with syncs at an interval, and with a sync before
 //! each answer; and how long a start takes with a million entities.
 
 use std::io;

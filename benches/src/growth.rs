@@ -1,4 +1,4 @@
-//! From 10,000 entities to a million: what they take, and whether operations get slower.
+//! Memory and latency from 10,000 entities to a million.
 
 use std::io;
 use std::thread;
@@ -66,7 +66,7 @@ const WORKLOADS: [Workload; 3] = [
     },
 ];
 
-/// What was measured.
+/// The measurements.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Growth {
     pub workloads: Vec<Row>,

@@ -1,8 +1,8 @@
-//! What the programs share.
+//! Code shared by the programs.
 //!
 //! - [`servers`], [`growth`], [`clients`], [`bulk`], [`indexed`], [`scan`], [`durable`]: the comparisons
 //! - [`soak`]: a server under load for minutes, and beside long queries
-//! - [`report`]: medians, ratios, goals, tables; [`charts`]: what the book shows of them
+//! - [`report`]: medians, ratios, goals, tables; [`charts`]: the charts of the book
 //! - [`results`]: figures as files; [`publish`]: tables and charts in README.md and in the book
 //! - [`bare`]: the minimal server; [`process`]: servers as processes, their CPU and memory
 //! - [`requests`], [`small`], [`load`]: signed bytes, and who sends them

@@ -204,7 +204,7 @@ pub(crate) fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
-/// A body in chunks without what is between them.
+/// Decodes a chunked body.
 fn joined(mut chunks: &[u8]) -> Vec<u8> {
     let mut body = Vec::with_capacity(chunks.len());
     while let Some(end) = find(chunks, b"\r\n") {

@@ -1,4 +1,4 @@
-//! Servers as processes of their own, and what the kernel says of them.
+//! Server processes, and their figures from the kernel.
 
 use std::io::{self, BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -30,7 +30,7 @@ impl Kind {
 /// All of them, in the order in which they are declared.
 pub const KINDS: [Kind; 3] = [Kind::Bare, Kind::Rowkey, Kind::Azurite];
 
-/// What a server answers for.
+/// The services of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     Table,
@@ -225,7 +225,7 @@ fn azurite() -> io::Result<Option<Server>> {
     Ok(Some(server))
 }
 
-/// Where `install.sh` puts what is not built.
+/// The folder in which `install.sh` installs third-party servers.
 pub fn cached(path: &str) -> PathBuf {
     folder().join("cache").join(path)
 }

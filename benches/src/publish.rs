@@ -1,4 +1,4 @@
-//! Publishes what was measured: tables between markers in README.md and in the book, charts beside the
+//! Publishes the measurements: tables between markers in README.md and in the book, charts beside the
 //! book's page. Goals are for those who work on the project, so the book shows figures alone.
 
 use std::path::{Path, PathBuf};

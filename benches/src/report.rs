@@ -14,7 +14,7 @@ impl Rounds {
         Self(if value > 0.0 { vec![value] } else { Vec::new() })
     }
 
-    /// Adds a round. What is below a thousandth is noise, and would be stored.
+    /// Adds a round. Values are rounded to thousandths, to store no noise.
     pub fn push(&mut self, value: f64) {
         self.0.push((value * 1e3).round() / 1e3);
     }
@@ -48,7 +48,7 @@ impl Rounds {
     }
 }
 
-/// What a ratio is to be.
+/// The goal for a ratio.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub enum Goal {
     AtLeast(f64),

@@ -1,4 +1,4 @@
-//! What was measured, kept as JSON in `results/`, so that tables and charts can be made again.
+//! Measurements as JSON in `results/`, from which tables and charts can be rendered again.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

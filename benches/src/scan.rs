@@ -70,7 +70,7 @@ fn query(table: &Table, partition: &str) -> rowkey::Query<Reading> {
     table.query(Reading::partition(partition))
 }
 
-/// How many there are, and what they weigh.
+/// Their number and total size.
 async fn sum(mut stream: Stream<Stored<Reading>>) -> Result<(usize, u64)> {
     let (mut count, mut weight) = (0, 0);
     while let Some(stored) = stream.try_next().await? {

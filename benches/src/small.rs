@@ -8,7 +8,7 @@ use crate::load::{Operation, Step};
 use crate::requests::Writer;
 use crate::sign::ACCOUNT;
 
-/// What a blob consists of, 64 bytes, and how often.
+/// The 64-byte pattern of a blob, and the number of repetitions.
 pub const BLOB_LINE: &str = "0123456789abcdef0123456789ABCDEF0123456789abcdef0123456789ABCDE\n";
 pub const BLOB_LINES: usize = 64;
 

@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let airports = read()?;
 
     // The file is sorted by code, so its 57 states alternate; up to 64 partitions are packed at a time.
-    // What is read is not kept: this works for files of any size. All jobs of a program share a pace.
+    // Rows are streamed, so this works for files of any size. All jobs of a program share a pace.
     let pace = Pace::new(&account).entities_per_second(100_000);
     let report = Job::upsert(&table, stream::iter(airports.clone()))
         .pace(pace.clone())
@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let refused: Vec<_> = report.problems.iter().map(|problem| &*problem.row_key).collect();
     assert_eq!(refused, ["JNU", "SIT", "YAK"]);
 
-    // A load can be repeated: what is stored as it is counts as right.
+    // A load can be repeated: unchanged entities count as right.
     assert_eq!(load().run().await?.total, report.total);
 
     // What has to be all or nothing is a transaction of the client, and not a job. Alaska has 263

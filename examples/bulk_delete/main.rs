@@ -27,7 +27,7 @@ struct Price {
     dollars: f64,
 }
 
-/// What is to go. A run that resumes must ask the same.
+/// The rows to delete. A resumed run must use the same query.
 fn outdated(table: &Table) -> Walk<Price> {
     Walk::new(table, |table| table.scan::<Price>().filter(Price::SINCE.lt(2005)).page_size(100))
 }

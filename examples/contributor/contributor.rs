@@ -7,7 +7,7 @@ use rowkey_store::{Change, Contribution, Contributor, Settled, Settling};
 
 use crate::Order;
 
-/// What a customer has ordered, in a partition of the customer's own.
+/// The orders of a customer, in a partition for each customer.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "purchases_{customer}", row = "{order}")]
 pub(crate) struct Purchase {

@@ -71,7 +71,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     fill(&staff).await?;
 
     // ANCHOR: program
-    // One query, each row as what it is.
+    // One query returns each row as its own type.
     let sales = || Department::partition("sales").whole::<Record>();
     let records = staff.query(sales()).all().await?;
     assert_eq!(server.journal().count(Operation::QueryEntities), 1);

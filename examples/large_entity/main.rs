@@ -20,7 +20,7 @@ struct Photo {
     image: Vec<u8>,
 }
 
-/// What a list of photos shows: the row has it all, and no blob is read.
+/// The properties for a list of photos: all are in the row, so no blob is read.
 #[derive(Debug, Projection)]
 #[entity(rename_all = "PascalCase")]
 struct Caption {
@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = photos(&account)?;
     store.create_if_missing().await?;
 
-    // 3 MB, three times what a row can hold: the blob first, then the row that names it.
+    // 3 MB, three times the limit of a row: the blob first, then the row with its name.
     let album = || "leeds".to_owned();
     let snow = Photo { album: album(), number: 1, title: "Snow".into(), image: vec![7; 3_000_000] };
     store.insert(&snow).await?;

@@ -12,7 +12,7 @@ use rowkey_emulator::Server;
 use rowkey_large::LeaseLock;
 use rowkey_large::lease_lock::{Guarded, Held, Lost};
 
-/// What the lock protects. `fence` is the token of its last writer.
+/// The protected data. `fence` is the token of its last writer.
 #[derive(Clone, Debug, Entity)]
 #[entity(partition = "reports", row = "{name}")]
 struct Report {

@@ -77,7 +77,7 @@ async fn main() -> Result<(), Failure> {
         let _default = tracing::subscriber::set_default(subscriber);
         tracing::warn!(path = "/menu", "took 3 seconds");
     };
-    // A task has to drive the writer; when the work is done, it writes what is left.
+    // A task must drive the writer; at the end of the work it writes the remaining lines.
     let done = tokio::sync::Notify::new();
     let work = async {
         serve.await;

@@ -66,7 +66,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(cents(&between), [3300, 499, 1250]);
 
     // ANCHOR: tail
-    // A consumer reads on, oldest first, and stores its position with what it makes of the entries.
+    // A consumer reads oldest first, and stores its position together with its results.
     // Entries are left to settle first: writers' clocks differ, and a write may take its time.
     let settle = Duration::from_secs(90);
     clock.advance(settle.saturating_sub(Duration::from_secs(1)));

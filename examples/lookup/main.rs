@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     fill(&airports, &reference).await?;
 
     // ANCHOR: program
-    // One for the whole program; clones share what was read.
+    // One for the whole program; clones share the loaded entities.
     let states = Lookup::of_partition(&reference, State::partition(), Duration::from_secs(3600))
         .stale_if_error(Duration::from_secs(24 * 3600))
         .limit(1000);

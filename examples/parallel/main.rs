@@ -76,7 +76,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // ANCHOR: resume
     // One request is refused, and this client repeats nothing. The other states go on, and the
-    // checkpoint knows what is missing.
+    // checkpoint contains the missing part.
     let retry = RetryOptions { max_attempts: 1, ..RetryOptions::default() };
     let options = ClientOptions { retry, ..account.options().clone() };
     let airports = account.with_options(options).table("airports");

@@ -21,7 +21,7 @@ use rowkey_worker::Tasks;
 use rowkey_worker::worker::{Attempt, Done, Worker};
 use tokio::net::TcpListener;
 
-/// What the routes use: a store for each type, and what lies outside of them.
+/// The state of the routes: a store for each type, and the other resources.
 struct Service {
     users: Store<User>,
     orders: Store<Order>,
@@ -67,7 +67,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         Ok(Done::Applied)
     });
     // This service ends when all its routes have been called, others end at a signal. All of it may be
-    // stopped at any moment: what was begun is done by the workers of the next program.
+    // stopped at any moment: the workers of the next program complete begun writes.
     tokio::select! {
         served = axum::serve(listener, routes::router(Arc::clone(&service))) => served?,
         worked = service.users.run(pending()) => worked?,

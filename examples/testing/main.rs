@@ -71,7 +71,7 @@ fn orders(endpoint: &str) -> Result<Orders> {
     Ok(Orders { table: account.table("orders") })
 }
 
-/// With stubs: what is hard to make a real server do. Each answer is one call.
+/// With stubs, for responses that are hard to provoke. Each response is one call.
 async fn a_conflict_is_looked_at_again() -> TestResult {
     let stub = MockServer::start().await;
     let address = "/orders(PartitionKey='ada',RowKey='order_00000007')";

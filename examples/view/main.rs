@@ -25,7 +25,7 @@ struct Employee {
 }
 
 // ANCHOR: declare
-/// What the dashboard shows: an entity like any other.
+/// The figures of the dashboard: an ordinary entity.
 #[derive(Clone, Debug, Entity)]
 #[entity(partition = "{name}", row = "summary", rename_all = "PascalCase")]
 struct Department {

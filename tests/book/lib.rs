@@ -1,4 +1,4 @@
-//! The pages of the book and README.md, so that `cargo test -p rowkey-book` compiles and runs what they show.
+//! The pages of the book and README.md, so that `cargo test -p rowkey-book` compiles and runs their code.
 //!
 //! A package of its own, because a page uses several crates, and a published package cannot read a file outside of
 //! its folder.

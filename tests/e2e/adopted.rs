@@ -82,7 +82,7 @@ async fn integers_written_by_plain_serde_decode_as_their_original_types() -> Tes
     let found: Vec<_> = found.all().await?.into_iter().map(|row| row.entity.row).collect();
     assert_eq!(found, ["double-exact", "int32-max", "int32-over"], "an Int32 and two Doubles");
 
-    // 9007199254740993 became a Double on the way in: what the writer meant is lost, and not guessed.
+    // 9007199254740993 was stored as a Double: the original value is lost, and not guessed.
     let error = read("int64-max").await.unwrap_err();
     assert!(format!("{error:#?}{error}").contains("i64"), "{error}");
     Ok(())
@@ -224,7 +224,7 @@ async fn strings_written_by_plain_serde_decode_and_null_is_absent() -> TestResul
     Ok(())
 }
 
-/// What has a type of its own, in the names of .NET.
+/// Typed properties, with the names of .NET.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{partition}", row = "{row}", rename_all = "PascalCase")]
 struct DotNet {
@@ -394,7 +394,7 @@ async fn keys_of_every_style_support_get_replace_and_delete() -> TestResult {
         assert!(table.scan::<DynamicEntity>().first().await?.is_none(), "{writer:?}");
     }
     if arm() == Arm::Ours {
-        // No second row under another spelling of a key: what is written is what was read.
+        // No second row under another spelling of the key: the same row is written.
         let table = replay(&fixture, Writer::Rust, "keys").await?;
         let count = table.scan::<DynamicEntity>().all().await?.len();
         for row in table.scan::<DynamicEntity>().all().await? {

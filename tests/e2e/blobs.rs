@@ -1,4 +1,4 @@
-//! Containers and blobs: written, read, listed, copied, appended to, leased.
+//! Operations on containers and blobs: write, read, list, copy, append, lease.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn container(fixture: &Fixture) -> Result<Container, rowkey::Error> {
     Ok(container)
 }
 
-/// Bytes that are not all the same.
+/// Bytes that differ from each other.
 fn pattern(length: usize) -> Vec<u8> {
     (0..=250).cycle().take(length).collect()
 }
@@ -73,7 +73,7 @@ async fn invalid_names_are_rejected_before_sending() -> TestResult {
 async fn a_blob_round_trips() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = container(&fixture).await?;
-    // Every character that an address has to encode.
+    // Every character that a URL must encode.
     let blob = container.blob("a b/ü%41+&=?#'\"/😀.txt");
     assert_eq!(blob.get().await?, None);
     assert_eq!(blob.properties().await?, None);
@@ -95,7 +95,7 @@ async fn a_blob_round_trips() -> TestResult {
     assert_eq!(properties.etag, written.etag);
     assert_eq!((properties.length, properties.kind), (11, Some(BlobType::Block)));
     assert_eq!(properties.metadata["a"], "1");
-    assert!(properties.headers.content_md5.is_some(), "the service sums up what is put");
+    assert!(properties.headers.content_md5.is_some(), "the service computes the MD5 of a put");
     assert_eq!(
         properties.headers,
         ContentHeaders { content_md5: properties.headers.content_md5, ..headers }
@@ -171,7 +171,7 @@ async fn ranges_are_truncated_at_the_end_of_the_blob() -> TestResult {
         assert_eq!(content.properties.length, 10);
     }
     if arm() != Arm::Azurite {
-        // It answers with nothing instead.
+        // Azurite returns an empty body instead.
         let error = blob.read().range(10..).bytes().await.unwrap_err();
         assert_eq!(error.code(), Some(&ErrorCode::INVALID_RANGE));
     }
@@ -215,7 +215,7 @@ async fn a_stream_is_uploaded_in_blocks_and_downloaded_in_chunks() -> TestResult
     }
     assert!(blob.get().await?.ok_or("just put")?.bytes == content);
 
-    // What fits in a block is one request, and an upload may be of something new.
+    // Content up to the block size takes one request, and an upload may create a blob.
     assert_eq!(blob.upload(pieces(1)).block_size(2_000_000).insert().await?, Insertion::Exists);
     assert_eq!(blob.upload(pieces(50_000)).block_size(50_000).insert().await?, Insertion::Exists);
     let nothing = stream::empty::<Result<Bytes, std::io::Error>>();
@@ -379,7 +379,7 @@ async fn blobs_are_listed_by_prefix_delimiter_and_page() -> TestResult {
             .try_collect()
             .await?;
         if arm() == Arm::Azurite {
-            // It shows folders first, page by page.
+            // Azurite lists folders first on each page.
             shown.sort_unstable_by_key(|name| name.trim_start_matches('[').to_owned());
         }
         assert_eq!(shown, ["a/1", "a/2", "[a/b/]", "[a/c/]"], "{size} a page");
@@ -458,7 +458,7 @@ async fn a_lease_has_one_holder() -> TestResult {
         blob.with_lease(&before).put("w").send().await.unwrap_err().kind(),
         ErrorKind::Leased
     );
-    assert!(!before.release().await?, "another one is held");
+    assert!(!before.release().await?, "another lease is held");
     assert!(lease.release().await?);
     blob.put("free").send().await?;
     assert_eq!(blob.break_lease(None).await?, None);
@@ -472,7 +472,7 @@ async fn an_infinite_lease_can_be_broken() -> TestResult {
     let lease = container.acquire_lease(None).await?.ok_or("another holder has it")?;
     let error = container.delete().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Leased);
-    // The blobs in it are not guarded.
+    // The lease of a container does not protect its blobs.
     container.blob("b").put("x").send().await?;
     let left = container.break_lease(Duration::from_secs(20)).await?.ok_or("it is held")?;
     assert!(left <= Duration::from_secs(20), "{left:?}");
@@ -513,13 +513,13 @@ async fn downloads_verify_checksums_of_ranges_or_of_the_whole_blob() -> TestResu
     let large = pattern((9 << 20) + 3);
     let blob = container.blob("large");
     blob.put(large.clone()).send().await?;
-    // A blob of blocks has no MD5 unless the writer says so.
+    // The service computes no MD5 for a committed block list.
     let pieces = large.chunks(1 << 20).map(|piece| Ok::<_, rowkey::Error>(piece.to_vec().into()));
     let blocks = container.blob("blocks");
     blocks.upload(stream::iter(pieces.collect::<Vec<_>>())).send().await?;
     container.blob("empty").put("").send().await?;
     let checks: &[Check] = match arm() {
-        // It sums up no part by CRC64.
+        // Azurite computes no CRC64 of a range.
         Arm::Azurite => &[Check::Md5],
         _ => &[Check::Crc64, Check::Md5],
     };
@@ -550,7 +550,7 @@ async fn a_container_is_created_with_metadata_and_public_access() -> TestResult 
     let again = container.create_with(None, &[]).await.unwrap_err();
     assert!(again.kind() == ErrorKind::AlreadyExists);
 
-    // Changes of one policy leave the others and the access alone.
+    // Changing one policy keeps the others and the public access level.
     let policy = |id: &str| AccessPolicy {
         id: id.to_owned(),
         permission: Some("r".to_owned()),
@@ -581,7 +581,7 @@ async fn a_container_is_created_with_metadata_and_public_access() -> TestResult 
 #[tokio::test]
 async fn a_blob_name_invalid_in_xml_is_listed_unchanged() -> TestResult {
     if arm() == Arm::Azurite {
-        // It answers a document that is none.
+        // Azurite returns malformed XML.
         return Ok(());
     }
     let fixture = Fixture::new().await?;

@@ -1,4 +1,4 @@
-//! The client against a server over HTTP: what a user does, end to end.
+//! The client against a server over HTTP: user operations, end to end.
 //!
 //! Every test has a table of its own, and a server of its own where the server is ours.
 

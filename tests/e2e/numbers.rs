@@ -27,7 +27,7 @@ impl Number {
         }
     }
 
-    /// What it is as an integer, or as a double.
+    /// The value as an integer, or as a double.
     fn parts(self) -> Result<i128, f64> {
         match self {
             Self::Int32(value) => Ok(value.into()),
@@ -99,7 +99,7 @@ fn number(random: &mut Random) -> Number {
 const WHOLE: Column<i64> = Column::named("N");
 const DOUBLE: Column<f64> = Column::named("N");
 
-/// A filter, and what it says of how a number compares.
+/// A filter, and the comparison that it expresses.
 type Comparison = (Filter, fn(Option<Ordering>) -> bool);
 
 /// Each operator with the orders that it holds for; `None` is that of NaN.
@@ -224,7 +224,7 @@ fn sale(id: &str) -> Sale {
     }
 }
 
-/// Sends what other libraries send, and reads what they read.
+/// Sends the requests of other libraries, and decodes with their rules.
 struct Other {
     client: reqwest::Client,
     address: String,

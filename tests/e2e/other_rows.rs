@@ -38,7 +38,7 @@ async fn a_row_with_a_foreign_key_is_skipped() -> TestResult {
 
     table.insert(&DynamicEntity::new("notes", "{..}")).await?;
     assert!(table.scan::<Note>().all().await.is_err());
-    // What it would have been read as is another row.
+    // The row that it would have decoded to has another key.
     let note = Note { title: "{..}".into() };
     table.insert(&note).await?;
     let own = table.get(Note::key("{..}")).await?.ok_or("its own row")?;
@@ -152,7 +152,7 @@ async fn results_yields_an_entity_or_an_error_per_row() -> TestResult {
     let second = results().page(4, first.continuation).await?;
     assert_eq!(second.entities[0].entity.as_ref().map(|job| job.number), Ok(3));
     assert_eq!(second.entities.len(), 4);
-    // A condition on what was read mends the row that did not decode.
+    // A conditional write repairs the row that did not decode.
     let mut mended = DynamicEntity::new("wilhelmina", "job_0002");
     mended.set("Size", 2_i32);
     table.replace((&mended, first.entities[2].etag.clone())).await?;
@@ -176,7 +176,7 @@ async fn any_other_error_ends_the_stream() -> TestResult {
     Ok(())
 }
 
-/// A type with copies, in a set with what is unknown.
+/// A type with copies, in a set with a variant for unknown rows.
 #[derive(Clone, Debug, PartialEq, EntitySet)]
 enum Anything {
     Courier(Courier),

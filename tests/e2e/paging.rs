@@ -13,7 +13,7 @@ use rowkey_tests::{Fixture, TestResult};
 use crate::model::Employee;
 use crate::queries::{ids, staff};
 
-/// What a program reads of an employee.
+/// The properties of an employee that a program reads.
 #[derive(Debug, Projection)]
 #[entity(rename_all = "PascalCase")]
 struct Earnings {
@@ -49,7 +49,7 @@ async fn a_token_stays_valid_after_a_field_is_added() -> TestResult {
     assert!(rest.iter().all(|pay| pay.entity.bonus.is_none() && pay.entity.salary > -1.0));
     assert!(first.entities.iter().all(|pay| pay.entity.salary > -1.0));
 
-    // Nor does it matter what is read with it, the other way round, or as a whole.
+    // The token is also valid for other projections of the same query.
     assert_eq!(query().resume(token.clone()).all().await?.len(), 20);
     let other = query().filter(Employee::SALARY.gt(0.0)).project::<Earnings>().resume(token);
     assert_eq!(other.all().await.unwrap_err().kind(), ErrorKind::Invalid);
@@ -86,7 +86,7 @@ async fn a_full_page_continues_after_its_last_entity() -> TestResult {
     let third = query().page(100, second.continuation).await?;
     assert_eq!(ids(&third.entities), (13..=20).collect::<Vec<_>>());
     assert!(third.continuation.is_none());
-    // A page of what a query takes.
+    // A page of a query with `take`.
     let some = query().take(3).page(5, None).await?;
     assert_eq!((ids(&some.entities), some.continuation.is_some()), (vec![1, 2, 3], true));
     let error = query().page(0, None).await.unwrap_err();
@@ -179,7 +179,7 @@ struct Order {
     note: Option<String>,
 }
 
-/// What a page shows of an order.
+/// The properties of an order on a page.
 #[derive(Clone, Debug, PartialEq, Projection)]
 struct Line {
     #[entity(row_key)]

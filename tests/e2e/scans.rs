@@ -118,7 +118,7 @@ async fn a_scan_filters_by_its_key_templates() -> TestResult {
     Ok(())
 }
 
-/// What a copy does not have is no answer.
+/// Properties missing from a copy are not returned as absent.
 #[tokio::test]
 async fn a_partial_copy_is_not_queried_for_other_properties() -> TestResult {
     let table = Fixture::new().await?.table_with_server().await?;

@@ -1,4 +1,4 @@
-//! Accounts as other programs describe them, and what a program adds to requests.
+//! Connection strings of other programs, and headers that a program adds to requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -54,7 +54,7 @@ async fn a_continuation_token_of_another_library_is_resumed() -> TestResult {
         .permissions(TablePermissions::QUERY)
         .expires(table.account().clock().now() + TEN_MINUTES)
         .sign(table.account())?;
-    // What another library sends, and what it keeps of the answer.
+    // The request of another library, and the token that it stores.
     let url = token.url();
     let (address, query) = url.split_once('?').unwrap();
     let query = format!("{query}&$filter=PartitionKey%20eq%20'sales'&$top=2");

@@ -5,7 +5,7 @@ use rowkey::{DynamicEntity, Entity, Key};
 use rowkey_emulator::{Fault, Injected, Operation, Server};
 use rowkey_tests::{Arm, Fixture, TestResult, arm, sweep};
 
-/// What the old program knows of an entity.
+/// The type of the old program.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{department}", row = "id_{id:6}")]
 struct Old {
@@ -19,7 +19,7 @@ fn key() -> Key<Old> {
     Old::key("sales", 1)
 }
 
-/// What a newer program wrote.
+/// A row of a newer program.
 fn newer() -> DynamicEntity {
     let mut entity = DynamicEntity::new("sales", "id_000001");
     entity.set("salary", 1.5);

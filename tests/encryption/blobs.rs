@@ -1,4 +1,4 @@
-//! Encrypted fields in blobs: what the container shows, what is refused, and what a new key leaves alone.
+//! Encrypted fields in blobs: contents of the container, rejected blobs, and key rotation.
 
 use rowkey_emulator::Snapshot;
 
@@ -120,7 +120,7 @@ async fn blob_contents_are_encrypted_and_only_new_ones_are_uploaded() -> TestRes
     let copy = raw(&account, "bed_0000000001").await?;
     assert!(copy.get("Image").is_none() && copy.get("Image_Blob").is_none());
 
-    // What stays is not uploaded again; of what changes the former blob goes.
+    // An unchanged value is not uploaded again; the blob of a changed value is deleted.
     let before = blobs(&snapshot);
     store.update(key(1), |one| one.bed = 7).await?;
     assert_eq!(blobs(&server.snapshot()), before);

@@ -1,9 +1,9 @@
-//! Encrypted fields in a store: what is stored, what is refused, and what other declarations see of them.
+//! Encrypted fields in a store: stored rows, rejected reads and writes, and other declarations.
 //!
 //! - this file: the type of all these tests, writes, reads and refusals
 //! - `blobs`: fields that are encrypted and in blobs
 //! - `tasks`: tasks whose messages, claims and dead letters are encrypted
-//! - `tamper`: what was altered, moved or forged is never read
+//! - `tamper`: altered, moved and forged values are rejected
 //! - `rotation`: keys change, through every failure and beside other writers
 //! - `older`: what format 1 and the retired SDKs stored
 //! - `unknown`: properties that the type does not know stay beside encrypted ones

@@ -101,7 +101,7 @@ async fn reencryption_succeeds_if_any_of_its_requests_fails() -> TestResult {
                 }
                 patients.drain_backlog().await?;
                 assert_eq!(patients.work_once().await?.failed, 0);
-                // What was in plain has its claim by now.
+                // The plaintext row has its claim by now.
                 assert!(patients.repair().run().await?.is_clean());
                 assert_rotated(account).await
             },
@@ -177,7 +177,7 @@ async fn an_old_branch_key_is_replaced() -> TestResult {
     assert!(ring.rotate_if_older_than(&table, age).await?);
     assert_eq!((server.journal().since(&before).len(), records()), (2, 2));
     assert!(!ring.rotate_if_older_than(&table, age).await?);
-    // Writers move on, and what is under the older key is read.
+    // Writers use the new key, and values of the older key are readable.
     patients.insert(&patient(2)).await?;
     let metadata =
         |row: DynamicEntity| row.get("_RowkeyEncryption").map(|value| format!("{value:?}"));

@@ -1,4 +1,4 @@
-//! What was altered, moved or forged is never read.
+//! Altered, moved and forged values are rejected.
 
 use super::*;
 
@@ -45,7 +45,7 @@ async fn swapped_altered_and_plaintext_values_are_rejected() -> TestResult {
         put(&account, &one).await?;
         assert_eq!(patients.get(key(1)).await?.map(|one| one.entity), Some(patient(1)));
     }
-    // A whole older version of an entity is what it was.
+    // A whole older version of an entity is readable.
     let older = raw(&account, "patient_000001").await?;
     patients.update(key(1), |one| one.name = "Ada".into()).await?;
     put(&account, &older).await?;
@@ -166,7 +166,7 @@ async fn altered_signed_entities_are_rejected() -> TestResult {
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
     assert!(error.to_string().contains("signed together"), "{error}");
 
-    // What was written without is refused, and signed by the job.
+    // An unsigned entity is rejected, and signed by the job.
     assert_eq!(signed.get(key(2)).await.unwrap_err().kind(), ErrorKind::Decode);
     let accepting = store(&account, signing().accept_plaintext())?;
     assert_eq!(accepting.get(key(2)).await?.map(|one| one.entity), Some(patient(2)));
@@ -226,7 +226,7 @@ async fn an_index_copy_decrypts_only_for_its_entity() -> TestResult {
         // A copy in the place of an entity.
         put(&account, &moved(&copy, "patient_000005")).await?;
         assert_eq!(patients.get(key(5)).await.unwrap_err().kind(), ErrorKind::Decode);
-        // The job that compares entities and indexes names what was put there.
+        // The job that compares entities and indexes reports the inserted row.
         let report = patients.verify().run().await?;
         assert!(!report.is_clean(), "{report:?}");
 
@@ -239,7 +239,7 @@ async fn an_index_copy_decrypts_only_for_its_entity() -> TestResult {
         .await?;
         let found = patients.find(Patient::by_bed("north", 1_u32)).await?;
         assert_eq!(found.map(|one| one.entity), Some(patient(1)));
-        // What is neither encrypted nor signed can be altered, and with it where the copy stands.
+        // A property that is neither encrypted nor signed can be altered, and with it the key of the copy.
         let mut altered = moved(&copy, "bed_0000000005");
         altered.set("Bed", 5_i64);
         put(&account, &altered).await?;
@@ -264,7 +264,7 @@ async fn an_older_version_still_decrypts_at_its_own_key() -> TestResult {
     put(&account, &copy).await?;
     let found = patients.find(Patient::by_bed("north", 1_u32)).await?.ok_or("not there")?;
     assert_eq!(found.entity, patient(1));
-    // A write under what was read there is refused, and the job removes the copy.
+    // A write with the version of that copy is rejected, and the job removes the copy.
     let error = patients.replace_if(&found.entity, &found.version).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
     patients.repair().run().await?;

@@ -1,4 +1,4 @@
-//! Encrypted tasks: what queues, containers and op rows show, and what is refused.
+//! Encrypted tasks: contents of queues, containers and op rows, and rejected messages.
 
 use futures_util::TryStreamExt as _;
 use rowkey_worker::dead_letters::{Inspected, Selection};
@@ -98,7 +98,7 @@ async fn altered_moved_and_plaintext_messages_are_rejected() -> TestResult {
     let text = hidden(letters.queue()).await?;
     assert_eq!(work(&letters, discharge(1)).await?, Step::Handled);
 
-    // The same message again is the same task: what a queue does, too.
+    // A repeated message is the same task, as after a redelivery.
     letters.queue().put(rowkey::queue::Body::text(&*text)).send().await?;
     assert_eq!(work(&letters, discharge(1)).await?, Step::Handled);
     let message: serde_json::Value = serde_json::from_str(&text)?;

@@ -30,7 +30,7 @@ async fn assert_kept(server: &Server, account: &StorageAccount, floor: Option<i3
 #[tokio::test]
 async fn every_write_to_an_encrypted_entity_keeps_unknown_properties() -> TestResult {
     let (server, account, patients) = extended().await?;
-    // What is sealed changes, a sealed property goes away, and what is not sealed changes.
+    // An encrypted property changes, another one is removed, and a plaintext property changes.
     patients.update(key(1), |one| one.name = "Ada".into()).await?;
     assert_kept(&server, &account, Some(3)).await?;
     patients.update(key(1), |one| one.scan = None).await?;

@@ -48,7 +48,7 @@ async fn a_staged_upload_is_atomic() -> TestResult {
     let runs = sweep(
         &server,
         async |account| upload(&once(account)).await,
-        // What a program does that got an error: uploads again, over what is left of before.
+        // A program uploads again after an error, over the remains of the first attempt.
         async |account, result| {
             if result.is_err() {
                 upload(account).await?;

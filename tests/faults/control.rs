@@ -73,7 +73,7 @@ async fn requests_beyond_the_throttling_targets_are_rejected_until_the_clock_adv
 
     server.clock().advance(Duration::from_secs(1));
     assert!(table.get(Counter::key("a", 5)).await?.is_some());
-    // A query takes what it reads.
+    // A query consumes the quota of the rows that it reads.
     assert_eq!(table.query(Counter::partition("a")).all().await?.len(), 3);
     assert_eq!(table.get(Counter::key("a", 5)).await.unwrap_err().kind(), ErrorKind::Throttled);
     Ok(())

@@ -1,5 +1,5 @@
-//! What goes wrong between client and server, made to go wrong: each kind of fault, and the sweep
-//! over every request of the client's own operations of several requests.
+//! Injected faults between client and server: each kind of fault, and a sweep over every request of the
+//! client operations that send several requests.
 
 mod blobs;
 mod control;
@@ -12,7 +12,7 @@ use rowkey::{Entity, StorageAccount, Table};
 use rowkey_emulator::Server;
 use rowkey_tests::sweep::account;
 
-/// Something that is counted.
+/// A counter.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{kind}", row = "{id:4}", rename_all = "PascalCase")]
 struct Counter {
@@ -25,7 +25,7 @@ fn counter(kind: &str, id: u32) -> Counter {
     Counter { kind: kind.into(), id, count: 0 }
 }
 
-/// A server whose clock stands still, an account on it, and a table with nothing in it.
+/// A server with a manual clock, an account on it, and an empty table.
 async fn start() -> Result<(Server, StorageAccount, Table), Box<dyn std::error::Error>> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;

@@ -139,7 +139,7 @@ async fn an_insert_is_applied_at_most_once_and_reported_correctly() -> TestResul
     sweep(
         &server,
         async |account| account.table("counters").insert(&counter("a", 1)).await,
-        // What a careful caller does: asks when it is unknown, and inserts when it is not there.
+        // A careful caller reads after an unknown outcome, and inserts if the entity is missing.
         async |account, result| {
             let table = account.table("counters");
             if result.as_ref().is_err_and(|error| error.outcome() == Outcome::Unknown)

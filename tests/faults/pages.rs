@@ -28,7 +28,7 @@ async fn fill(table: &rowkey::Table) -> TestResult {
     Ok(())
 }
 
-/// What was read so far, and where to go on.
+/// The entities read so far, and the continuation token.
 #[derive(Default)]
 struct Progress {
     read: Vec<(String, u32)>,

@@ -1,4 +1,4 @@
-//! Messages: what is visible when, by the manual clock, and what a lost answer leaves.
+//! Messages: visibility by the manual clock, and lost responses.
 
 use std::time::Duration;
 

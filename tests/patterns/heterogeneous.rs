@@ -1,4 +1,4 @@
-//! Several types in one table: each row is read as what it is.
+//! Several types in one table: each row decodes as its own type.
 
 mod model;
 
@@ -78,7 +78,7 @@ enum Record {
     Unknown(DynamicEntity),
 }
 
-/// The same without a place for what is unknown.
+/// The same without a variant for unknown rows.
 #[derive(Clone, Debug, PartialEq, EntitySet)]
 enum Known {
     Department(Department),
@@ -295,7 +295,7 @@ async fn an_unknown_row_without_a_catch_all_variant_is_an_error_without_content(
     let error = read(&untyped).await?;
     assert!(error.contains("heads: \"department\", \"id_\""), "{error}");
     assert!(!error.to_lowercase().contains("secret"), "{error}");
-    // A known type that lacks what it needs is damaged, not unknown.
+    // A row of a known type without a required property is damaged, not unknown.
     let mut damaged = DynamicEntity::new("sales", "id_000001");
     damaged.set("EntityVersion", 3);
     let error = read(&damaged).await?;

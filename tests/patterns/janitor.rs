@@ -42,7 +42,7 @@ async fn start() -> Result<Server, Box<dyn std::error::Error>> {
     Ok(server)
 }
 
-/// What the chores of all programs did.
+/// The results of the chores of all programs.
 #[derive(Default)]
 struct Log {
     /// The largest token of a leader whose chores have begun.
@@ -208,7 +208,7 @@ fn spawn<R: Send + 'static>(
     tokio::spawn(future)
 }
 
-/// What a chore writes.
+/// The row that a chore writes.
 #[derive(Clone, Debug, Entity)]
 #[entity(partition = "work", row = "{name}")]
 struct Row {
@@ -216,7 +216,7 @@ struct Row {
     fence: u64,
 }
 
-/// What the lock protects: a row that keeps the largest token it has seen, and refuses smaller ones.
+/// The protected row: it stores the largest token so far, and rejects smaller ones.
 async fn write(table: &Table, name: &str, token: u64) -> rowkey::Result<bool> {
     let Some(stored) = table.get(Row::key(name)).await? else {
         return table.insert_once(&Row { name: name.into(), fence: token }).await.map(|_| true);
@@ -268,7 +268,7 @@ async fn one_of_three_janitors_runs_due_chores_and_another_takes_over() -> TestR
     }
     let (last, token) = world.log.last();
     assert!(token == 3 && !killed.contains(&last), "{killed:?}, {last}");
-    // Neither a new leader nor a new program begins again what is not due.
+    // Neither a new leader nor a new program starts chores that are not due.
     world.stored().await?;
     programs[last].take().unwrap().abort();
     let account = world.account(1)?;
@@ -583,7 +583,7 @@ impl Task for Print {
     const KIND: &'static str = "print";
 }
 
-/// Runs one chore once, and returns what it counted.
+/// Runs one chore once, and returns its counts.
 async fn counted(account: &StorageAccount, chore: Chore) -> rowkey::Result<Counts> {
     let (ended, counts) = (Arc::new(Notify::new()), Arc::new(Mutex::new(Counts::new())));
     let (observed, told) = (Arc::clone(&ended), Arc::clone(&counts));

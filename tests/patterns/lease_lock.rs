@@ -302,7 +302,7 @@ async fn after_any_failed_request_the_lock_is_free_and_tokens_increase() -> Test
     Ok(())
 }
 
-/// What a lock protects: it knows the last token, and refuses smaller ones.
+/// A protected resource: it stores the last token, and rejects smaller ones.
 #[derive(Default)]
 struct Resource {
     seen: u64,
@@ -328,7 +328,7 @@ impl Resource {
     }
 }
 
-/// What the schedules did, added up.
+/// The totals over all schedules.
 #[derive(Default)]
 struct Seen {
     turns: usize,

@@ -364,7 +364,7 @@ async fn an_entry_is_stored_once_or_can_be_appended_again_after_any_fault() -> T
                 results
             },
             async |account, results| {
-                // What the program does after an error, and what it may do after success, too.
+                // The program appends again after an error, and sometimes after success.
                 let log = LogTail::new(account.table("log"));
                 for (entry, result) in entries().zip(results) {
                     if repeats {
@@ -396,7 +396,7 @@ fn stored_texts(snapshot: &Snapshot) -> Vec<String> {
         .collect()
 }
 
-/// What a consumer has stored: what it made of the entries, and its position, together.
+/// The stored state of a consumer: its results and its position, together.
 async fn consume(
     table: Table,
     mut stored: (Vec<String>, Option<String>),
@@ -440,7 +440,7 @@ async fn a_consumer_receives_each_entry_in_order_after_any_fault() -> TestResult
 }
 
 /// Random entries, some late, some of one tick, against a plain map; a consumer that polls, dies and
-/// goes on at random. What it has seen in the end is the map.
+/// continues at random. The entries that it received equal the map.
 #[tokio::test]
 async fn a_tail_agrees_with_a_model_under_any_schedule() -> TestResult {
     let (server, clock, log) = standing().await?;

@@ -245,7 +245,7 @@ async fn a_join_pairs_each_item_with_its_entity_or_with_none() -> TestResult {
     assert_eq!(names, [None, Some("OR"), Some("WA")]);
     assert_eq!(queries(&server), 1);
 
-    // Items of a query, and what goes wrong with them.
+    // Items of a query, and errors in them.
     let items = table.query(State::partition("US")).stream();
     let pairs: Vec<_> = states.join(items, |stored| key(&stored.entity.code)).try_collect().await?;
     assert!(pairs.iter().all(|(left, right)| right.as_deref() == Some(&left.entity)));
@@ -336,7 +336,7 @@ async fn results_come_from_the_last_successful_load() -> TestResult {
         let names = ["CA", "NV", "OR", "TX", "WA"];
         let mut stored: BTreeMap<&str, State> =
             ["OR", "TX", "WA"].into_iter().map(|code| (code, state(code))).collect();
-        // What was read, when, and until when nothing more is asked.
+        // The loaded entities, the time of the load, and the time of the next attempt.
         let mut last: Option<(BTreeMap<&str, State>, u64, u64)> = None;
         let mut now = 0;
         for _ in 0..40 {

@@ -187,7 +187,7 @@ async fn a_task_is_put_once_if_the_caller_is_dropped_after_the_commit() -> TestR
         let submit = prices.transaction().insert(&price).task(&tell).submit();
         select(pin!(submit), pin!(held.wait_until_held())).await;
     }
-    // What is held is not executed there.
+    // A held request is not executed.
     let server = server.fork().await?;
     drop(held);
     server.clock().advance(Duration::from_secs(61));

@@ -29,7 +29,7 @@ const STATES: [&str; 5] = ["WA", "AK", "TX", "CA", "OR"];
 /// How an order is asked for.
 type Ordered = fn(Parallel<Airport>) -> Parallel<Airport>;
 
-/// The rows of a query's list, by the place of the query: how what was found is compared.
+/// The rows by the position of their query, for comparison.
 type Rows = Vec<(usize, u32)>;
 
 fn row(found: &Found<Airport>) -> (usize, u32) {
@@ -353,7 +353,7 @@ async fn an_invalid_query_is_rejected_before_sending() -> TestResult {
     assert_eq!((failure.query, failure.error.outcome()), (0, Outcome::NotSent));
     assert!(server.journal().since(&before).len() <= 1, "the other one was begun with it");
 
-    // Only what is sorted can be merged.
+    // Only sorted queries can be merged.
     let parts = key_ranges::<Airport>(&table, ["M"])?;
     let found = Parallel::new(parts).by_row_key().keep_going().stream();
     let failures = found.filter_map(|found| async { found.err() }).collect::<Vec<_>>().await;

@@ -75,7 +75,7 @@ impl Drop for Folder {
     }
 }
 
-/// What a program has: two accounts, and a folder on its disk.
+/// The resources of a program: two accounts, and a folder on its disk.
 #[derive(Clone)]
 struct Office {
     account: StorageAccount,
@@ -125,7 +125,7 @@ impl Office {
         })
     }
 
-    /// What the handler does: the employee, the photo and the contract go to the archive.
+    /// The handler: moves the employee, the photo and the contract to the archive.
     async fn leave(&self, id: u32) -> rowkey::Result<Done> {
         steps::run(&self.account, || self.plan(id)).await
     }
@@ -481,7 +481,7 @@ async fn the_number_of_rounds_is_limited() -> TestResult {
     assert!(error.to_string().starts_with("step 1 of 1 (delete from current)"), "{error}");
     assert_eq!(server.journal().since(&before).count(Operation::DeleteEntity), 40);
 
-    // What no reading changes is no reason for another round.
+    // Another round would not change the result of a permanent conflict.
     let before = server.journal();
     let nowhere = Deciding::new(&office.account.table("nowhere"));
     let error = steps::run(&office.account, async || {
@@ -586,7 +586,7 @@ async fn a_write_that_is_correct_in_any_order_is_an_upsert() -> TestResult {
     Ok(())
 }
 
-/// A message that comes twice, and a secondary that still has the employee: what was archived stays.
+/// A redelivered message and a lagging secondary do not change the archive.
 #[tokio::test]
 async fn an_archived_copy_equals_the_original() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;

@@ -58,7 +58,7 @@ impl Kept {
     }
 }
 
-/// A server, and an account on its clock that tells what it does.
+/// A server, and an account with its clock and telemetry.
 async fn start() -> Result<(Server, StorageAccount, Arc<Kept>), Box<dyn std::error::Error>> {
     let server = Server::builder().manual_clock().start().await?;
     let kept = Arc::new(Kept::default());

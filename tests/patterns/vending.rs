@@ -95,7 +95,7 @@ async fn each_user_can_access_only_their_own_rows() -> TestResult {
         notes.delete(Note::key(user, 3), Match::Any).await?;
         assert_eq!(notes.query(Note::partition(user)).all().await?.len(), 3);
 
-        // What is not theirs is not there,
+        // Rows of other users are not found,
         assert!(notes.get(Note::key(other, 1)).await?.is_none());
         assert!(notes.query(Note::partition(other)).all().await?.is_empty());
         let seen = notes.scan::<DynamicEntity>().all().await?;
@@ -272,7 +272,7 @@ async fn invalid_and_risky_tokens_are_not_issued() -> TestResult {
         assert!(error.to_string().contains(named), "{named}: {error}");
         assert!(!format!("{error} {error:?}").contains("secret"), "{error}");
     }
-    // What a key cannot have in it is escaped, so no name is another's range.
+    // Characters invalid in keys are escaped, so no name falls into another user's range.
     let token = |user| fine().token(user).map(|vended| vended.token.query().to_owned());
     assert_ne!(token("ada/bob")?, token("ada")?);
     assert!(Vending::new(&azure, own_notes).token("ada")?.token.query().contains("spr=https"));

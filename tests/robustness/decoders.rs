@@ -1,4 +1,4 @@
-//! Every decoder returns from everything, and takes what it writes itself.
+//! Every decoder returns for every input, and accepts its own output.
 //!
 //! What a decoder must hold is said once, in the fuzz targets; here they meet damaged recordings. What
 //! every request passes through (targets, options, headers) is met by the damaged requests.
@@ -98,7 +98,7 @@ fn entities_and_pages() {
     feed_answers("odata.etag", checked::entity::response);
 }
 
-/// What is read of JSON is what `serde_json` reads of it, and nothing else is taken.
+/// The JSON decoder accepts the same documents as `serde_json`, with the same values.
 #[test]
 fn entities_are_read_as_serde_json_reads_them() {
     let odd = r#"{"a":-0,"b":12345678901234567890,"c":-9223372036854775808,"d":1.5E-3,"e":true,
@@ -181,7 +181,7 @@ fn tokens_tags_and_times() {
         token::decode_table(text).is_ok()
     });
     let continuation = "AQf_AAAAAAAAAAMACAAxITQhY0dzLTEhNCFjbXMtCIIMXg";
-    // Its checksum refuses all that is damaged; what is still base64 comes as far as that.
+    // Its checksum detects all damage; only valid base64 reaches the checksum.
     feed_text(&[continuation], |text| {
         checked::tokens::continuation(text) || URL_SAFE_NO_PAD.decode(text).is_ok()
     });

@@ -170,7 +170,7 @@ impl Connection {
         stream.set_nonblocking(false).is_ok() && is_open
     }
 
-    /// Reads the answer to what was written to the socket.
+    /// Reads the response to the bytes written to the socket.
     pub(crate) fn receive(&mut self) -> io::Result<Answer> {
         let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?;
         self.answer(stream, true)
@@ -238,7 +238,7 @@ impl Connection {
     }
 }
 
-/// A line, which need not be UTF-8: what a client calls its request is repeated as it was.
+/// A line, which need not be UTF-8: the client's request id is echoed unchanged.
 fn read_line(stream: &mut BufReader<TcpStream>) -> io::Result<String> {
     let mut line = Vec::new();
     stream.read_until(b'\n', &mut line)?;

@@ -1,4 +1,4 @@
-//! Inputs for decoders: what they are made for, whole and damaged.
+//! Inputs for decoders: valid and damaged.
 
 use std::panic;
 

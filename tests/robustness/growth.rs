@@ -12,7 +12,7 @@ use rowkey_wire::table::token;
 use rowkey_wire::xml::Element;
 use rowkey_wire::{auth, filter, xml};
 
-/// Bytes of each input: what a batch may have, or less where everything is slow.
+/// The size of each input: the limit of a batch, or less in slow builds.
 const LEN: usize = if cfg!(debug_assertions) { 256 * 1024 } else { 4 * 1024 * 1024 };
 
 /// `begin`, then `again` as often as it fits, then `end`.

@@ -12,7 +12,7 @@ use crate::exchange::{self, Access, Answer, Connection, Signer};
 use crate::mutate::{self, Random};
 use crate::{seed, setting};
 
-/// After this number of requests what they changed is put back, so that the next ones find something.
+/// The data is restored after this number of requests, so that later requests find it.
 const ROUND: u64 = 16;
 /// How many KiB the process may grow, once it has served a tenth of the requests.
 const MAX_GROWTH: u64 = 48 * 1024;
@@ -49,7 +49,7 @@ impl Bench {
         self.connection(request.service).send(&bytes).unwrap()
     }
 
-    /// Makes what the recorded requests are for, and what no request is for.
+    /// Creates the resources of the recorded requests, and resources that no request uses.
     fn fill(&mut self) {
         let blob = |name: &str, kind| {
             Request::new(Service::Blob, "PUT", name, "").with("x-ms-blob-type", kind)
@@ -79,7 +79,7 @@ impl Bench {
         }
     }
 
-    /// What is read of what no request is for: it must always be the same.
+    /// The contents of the resources that no request uses: they must not change.
     fn untouched(&mut self) -> Vec<(u16, Option<String>, Vec<u8>)> {
         let targets = [
             (Service::Table, format!("/{UNTOUCHED}()")),

@@ -1,4 +1,4 @@
-//! What goes wrong: requests that fail in every way, processes that are killed and stopped, and outages.
+//! Faults: failed requests of every kind, killed and suspended processes, and outages.
 
 use std::fmt;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(crate) struct Chaos<'s> {
     server: &'s Server,
     random: Random,
     faults: Vec<Injected>,
-    /// What is to come, the latest first.
+    /// The scheduled events, latest first.
     events: Vec<(u64, Event)>,
     outage: Option<(Injected, u32)>,
     failed: usize,
@@ -88,7 +88,7 @@ impl<'s> Chaos<'s> {
         }
     }
 
-    /// Has happen what is due when `done` tasks have been put.
+    /// Triggers the events that are due after `done` tasks have been put.
     pub(crate) fn tick(&mut self, crew: &mut Crew, clock: &mut Advancing, done: u64) -> Result {
         self.inject();
         if let Some((fault, left)) = &mut self.outage {
@@ -109,7 +109,7 @@ impl<'s> Chaos<'s> {
                 }
                 Event::Stop => {
                     crew.stop(role, victim)?;
-                    // What it holds is received by others meanwhile.
+                    // Other workers receive its tasks meanwhile.
                     clock.advance(VISIBILITY + Duration::from_secs(2))?;
                     self.stopped += 1;
                 }

@@ -1,4 +1,4 @@
-//! The processes: writers and workers, what they say, and how they are killed, stopped and replaced.
+//! The processes: writers and workers, their output, and how they are killed, suspended and replaced.
 //!
 //! The parent gives writers numbers to put, and they say what became of each; workers say which tasks they
 //! have begun. Nothing else passes between processes.
@@ -202,7 +202,7 @@ impl Crew {
         let mut killed = std::mem::replace(&mut crew[at], next);
         killed.child.kill()?;
         killed.child.wait()?;
-        // What it has written is read to its end.
+        // Its output is read to the end.
         killed.reader.join().map_err(|_| "a reader panicked")?;
         let ended = killed.said.lock().unwrap();
         killed.given.difference(&ended).for_each(|number| self.unknown(*number));
@@ -217,7 +217,7 @@ impl Crew {
         signal(&crew[at].child, Signal::STOP)
     }
 
-    /// Has processes of a role finish what they are at, and waits for them.
+    /// Stops the processes of a role after their current task, and waits for them.
     pub(crate) fn end(&mut self, role: Role) -> Result {
         for mut process in std::mem::take(self.of(role)) {
             signal(&process.child, Signal::CONT)?;

@@ -77,7 +77,7 @@ fn bad(number: u64) -> rowkey::Result<Done> {
     }
 }
 
-/// What goes wrong in an attempt.
+/// The fault in an attempt.
 #[derive(Clone, Copy, Debug)]
 struct Mishap {
     /// Before the effect, or after it.

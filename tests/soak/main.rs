@@ -9,12 +9,12 @@
 //! ```
 //!
 //! - `jobs`: the tasks, the rows that they change, and how they are put
-//! - `doer`: the handler, and what goes wrong in it
-//! - `roles`: what the processes of writers and workers do
+//! - `doer`: the handler, and its faults
+//! - `roles`: the processes of writers and workers
 //! - `crew`: the processes as their parent sees them
-//! - `chaos`: what goes wrong around them
+//! - `chaos`: external faults
 //! - `clock`: the server's time in all processes
-//! - `verdict`: what has to be in the end
+//! - `verdict`: the expected final state
 
 #![cfg_attr(unix, expect(clippy::print_stdout, reason = "the figures are what it is for"))]
 #![cfg_attr(unix, expect(clippy::unwrap_used, reason = "a soak that cannot go on fails"))]

@@ -1,4 +1,4 @@
-//! What the processes do: a writer puts the numbers that it reads, a worker works until it is told to stop.
+//! The processes: a writer puts the numbers that it reads, a worker runs until shutdown.
 
 use std::fmt;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! What has to be in the end, compared with what the server holds.
+//! Compares the final state with the data on the server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -28,7 +28,7 @@ const AGAIN: usize = 60;
 const ROUNDS: u32 = 24;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What was left to those who look for it.
+/// Tasks that other workers must finish.
 pub(crate) struct Found {
     writes: u64,
     claims: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Found {
     poisoned_twice: usize,
 }
 
-/// What the verdict is made from.
+/// The input of the verdict.
 pub(crate) struct Case<'c> {
     pub(crate) server: &'c Server,
     pub(crate) places: Places,

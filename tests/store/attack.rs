@@ -161,7 +161,7 @@ async fn one_hour_of_workers_repairs_and_cleans_up_everything() -> TestResult {
     Ok(())
 }
 
-/// What no verification is asked for.
+/// Rows that no verification covers.
 fn check(snapshot: &Snapshot) {
     Recounted::check(snapshot);
     let mut owners = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The queue is down from any request of a write on: the janitor drains what is left.
+//! The queue fails from any request of a write on: the janitor drains the backlog.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::rows::{Order, agreed, left, order, start, store};
 
-/// Runs the drain of a janitor once; what it counted.
+/// Runs the drain of a janitor once, and returns its count.
 async fn drain(account: &StorageAccount) -> Result<u64, Box<dyn std::error::Error>> {
     account.container("locks").create_if_missing().await?;
     let lock = LeaseLock::new(account.container("locks").blob("janitor"));
@@ -57,7 +57,7 @@ async fn the_backlog_is_drained_if_the_queue_fails_at_any_request() -> TestResul
                 written = write(&account) => written?,
                 () = held.wait_until_held() => {}
             }
-            // What is held is not executed there.
+            // A held request is not executed.
             let server = server.fork().await?;
             drop((down, held));
             for _ in 0..4 {

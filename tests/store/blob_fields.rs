@@ -41,7 +41,7 @@ struct Order {
     lines: Option<Vec<u32>>,
 }
 
-/// An order without what is in blobs.
+/// An order without its blob fields.
 #[derive(Debug, PartialEq, Projection)]
 #[entity(rename_all = "PascalCase")]
 struct Summary {
@@ -133,7 +133,7 @@ async fn every_write_updates_the_blobs_and_every_read_includes_them() -> TestRes
         assert_eq!(orders.query(list).all().await?[0].entity, one);
     }
 
-    // What stays keeps its blob; what changes gets another one.
+    // An unchanged value keeps its blob; a changed value gets a new one.
     let first = agreed(&server.snapshot());
     let changed = orders.update(key(1), |order| order.cents = 7).await?;
     assert_eq!(agreed(&server.snapshot()), first);
@@ -222,7 +222,7 @@ async fn a_field_in_a_blob_sends_the_documented_requests() -> TestResult {
     Ok(())
 }
 
-/// What is read of a photo without its blob.
+/// The properties of a photo without its blob.
 #[derive(Debug, Projection)]
 #[entity(rename_all = "PascalCase")]
 struct Title {
@@ -265,7 +265,7 @@ async fn a_rejected_write_leaves_no_blob() -> TestResult {
     assert!(orders.insert(&order(1)).await.unwrap_err().kind() == ErrorKind::AlreadyExists);
     let gone = orders.replace_if(&order(3), &"\"x\"".parse()?).await.unwrap_err();
     assert!(gone.kind() == ErrorKind::Conflict);
-    // What is refused for its size is refused before anything is sent.
+    // An oversized value is rejected before sending.
     let journal = server.journal();
     let long = Order { customer: "x".repeat(40_000), ..order(4) };
     assert!(orders.insert(&long).await.is_err());

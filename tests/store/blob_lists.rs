@@ -365,7 +365,7 @@ async fn a_damaged_list_is_neither_read_nor_written() -> TestResult {
     assert_eq!(swept.parts["by_last_name"].unreadable, 1, "{swept:?}");
     assert_eq!(swept.problems[0].verdict, Verdict::Unreadable);
 
-    // What the error advises.
+    // The action that the error advises.
     blob.delete().await?;
     staff.repair().run().await?;
     // What lost a race was left to the worker.

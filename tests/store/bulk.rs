@@ -284,7 +284,7 @@ async fn random_loads_agree_with_a_model() -> TestResult {
         let _seed = Seed(seed);
         let mut random = Random(seed);
         server.restore(&empty);
-        // What is there already: a few of the keys, partly as they come again.
+        // Existing rows: a few of the keys, some with equal values.
         let mut model = BTreeMap::new();
         let before: Vec<_> = (0..random.below(20)).map(|_| any(&mut random)).collect();
         assert!(Job::upsert(&table, stream::iter(before.clone())).run().await?.is_clean());

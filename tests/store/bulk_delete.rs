@@ -1,4 +1,4 @@
-//! Deletion of what a walk finds: of plain types, of a store, and that it can be broken off anywhere.
+//! Bulk deletion: of plain types, of a store, and interrupted at any request.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

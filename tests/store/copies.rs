@@ -1,4 +1,4 @@
-//! Copies: departments show the employee that manages them, after each write and each failure.
+//! Copies: each department shows its manager after each write and each failure.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use rowkey_store::{Copies, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sweep_every_way};
 
-/// An employee with copies beside every declaration.
+/// An employee with copies and every other declaration.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(store, partition = "{company}", row = "id_{id:6}")]
 #[entity(list(name = by_skill, value = "{skills}", max = 4))]
@@ -88,7 +88,7 @@ async fn start() -> Result<(Server, Store<Employee>), Box<dyn std::error::Error>
     Ok((server, staff))
 }
 
-/// Each department with the manager it shows, after all were found to show the right one.
+/// Asserts that each department shows its manager, and returns both by department.
 fn assert_copies(snapshot: &Snapshot) -> BTreeMap<String, String> {
     let (mut shown, mut wanted) = (BTreeMap::new(), BTreeMap::new());
     for row in snapshot.table("staff").unwrap().entities() {
@@ -132,7 +132,7 @@ async fn copies_follow_every_change_of_the_entity() -> TestResult {
     staff.upsert(&employee(2, "bob", &["sales"])).await?;
     assert_copies(&server.snapshot());
 
-    // They change places in one transaction.
+    // The two managers swap departments in one transaction.
     let (one, two) = (staff.get(key(1)).await?.unwrap(), staff.get(key(2)).await?.unwrap());
     let (ann, bob) = (
         Employee { manages: vec!["sales".into()], ..one.entity },
@@ -165,11 +165,7 @@ async fn a_copy_keeps_other_properties_of_its_target() -> TestResult {
     table.upsert(&row).await?;
     staff.insert(&employee(1, "ada", &["it"])).await?;
     staff.delete(key(1)).await?;
-    assert_eq!(
-        get(table).await?.entity,
-        row,
-        "nothing of the copy is left, and nothing else is gone"
-    );
+    assert_eq!(get(table).await?.entity, row, "only the copy is removed");
     Ok(())
 }
 
@@ -197,7 +193,7 @@ async fn an_invalid_copy_target_rejects_the_write() -> TestResult {
     let error = other.insert(&employee(1, "ada", &[])).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
 
-    // One that has gone meanwhile is no reason to keep the employee.
+    // A missing target does not prevent the deletion of the employee.
     staff.insert(&employee(1, "ada", &["it"])).await?;
     staff.table().delete(Department::key("contoso", "it"), rowkey::Match::Any).await?;
     assert!(staff.delete(key(1)).await?);
@@ -247,7 +243,7 @@ async fn eight_writers_of_a_target_and_its_copies_lose_no_change() -> TestResult
                 let name = names[usize::try_from(at).unwrap()];
                 return staff.update(key(1), rename(name)).await.map(drop);
             }
-            // The department is changed by others.
+            // Other programs change the department.
             loop {
                 let found = staff.table().get(Department::key("contoso", "sales")).await?.unwrap();
                 let mut row = DynamicEntity::of(&found.entity)?;

@@ -1,4 +1,4 @@
-//! Plans as text, and what the writes then cost; and pages of lists.
+//! Plans as text, and the actual cost of the writes; and pages of lists.
 
 use std::collections::BTreeSet;
 
@@ -107,7 +107,7 @@ async fn a_list_is_paged_with_its_own_token() -> TestResult {
         found.extend(page.entities.iter().map(|task| task.entity.id));
         pages += 1;
         if pages == 1 {
-            // What was read is gone, and the next page is filled all the same.
+            // The returned rows are deleted, and the next page is still full.
             for id in [3, 11, 12] {
                 assert!(tasks.delete(Task::key("core", id)).await?);
             }

@@ -10,7 +10,7 @@ use rowkey_tests::sweep::{once, stopped_at_every_request, sweep, sweep_every_way
 
 use super::rows::{Order, agreed, order, start, store};
 
-/// What a worker does a minute later.
+/// The worker, a minute later.
 async fn recover(account: &StorageAccount) -> TestResult {
     let orders = store(account)?;
     for _ in 0..3 {

@@ -222,7 +222,7 @@ async fn a_version_read_through_a_copy_is_stale_after_a_foreign_merge() -> TestR
         assert!(error.kind() == rowkey::ErrorKind::Conflict, "{property}: {error}");
         let submit = orders.transaction().replace_if(&changed, version).submit().await;
         assert!(submit.unwrap_err().kind() == rowkey::ErrorKind::Conflict, "{property}");
-        // What the store writes brings both together.
+        // The write of the store makes both agree.
         orders.update(Order::key("contoso", 1), |order| order.cents = 8).await?;
     }
     Ok(())

@@ -135,7 +135,7 @@ async fn claims_without_an_announcement_are_swept() -> TestResult {
         )
         .await;
     }
-    // What the request would have done is not done there.
+    // The request has no effect.
     let server = server.fork().await?;
     let account = rowkey_tests::sweep::account(&server)?;
     let orders = store(&account)?;

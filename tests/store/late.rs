@@ -27,7 +27,7 @@ pub(crate) struct Late {
 
 #[derive(Default)]
 struct Shared {
-    /// What a request must contain to be kept; one is.
+    /// The text of the one request to delay.
     wanted: Option<String>,
     kept: Option<Vec<u8>>,
 }
@@ -69,7 +69,7 @@ impl Late {
         self.shared.lock().unwrap().kept.is_some()
     }
 
-    /// Sends what was kept; the answer.
+    /// Sends the delayed request, and returns the response.
     pub(crate) fn land(&self) -> Result<String, std::io::Error> {
         let kept = self.shared.lock().unwrap().kept.take().unwrap();
         let answer = ask(&kept, self.server)?;

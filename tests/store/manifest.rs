@@ -173,7 +173,7 @@ async fn a_declaration_with_another_template_is_rejected() -> TestResult {
     Ok(())
 }
 
-/// Declarations of each kind, and what is left when they are retired.
+/// Declarations of each kind, and the rows that remain after their removal.
 mod many {
     use rowkey::Entity;
 

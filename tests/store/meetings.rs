@@ -86,7 +86,7 @@ async fn a_change_writes_the_rows_of_all_parts() -> TestResult {
     Ok(())
 }
 
-/// Item 2: a load and a deletion of many keep the indexes, and refuse what is taken.
+/// Item 2: bulk loads and deletions update the indexes, and reject duplicate values.
 #[tokio::test]
 async fn concurrent_writes_keep_indexes_consistent() -> TestResult {
     let (server, account) = start().await?;

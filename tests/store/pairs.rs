@@ -62,7 +62,7 @@ macro_rules! pairs {
     };
 }
 
-/// What a field in a blob is called.
+/// The name of a field in a blob.
 const FIELD: &str = "field in a blob";
 
 macro_rules! with_a_field_in_a_blob {
@@ -99,7 +99,7 @@ macro_rules! with_a_field_in_a_blob {
             }
         )*
 
-        /// What a field in a blob may meet, as the book lists it.
+        /// The combinations with a field in a blob, as listed in the book.
         const WITH_A_FIELD: &[&str] = &[$($first),*];
     };
 }
@@ -124,7 +124,7 @@ with_a_field_in_a_blob! {
     field_and_encrypted: "encrypted field", [entity(encrypt)];
 }
 
-/// What a type of several rows is called.
+/// The name of a type with several rows.
 const WIDE: &str = "wide entity";
 
 /// A wide entity has two rows in these, and its declared fields in the second.
@@ -164,7 +164,7 @@ macro_rules! with_a_wide_entity {
             }
         )*
 
-        /// What a wide entity may meet, as the book lists it.
+        /// The combinations with a wide entity, as listed in the book.
         const WITH_WIDE: &[&str] = &[$($first),*];
     };
 }
@@ -317,7 +317,7 @@ pairs! {
         => encrypt;
 }
 
-/// What the store is given besides the declarations of its type.
+/// The options of the store besides the declarations of its type.
 #[derive(Clone, Copy)]
 struct Extras {
     counts: bool,
@@ -421,7 +421,7 @@ async fn check<E: Pair>(extras: Extras) -> TestResult {
             if extras.counts {
                 Recounted::check(&snapshot);
             }
-            // (What was inserted is deleted again, so the answers tell whether there is a task.)
+            // (The inserted entity is deleted again, so the responses show whether a task exists.)
             let told = snapshot.queue("tells").unwrap().messages().count();
             let is_known = matches!(result, Some(Ok(())));
             assert!(!is_known || (told > 0) == extras.tasks, "{told} tasks");

@@ -122,7 +122,7 @@ async fn shutdown_finishes_begun_messages() -> TestResult {
     Ok(())
 }
 
-/// A contributor with a defect outside of what it settles: the first one or two that are settled panic.
+/// A defective contributor: the first one or two settlements panic.
 struct PanicsOnce(Arc<AtomicU32>);
 
 impl Contributor<Order> for PanicsOnce {

@@ -55,7 +55,7 @@ async fn a_store_of_another_table_is_rejected() -> TestResult {
     Ok(())
 }
 
-/// What was not committed and never will be is not said to be unknown.
+/// A write that can no longer be committed is not reported as unknown.
 #[tokio::test]
 async fn a_lost_response_to_an_announcement_or_claim_leaves_a_known_outcome() -> TestResult {
     let (server, account) = start().await?;
@@ -175,7 +175,7 @@ async fn an_entity_with_an_oversized_copy_is_rejected() -> TestResult {
     Ok(())
 }
 
-/// Contributors that do what they must not.
+/// Invalid contributors.
 enum Wrong {
     EditsTheEntity,
     MovesARow,

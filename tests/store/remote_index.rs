@@ -111,7 +111,7 @@ async fn every_derived_row_follows_a_change() -> TestResult {
     Ok(())
 }
 
-/// Item 4: a worker that may read the secondary settles by what the primary has.
+/// Item 4: a worker with `read_from_secondary` settles by the state of the primary.
 #[tokio::test]
 async fn derived_rows_follow_the_primary() -> TestResult {
     for nth in 1..=4 {

@@ -6,7 +6,7 @@ use rowkey_emulator::Server;
 use rowkey_store::Store;
 use rowkey_tests::{TestResult, sweep};
 
-/// What the old program knows, with a whole copy in the partition and one elsewhere, and a partial one.
+/// The old program's type, with a full copy in the partition, a remote one, and a partial one.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(store, partition = "{tenant}", row = "order_{id:4}")]
 #[entity(index(name = by_desk, row = "desk_{desk}"))]

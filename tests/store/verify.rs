@@ -97,7 +97,7 @@ async fn an_index_is_built_during_concurrent_writes() -> TestResult {
 
         let report = staff.verify().run().await?;
         assert_eq!((report.total.drifted(), report.is_clean()), (0, true), "{report:?}");
-        // And what the index says is what the entities say.
+        // The index agrees with the entities.
         for stored in staff.query(Colleague::partition("sales")).all().await? {
             let email = &stored.entity.email;
             let found = staff.find(Colleague::by_email("sales", email)).await?;
@@ -270,7 +270,7 @@ async fn a_build_resumes_from_every_checkpoint() -> TestResult {
     staff(&table)?.repair().progress(tell).run().await?;
     assert!(told.len() > 1, "{}", told.len());
     for checkpoint in told {
-        // What was done until then is done once more: of a page, an item may be repaired already.
+        // The items since then are processed again: some items of a page may already be repaired.
         server.restore(&empty);
         let before = staff(&table)?;
         before.repair().run().await?;

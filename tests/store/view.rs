@@ -86,10 +86,10 @@ async fn start() -> Result<(Server, Store<Employee>), Box<dyn std::error::Error>
     Ok((server, staff))
 }
 
-/// What a summary says: headcount, salary, the lowest one, the latest hire.
+/// A summary: headcount, salary, the lowest one, the latest hire.
 type Says = (i64, i64, Option<i64>, Option<DateTime>);
 
-/// What the summaries say, after it was found to be what the entities and the contributions add up to.
+/// Asserts that the summaries equal the sums of entities and contributions, and returns them.
 /// Summaries of nothing are left out.
 fn assert_exact(snapshot: &Snapshot) -> BTreeMap<String, Says> {
     let mut wanted = BTreeMap::<_, Says>::new();

@@ -31,7 +31,7 @@ async fn workers_complete_an_interrupted_transaction_of_two_types() -> TestResul
             let submit = orders.transaction().insert(&order).with(&desks, &desk).submit();
             select(pin!(submit), pin!(held.wait_until_held())).await;
         }
-        // What is held is not executed there.
+        // A held request is not executed.
         let server = server.fork().await?;
         drop(held);
         for _ in 0..40 {
@@ -135,7 +135,7 @@ async fn an_idle_worker_costs_under_ten_thousand_requests_a_day() -> TestResult 
     Ok(())
 }
 
-/// What each write costs at most is what the plan says.
+/// The plan gives the maximum cost of each write.
 #[tokio::test]
 async fn a_transaction_costs_at_most_its_explained_plan() -> TestResult {
     let (server, account) = start().await?;

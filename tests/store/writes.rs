@@ -1,4 +1,4 @@
-//! Each write once, and what it costs.
+//! Each write once, and its requests.
 
 use rowkey::ErrorKind;
 use rowkey_store::Settled;

@@ -1,4 +1,4 @@
-//! Answers that a well-behaved service never gives, and what the caller is told.
+//! Invalid responses, and the errors that the caller receives.
 
 use std::time::Duration;
 

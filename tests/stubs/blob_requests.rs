@@ -1,4 +1,4 @@
-//! The exact bytes of what is asked of the Blob service.
+//! The exact bytes of requests to the Blob service.
 
 use rowkey::blob::{Check, Conditions, ContentHeaders};
 use rowkey::{Blob, Credential, ErrorKind, ManualClock, Outcome, StorageAccount};

@@ -18,7 +18,7 @@ use rowkey::{
 };
 use wiremock::MockServer;
 
-/// What is stored.
+/// The stored entity.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{owner}", row = "{number:4}")]
 struct Thing {
@@ -40,7 +40,7 @@ async fn stub() -> (MockServer, Table) {
     (stub, table)
 }
 
-/// What the clocks here begin with.
+/// The start time of the clocks.
 const WHEN: &str = "2026-11-20T12:00:00Z";
 
 fn table(endpoint: &str, options: ClientOptions) -> Table {

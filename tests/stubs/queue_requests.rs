@@ -1,4 +1,4 @@
-//! The exact bytes of what is asked of the Queue service.
+//! The exact bytes of requests to the Queue service.
 
 use std::time::Duration;
 

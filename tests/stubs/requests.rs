@@ -1,4 +1,4 @@
-//! The exact bytes of every operation.
+//! The exact bytes of the request of every operation.
 
 use futures_util::StreamExt as _;
 use rowkey::{DynamicEntity, ETag, ErrorKind, Key, Match, Partition, answers};
@@ -11,12 +11,12 @@ const ADDRESS: &str = "/things(PartitionKey='O''Neil%20%26%20co',RowKey='0007')"
 const BODY: &str = "{\"PartitionKey\":\"O'Neil & co\",\"RowKey\":\"0007\",\"name\":\"a \\\"b\\\"\",\
                     \"count@odata.type\":\"Edm.Int64\",\"count\":\"5\",\"weight\":2.0}";
 
-/// Answers everything with `answer`.
+/// Answers every request with `answer`.
 async fn answer(stub: &MockServer, answer: answers::Answer) {
     Mock::given(matchers::any()).respond_with(answer).mount(stub).await;
 }
 
-/// The one request that came: its first line, some headers, its body.
+/// The only received request: its request line, the given headers, and its body.
 pub(crate) async fn received(stub: &MockServer, headers: &[&str]) -> String {
     let requests = stub.received_requests().await.unwrap();
     assert_eq!(requests.len(), 1);

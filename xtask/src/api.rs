@@ -56,7 +56,7 @@ pub(crate) fn run(is_check: bool) -> bool {
     is_good
 }
 
-/// The public items of a library with all features, one a line. Without what every type has and what is derived.
+/// The public items of a library with all features, one a line, without auto traits and derived impls.
 fn text(name: &str) -> Option<String> {
     let output = Command::new("rustup")
         .args(["run", NIGHTLY, "cargo", "public-api", "-p", name, "--all-features"])

@@ -26,7 +26,7 @@ const HEADING: &str = "\n### Crates in two versions\n";
 /// A package's crates: the versions of each, by its name.
 type Tree = BTreeMap<String, BTreeSet<String>>;
 
-/// Adds what is wrong with the dependencies.
+/// Adds the faults in the dependencies.
 pub(crate) fn check(faults: &mut Vec<String>) {
     for (package, forbidden) in FORBIDDEN {
         let tree = tree(package, faults);

@@ -23,7 +23,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Mutex;
 use std::thread;
 
-/// A gate: its name, what it runs, and how to mend what it finds.
+/// A gate: its name, its function, and how to fix its findings.
 struct Gate {
     name: &'static str,
     run: fn() -> bool,

@@ -1,4 +1,4 @@
-//! `cargo xtask notes VERSION`: what the changelog says of a version, for the page of its release.
+//! `cargo xtask notes VERSION`: the changelog of a version, for the page of its release.
 //!
 //! Fails unless that is the version of the workspace and has a section, so that a tag is never one that nothing
 //! describes.

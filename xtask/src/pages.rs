@@ -1,5 +1,5 @@
-//! What a build of the book would refuse or lose: a summary that mdBook does not take, broken links,
-//! missing programs, unlisted pages; and tables that must list what the code has.
+//! Errors in the book: a summary that mdBook rejects, broken links,
+//! missing programs, unlisted pages; and tables that must match the code.
 
 use std::collections::HashSet;
 use std::fs;
@@ -13,7 +13,7 @@ const FOLDERS: [&str; 4] = ["docs/src", "benches", "tests/interop", "examples"];
 /// What links to files of the repository begin with, before `blob/main/` or `tree/main/`.
 const REPOSITORY: &str = "https://github.com/rowkey-rs/rowkey/";
 
-/// Adds what is wrong with the pages of the book and of the repository.
+/// Adds the faults in the pages of the book and of the repository.
 pub(crate) fn check(faults: &mut Vec<String>) {
     let mut pages = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
     for folder in FOLDERS {

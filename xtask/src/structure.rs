@@ -1,4 +1,4 @@
-//! What the compiler does not check: what each crate depends on, how long a file is, that vectors
+//! Rules beyond the compiler: the dependencies of each crate, the length of files, that vectors
 //! name their source, that doctests run, that every pattern has its page, example and tests, and that
 //! links on pages lead somewhere.
 

@@ -20,7 +20,7 @@ const WORDS: [(&str, usize, &str); 6] = [
     (concat!("so ", "many"), 0, "say the number, or name the parameter that says it"),
 ];
 
-/// Where text is that readers see, and what is text.
+/// The folders and the extensions of checked files.
 const FOLDERS: [&str; 6] = ["benches", "crates", "docs", "examples", "tests", "xtask"];
 const EXTENSIONS: [&str; 2] = ["rs", "md"];
 

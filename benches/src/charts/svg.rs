@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-/// What a colour stands for.
+/// The meaning of a colour.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Tone {
     Ours,

@@ -1,4 +1,4 @@
-//! What is the same in both hand-written clients: addresses, signatures, bodies.
+//! Code shared by both hand-written clients: URLs, signatures, bodies.
 
 use std::fmt::Write as _;
 

@@ -11,7 +11,7 @@ use crate::report::Rounds;
 use crate::requests::{PER_PARTITION, Writer};
 use crate::servers::seed;
 
-/// Who asks, and what it is written in.
+/// A client, and its language.
 const CLIENTS: [(&str, Language); 7] = [
     ("rowkey", Language::Rust),
     ("reqwest", Language::Rust),

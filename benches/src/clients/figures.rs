@@ -1,4 +1,4 @@
-//! What was measured of the clients, and the table of it.
+//! The measurements of the clients, and their table.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! Servers under the same load: CPU an operation, latency, memory, and how they start.
 //!
-//! - [`workloads`]: what they are asked
+//! - [`workloads`]: the requests
 //! - [`start`]: from start to first answer, and idle
 //! - [`figures`]: what came of it, as a table
 

@@ -1,4 +1,4 @@
-//! How long a server takes from its start to its first answer, and what it takes up when no client asks.
+//! The time from the start of a server to its first response, and its memory while idle.
 
 use std::io;
 use std::thread;

@@ -1,4 +1,4 @@
-//! The ten workloads of the servers, and what they are to cost.
+//! The ten workloads of the servers, and their goals.
 
 use crate::load::Operation;
 use crate::process::Service;
@@ -11,7 +11,7 @@ pub const SMALL: usize = 10_000;
 /// How many entities there are in the one partition of the other table.
 pub const FLAT: usize = 100_000;
 
-/// What a server is asked, over and over.
+/// The repeated request of a workload.
 pub struct Workload {
     pub name: &'static str,
     pub service: Service,
@@ -22,7 +22,7 @@ pub struct Workload {
     pub goals: [Goal; 2],
     /// The 99th percentile of ours over that of the bare server.
     pub tail: Goal,
-    /// What the answers of an operation hold, and how often, so that no server is fast by answering nothing.
+    /// The expected content of the responses, so that no server is fast because it returns nothing.
     pub proof: (&'static str, usize),
     /// The operation with a number that no other operation on the server had.
     pub operation: fn(&Writer, usize) -> Operation,

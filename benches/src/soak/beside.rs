@@ -48,7 +48,7 @@ impl Other {
     }
 }
 
-/// What was measured of gets.
+/// The measurements of gets.
 #[derive(Default)]
 struct Measured {
     p50: Rounds,

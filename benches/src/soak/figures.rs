@@ -1,4 +1,4 @@
-//! Latencies of millions of requests in little memory, and what they come to a minute.
+//! A compact histogram of the latencies of millions of requests, and summaries per minute.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -71,7 +71,7 @@ fn milliseconds(nanoseconds: u64) -> f64 {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally(Rc<RefCell<Counts>>);
 
-/// What was written down since the last time.
+/// The figures since the previous call.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Of requests over connections that are busy all the time.

@@ -1,9 +1,9 @@
-//! What a server does for ten minutes under everything at once, and beside long queries.
+//! A server under all kinds of load for ten minutes, and during long queries.
 //!
-//! - [`run`]: a thousand idle connections, busy ones and odd ones; what is measured, and the verdict
+//! - [`run`]: a thousand idle connections, busy and misbehaving ones; the measurements, and the verdict
 //! - [`work`]: the busy ones; [`odd`]: slow, half-closed, short-lived ones
 //! - [`beside`]: point gets beside a client that reads a million entities
-//! - [`requests`], [`socket`], [`figures`]: what is sent, how, and what is counted
+//! - [`requests`], [`socket`], [`figures`]: the requests, the connections, and the counters
 
 pub mod beside;
 pub(crate) mod figures;

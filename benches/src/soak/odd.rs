@@ -68,7 +68,7 @@ impl Odd {
                 }
                 match act(&odd, round).await {
                     Ok(()) => odd.tally.odd(),
-                    // What was cut off at the end says nothing.
+                    // The last, incomplete response is ignored.
                     Err(_) if odd.is_over.get() => {}
                     Err(error) => odd.tally.error(what, &error),
                 }

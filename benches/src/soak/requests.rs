@@ -37,7 +37,7 @@ impl Requests {
         &self.hosts[service as usize]
     }
 
-    /// What has to be there at the beginning.
+    /// Creates the initial data.
     pub(crate) fn setup(&self) -> [(Service, Vec<u8>); 4] {
         let table = |name| format!("{{\"TableName\":\"{name}\"}}");
         [

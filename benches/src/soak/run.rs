@@ -42,7 +42,7 @@ struct Minute {
     probe: Latencies,
     odd: u64,
     errors: u64,
-    /// Mean and highest of what was in use, in bytes.
+    /// Mean and maximum of the memory in use, in bytes.
     memory: (u64, u64),
     descriptors: usize,
 }
@@ -128,7 +128,7 @@ pub async fn soak(minutes: usize, flags: &[&str]) -> io::Result<(String, bool)> 
     Ok((format!("{}\n{verdict}", report.render()), is_met))
 }
 
-/// Makes what is read, and returns the page that is always the same.
+/// Creates the data to read, and returns the page that never changes.
 async fn fill(requests: &Requests) -> io::Result<Vec<u8>> {
     for (service, request) in requests.setup() {
         Connection::open(requests.host(service)).await?.exchange(&request, None).await?;

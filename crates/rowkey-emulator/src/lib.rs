@@ -26,7 +26,7 @@
 //!
 //! No feature is on by default.
 //!
-//! | feature | what it adds |
+//! | feature | adds |
 //! |---|---|
 //! | `durable` | `ServerBuilder::location`: keeps the data in a directory; needs Rust 1.90 |
 //! | `tls` | `ServerBuilder::https` and `certificate`: HTTPS |

@@ -1,7 +1,7 @@
 //! The accept loops, and the threads that serve the connections.
 //!
 //! Each thread has its own runtime and serves its connections from the first request to the last.
-//! Handing a request over to another thread would cost more than answering most requests.
+//! Passing a request to another thread would take longer than answering most requests.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -21,8 +21,8 @@ use crate::service::Service;
 use crate::state::State;
 use crate::tls::Acceptor;
 
-/// How long to wait before accepting again when the system is out of file descriptors.
-const BREATHER: Duration = Duration::from_millis(50);
+/// The delay before accepting again when the system is out of file descriptors.
+const ACCEPT_DELAY: Duration = Duration::from_millis(50);
 
 /// Bound sockets, each with the service that it serves.
 pub(crate) type Listeners = Vec<(TcpListener, Service)>;
@@ -78,7 +78,7 @@ impl Running {
         Ok(())
     }
 
-    /// Waits for the server to end, which happens by itself only when it fails.
+    /// Waits until the server stops, which happens only after a failure.
     pub(crate) fn wait(mut self) {
         self.join();
     }
@@ -98,7 +98,7 @@ impl Drop for Running {
     }
 }
 
-/// The threads among which connections are distributed.
+/// The threads that share the connections.
 #[derive(Clone)]
 struct Crew {
     state: Arc<State>,
@@ -127,7 +127,7 @@ impl Crew {
     }
 }
 
-/// Accepts on every listener until told to stop. Open connections are then cut off.
+/// Accepts on every listener until the stop signal, then closes all open connections.
 async fn accept_all(crew: Crew, listeners: Listeners, stopped: oneshot::Receiver<()>) {
     let mut loops = JoinSet::new();
     for (listener, service) in listeners {
@@ -159,10 +159,10 @@ async fn accept(crew: Crew, listener: tokio::net::TcpListener, service: Service)
             Err(error) => {
                 // Connections that arrive meanwhile wait in the socket's queue.
                 if !is_full {
-                    warn!(%error, "no more connections can be accepted before others end");
+                    warn!(%error, "cannot accept connections until others end");
                 }
                 is_full = true;
-                breathe().await;
+                delay_accept().await;
                 continue;
             }
         };
@@ -182,7 +182,7 @@ async fn accept(crew: Crew, listener: tokio::net::TcpListener, service: Service)
     }
 }
 
-/// Serves the connections handed to this thread, until no listener is left.
+/// Serves the connections that the accepting thread sends, until it stops.
 async fn serve_given(
     state: Arc<State>,
     tls: Option<Acceptor>,
@@ -217,9 +217,8 @@ fn is_of_the_peer(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-/// Waits a moment on another thread. A runtime with timers would read the time whenever it becomes
-/// idle.
-async fn breathe() {
-    #[expect(clippy::disallowed_methods, reason = "not a wait for something, but for the system")]
-    let _ = tokio::task::spawn_blocking(|| thread::sleep(BREATHER)).await;
+/// Sleeps on another thread. A runtime with timers would read the time whenever it becomes idle.
+async fn delay_accept() {
+    #[expect(clippy::disallowed_methods, reason = "backs off while descriptors are exhausted")]
+    let _ = tokio::task::spawn_blocking(|| thread::sleep(ACCEPT_DELAY)).await;
 }

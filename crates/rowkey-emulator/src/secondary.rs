@@ -53,7 +53,7 @@ impl Server {
     ///
     /// let server = Server::start().await?;
     /// let behind = server.hold_back_secondary();
-    /// // … what is written now cannot be read at the secondary …
+    /// // … writes are not visible on the secondary …
     /// drop(behind);
     /// // … and now it can.
     /// # Ok(()) }

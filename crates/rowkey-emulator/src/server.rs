@@ -321,7 +321,7 @@ impl ServerBuilder {
     ///
     /// # let directory = std::env::temp_dir().join(format!("rowkey-doc-{}", std::process::id()));
     /// let server = Server::builder().location(&directory, SyncPolicy::default()).start().await?;
-    /// // … what a client is told was written …
+    /// // … acknowledged writes …
     /// drop(server);
     /// let server = Server::builder().location(&directory, SyncPolicy::Always).start().await?;
     /// // … is there.

@@ -92,7 +92,7 @@ impl SweepFault {
 ///         async |server| Ok(Client { endpoint: server.table_endpoint().to_owned() }),
 ///         // The scenario. Its result is shown to the check.
 ///         async |client| client.connect().await.is_ok(),
-///         // What a worker does a minute later.
+///         // The worker, a minute later.
 ///         async |_client| Ok(()),
 ///         // What must hold then. A panic counts as an error.
 ///         async |_server, _client, result| match result {

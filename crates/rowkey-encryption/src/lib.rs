@@ -24,7 +24,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let server = rowkey_emulator::Server::start().await?;
 //! # let account = StorageAccount::from_connection_string(server.connection_string())?;
-//! // From where secrets are kept: a key that wraps, and another one that signs what was wrapped.
+//! // From a secret store: a wrapping key, and another key that signs the wrapped keys.
 //! let signer = || MacKey::new("records", [9; 32]);
 //! let ring = KeyRing::new("patients", AesKeyWrap::new("2026", [7; 32]), signer());
 //! let patients = Store::<Patient>::builder(account.table("patients")).keys(ring).build()?;
@@ -64,7 +64,7 @@
 //! - [`KeySigner`]: a key that signs records of branch keys: [`MacKey`] in memory, `KeyVaultSigner` in a vault.
 //! - [`IndexKey`]: the key of blind indexes, by which equal values are found ([`KeyRing::equals`]).
 //!
-//! # What is stored
+//! # Stored rows
 //!
 //! The table has records of branch keys, each wrapped and signed. The key of a row is derived (HKDF-SHA-256)
 //! from the newest branch key and the id of the operation that writes the row. Properties are encrypted with
@@ -82,7 +82,7 @@
 //!
 //! # Features
 //!
-//! | feature | what it adds |
+//! | feature | adds |
 //! |---|---|
 //! | `key-vault` | `KeyVault`: key-encryption keys in Azure Key Vault |
 //! | `test-util` | `KeyRing::with_random`: random bytes chosen by tests |

@@ -1,13 +1,13 @@
 //! The patterns of the Azure Table storage design guide that store logs and locks in blobs.
 //!
-//! | module | the guide's name | what is guaranteed |
+//! | module | name in the guide | guarantee |
 //! |---|---|---|
 //! | [`lease_lock`] | pessimistic concurrency | one holder at a time; work stops when the lease is lost, and late writes are detected by their fencing token |
 //! | [`log_blob`] | log data anti-pattern, inverted | every flushed line is in a blob exactly once, despite failures; a read of a time range opens only the blobs it needs |
 //!
 //! # Features
 //!
-//! | feature | what it adds |
+//! | feature | adds |
 //! |---|---|
 //! | `tracing-subscriber` | `LogWriter::layer`: events of `tracing` as lines of a log |
 

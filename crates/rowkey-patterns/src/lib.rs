@@ -3,9 +3,9 @@
 //! Each module is one pattern: a helper over [`rowkey::Table`] that keeps its guarantee even if requests
 //! fail, and whose page states the cost.
 //!
-//! | module | the guide's name | what is guaranteed |
+//! | module | name in the guide | guarantee |
 //! |---|---|---|
-//! | [`inspect`] | (rows of other programs) | reports the contents of a table as types and a struct, and whether a type writes back what it reads |
+//! | [`inspect`] | (rows of other programs) | reports the contents of a table as types and a struct, and checks whether a type preserves the rows that it reads |
 //! | [`log_tail`] | log tail | newest first without a scan, no collision, no entry twice; a consumer misses no entry that settled in time |
 //! | [`rollover`] | high-volume delete | one table per period, created on the first write, read as one in key order, dropped with one request |
 //! | [`series`] | data series | a slot is set without reading; a change that depends on the old value happens exactly once |

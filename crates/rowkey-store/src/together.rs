@@ -1,30 +1,30 @@
-//! Running futures of a store with limited concurrency.
+//! Runs futures with limited concurrency.
 //!
-//! Each future is boxed, so that all entity types share one pool of futures, instead of one pool for each
-//! call site and type. Those pools were a third of the compiled code of a program with many stores.
+//! Each future is boxed, so that one instance of this code serves all call sites and entity types. One
+//! instance for each was a third of the compiled code of a program with many stores.
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{self, StreamExt as _};
 use rowkey::Result;
 
-/// Runs the futures, at most `at_a_time` at once, and returns their outputs in order. The first error stops
-/// all.
+/// Runs at most `concurrency` futures at a time and returns their outputs in order. The first error stops the
+/// others.
 pub(crate) async fn try_all<T, F>(
     futures: impl IntoIterator<Item = F>,
-    at_a_time: usize,
+    concurrency: usize,
 ) -> Result<Vec<T>>
 where
     T: Send,
     F: Future<Output = Result<T>> + Send,
 {
-    all_until(futures, at_a_time, Result::is_err).await.into_iter().collect()
+    all_until(futures, concurrency, Result::is_err).await.into_iter().collect()
 }
 
-/// Runs the futures and returns their outputs in order, up to one that `ends` them all. That output is
-/// included; futures that were not done by then are dropped.
+/// Runs the futures until `ends` returns `true` for an output, drops the unfinished ones, and returns all
+/// outputs in order.
 pub(crate) async fn all_until<T, F>(
     futures: impl IntoIterator<Item = F>,
-    at_a_time: usize,
+    concurrency: usize,
     ends: fn(&T) -> bool,
 ) -> Vec<T>
 where
@@ -42,13 +42,13 @@ where
         }
         .boxed()
     });
-    drive(tasks.collect(), at_a_time).await;
+    drive(tasks.collect(), concurrency).await;
     returned.into_iter().flatten().collect()
 }
 
 /// Runs tasks until one returns `true`, and drops the others.
-async fn drive(tasks: Vec<BoxFuture<'_, bool>>, at_a_time: usize) {
-    let mut running = stream::iter(tasks).buffer_unordered(at_a_time.max(1));
+async fn drive(tasks: Vec<BoxFuture<'_, bool>>, concurrency: usize) {
+    let mut running = stream::iter(tasks).buffer_unordered(concurrency.max(1));
     while let Some(is_end) = running.next().await {
         if is_end {
             break;

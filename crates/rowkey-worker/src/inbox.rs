@@ -1,8 +1,8 @@
-//! The inbox: rows that record which tasks have had their effect, so that a redelivered task has it once.
+//! The inbox: rows that record processed tasks, so that a redelivered task takes effect only once.
 //!
-//! A queue delivers at least once. A row that is inserted *in the transaction of the effect* makes the effect
-//! happen once: the transaction of a second delivery is refused because the row exists. (Other libraries call
-//! this an idempotent consumer.)
+//! A queue delivers at least once. The transaction of the effect also inserts a row for the task. The
+//! transaction of a second delivery fails because the row exists, so the effect happens once. (Other libraries
+//! call this pattern an idempotent consumer.)
 
 use std::fmt;
 use std::time::Duration;
@@ -21,11 +21,11 @@ const END: &str = "inbox`";
 /// The property with the time after which the row may be deleted.
 const EXPIRES: &str = "InboxExpires";
 
-/// Records which tasks have had their effect, in the partition that the effect changes.
+/// Records processed tasks in the partition that their effect changes.
 ///
-/// A row is in the partition of the effect, and one transaction writes both. It is kept for
-/// [`keep`](Self::keep), 30 days by default. A task that is older becomes a dead letter, because its effect
-/// might happen twice. [`expire`](Self::expire) deletes old rows.
+/// One transaction writes the effect and the row. Rows are kept for [`keep`](Self::keep), 30 days by default.
+/// An older task becomes a dead letter, because its effect might happen twice. [`expire`](Self::expire) deletes
+/// old rows.
 ///
 /// ```
 /// use rowkey::{Entity, StorageAccount};
@@ -69,7 +69,7 @@ const EXPIRES: &str = "InboxExpires";
 ///     }
 /// });
 ///
-/// // Put twice under one key, as after an answer that was lost: it is one task.
+/// // Put twice with one key, as after a lost response: this is one task.
 /// for _ in 0..2 {
 ///     deposits.put_with_key("order-4711", &Deposit { owner: "ada".into(), cents: 100 }).await?;
 /// }
@@ -91,23 +91,23 @@ impl Inbox {
         Self { table: table.clone(), keep: Duration::from_secs(30 * 24 * 3600) }
     }
 
-    /// Sets how long rows are kept. This must be longer than a message can wait, be retried, and stay a dead
-    /// letter before it is redriven.
+    /// Sets how long rows are kept. It must exceed the longest time from the first put of a task to its last
+    /// delivery, including retries and the time as a dead letter before a redrive.
     #[must_use = "use the returned inbox"]
     pub fn keep(mut self, keep: Duration) -> Self {
         self.keep = keep;
         self
     }
 
-    /// Makes the effect of a task happen once. `effect` receives the row that its transaction must insert
-    /// into the partition of `key`.
+    /// Applies the effect of a task once. `effect` receives the row that its transaction must insert into the
+    /// partition of `key`.
     ///
-    /// Costs no extra request if the effect succeeds, and one read if it fails, to see whether it happened
-    /// before. Returns [`Done::TooOld`] for a task older than rows are kept, and the error of `effect` if the
-    /// task has had no effect yet.
+    /// Costs no extra request if the effect succeeds, and one read if it fails, to check whether an earlier
+    /// delivery applied it. Returns [`Done::TooOld`] for a task older than the rows, and the error of `effect`
+    /// if the effect has not been applied.
     ///
-    /// If `effect` finds nothing to do and returns without inserting the row, the next delivery calls it
-    /// again. If the data it reads may have changed by then, it must insert the row anyway.
+    /// If `effect` returns without inserting the row, because it has nothing to change, the next delivery
+    /// calls it again. It must insert the row anyway if its result may differ by then.
     pub async fn once<E, F>(&self, key: &Key<E>, attempt: &Attempt, effect: F) -> Result<Done>
     where
         F: AsyncFnOnce(&DynamicEntity) -> Result<()>,
@@ -125,7 +125,7 @@ impl Inbox {
         }
     }
 
-    /// Returns whether the effect of the task with this id happened. One request, to the primary.
+    /// Returns whether the effect of the task with this id was applied. Sends one request to the primary.
     pub async fn has<E>(&self, key: &Key<E>, id: &str) -> Result<bool> {
         let key = Key::<DynamicEntity>::new(partition(key)?, row_key(id));
         Ok(self.table.get(key).await?.is_some())
@@ -145,8 +145,8 @@ impl Inbox {
         Ok(row)
     }
 
-    /// Deletes expired rows. Scans the table, so it costs a request for each part of the table that the
-    /// service reads at a time, and one for each 100 old rows of a partition. Run it once a day.
+    /// Deletes expired rows. It scans the table, which costs a request for each page that the service returns,
+    /// and one request for each 100 old rows of a partition. Run it once a day.
     pub async fn expire(&self) -> std::result::Result<Report, Interrupted> {
         let now = self.clock().now().timestamp();
         let walk = Walk::new(self.table.table(), move |table| {
@@ -158,14 +158,15 @@ impl Inbox {
         Job::delete(walk).run().await
     }
 
-    /// Refuses a task older than rows are kept: its row may have been deleted, so a missing row proves
-    /// nothing.
+    /// Rejects a task older than the rows: its row may have been deleted, so a missing row does not prove that
+    /// the task is new.
     pub(crate) fn refuse(&self, attempt: &Attempt) -> Option<Done> {
         let age = self.clock().now() - attempt.first_seen();
         let is_old = age.to_std().is_ok_and(|age| age >= self.keep);
         is_old.then(|| {
             Done::TooOld(
-                "it is older than the rows that its inbox keeps, so it may have been processed already".to_owned(),
+                "it is older than the rows of the inbox, so it may have been processed already"
+                    .to_owned(),
             )
         })
     }
@@ -179,7 +180,7 @@ impl Inbox {
     }
 }
 
-/// Returns whether a transaction with this error may have been applied, by this attempt or an earlier one.
+/// Returns whether this attempt or an earlier one may have applied a transaction that failed with this error.
 fn may_have_happened(error: &Error) -> bool {
     let refused = [ErrorKind::AlreadyExists, ErrorKind::Conflict, ErrorKind::NotFound];
     error.outcome() == Outcome::Unknown || refused.contains(&error.kind())

@@ -1,6 +1,6 @@
 //! Background work: task queues, their workers, and multi-step operations that no transaction spans.
 //!
-//! | module | the guide's name | what is guaranteed |
+//! | module | name in the guide | guarantee |
 //! |---|---|---|
 //! | [`worker`] | eventually consistent transactions | every task is processed at least once, and failed tasks are kept |
 //! | [`steps`] | eventually consistent transactions | every step happens eventually, and no concurrent change is lost |

@@ -1,4 +1,4 @@
-//! The clock of the client: the time, and how to wait.
+//! The clock of the client: the current time, and sleeping.
 
 use std::fmt;
 use std::future::Future;
@@ -13,19 +13,19 @@ pub(crate) mod manual;
 #[cfg(test)]
 pub(crate) use manual::ManualClock;
 
-/// The source of time: it dates requests and makes the waits between attempts.
+/// The source of time, for the dates of requests and the delays between attempts.
 ///
-/// [`SystemClock`] is the default. Tests that must not wait use `ManualClock` (feature
+/// The default is [`SystemClock`]. Tests without real delays use `ManualClock` (feature
 /// `test-util`).
 pub trait Clock: fmt::Debug + Send + Sync {
-    /// The current date and time, which an operator or NTP may set forward and back.
+    /// The current date and time. An operator or NTP may set it forward and back.
     fn now(&self) -> DateTime<Utc>;
 
     /// The time since a fixed moment, which stays the same while the program runs.
     ///
-    /// It measures leases and guards, so it must not go back, and should advance while the machine
-    /// is suspended. The default is derived from [`now`](Self::now), which is sufficient for clocks
-    /// of tests.
+    /// The client measures leases and guards with it, so it must not go back, and should advance
+    /// while the machine is suspended. The default implementation uses [`now`](Self::now), which is
+    /// sufficient for tests.
     fn elapsed(&self) -> Duration {
         self.now().signed_duration_since(DateTime::UNIX_EPOCH).to_std().unwrap_or_default()
     }
@@ -43,7 +43,7 @@ pub trait Clock: fmt::Debug + Send + Sync {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that all others mean")]
+    #[expect(clippy::disallowed_methods, reason = "the only reader of the system clock")]
     fn now(&self) -> DateTime<Utc> {
         Utc::now()
     }
@@ -51,7 +51,7 @@ impl Clock for SystemClock {
     #[cfg(any(target_os = "android", target_os = "linux"))]
     fn elapsed(&self) -> Duration {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-        // Both count from the start of the machine, so neither is negative.
+        // The time since boot is never negative.
         Duration::new(
             u64::try_from(time.tv_sec).unwrap_or_default(),
             u32::try_from(time.tv_nsec).unwrap_or_default(),
@@ -59,7 +59,7 @@ impl Clock for SystemClock {
     }
 
     #[cfg(not(any(target_os = "android", target_os = "linux")))]
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that all others mean")]
+    #[expect(clippy::disallowed_methods, reason = "the only reader of the system clock")]
     fn elapsed(&self) -> Duration {
         use std::sync::LazyLock;
         use std::time::Instant;
@@ -68,7 +68,7 @@ impl Clock for SystemClock {
         START.elapsed()
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that all others mean")]
+    #[expect(clippy::disallowed_methods, reason = "the only reader of the system clock")]
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         Box::pin(tokio::time::sleep(duration))
     }

@@ -71,7 +71,7 @@
 //!
 //! # Features
 //!
-//! | feature | what it adds |
+//! | feature | adds |
 //! |---|---|
 //! | `rustls` (default) | TLS by rustls and aws-lc-rs, the default of reqwest |
 //! | `rustls-no-provider` | TLS by rustls and the provider that the program installs |

@@ -48,7 +48,7 @@ fn a_plain_key_field_holds_the_stored_text() {
         // It must never be another row.
         assert_eq!(DynamicEntity::of(&plain).unwrap(), row(&key));
     }
-    // `"`, `.`, `>` and `[` before `}` and before what is not ASCII.
+    // `"`, `.`, `>` and `[` before `}` and before non-ASCII characters.
     assert_eq!(escaped, 4 * 4);
 }
 

@@ -48,7 +48,7 @@ pub fn authorization(text: &str) -> bool {
     parse_authorization(text).is_some()
 }
 
-/// Whether it is an account key; asserts that it verifies what it signs.
+/// Whether it is an account key; asserts that it verifies its own signatures.
 pub fn key(text: &str) -> bool {
     let _ = Credential::shared_key("acct", text);
     let Ok(key) = SigningKey::from_base64(text) else { return false };

@@ -1,4 +1,4 @@
-//! Texts of messages and rows of dead letters: what is read is written and read again as the same.
+//! Message texts and rows of dead letters: decoded values round-trip.
 
 use rowkey::DynamicEntity;
 use rowkey_worker::dead_letters::{reread_message, reread_row};

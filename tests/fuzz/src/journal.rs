@@ -1,4 +1,4 @@
-//! What the server keeps on disk: journals, lists of files, and rows.
+//! Data of the server on disk: journals, lists of files, and rows.
 
 use rowkey_emulator::fuzzing;
 

@@ -88,7 +88,7 @@ fn part<P: KeyPart + PartialEq + Debug>(text: &str) {
     }
 }
 
-/// Asserts that what was read is written again as the same text.
+/// Asserts that the parsed value is formatted as the same text.
 fn reads_back<P: KeyPart + PartialEq + Debug>(text: &str, format: PartFormat) {
     let Ok(value) = KeyReader::new(text).part::<P>(format) else { return };
     let mut out = KeyWriter::new();

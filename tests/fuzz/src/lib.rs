@@ -19,7 +19,7 @@ pub mod store_rows;
 pub mod tokens;
 pub mod xml;
 
-/// A fuzz target: its name, which is that of its folder in `corpus`, and what it does with an input.
+/// A fuzz target: its name, which is also that of its folder in `corpus`, and its function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
@@ -43,7 +43,7 @@ pub const TARGETS: &[Target] = &[
     ("xml", xml::all),
 ];
 
-/// Gives `read` the input as text, with replacement characters for what is not UTF-8.
+/// Passes the input to `read` as text, with replacement characters for invalid UTF-8.
 fn text(input: &[u8], read: impl FnOnce(&str)) {
     read(&String::from_utf8_lossy(input));
 }

@@ -1,4 +1,4 @@
-//! Sealed properties, their metadata and the records of branch keys: what is altered is refused.
+//! Encrypted properties, their metadata and the records of branch keys: alterations are detected.
 
 use std::sync::LazyLock;
 
@@ -31,7 +31,7 @@ static SEALED: LazyLock<Sealed> = LazyLock::new(|| {
     Sealed { ring, row, record }
 });
 
-/// What is sealed, altered by the input.
+/// An encrypted row, altered by the input.
 pub fn all(input: &[u8]) {
     let _ = opens(input);
 }

@@ -16,7 +16,7 @@ pub fn all(input: &[u8]) {
     let _ = blocks(input);
 }
 
-/// Whether it is a request's access policies; asserts that both sides read what is written of them.
+/// Whether it is a document of access policies; asserts that both sides parse the formatted document.
 pub fn policies(input: &[u8]) -> bool {
     let Ok(policies) = xml::parse_acl(input) else { return false };
     let again = xml::decode_acl(xml::render_acl(&policies).as_bytes()).expect("rendered policies");

@@ -67,7 +67,7 @@ pub struct Message {
     /// The worker whose receipt is good.
     receipt: Option<usize>,
     has_verdict: bool,
-    /// Whether its letter was stored: what the program does not know.
+    /// Whether its letter was stored; the program does not know this.
     was_stored: bool,
 }
 
@@ -91,7 +91,7 @@ pub enum Worker {
     Working(usize),
     /// It is about to store the letter of a message that was redriven so often.
     Storing(usize, u8),
-    /// What is left is to delete the message.
+    /// Only the deletion of the message remains.
     Deleting(usize),
 }
 

@@ -1,6 +1,6 @@
 //! Models of what several programs do to one table at once, checked in every order of events.
 //!
-//! | module | what it models |
+//! | module | model of |
 //! |---|---|
 //! | [`letters`] | a dead letter, while messages of its task come again and it is redriven and purged |
 //! | [`plan`] | a write that prepares, commits and settles, with requests that land late and programs that stop |

@@ -149,13 +149,13 @@ pub enum Phase {
     Settled,
     /// It has forgotten the operation, but for the message.
     Forgotten,
-    /// It was refused before or at the commit, and undoes what it prepared.
+    /// It was rejected before or at the commit, and undoes its prepare phase.
     Refused,
     /// It is done, or it has stopped.
     Ended,
 }
 
-/// A writer, and what it knows.
+/// A writer, and its knowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Writer {
     phase: Phase,

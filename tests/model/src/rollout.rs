@@ -28,7 +28,7 @@ pub enum Stage {
 pub struct Rules {
     /// After a step of the manifest, the build waits until no writer may act on an older one.
     pub build_waits_for_holders: bool,
-    /// It waits as well until what they sent has landed or never will.
+    /// It also waits until their requests are applied or lost.
     pub build_waits_for_requests: bool,
     /// A writer reads the manifest again when it has held it for the time that is allowed.
     pub manifest_is_reread: bool,
@@ -91,9 +91,9 @@ pub enum Action {
     Forget(usize),
     /// A writer sends a write of an entity, or its deletion.
     Send(usize, usize, bool),
-    /// What a writer sent lands.
+    /// A request of a writer is applied.
     Land(usize),
-    /// What a writer sent is lost.
+    /// A request of a writer is lost.
     Lose(usize),
     /// The manifest steps from announced to required.
     Require,

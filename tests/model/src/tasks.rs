@@ -103,7 +103,7 @@ pub enum Worker {
     Applied(usize),
     /// It is about to store a letter.
     Poisoning(usize),
-    /// What is left to do: delete the message.
+    /// Only the deletion of the message remains.
     Stored(usize),
 }
 

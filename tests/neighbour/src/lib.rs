@@ -9,7 +9,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
-    /// One test, because what is installed is so for the whole process.
+    /// One test, because the provider is installed for the whole process.
     #[tokio::test]
     #[expect(clippy::disallowed_methods, reason = "a program may spawn")]
     async fn a_program_with_its_own_reqwest_and_rustls_is_unaffected() {

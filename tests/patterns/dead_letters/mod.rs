@@ -31,7 +31,7 @@ impl Task for Job {
     const KIND: &'static str = "job";
 }
 
-/// What a job leaves behind.
+/// The result of a job.
 #[derive(Clone, Debug, Entity)]
 #[entity(partition = "effects", row = "{number}")]
 struct Effect {

@@ -25,7 +25,7 @@ impl Drop for Seed {
     }
 }
 
-/// What is stored under a RowKey, as the set has to read it.
+/// The expected decoded row for a RowKey.
 type Model = BTreeMap<String, Record>;
 
 fn below(random: &mut Random, end: u32) -> u32 {

@@ -1,4 +1,4 @@
-//! What the inspector declares for tables that other libraries wrote.
+//! Declarations of the inspector for tables of other libraries.
 
 // PartitionKey: text 9
 // RowKey: text 9

@@ -1,4 +1,4 @@
-//! The inspector on rows that other libraries wrote: what it reports, and that what it declares reads them all.
+//! The inspector on rows of other libraries: its report, and that its declarations read every row.
 
 #[expect(unreachable_pub, reason = "as it is printed, for a module that others use")]
 mod declared;
@@ -20,7 +20,7 @@ async fn declarations_for_tables_of_other_libraries_match_the_compiled_ones() ->
     }
     let fixture = Fixture::new().await?;
     let mut text =
-        String::from("//! What the inspector declares for tables that other libraries wrote.\n");
+        String::from("//! Declarations of the inspector for tables of other libraries.\n");
     for (writer, table, name) in [
         (Writer::Rust, "numbers", "RustNumbers"),
         (Writer::Rust, "texts", "RustTexts"),

@@ -74,9 +74,9 @@ async fn no_line_is_lost_or_duplicated_if_any_request_fails() -> TestResult {
                     Ok(lines(&log(account)).await?.into_iter().map(|line| line.text).collect())
                 };
                 assert!(error.is_none() || !repeats, "{error:?}");
-                // If the program ends there: what it was told is true.
+                // If the program stops there, acknowledged lines are stored.
                 assert_lines(&texts().await?, *flushed);
-                // If it goes on, nothing of what it logged is missing.
+                // If it continues, none of its lines is missing.
                 let logged = *flushed + usize::try_from(writer.waiting().lines)?;
                 writer.close().await?;
                 assert_lines(&texts().await?, logged);

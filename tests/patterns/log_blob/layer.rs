@@ -63,7 +63,7 @@ async fn the_logs_own_requests_are_not_logged() -> TestResult {
     let (server, _, container) = start().await?;
     let log = BlobLog::new(container.clone(), "web");
     let writer = log.writer()?;
-    // At every level, and also what the HTTP library traces in tasks of its own.
+    // At every level, including traces of the HTTP library in its own tasks.
     let subscriber = tracing_subscriber::registry().with(writer.layer());
     let _subscribed = subscribe(subscriber);
     tracing::info!("one");

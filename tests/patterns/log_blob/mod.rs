@@ -205,7 +205,7 @@ async fn a_flush_costs_one_request_and_a_new_blob_two_more() -> TestResult {
     first.log("c").await?;
     first.flush().await?;
     assert_eq!(requests(), [Operation::AppendBlock]);
-    // Another writer finds the number taken, and what the last one is.
+    // Another writer finds the number in use, and the last number.
     let second = log.writer()?;
     second.log("d").await?;
     second.flush().await?;

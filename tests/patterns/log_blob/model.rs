@@ -1,4 +1,4 @@
-//! Random writers, flushes, faults, ends and ranges against a list of what was logged.
+//! Random writers, flushes, faults, stops and ranges against a list of the logged lines.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use rowkey_tests::sweep::account;
 
 use super::begin;
 
-/// A writer, and what it was told to log.
+/// A writer, and the lines passed to it.
 struct Modelled {
     writer: LogWriter,
     /// The time that each line is stored with, and its text.
@@ -83,7 +83,7 @@ async fn ranges_contain_flushed_lines_once_and_in_order_after_any_faults() -> Te
                         before.close().await?;
                         writer.certain = writer.lines.len();
                     }
-                    // What is not certain counts as lost.
+                    // Lines with an unknown outcome count as lost.
                     let lost: Vec<_> = writer.lines.drain(writer.certain..).collect();
                     assert!(before.waiting().lines <= lost.len() as u64);
                     ended += 1;

@@ -50,7 +50,7 @@ async fn an_idle_worker_polls_with_increasing_delays() -> TestResult {
     let (server, account) = start().await?;
     let tasks = jobs(&account).await?;
     let handler = |_: Job, _: Attempt| async { Ok(Done::Applied) };
-    // A wait is at least a half of what it may be. 25 + 50 + 9 * 100 milliseconds are less than a second.
+    // A delay is at least half of its maximum. 25 + 50 + 9 * 100 milliseconds are less than a second.
     let patient =
         Worker::new(tasks.clone(), handler).idle_backoff(milliseconds(50), milliseconds(200));
     let second = account.clock().sleep(milliseconds(1000));

@@ -45,7 +45,7 @@ impl Task for Resize {
     const KIND: &'static str = "resize";
 }
 
-/// What a task leaves behind.
+/// The result of a task.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "small", row = "{picture}")]
 struct Small {

@@ -142,12 +142,12 @@ async fn the_longest_message_is_kept_in_full_with_its_reason() -> TestResult {
     Ok(())
 }
 
-/// Ends a worker while it works on what it received.
+/// Stops a worker while it processes a task.
 async fn die(server: &Server, account: &StorageAccount) {
     let held = server.inject(Fault::on(Operation::InsertOrReplaceEntity).hold());
     let worker = worker(account).max_attempts(3);
     let (step, held) = (pin!(worker.step()), pin!(held.wait_until_held()));
-    // The worker is dropped with what it does.
+    // The worker is dropped with its running tasks.
     assert!(matches!(select(held, step).await, Either::Left(_)));
     server.clock().advance(VISIBILITY);
 }

@@ -46,7 +46,7 @@ fn unavailable() -> Error {
     Error::refused(ErrorKind::Unavailable, "the resizer is down")
 }
 
-/// Does tasks while what it depends on is up.
+/// Processes tasks while its dependency is available.
 fn while_up(up: &Arc<AtomicBool>) -> impl Handler<Resize> + use<> {
     let up = Arc::clone(up);
     move |_: Resize, _: Attempt| {

@@ -85,7 +85,7 @@ fn worker(
 
 type Program<'p> = Pin<Box<dyn Future<Output = ()> + 'p>>;
 
-/// What the schedules did, added up.
+/// The totals over all schedules.
 #[derive(Debug, Default)]
 struct Seen {
     requests: u32,
@@ -154,7 +154,7 @@ async fn schedule(server: &Server, random: &mut Random, seen: &mut Seen) -> Test
     let mut put = 0;
     for _ in 0..REQUESTS {
         while programs.len() < 4 {
-            // What it takes the time from stands still, as if it were suspended while the server's goes on.
+            // Its clock stands still, as in a suspended process, while the server's clock advances.
             let account = sweep::account(server)?;
             let mended = Arc::clone(&mended);
             programs.push(match random.below(8) {

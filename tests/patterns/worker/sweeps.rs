@@ -1,4 +1,4 @@
-//! Every request of a worker failed in every way, and the worker ended at each of them.
+//! Sweeps that fail every request of a worker with every fault, and stop the worker at every request.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use rowkey_worker::worker::Step;
 
 use super::{Deed, claims, done, large, letters, redrive, resize, start, tasks, texts, worker};
 
-/// Works until there is nothing to receive.
+/// Runs a worker until the queue is empty.
 async fn work(account: &StorageAccount) -> TestResult {
     let worker = worker(account).retry_backoff(Duration::ZERO, Duration::ZERO);
     for _ in 0..20 {
@@ -19,10 +19,10 @@ async fn work(account: &StorageAccount) -> TestResult {
             return Ok(());
         }
     }
-    Err("there is always something to do".into())
+    Err("the queue does not become empty".into())
 }
 
-/// What a new worker does afterwards, and the job that looks for blobs once a day.
+/// Runs a new worker, and the daily job that deletes orphaned blobs.
 async fn recover(account: &StorageAccount) -> TestResult {
     work(account).await?;
     tasks(account).sweep_claims(Duration::from_secs(45)).await?;
@@ -34,8 +34,8 @@ fn poisoned(snapshot: &Snapshot) -> Vec<String> {
     letters(snapshot).iter().map(|letter| letter["id"].to_string()).collect()
 }
 
-/// The scenario with the client's repetitions and without.
-#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
+/// Sweeps the scenario with and without the client's retries.
+#[expect(clippy::future_not_send, reason = "each test has its own thread")]
 async fn swept(
     server: &Server,
     scenario: impl AsyncFn(&StorageAccount) -> TestResult,
@@ -97,7 +97,11 @@ async fn a_poisoned_task_becomes_one_dead_letter_after_any_fault() -> TestResult
             async |account| worker(account).step().await.map(drop).map_err(Into::into),
             async |account| {
                 recover(account).await?;
-                assert_eq!(claims(account).await?.len(), blobs, "what is poisoned is kept");
+                assert_eq!(
+                    claims(account).await?.len(),
+                    blobs,
+                    "the blob of a dead letter is kept"
+                );
                 Ok(())
             },
             |snapshot| {
@@ -124,7 +128,7 @@ async fn redriven_tasks_are_done_after_any_fault() -> TestResult {
         work(account).await?;
         for name in claims(account).await? {
             let blob = account.container("claims").blob(&name).get().await?.unwrap();
-            assert!(blob.bytes.is_empty(), "what is done is emptied, and swept later");
+            assert!(blob.bytes.is_empty(), "the blob of a done task is emptied, and swept later");
         }
         Ok(())
     };
@@ -158,7 +162,7 @@ async fn a_task_is_put_and_done_after_any_fault() -> TestResult {
                     Ok(())
                 },
                 |snapshot, put| {
-                    // What is reported as failed may have been put nevertheless.
+                    // A put that was reported as failed may have been applied.
                     assert!(!put || done(snapshot) == [7]);
                     assert_eq!(poisoned(snapshot).len(), 0);
                 },

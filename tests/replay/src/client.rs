@@ -16,7 +16,7 @@ use crate::exchange::{Auth, Headers, Service};
 use crate::sign;
 use crate::text;
 
-/// What a server answered. The status is 0 where it did not.
+/// The response of a server. The status is 0 without a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "the package is not published")]
 pub struct Answer {

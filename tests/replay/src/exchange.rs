@@ -132,7 +132,7 @@ pub struct Exchange {
     pub loose_numbers: bool,
     /// Whether the secondary answered.
     pub secondary: bool,
-    /// The operation and what it is about.
+    /// The operation and its resource.
     pub operation: Operation,
     /// The parameters of the query; of repeated ones the first.
     pub query: BTreeMap<String, String>,

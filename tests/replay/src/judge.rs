@@ -1,4 +1,4 @@
-//! Judges a live answer by the recorded one, and learns what the server handed out.
+//! Compares a live response with the recorded one, and stores the values that the server generated.
 //!
 //! Three levels: `status` is the status and the error code; `body` is also what a client reads, in the body
 //! and in headers; `exact` is every other header, orders, spellings and messages, too.
@@ -28,7 +28,7 @@ pattern! {
 pub enum Level {
     /// The status and the error code agree.
     Status,
-    /// What a client reads agrees, too.
+    /// The data that a client reads agrees, too.
     Body,
     /// All that is compared agrees.
     Exact,

@@ -104,7 +104,7 @@ pub fn replay(
         let threads: Vec<_> = (0..options.jobs.max(1)).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("no thread panics"))
     })?;
-    // Alone, when the others have removed what they made.
+    // Runs alone, after the other tests have removed their resources.
     let mut client = Client::new(endpoints)?;
     let mut results = results.into_inner().expect("no thread panics");
     for at in shared {
@@ -128,7 +128,7 @@ pub(crate) struct Run<'a> {
     exchanges: &'a [Exchange],
     options: &'a Options,
     session: Session,
-    /// What is there at the end; an empty name for the service properties.
+    /// The resources at the end; an empty name for the service properties.
     created: BTreeSet<String>,
     failed: bool,
 }
@@ -207,7 +207,7 @@ impl<'a> Run<'a> {
         Outcome::Judged { judgement, after_failure }
     }
 
-    /// Removes what the run left.
+    /// Removes the resources of the run.
     fn clean(&self, transport: &mut impl Transport) {
         let service = self.session.service;
         let mut send = |method: &str, target: String, more: &[(&str, &str)], body: Option<&str>| {

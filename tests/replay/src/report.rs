@@ -1,4 +1,4 @@
-//! What is printed: each failure, the counts by operation, the last line.
+//! The printed report: each failure, the counts by operation, the last line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! One run of one test: its names, and what the server under test handed out in it.
+//! One run of one test: its names, and the values that the server under test generated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};

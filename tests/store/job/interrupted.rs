@@ -132,7 +132,7 @@ async fn polled<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
     .await
 }
 
-/// Drops a job after each number of polls, resumes what it told, and returns how many drops there were.
+/// Drops a job after each number of polls, resumes its checkpoint, and returns the number of drops.
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 async fn drop_everywhere(
     server: &Server,

@@ -1,4 +1,4 @@
-//! Jobs: pacing, resuming, and what is counted and stored when requests fail.
+//! Jobs: pacing, resuming, and counts and rows after failed requests.
 
 mod interrupted;
 mod refused;

@@ -1,7 +1,7 @@
 //! Wide entities: one version is read and written if any request fails, rows of others stay as they are, and no
 //! row is left behind.
 //!
-//! - this file: how entities lie in rows, what is read while they change, and what is refused
+//! - this file: rows of entities, concurrent reads, and rejected entities
 //! - `foreign`: rows of other programs where further rows have to be
 //! - `lost_answers`: writes whose answer is lost
 //! - `declarations`: everything else that a type declares, beside further rows
@@ -75,7 +75,7 @@ fn shown(rows: &[(&str, usize)]) -> Vec<(String, usize)> {
     rows.iter().map(|(row_key, properties)| ((*row_key).to_owned(), *properties)).collect()
 }
 
-/// What was sent since `begun`, by operation.
+/// The requests since `begun`, by operation.
 fn sent(server: &Server, begun: &rowkey_emulator::Journal) -> [usize; 4] {
     let sent = server.journal().since(begun);
     let of = |operation| sent.count(operation);
@@ -239,7 +239,7 @@ async fn damaged_rows_are_an_error() -> TestResult {
     let begun = server.journal();
     years.repair().run().await?;
     assert_eq!(server.journal().since(&begun).count(Operation::Transaction), 0, "nor guessed");
-    // What the error says to do.
+    // The action that the error advises.
     table.delete(Key::<DynamicEntity>::new("leeds", "year_2026"), Match::Any).await?;
     let report = years.verify().run().await?;
     assert_eq!(report.part("further rows").orphaned, 2, "{report:?}");

@@ -9,13 +9,13 @@ use crate::store::query::Window;
 /// The permissions of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Access {
-    /// Anonymous: what a public container permits.
+    /// Anonymous access to a public container.
     Anonymous,
     /// Everything: it was signed with an account key.
     Key,
-    /// What a shared access signature permits.
+    /// The permissions of a shared access signature.
     Sas(Box<Grant>),
-    /// What a bearer token permits: everything except stored access policies of tables.
+    /// The permissions of a bearer token: everything except stored access policies of tables.
     Token,
 }
 

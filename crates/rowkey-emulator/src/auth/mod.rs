@@ -1,7 +1,7 @@
 //! Authentication and authorization of requests.
 //!
 //! - [`shared_key`]: requests signed with an account key
-//! - [`sas`]: shared access signatures: what they permit, and for how long
+//! - [`sas`]: shared access signatures: permissions and validity
 //! - [`bearer`]: tokens of Microsoft Entra ID
 //! - [`access`]: [`Access`], the permissions of a request
 //!

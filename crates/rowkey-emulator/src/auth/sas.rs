@@ -1,4 +1,4 @@
-//! Shared access signatures: whether one is genuine and valid now, and what it permits.
+//! Verifies shared access signatures, and determines their permissions.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ pub(super) fn is_signed(query: &str) -> bool {
     query.split('&').any(|pair| parameter(pair).eq_ignore_ascii_case("sig"))
 }
 
-/// Verifies the signature in a query, and returns what it permits.
+/// Verifies the signature in a query, and returns its permissions.
 pub(super) fn verify(
     account: &Account,
     caller: Caller<'_>,

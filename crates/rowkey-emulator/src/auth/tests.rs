@@ -1,4 +1,4 @@
-//! Shared access signatures as clients make them: what they permit, when, and from which address.
+//! Shared access signatures of clients: permissions, validity, and addresses.
 
 use std::collections::BTreeMap;
 

@@ -72,7 +72,7 @@ impl Keeper {
 
     /// Closes the store, and cuts off the batch that failed.
     fn close(&self, slot: &mut Slot) -> io::Result<()> {
-        // Held so that the marker does not scan what is cut off.
+        // Held so that the marker does not scan a truncated part.
         let mut marker = self.marker();
         drop(slot.disk.take());
         if let Some(number) = slot.unkept {

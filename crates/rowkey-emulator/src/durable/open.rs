@@ -112,7 +112,7 @@ struct Recorders {
 }
 
 impl Kept {
-    /// After a failed write: removes from memory what is not on disk.
+    /// After a failed write: removes data from memory that is not on disk.
     pub(super) fn take_back(&self, state: &State, progress: &Progress) -> io::Result<()> {
         let _alone = self.repaired.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.phase() != Phase::Failed {

@@ -1,8 +1,7 @@
-//! Handles rows that depend on changes that a repair left out.
+//! Restores or removes rows that depend on lost changes, during a repair.
 //!
-//! A table, queue or container whose row is lost is restored under another name, because rows
-//! without an owner are removed at the next start. A blob that has lost some of its bytes is left
-//! out.
+//! A table, queue or container whose row is lost is restored under another name, because the next
+//! start removes rows without an owner. A blob that has lost a part of its bytes is removed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
@@ -19,7 +18,7 @@ use crate::store::queue::Queues;
 use crate::store::{Account, Key, Names};
 use crate::table::wire::entity::Strictness;
 
-/// The start of 1970, for resources whose time is lost.
+/// The start of 1970, for resources without a stored time.
 const LONG_AGO: i64 = 621_355_968_000_000_000;
 
 /// The changes to make, and the findings to report.
@@ -69,15 +68,15 @@ pub(super) fn salvage(disk: &Disk) -> io::Result<Salvage> {
             named.extend(contents::places(&segments).map(|(content, _)| content));
         } else {
             found.findings.push(format!(
-                "a blob, snapshot or block in container {container} is left out: a part of its \
+                "a blob, snapshot or block in container {container} is removed: a part of its \
                  bytes is lost"
             ));
             found.unit.remove(Space::Rows, key.to_vec());
         }
         Ok(())
     })?;
-    // Pieces keep their positions even if earlier ones are lost. Those without references are
-    // removed later.
+    // Chunks keep their positions even if earlier ones are lost. Unreferenced chunks are removed
+    // later.
     for (content, there) in &pieces {
         if !there.contains(&0) && !named.contains(content) {
             continue;
@@ -98,8 +97,8 @@ pub(super) fn salvage(disk: &Disk) -> io::Result<Salvage> {
         let row = describe(kind, owner, &name)?;
         found.unit.put(Space::Names, names::key(account, kind, &name), row);
         found.findings.push(format!(
-            "what made a {what} is lost, or what deleted it was under way: its contents are now in \
-             {what} {name} of account {account}"
+            "the creation of a {what} is lost or its deletion was incomplete: its contents are now \
+             in {what} {name} of account {account}"
         ));
     }
     Ok(found)

@@ -52,7 +52,7 @@ fn cut(path: &Path, at: usize) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Cuts off what a failed write left: batches from `number` on, and an incomplete one.
+/// Truncates the remains of a failed write: batches from `number` on, and an incomplete one.
 pub(super) fn take_back(store: &Path, number: u64) -> io::Result<()> {
     let Some((_, path)) = journals(store)?.pop() else { return Ok(()) };
     let bytes = fs::read(&path)?;

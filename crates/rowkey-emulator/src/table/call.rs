@@ -82,7 +82,7 @@ pub(crate) async fn answer(
 }
 
 impl Admitted<'_> {
-    /// Rejects by the head what the request is not permitted to do.
+    /// Rejects an unauthorized request by its head.
     fn check_path(&self, place: &Place<'_>) -> Result<(), Failure> {
         if let Access::Sas(_) = &self.access {
             let path = options::decode_path(place.path).map_err(Failure::front_end)?;

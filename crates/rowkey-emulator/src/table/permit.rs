@@ -36,7 +36,7 @@ pub(crate) fn check(access: &Access, op: &Op<'_>) -> Result<(), Rejection> {
     }
 }
 
-/// Rejects by the head what the signature does not permit, before the body is read.
+/// Rejects a request beyond the permissions of the signature by its head, before reading the body.
 pub(super) fn check_target(access: &Access, target: &Target<'_>) -> Result<(), Rejection> {
     let Access::Sas(grant) = access else { return Ok(()) };
     match (&grant.scope, target) {

@@ -1,4 +1,4 @@
-//! The log of requests: what it must contain, and what it must not.
+//! The request log: required contents, and secrets that it must not contain.
 
 use std::io;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Checks whether a type writes back the rows that it reads unchanged.
+//! Checks whether rows stay unchanged when a type reads them and writes them back.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -33,15 +33,15 @@ pub struct RowFault {
     pub fault: Fault,
 }
 
-/// The fault of a row.
+/// The reason why a row is faulty.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The type cannot read it; the text gives the reason, without values.
+    /// The type cannot read the row; the text gives the reason, without values.
     Unreadable(String),
-    /// It would be written under another key.
+    /// The type would write the row under another key.
     Key,
-    /// Some of its properties would be written back changed.
+    /// The type would change some properties.
     Properties(Vec<Difference>),
 }
 
@@ -155,7 +155,7 @@ fn difference(name: &str, stored: &Value, written: &Value) -> Option<Difference>
         return Some(Difference::Type(name.to_owned(), was, would_be));
     }
     let is_same = match (stored, written) {
-        // Compared bit by bit, because NaN does not equal itself, and zeros have a sign.
+        // Compares bits, because NaN does not equal itself, and 0.0 equals -0.0.
         (Value::Double(stored), Value::Double(written)) => stored.to_bits() == written.to_bits(),
         _ => stored == written,
     };

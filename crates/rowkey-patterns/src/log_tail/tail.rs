@@ -27,7 +27,7 @@ const HALVE_AFTER: usize = 8;
 
 /// Reads a partition of a log, oldest entry first, from a [`Position`] that the consumer stores.
 ///
-/// # What is guaranteed
+/// # Guarantees
 ///
 /// Entries are returned in the order of their times, and within one tick in key order. From the first
 /// position to the last, **an entry is returned exactly once if it is in the table before the reader's clock

@@ -51,7 +51,7 @@ const SEPARATOR: char = 'x';
 /// let lines = log.query(.., |table| table.query(Line::partition("web"))).await?;
 /// assert_eq!(lines.try_collect::<Vec<_>>().await?.len(), 1);
 ///
-/// // Every day: what is older than thirty goes.
+/// // Every day: delete tables older than thirty days.
 /// let dropped = log.expire(Duration::from_secs(30 * 86_400)).await?;
 /// assert!(dropped.is_empty());
 /// # Ok(()) }

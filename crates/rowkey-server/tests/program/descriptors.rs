@@ -7,7 +7,7 @@ use rowkey_emulator::{ServerClock, Service};
 
 use crate::support::Client;
 
-/// What the program may have open at a time. Some of it it needs for itself.
+/// The limit of open descriptors, some of which the program itself needs.
 const DESCRIPTORS: u32 = 40;
 
 /// Killed when this is dropped.

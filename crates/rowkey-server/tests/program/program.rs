@@ -51,7 +51,7 @@ impl Drop for Program {
     }
 }
 
-/// What comes of creating, deleting and creating again under one name: a table, a queue, a container.
+/// The responses to creating, deleting and creating again under one name: a table, a queue, a container.
 fn create_again(program: &Program) -> [Answer; 3] {
     let mut tables = program.connect(Service::Table);
     tables.create("things");

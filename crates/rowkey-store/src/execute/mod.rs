@@ -156,7 +156,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Settles a plan and never fails: a worker settles what is left.
+    /// Settles a plan and never fails: a worker settles the remaining targets.
     async fn settle(&self, plan: &Plan, op: &Keys, noted: &mut Noted) -> Settled {
         let age = (self.table.clock().now() - plan.op.created()).to_std().unwrap_or_default();
         if age >= HIDDEN {
@@ -188,7 +188,7 @@ impl Executor {
         if !unanswered {
             return settled;
         }
-        // Stop at an error. The second pass also settles what the first left pending.
+        // Stop at an error. The second pass also settles the targets that the first left pending.
         let _ = settled?;
         self.settle_all(op, targets, claims, noted).await
     }

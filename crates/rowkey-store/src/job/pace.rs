@@ -38,7 +38,7 @@ const SWEEP_AT: usize = 4096;
 /// second, or the service names the account limit, the account's rate is reduced, too. A request fails only
 /// with an error that is not [retryable](Error::is_retryable), or at the [deadline](Self::until).
 ///
-/// Until the service pushes back, only the configured ceilings limit a pace. Clones share what they learn:
+/// Until the service pushes back, only the configured ceilings limit a pace. Clones share their measurements:
 /// use one pace for all jobs of a process on an account. Time comes from the account's [`Clock`].
 ///
 /// Costs one lock and no request. Up to 4,096 idle partitions are remembered.
@@ -98,7 +98,7 @@ pub struct Requests {
     pub repeated: u64,
 }
 
-/// The number of an attempt at an operation, and what is known of earlier ones.
+/// The number of an attempt, and the outcome of earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt {

@@ -77,7 +77,7 @@ pub struct Problem {
     pub error: String,
 }
 
-/// The result of a job: what it found and changed.
+/// The result of a job: its findings and changes.
 ///
 /// ```
 /// use rowkey_store::job::{Report, Verdict};

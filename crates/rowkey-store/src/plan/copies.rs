@@ -50,7 +50,7 @@ use super::{Change, Contribution, Contributor};
 ///     1,
 ///     // Where copies belong: nowhere, unless the employee is a manager.
 ///     |e: &Employee| e.manages.as_ref().map(|name| Department::key(&e.company, name)),
-///     // What is copied.
+///     // The copied values.
 ///     |employee| employee.name.clone(),
 ///     // How it is put there, and taken away.
 ///     |department: &mut Department, name| department.manager = name.cloned(),

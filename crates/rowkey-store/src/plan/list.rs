@@ -5,7 +5,7 @@
 //! head, so two writes of one entity never lose each other's edits. A list in another partition is a target
 //! and is settled after the commit: see `remote_list`.
 //!
-//! | property | what it is |
+//! | property | contents |
 //! |---|---|
 //! | `RowFormat` | 1 |
 //! | `IndexName` | the name of the list |

@@ -29,8 +29,8 @@ impl RemoteList {
 
     /// Adds the entity to the list, or removes it.
     ///
-    /// The list is read before the entity and written only if it is unchanged, so a call that
-    /// another one has overtaken is refused.
+    /// The list is read before the entity and written under its ETag, so the write of a stale call
+    /// fails.
     async fn settle_at<E: Entity + Send + Sync + 'static>(
         &self,
         settling: &Settling<E>,
@@ -45,7 +45,7 @@ impl RemoteList {
         let listed = listed(self.list, settling.keys(), self.of);
         if let Err(error) = edit(&mut after, &at, self.list, &listed, is_on) {
             if let (ErrorKind::TooLarge, Some(found)) = (error.kind(), found) {
-                // Lookups must not take the list for a complete one.
+                // Marks the list as incomplete for lookups.
                 let mut full = found.entity;
                 if note_full(&mut full) {
                     let noted = table.write(table.transaction().replace((&full, found.etag)));
@@ -81,7 +81,8 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteList {
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
-        // Joined lists come first: a lookup finds the entity in both or in one list, never in none.
+        // The entity is added to new lists before it is removed from old ones, so that each lookup
+        // finds it in at least one.
         for (keys, _) in edits(change, self.position)? {
             plan.target(row_address(&keys));
         }

@@ -168,7 +168,7 @@ impl<E: Entity> Inner<E> {
     fn declared(&self) -> Vec<(String, String)> {
         let own = E::DECLARATIONS.iter().copied();
         let given = self.contributors.iter().skip(self.contributors.len() - self.added);
-        // A contributor has no template: only its code defines what it writes.
+        // A contributor has no template: only its code defines its rows.
         let given = given.map(|one| (one.name(), ""));
         own.chain(given).map(|(name, text)| (name.to_owned(), hash(text))).collect()
     }

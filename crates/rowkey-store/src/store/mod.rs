@@ -147,7 +147,7 @@ pub type Step =
 pub struct Written {
     /// The new version of the entity.
     pub version: Version,
-    /// Whether everything outside the transaction agrees already. A worker settles what is pending.
+    /// Whether everything outside the transaction agrees already. A worker settles pending targets.
     pub settled: Settled,
 }
 

@@ -44,7 +44,7 @@ struct Step<'t> {
 pub struct Submitted {
     /// The new version of each entity, in order; `None` for a deleted entity.
     pub versions: Vec<Option<Version>>,
-    /// Whether everything outside the transaction agrees already. A worker settles what is pending.
+    /// Whether everything outside the transaction agrees already. A worker settles pending targets.
     pub settled: Settled,
 }
 
@@ -171,7 +171,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         }
     }
 
-    /// Explains the transaction without sending it. Reads what the plan needs.
+    /// Explains the transaction without sending it. Sends the reads of the plan.
     pub async fn explain(&self) -> Result<Explanation> {
         Explanation::of(&self.plan().await?)
     }

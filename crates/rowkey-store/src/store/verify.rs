@@ -313,7 +313,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 // Entities that share a row elsewhere are repaired in parallel: another one won.
                 let settling = self.settling(keys);
                 for target in self.rewritten(one, keys, Some(&head)).await?.targets {
-                    // The next round sees what is pending.
+                    // The next round checks pending rows.
                     let _ = one.settle(&settling, &target.address).await?;
                 }
             } else if !self.has_changed(keys, &head).await? {

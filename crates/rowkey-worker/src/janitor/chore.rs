@@ -35,7 +35,7 @@ pub(super) type Work =
 /// use rowkey_worker::janitor::{Chore, Leadership};
 ///
 /// let report = Chore::new("daily report", Duration::from_secs(24 * 3600), |leadership: Leadership| async move {
-///     // What it writes carries `leadership.token()`, and what has a larger one refuses it.
+///     // Writes carry `leadership.token()`; the target rejects a smaller token than its last one.
 ///     let _ = leadership.token();
 ///     Ok::<_, rowkey::Error>(BTreeMap::from([("pages".to_owned(), 3)]))
 /// });

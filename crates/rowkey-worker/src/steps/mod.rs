@@ -26,7 +26,7 @@
 //! # archive.table().create().await?;
 //! # let ada = Employee { department: "sales".into(), id: 7, name: "Ada".into() };
 //! # current.table().insert(&ada).await?;
-//! // What a worker's handler does. The tables may be of two accounts.
+//! // The handler of a worker. The tables may be in two accounts.
 //! let done = steps::run(&account, async || {
 //!     let key = Employee::key("sales", 7);
 //!     let there = archive.get(key.clone()).await?; // before the source: see `Steps::write`
@@ -45,7 +45,7 @@
 //! # What makes it right
 //!
 //! - **Read, then decide.** [`run`] takes a closure that reads and returns the [`Steps`], or `None` if
-//!   nothing is left to do. So each round detects what was done already.
+//!   nothing is left to do. So each round detects completed steps.
 //! - **Decisions read the primary.** Entities are read and written through [`Deciding`], which never reads
 //!   from a secondary, because that may be behind.
 //! - **The source is deleted last,** under the ETag it was read with. Until then the task can start again,

@@ -69,7 +69,7 @@ impl<T: Task> Tasks<T> {
 
     /// Loads the task, from its blob if it has one.
     ///
-    /// Fails with [`ErrorKind::Damaged`] if the blob's content is not what was written.
+    /// Fails with [`ErrorKind::Damaged`] if the blob's content was altered.
     pub(crate) async fn load(&self, letter: &Letter) -> Result<Loaded<T>> {
         Ok(match &letter.content {
             Content::Inline(task) => self.read(letter, task.get().as_bytes()).await?,

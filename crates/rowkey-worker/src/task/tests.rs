@@ -1,4 +1,4 @@
-//! Tests of message texts: what this crate writes, and what it reads from other programs.
+//! Tests of message texts: the format of this crate, and messages of other programs.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -296,7 +296,7 @@ impl Endpoints {
     }
 
     /// Whether requests must not use a proxy: every endpoint is on this machine or was allowed by name, and a
-    /// proxy could read what is sent.
+    /// proxy could read the request.
     pub(crate) fn is_direct(&self) -> bool {
         self.all().all(|endpoint| endpoint.is_loopback() || endpoint.is_trusted_http())
     }

@@ -1,4 +1,4 @@
-//! Writing a blob in blocks, of which only a few are in memory.
+//! Uploads a stream in blocks, only a few of which are in memory.
 
 use std::fmt;
 use std::pin::Pin;
@@ -30,9 +30,9 @@ const CONCURRENCY: usize = 4;
 
 /// The content of a [`Blob::upload`], from a stream.
 ///
-/// It is sent in blocks, several at a time, and each failed block is retried on its own. The blob
-/// changes once, when all blocks have arrived. At most `concurrency + 2` blocks are in memory. The
-/// service drops the blocks of an unfinished upload after a week.
+/// The upload sends several blocks concurrently and retries each failed block separately. The blob
+/// changes once, after all blocks have arrived. At most `concurrency + 2` blocks are in memory. The
+/// service deletes the blocks of an unfinished upload after a week.
 pub struct Upload<S> {
     content: S,
     block_size: usize,
@@ -50,8 +50,8 @@ where
     S: Stream<Item = Result<Bytes, E>> + Send,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    /// Sets the size of a block in bytes, 1 to 4000 MiB. A blob has at most 50,000 blocks, so the
-    /// block size limits its length. Default: 8 MiB, for 390 GiB.
+    /// Sets the size of a block, from 1 byte to 4000 MiB. A blob has at most 50,000 blocks, so the
+    /// block size limits its length: the default of 8 MiB to 390 GiB.
     pub fn block_size(mut self, bytes: usize) -> Self {
         self.content.block_size = bytes;
         self
@@ -71,7 +71,7 @@ where
         let Self { blob, content: upload, about, check } = self;
         let Upload { content, block_size, concurrency } = upload;
         if !(1..=MAX_BLOCK_SIZE).contains(&block_size) || concurrency == 0 {
-            let what = "an upload has blocks of 1 byte to 4000 MiB, one or more at a time";
+            let what = "block_size must be 1 byte to 4000 MiB, and concurrency at least 1";
             return Err(Error::invalid(what).of("PutBlockList", blob.container()));
         }
         let sum = Checksum::new(check == Some(Check::Md5), false);
@@ -80,8 +80,8 @@ where
         Sender { blob, about, check, concurrency }.run(blocks).await
     }
 
-    /// Writes the blob if it does not exist. This is checked only at the end, after all blocks were
-    /// sent.
+    /// Writes the blob if it does not exist. The service checks this only at the end, after all
+    /// blocks were sent.
     pub async fn insert(mut self) -> Result<Insertion> {
         self.blob.conditions.none_match = Some(Match::Any);
         put::insertion(self.send().await)
@@ -107,7 +107,7 @@ impl Sender {
         let Some(second) = blocks.next().await.map_err(named)? else {
             return put::write(&self.blob, first, &self.about, self.check).await;
         };
-        // Each upload has its own block ids, so that two at the same time do not mix.
+        // Each upload has its own block ids, so that concurrent uploads do not mix.
         let upload = self.blob.pipeline().guid();
         let begun = stream::iter([Ok(first), Ok(second)]);
         let rest = stream::try_unfold(&mut blocks, |blocks| async move {
@@ -164,10 +164,10 @@ fn block_id(upload: Uuid, number: usize) -> String {
     STANDARD.encode(id)
 }
 
-/// Cuts the content into blocks.
+/// Splits the content into blocks.
 struct Blocks<S> {
     content: Pin<Box<S>>,
-    /// The rest of a piece that was longer than a block.
+    /// The rest of the last piece.
     left: Bytes,
     size: usize,
     sum: Checksum,
@@ -209,7 +209,7 @@ where
         match self.content.next().await {
             Some(Ok(piece)) => Ok(Some(piece)),
             Some(Err(error)) => {
-                Err(Error::invalid("the stream that was to be uploaded failed").with_source(error))
+                Err(Error::invalid("the stream of the upload failed").with_source(error))
             }
             None => {
                 self.ended = true;

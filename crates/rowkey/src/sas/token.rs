@@ -11,7 +11,7 @@ use crate::account::StorageAccount;
 use crate::credential::Credential;
 use crate::error::Result;
 
-/// A signed token. Its holder has the access that it grants. `Debug` shows what it grants, but not
+/// A signed token. Its holder has the access that it grants. `Debug` shows the permissions, but not
 /// the signature.
 #[derive(Clone)]
 pub struct SasToken {

@@ -1,21 +1,21 @@
-//! Request targets without sensitive parts: keys, filter literals, names of blobs.
+//! Redacts sensitive parts of request targets: keys, filter literals, names of blobs.
 //!
-//! (Shared access signatures are not in a request's target: they are added when it is sent.)
+//! A target contains no shared access signature: the transport adds it when it sends the request.
 
 use std::borrow::Cow;
 
 use rowkey_wire::auth::Service;
 
-/// `target` as traces and messages may show it: without the text in parentheses, without the path
-/// below a container or a queue's messages, and without the values of the query.
+/// Redacts a target for traces and messages: removes the text in parentheses, the path below a
+/// container or a queue's messages, and the values of the query.
 pub(crate) fn target(service: Service, target: &str) -> Cow<'_, str> {
     let (path, query) = match target.split_once('?') {
         Some((path, query)) => (path, Some(query)),
         None => (target, None),
     };
     let shown = match service {
-        // Table names have no parentheses. Keys may have some, so everything after the first one is
-        // removed.
+        // Table names have no parentheses, but keys may, so everything after the first parenthesis
+        // is removed.
         Service::Table => match path.find(['(', '%']) {
             Some(at) => Cow::Owned(format!("{}(..)", &path[..at])),
             None => Cow::Borrowed(path),
@@ -33,7 +33,7 @@ pub(crate) fn target(service: Service, target: &str) -> Cow<'_, str> {
     shown.into()
 }
 
-/// The first `segments` of a path, with a mark if there are more.
+/// The first `segments` of a path, followed by `..` if there are more.
 fn below(path: &str, segments: usize) -> Cow<'_, str> {
     match path.match_indices('/').nth(segments) {
         Some((at, _)) => Cow::Owned(format!("{}/..", &path[..at])),

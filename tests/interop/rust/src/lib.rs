@@ -9,7 +9,7 @@ pub mod profiles;
 use azure_data_tables::clients::{TableServiceClient, TableServiceClientBuilder};
 use azure_storage::{CloudLocation, StorageCredentials};
 
-/// What the programs return.
+/// The result of the programs.
 pub type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// The connection string of the account under test.

@@ -226,7 +226,7 @@ async fn a_new_column_survives_an_update_by_the_older_type() -> Result {
     Ok(())
 }
 
-/// What the migration guide says of 0.21.
+/// Statements of the migration guide about 0.21.
 #[tokio::test]
 async fn statements_of_the_guide_about_azure_data_tables_hold() -> Result {
     #[derive(Clone, Debug, Entity)]

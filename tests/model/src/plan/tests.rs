@@ -4,7 +4,7 @@ use stateright::{Checker as _, Model as _};
 
 use super::*;
 
-/// What is wrong, and how many states there are.
+/// The violated properties, and the number of states.
 fn check(stored: [Option<bool>; ENTITIES], ops: &[Op], rules: Rules) -> (Vec<&'static str>, usize) {
     // With three operations there would be too many states.
     let loses_inserts = ops.len() < 3;

@@ -25,7 +25,7 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Of a listing of the account, keeps what the run made.
+    /// Keeps only the resources of the run in a listing of the account.
     fn own_tables(&self, mut value: Json) -> Json {
         if self.exchange.op() == "QueryTables"
             && let Json::Object(members) = &mut value

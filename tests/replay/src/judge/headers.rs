@@ -1,4 +1,4 @@
-//! Headers: those that carry what was asked for, those that are sent back later, all others.
+//! Headers: requested values, values that are sent back later, and all others.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ pattern! {
     REQUEST_ID = r"^[0-9a-fA-F-]{36}$";
 }
 
-/// Headers that carry what was asked for.
+/// Headers with requested values.
 const PAYLOAD: [&str; 11] = [
     "x-ms-approximate-messages-count",
     "x-ms-blob-type",

@@ -35,7 +35,7 @@ pub(crate) struct Subrequest<'a> {
 pub(crate) struct InvalidBatch {
     /// The position in the body, in bytes from its start.
     pub(crate) at: usize,
-    /// What is wrong at that position.
+    /// The error at that position.
     pub(crate) problem: &'static str,
 }
 

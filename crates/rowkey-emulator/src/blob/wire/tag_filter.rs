@@ -16,7 +16,7 @@ const MAX_COMPARISONS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TagFilter(Node);
 
-/// Where an expression occurs, which decides what it may contain.
+/// The place of an expression, which determines its syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In `x-ms-if-tags`: `<>`, `OR` and parentheses are allowed, `@container` is not.
@@ -30,7 +30,7 @@ pub(crate) enum Place {
 pub(crate) struct InvalidTagFilter {
     /// The position in the text, in bytes from its start.
     pub(crate) at: usize,
-    /// What is expected at that position.
+    /// The expected token at that position.
     pub(crate) expected: &'static str,
 }
 

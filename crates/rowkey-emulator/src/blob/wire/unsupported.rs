@@ -1,9 +1,8 @@
-//! Features of the service that this server does not support, and their errors.
+//! Unsupported features of the service, and their errors.
 //!
-//! All are rejected with the same code and status 400. Clients do not retry it, as some do with 501
-//! and every other 5xx, and do not mistake it for "already exists", as with 409. A request is
-//! rejected as a whole rather than executed in part, so that nothing a client asked for is silently
-//! dropped.
+//! All have the same code and status 400. Clients do not retry a 400, while some retry 501 and every
+//! other 5xx, and do not mistake it for "already exists", as they would a 409. A request is rejected
+//! as a whole, so that no requested option is silently ignored.
 
 use http::HeaderMap;
 use rowkey_wire::blob::headers as names;
@@ -24,7 +23,7 @@ pub(crate) fn unsupported(what: &str) -> Rejection {
     )
 }
 
-/// Rejects requests about a blob that ask for such a feature by an option or a header.
+/// Rejects blob requests with an option or a header of an unsupported feature.
 pub(super) fn check_blob(options: &Options<'_>, headers: &HeaderMap) -> Result<(), Rejection> {
     let is_set = |name: &str| options.get(name).is_some_and(|value| !value.is_empty());
     if is_set("versionid") {
@@ -35,7 +34,7 @@ pub(super) fn check_blob(options: &Options<'_>, headers: &HeaderMap) -> Result<(
     }
     if headers.contains_key(names::STRUCTURED_BODY) {
         // The frames would be stored as if they were the content.
-        return Err(unsupported("bodies with checksums between their pieces"));
+        return Err(unsupported("structured messages (`x-ms-structured-body`)"));
     }
     for name in headers.keys() {
         let Some(rest) = name.as_str().strip_prefix("x-ms-") else { continue };
@@ -45,13 +44,13 @@ pub(super) fn check_blob(options: &Options<'_>, headers: &HeaderMap) -> Result<(
             "encryption-key"
             | "encryption-key-sha256"
             | "source-encryption-key"
-            | "source-encryption-key-sha256" => "encryption with keys of the customer",
+            | "source-encryption-key-sha256" => "encryption with customer-provided keys",
             "immutability-policy-until-date" | "immutability-policy-mode" | "legal-hold" => {
                 "immutable blobs"
             }
             "expiry-option" | "expiry-time" => "blobs that expire",
             "access-tier-if-modified-since" | "access-tier-if-unmodified-since" => {
-                "conditions on when the access tier was changed"
+                "conditions on the time of the last access tier change"
             }
             _ => continue,
         };
@@ -84,8 +83,7 @@ pub(super) fn check_listing(options: &Options<'_>) -> Result<(), Rejection> {
     }
 }
 
-/// Rejects service properties that enable such a feature. `body` is a document that was parsed
-/// before.
+/// Rejects service properties that enable an unsupported feature. `body` is a valid document.
 pub(crate) fn check_properties(body: &[u8]) -> Result<(), Rejection> {
     let Ok(root) = Element::read_small(body, "StorageServiceProperties") else { return Ok(()) };
     let policy = root.child("DeleteRetentionPolicy");

@@ -16,11 +16,11 @@ pub(super) struct Shelf {
     names: BTreeMap<String, Named>,
 }
 
-/// What has one name.
+/// All versions under one name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Named {
     blob: Option<Blob>,
-    /// What the snapshots hold, the oldest first.
+    /// The contents of the snapshots, oldest first.
     snapshots: Vec<String>,
     /// Blocks that are in no list, by id.
     staged: BTreeMap<String, String>,
@@ -52,7 +52,7 @@ impl Shelf {
     }
 
     fn pick(named: &Named, random: &mut Random) -> Step {
-        // Some are longer than what is kept in one piece.
+        // Some are longer than one stored chunk.
         let length = if random.below(10) == 0 { 70_000 } else { random.below(200) + 1 };
         let letter = char::from(b'a' + u8::try_from(random.below(26)).unwrap());
         let content = letter.to_string().repeat(length as usize);
@@ -155,7 +155,7 @@ impl Shelf {
                 let (_, rest) = block.split_once(&format!("<{name}>")).unwrap();
                 rest.split('<').next().unwrap().to_owned()
             };
-            // Not what is in it, but how much.
+            // The length only, not the content.
             staged.insert(field("Name"), field("Size"));
         }
         Named { blob, snapshots, staged }

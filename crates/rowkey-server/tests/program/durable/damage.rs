@@ -319,7 +319,7 @@ async fn sorted_files_are_checked_and_irreparable_ones_are_left_unchanged() {
     assert_eq!(blobs.send("PUT", "/shelf?restype=container", &[], "").status, 201);
     let kind = [("x-ms-blob-type", "BlockBlob")];
     let long = "b".repeat(3 * 1024 * 1024);
-    // What is written moves to sorted files in time.
+    // Written data eventually moves to sorted files.
     let sorted = |directory: &Directory| {
         let files = content(&directory.path().join("store/keyspaces"));
         files.into_iter().find(|(path, bytes)| {
@@ -363,7 +363,7 @@ async fn data_files_are_private_to_their_owner() {
     for name in ["rowkey-server", "synced"] {
         assert_eq!(mode(&directory.path().join(name)), 0o600, "{name}");
     }
-    // One that its owner made may be open; what is in it is not.
+    // A directory created by its owner may be readable; its contents are not.
     let made = Directory::new();
     fs::create_dir(made.path()).unwrap();
     fs::set_permissions(made.path(), fs::Permissions::from_mode(0o755)).unwrap();

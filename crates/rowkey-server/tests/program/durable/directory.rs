@@ -11,7 +11,7 @@ use super::program::{Directory, Program};
 use super::tables;
 use crate::support::Client;
 
-/// All files below a directory, and what is in them.
+/// All files below a directory, and their contents.
 pub(super) fn content(path: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path).unwrap() {
@@ -202,7 +202,7 @@ async fn a_torn_write_is_dropped_and_reported_and_earlier_data_stays() {
         let rows: Vec<_> =
             snapshot.table("things").unwrap().entities().map(StoredEntity::row_key).collect();
         assert_eq!(rows, if how == "more" { &["1", "2"][..] } else { &["1"] }, "{how}");
-        // What comes after the mended end is kept like anything else.
+        // Changes after the truncated end are kept like all others.
         Client::of(&server).insert("things", ("p", "3"), "");
         drop(server);
         let (ended, log) = Program::start(directory.path(), &[]).terminate();

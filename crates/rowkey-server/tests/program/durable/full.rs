@@ -63,7 +63,7 @@ async fn fill_and_make_room(flags: &[&str]) {
     for round in 1..=3 {
         let refused = fill(&mut client, &mut granted);
         assert!(granted.len() > round && granted.len() < 90, "{granted:?}");
-        // What is there is read, and nothing of what was refused.
+        // Existing data is readable, and no rejected write is.
         assert_eq!(read(&mut client), granted.len());
         let path = format!("/things(PartitionKey='p',RowKey='{refused}')");
         assert_eq!(client.send("GET", &path, &[], "").status, 404);

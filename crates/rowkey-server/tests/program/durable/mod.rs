@@ -1,14 +1,14 @@
-//! Servers that keep their data in a directory: what is acknowledged survives.
+//! Servers with durable data: acknowledged writes survive.
 //!
-//! | module | what is in it |
+//! | module | contents |
 //! |---|---|
 //! | [`kills`] | the program is killed at random points under load, and nothing acknowledged is lost |
 //! | [`model`] | a server that is stopped and opened again goes on as if it had not been |
 //! | [`requests`] | random requests for it |
 //! | [`worker`] | what one client did, and what may therefore be there |
-//! | [`tables`] | what it does with entities |
-//! | [`queues`] | what it does with messages |
-//! | [`blobs`] | what it does with blobs |
+//! | [`tables`] | operations on entities |
+//! | [`queues`] | operations on messages |
+//! | [`blobs`] | operations on blobs |
 //! | [`damage`] | bits that turn over, files that end too early or are missing: nothing is lost silently |
 //! | [`directory`] | directories that are refused, and torn journals |
 //! | [`full`] | disks that are full, and have room again |

@@ -84,7 +84,7 @@ async fn try_seed(seed: u64, end: End) {
         }
         drop(kept.server.take());
         kept.connect(open(&directory, &clock).await);
-        // What was refused may have used tags up that no answer showed, and that are free again.
+        // Rejected writes may have used ETags that no response contained, and that are free again.
         pass(&clock, 1, [&mut kept, &mut memory]);
         compare_all(&known, &mut kept, &mut memory);
     }
@@ -119,7 +119,7 @@ fn compare_all(known: &Known, kept: &mut Side, memory: &mut Side) {
     }
     for (list, parts) in requests::of_containers(known) {
         let list = compare(&list, kept, memory);
-        // What is not in the list is not there.
+        // Entries missing from the list do not exist.
         let is_listed = |request: &Request| {
             let name = request.target.rsplit('/').next().unwrap();
             let (name, instant) = name.split_once('?').unwrap_or((name, ""));

@@ -136,7 +136,7 @@ impl Program {
         assert!(Command::new("prlimit").args(["--pid", &id, &limit]).status().unwrap().success());
     }
 
-    /// Runs it to repair a directory; gives what it logged.
+    /// Runs the program to repair a directory, and returns its log.
     pub(super) fn repair(location: &Path) -> Output {
         command(location, &["--repair"]).output().unwrap()
     }
@@ -152,7 +152,7 @@ impl Program {
         self.child.wait().unwrap();
     }
 
-    /// Tells it to end, and waits until it has; gives what it logged.
+    /// Sends SIGTERM, waits for the end, and returns the log.
     pub(super) fn terminate(mut self) -> (bool, String) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").arg(id).status().unwrap().success());

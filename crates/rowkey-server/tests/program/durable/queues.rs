@@ -1,4 +1,4 @@
-//! What a client does with messages: it puts, gets, updates and deletes them.
+//! Random queue operations of a client: put, get, update and delete.
 
 use std::collections::BTreeMap;
 use std::io;

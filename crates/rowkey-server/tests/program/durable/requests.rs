@@ -44,7 +44,7 @@ pub(super) struct Request {
     pub(super) message: usize,
 }
 
-/// What was seen in answers and can be asked for again.
+/// Values of responses for later requests.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// The targets of the queues of messages that were put or gotten.
@@ -58,7 +58,7 @@ pub(super) struct Known {
 }
 
 impl Known {
-    /// Notes what a request that was granted was answered.
+    /// Records the response to an authorized request.
     pub(super) fn learn<'a>(
         &mut self,
         request: &Request,
@@ -113,7 +113,7 @@ impl Random {
     }
 }
 
-/// Makes what the others are about.
+/// Creates the resources of the other requests.
 pub(super) fn preparation() -> Vec<Request> {
     let mut all: Vec<_> = TABLES.iter().map(|name| create_table(name)).collect();
     all.extend(QUEUES.map(|name| Request::new(Service::Queue, "PUT", format!("/{name}"))));
@@ -150,7 +150,7 @@ pub(super) fn any(random: &mut Random, known: &Known, mostly: Service) -> Reques
     }
 }
 
-/// What is asked for first: descriptions, lists and documents.
+/// The first requests: properties, lists and documents.
 pub(super) fn overview() -> Vec<Request> {
     let mut all = vec![Request::new(Service::Table, "GET", "/Tables".to_owned())];
     let mut get = |service, target: String| all.push(Request::new(service, "GET", target));
@@ -173,7 +173,7 @@ pub(super) fn overview() -> Vec<Request> {
     all
 }
 
-/// The list of what a container holds, and what is asked for of that.
+/// The list of the blobs in a container, and the requests for them.
 pub(super) fn of_containers(known: &Known) -> Vec<(Request, Vec<Request>)> {
     let get = |target: String| Request::new(Service::Blob, "GET", target);
     let all = CONTAINERS.iter().map(|container| {
@@ -356,7 +356,7 @@ fn blob(random: &mut Random, known: &Known) -> Request {
     let container = CONTAINERS[usize::from(random.is_once_in(4))];
     let target = format!("/{container}/{name}");
     let request = |query: &str| Request::new(Service::Blob, "PUT", format!("{target}{query}"));
-    // Some are longer than what comes in one piece.
+    // Some are longer than one chunk.
     let length = if random.is_once_in(12) { 70_000 } else { random.below(200) };
     let letter = char::from(b'a' + u8::try_from(random.below(26)).unwrap());
     let content = letter.to_string().repeat(length as usize);

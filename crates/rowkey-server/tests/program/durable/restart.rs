@@ -230,7 +230,7 @@ async fn containers_and_blobs_survive_a_restart_with_all_properties() {
     assert_eq!((refused.status, refused.code()), (412, "LeaseIdMissing"));
     let id = held.header("x-ms-lease-id").unwrap();
     ask(&mut client, "PUT", "/box/plain?comp=metadata", &[("x-ms-lease-id", id)], "");
-    // What was there goes on as it would have: blocks, staged ones, appends, shared pieces.
+    // Existing data behaves as before: blocks, staged blocks, appends, shared chunks.
     ask(&mut client, "PUT", blocks, &[], &list(&["AAAD", "AAAA"]));
     ask(&mut client, "PUT", "/box/log?comp=appendblock", &[], ",four");
     ask(&mut client, "DELETE", "/box/copy", &[], "");

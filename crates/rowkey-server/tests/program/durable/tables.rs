@@ -1,4 +1,4 @@
-//! What a client does with entities: inserts, merges, replacements, deletions, transactions.
+//! Random table operations of a client: inserts, merges, replacements, deletions, transactions.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use rowkey_emulator::{DEVELOPMENT_ACCOUNT, Server, Service, Snapshot};
 use super::worker::{Random, State};
 use crate::support::{Answer, Client};
 
-/// Rows that a client has at most.
+/// The maximum number of rows of a client.
 const ROWS: u32 = 40;
 
 /// The entities of a partition by RowKey.
@@ -24,7 +24,7 @@ pub(super) struct Partition {
 struct Entity {
     /// Int32s by name.
     properties: BTreeMap<String, u32>,
-    /// `None`: not known.
+    /// `None` if it is unknown.
     timestamp: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl Partition {
         }
     }
 
-    /// What is there when a change is made; `tag` is what the entity then has.
+    /// Applies a change to the model; `tag` is the new ETag of the entity.
     fn apply(&mut self, change: &Change, tag: Option<String>) {
         match change {
             Change::Delete(row) => {
@@ -202,7 +202,7 @@ fn row_of(change: &Change) -> &str {
     }
 }
 
-/// The tags in the answer to a transaction of `count` changes, all of which were made.
+/// The ETags in the response to a committed transaction of `count` changes.
 fn tags_of(answer: &Answer, count: usize) -> Vec<Option<String>> {
     let parts: Vec<&str> = answer.body.split("HTTP/1.1 ").skip(1).collect();
     assert_eq!(parts.len(), count, "{answer:?}");

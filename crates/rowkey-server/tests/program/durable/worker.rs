@@ -24,12 +24,12 @@ impl Random {
     }
 }
 
-/// What a client has on the server, and what it does with it.
+/// The data of a client on the server, and its operations.
 pub(super) trait State: Clone + Debug + Send {
     /// The service that it is a client of.
     const SERVICE: Service;
 
-    /// Makes what is to be there before anything else, if it is not there.
+    /// Creates the initial resources if they are missing.
     fn prepare(&self, client: &mut Client) -> io::Result<()>;
 
     /// Sends a request. Says in `possible` what may be there once it is sent, and becomes what is
@@ -41,7 +41,7 @@ pub(super) trait State: Clone + Debug + Send {
         possible: &mut Vec<Self>,
     ) -> io::Result<()>;
 
-    /// What a server has of it.
+    /// The data as observed on a server.
     fn observe(&self, server: &Server, snapshot: &Snapshot) -> Self;
 
     /// Whether what a server has is this. What is not known of this may be anything.
@@ -62,7 +62,7 @@ pub(super) trait Work: Send {
     /// Sends requests until the connection breaks; `answered` is told of each answer.
     fn work(&mut self, program: &Addresses, answered: &(dyn Fn() + Sync));
 
-    /// Fails unless a server has what it must, and nothing that it cannot have.
+    /// Fails if a server lacks acknowledged data, or has impossible data.
     fn check(&mut self, server: &Server, snapshot: &Snapshot);
 }
 
@@ -88,7 +88,7 @@ impl<S: State> Work for Worker<S> {
     }
 
     fn check(&mut self, server: &Server, snapshot: &Snapshot) {
-        // Each knows best what cannot be seen of what it allows, such as what is in a block.
+        // Each model keeps the details that cannot be observed, such as the content of a block.
         let found = std::iter::once(&self.known).chain(&self.possible).find_map(|possible| {
             let observed = possible.observe(server, snapshot);
             possible.allows(&observed).then_some(observed)

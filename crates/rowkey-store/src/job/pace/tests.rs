@@ -34,7 +34,7 @@ async fn maximum_rates_hold_without_bursts() {
     assert_eq!((clock.now() - begun).num_milliseconds(), 1500);
     clock.advance(Duration::from_secs(60));
     let begun = clock.now();
-    // What is known only afterwards is paid for by the next.
+    // The next request pays for rows that become known only afterwards.
     let size = |(): &()| 200;
     pace.run_sized(target(&pace, "p"), 0, |_| ready(Ok(())), size).await.unwrap();
     pace.run(target(&pace, "q"), 1, |_| ready(Ok(()))).await.unwrap();

@@ -62,7 +62,7 @@ const VIEW: &str = "View";
 ///     hired: DateTime,
 /// }
 ///
-/// /// What the dashboard shows.
+/// /// The figures of the dashboard.
 /// #[derive(Clone, Debug, PartialEq, Entity)]
 /// #[entity(partition = "{name}", row = "summary")]
 /// struct Department {

@@ -31,9 +31,9 @@ pub(crate) struct Queue {
 pub(crate) struct Message {
     /// The id, a GUID.
     pub(crate) id: String,
-    /// When it was put. All times here are whole seconds.
+    /// When it was put. All times in this type are whole seconds.
     pub(crate) inserted: DateTime<Utc>,
-    /// When it expires: at the end of 9999 for never.
+    /// When it expires; the end of 9999 if it never does.
     pub(crate) expires: DateTime<Utc>,
     /// The pop receipt, for updates and deletes; `None` for a peeked message.
     pub(crate) pop_receipt: Option<String>,

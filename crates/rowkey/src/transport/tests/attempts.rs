@@ -1,4 +1,4 @@
-//! Attempts against servers that misbehave: what is retried, and which errors are returned.
+//! Attempts against misbehaving servers: retries, and errors.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

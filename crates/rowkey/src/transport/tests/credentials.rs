@@ -100,7 +100,7 @@ async fn a_rejection_is_final_without_another_key_or_attempt() {
     let (account, _) = rotated(&script, options());
     assert_eq!(send(&account).await.unwrap_err().details().attempts, 2);
 
-    // A new key does not change what the caller is authorized to do.
+    // A new key does not change the caller's permissions.
     let script = Script::start([refusal("403 Forbidden", "AuthorizationFailure")]);
     let (account, _) = rotated(&script, options());
     assert_eq!(send(&account).await.unwrap_err().details().attempts, 1);

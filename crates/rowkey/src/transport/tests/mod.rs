@@ -1,7 +1,7 @@
 //! Tests of the pipeline against scripted servers that misbehave, without real waits.
 //!
 //! - [`script`]: the scripted server
-//! - [`attempts`]: what is retried, after which wait, and with which errors
+//! - [`attempts`]: retries, delays, and errors
 //! - [`credentials`]: credentials that change while in use
 //! - [`secondary`]: reads at the secondary
 //! - [`pieces`]: messages and blobs whose responses are lost or truncated

@@ -1,4 +1,4 @@
-//! What is traced of an operation, and what is never traced.
+//! Spans of operations, and values that they never contain.
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
