@@ -112,7 +112,7 @@ pub async fn compare(rounds: usize) -> Result<String> {
     }
 
     let (mut indexed, mut plain) = (Rounds::default(), Rounds::default());
-    // The first round warms up, and counts for nothing.
+    // The first round is a warm-up, and is not counted.
     for round in 0..=rounds {
         eprintln!("indexed: round {round}");
         let begun = cpu("self")?;

@@ -167,7 +167,7 @@ impl Connection {
     }
 }
 
-/// The last bytes of an answer, which tell whether one in chunks is over.
+/// The last bytes of a response, which show the end of a chunked body.
 #[derive(Default)]
 struct Tail([u8; 5]);
 
@@ -220,7 +220,7 @@ fn joined(mut chunks: &[u8]) -> Vec<u8> {
     body
 }
 
-/// How often `marker` stands in an answer.
+/// The number of occurrences of `marker` in a response.
 pub fn count(answer: &[u8], marker: &str) -> usize {
     answer.windows(marker.len()).filter(|window| *window == marker.as_bytes()).count()
 }

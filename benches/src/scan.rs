@@ -33,7 +33,7 @@ pub async fn compare(rounds: usize) -> Result<String> {
     let by_hand = OverReqwest::new(Hand::new(host))?;
 
     let mut times = [Rounds::default(), Rounds::default(), Rounds::default()];
-    // The first round warms up, and counts for nothing.
+    // The first round is a warm-up, and is not counted.
     for round in 0..=rounds {
         eprintln!("scan: round {round}");
         let begun = Instant::now();

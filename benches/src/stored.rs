@@ -60,7 +60,7 @@ pub async fn compare(rounds: usize) -> Result<String> {
     ))?;
     let (mut new, mut plain, mut update) = Default::default();
     let (mut loaded, mut rows) = (Rounds::default(), Rounds::default());
-    // The first round warms up, and counts for nothing.
+    // The first round is a warm-up, and is not counted.
     for round in 0..=rounds {
         eprintln!("store: round {round}");
         let table = |name: &str| account.table(&format!("{name}{round}"));

@@ -21,7 +21,7 @@ struct Patient {
     number: u32,
     #[entity(encrypt)]
     name: String,
-    /// Anything that serde knows, as JSON in an encrypted String.
+    /// Any serde type, as JSON in an encrypted String.
     #[entity(json, encrypt)]
     findings: Vec<String>,
     bed: u32,

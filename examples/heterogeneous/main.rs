@@ -50,7 +50,7 @@ struct Review {
     rating: i32,
 }
 
-/// Everything that may lie in the partition of a department.
+/// All types in the partition of a department.
 #[derive(Clone, Debug, EntitySet)]
 enum Record {
     Department(Department),

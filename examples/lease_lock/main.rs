@@ -59,7 +59,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(report.entity.page, "page 1, by Bob");
     println!("Ada's late page was refused");
 
-    // As soon as she renews, she is told.
+    // Her next renewal reports the loss.
     let lost = ada.renew().await.err().ok_or("the lease is Bob's")?;
     assert_eq!(lost.kind(), ErrorKind::Leased);
 

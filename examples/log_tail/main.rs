@@ -77,7 +77,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         stored = batch.position.to_string();
     }
 
-    // The program ends here, and another one goes on.
+    // The program ends here, and another one continues.
     let mut tail = log.tail(Expense::partition("000223"), settle).resume(stored.parse()?);
     while let Some(batch) = tail.next_batch().await? {
         total += cents(&batch.entries).iter().sum::<i64>();

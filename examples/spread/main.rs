@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     table.create_if_missing().await?;
 
     // ANCHOR: detect
-    // 400 readings into one partition: a hundred are taken. The detector is told of each.
+    // 400 readings into one partition: a hundred are taken. The detector counts each.
     let traffic = Traffic::new(&account);
     let mut taken = 0;
     for n in 0..400 {

@@ -13,7 +13,7 @@ use rowkey::{Entity, ErrorCode, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_store::{Store, View};
 
-/// Employees lie in the partition of their region.
+/// Employees are in the partition of their region.
 #[derive(Clone, Debug, Entity)]
 #[entity(store, partition = "{region}", row = "id_{id:6}", rename_all = "PascalCase")]
 struct Employee {

@@ -1,4 +1,4 @@
-//! Who may do what: shared access signatures, policies that are revoked, keys that rotate, tokens.
+//! Authorization: shared access signatures, revoked policies, rotated keys, tokens.
 //!
 //! On our server alone: others enforce ranges in part, know no clock to advance, or need people.
 

@@ -146,7 +146,7 @@ async fn results_yields_an_entity_or_an_error_per_row() -> TestResult {
     );
     assert!(failed[0].to_string().contains("`Size`") && !failed[0].to_string().contains("much"));
 
-    // A page has them, and goes on behind its last row.
+    // The page contains them, and the next page continues after its last row.
     let first = results().page(3, None).await?;
     assert_eq!((first.entities.len(), first.entities[2].entity.is_err()), (3, true));
     let second = results().page(4, first.continuation).await?;

@@ -168,7 +168,7 @@ async fn pages_are_full_even_if_the_service_returns_short_pages() -> TestResult 
     Ok(())
 }
 
-/// An entity whose copies lie among the entities, in partitions of their own.
+/// An entity with copies among the entities, in separate partitions.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{tenant}", row = "{id:4}")]
 #[entity(index(name = by_courier, partition = "{courier}", row = "{id:4}_{tenant}", copy(note)))]

@@ -137,7 +137,7 @@ async fn a_list_longer_than_the_service_limit_is_split() -> TestResult {
     let mut found = ids(&query().all().await?);
     found.sort_unstable();
     assert_eq!(found, (1..=40).collect::<Vec<_>>());
-    // `take` counts over all parts, and a token knows in which part it is.
+    // `take` counts over all parts, and a token contains its part.
     assert_eq!(query().take(17).all().await?.len(), 17);
     let pages: Vec<_> = query().page_size(5).pages().try_collect().await?;
     let token = pages[3].continuation.clone().unwrap();
@@ -154,7 +154,7 @@ async fn take_limits_results_across_pages() -> TestResult {
     assert_eq!(query().take(0).all().await?.len(), 0);
     assert_eq!(query().take(500).all().await?.len(), 50);
     assert_eq!(query().first().await?.unwrap().entity.id, 1);
-    // The service filters after it counts pages: `take` goes on until it has enough.
+    // The service filters after it counts pages: `take` requests pages until it has enough.
     let last = query().filter(Employee::SALARY.ge(48_000.0)).take(2).all().await?;
     assert_eq!(ids(&last), [48, 49]);
     Ok(())

@@ -104,7 +104,7 @@ fn bound<T>(random: &mut Random, value: T) -> Bound<T> {
     }
 }
 
-/// Whether `value` lies within.
+/// Whether the range contains `value`.
 fn lies<T>(value: &T, from: &Bound<T>, to: &Bound<T>, order: impl Fn(&T, &T) -> Ordering) -> bool {
     let above = match from {
         Bound::Included(from) => order(value, from).is_ge(),
@@ -190,7 +190,7 @@ async fn a_range_end_of_another_key_format_is_rejected_before_sending() -> TestR
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
         assert!(error.to_string().contains("an end of the range"), "{error}");
     }
-    // Nothing lies between, and nothing is asked for.
+    // The range is empty, and no request is sent.
     let key = |a| Mixed::key("p", a, 0, 0);
     assert!(table.query(Mixed::partition("p").range(key(2)..key(1))).all().await?.is_empty());
     assert!(
@@ -243,7 +243,7 @@ async fn a_sas_grants_one_range_of_rows() -> TestResult {
     Ok(())
 }
 
-/// Values that lie apart are asked for one stretch after the other, and no more.
+/// Disjoint values take one query for each contiguous part.
 #[tokio::test]
 async fn each_contiguous_part_of_a_range_is_one_query() -> TestResult {
     let table = Fixture::new().await?.account.table("nowhere");

@@ -86,7 +86,7 @@ async fn a_scan_excludes_index_copies_of_its_type() -> TestResult {
     let last = table.scan::<Order>().filter(Filter::raw("RowKey ge 'order_0002'")?).take(3);
     assert_eq!(last.all().await?[2].entity, all[8]);
 
-    // A partition where copies of others lie among the entities.
+    // A partition with copies of other types among the entities.
     let courier = Order { courier: "a".into(), ..order("w", 7) };
     insert(&table, &courier).await?;
     assert_eq!(table.query(Order::partition("a")).all().await?.len(), 3);

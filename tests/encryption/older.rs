@@ -58,7 +58,7 @@ struct Person {
     name: Option<String>,
 }
 
-/// An entity of the retired SDKs as it was stored, and its key-encryption key.
+/// A stored entity of the retired SDKs, and its key-encryption key.
 fn legacy(index: usize) -> (DynamicEntity, [u8; 32]) {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;

@@ -70,7 +70,7 @@ async fn messages_claims_and_dead_letters_contain_no_plaintext() -> TestResult {
             let row = format!("{row:?}");
             assert!(!row.contains("\"Ada") && !row.contains("Fracture"), "{row}");
         }
-        // Who has the keys sees the task.
+        // A program with the keys reads the task.
         let id = dead.list(&Selection::all()).try_next().await?.ok_or("no letter")?.id;
         let letter = dead.get(&id).await?.ok_or("no letter")?;
         assert_eq!(letter.task, Inspected::Task(discharge(length)));

@@ -85,7 +85,7 @@ async fn an_update_survives_a_concurrent_write_and_a_failure() -> TestResult {
             let table = account.table("counters");
             let stale = table.get(Counter::key("a", 1)).await?.unwrap();
             table.update(Counter::key("a", 1), |counter| counter.count = 1).await?;
-            // A client that read before is told so, and goes through the loop.
+            // A client with a stale read gets a conflict, and retries.
             let error = table.replace(&stale.map(|counter| counter.count = 50)).await.unwrap_err();
             assert!(error.kind() == ErrorKind::Conflict, "{error}");
             table.update(Counter::key("a", 1), |counter| counter.count = 11).await

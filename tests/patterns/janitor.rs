@@ -426,7 +426,7 @@ async fn shutdown_ends_chores_and_releases_the_lease() -> TestResult {
     task.await??;
     assert!(told.load(Ordering::SeqCst));
     assert_eq!(world.log.outcomes("polite"), [Outcome::Done]);
-    // Without a step: the lease was released, and the run was taken back.
+    // Without a step: the lease was released, and the run was cancelled.
     let second = janitor(&account).chore(endless(&begun));
     let task = spawn(async move { second.run_until(pending()).await });
     while begun.load(Ordering::SeqCst) < 2 {
@@ -533,7 +533,7 @@ async fn every_due_chore_runs_if_the_leader_is_killed_at_any_request() -> TestRe
         assert!(table.entity("work", "daily").is_some() && table.entity("work", "probe").is_some());
         assert!(ran(snapshot)["daily"] >= 1);
     };
-    // The lease of the one that was killed is over a minute later.
+    // The lease of the killed program expires a minute later.
     let recover = async |account: &StorageAccount| Ok(run(account, "probe").await?);
     let runs = stopped_at_every_request(
         &server,

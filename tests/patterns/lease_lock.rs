@@ -320,7 +320,7 @@ impl Resource {
         admitted
     }
 
-    /// Whether each holder's writes lie together: no other one wrote between those of another.
+    /// Whether the writes of each holder are contiguous.
     fn is_serial(&self) -> bool {
         let mut turns = self.writers.clone();
         turns.dedup();

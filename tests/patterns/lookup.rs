@@ -177,7 +177,7 @@ async fn an_outage_is_an_error_unless_stale_data_is_allowed() -> TestResult {
     clock.advance(Duration::from_millis(1));
     assert!(lenient.get(&key("WA")).await?.is_some());
     assert_eq!(fault.hits(), 3);
-    // Who asks for a new reading is told that there is none; others still get the old one.
+    // A call that requires a new load fails; others still get the old data.
     assert_eq!(lenient.refresh().await.map(drop).unwrap_err().kind(), ErrorKind::Throttled);
     assert_eq!(fault.hits(), 4);
     assert!(lenient.get(&key("WA")).await?.is_some());
@@ -324,7 +324,7 @@ async fn a_load_of_several_pages_is_complete_or_an_error_if_any_request_fails() 
     Ok(())
 }
 
-/// What every answer must be: the table as it was when it was read last.
+/// The expected result: the table at the time of the last load.
 #[tokio::test]
 async fn results_come_from_the_last_successful_load() -> TestResult {
     for seed in seeds(60) {

@@ -153,7 +153,7 @@ async fn only_expired_tables_are_deleted() -> TestResult {
 #[tokio::test]
 async fn writers_with_different_clocks_share_a_table() -> TestResult {
     for (boundary, apart) in [
-        // The period is over for the one and lasts for the other; it is over for both.
+        // The period has ended for one clock and not for the other; then it has ended for both.
         ("2030-11-22T00:00:00Z", 1),
         ("2030-11-22T00:00:00Z", 0),
         ("2031-02-01T10:00:00Z", 1),

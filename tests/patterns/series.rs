@@ -98,7 +98,7 @@ async fn the_row_format_is_stable() -> TestResult {
     Ok(())
 }
 
-/// A period that is told from others in its partition by a kind, in its second version.
+/// A period with a kind, in its second version.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{station}", row = "{date:8}", kind = "day", version = 2)]
 struct Marked {

@@ -418,7 +418,7 @@ async fn an_error_names_the_failed_step() -> TestResult {
     let snapshot = server.snapshot().account(CURRENT).unwrap();
     assert!(snapshot.table("current").unwrap().entity("sales", "id_000007").is_some());
 
-    // Corrected, it goes on.
+    // After the correction the steps continue.
     std::fs::remove_file(office.files.archived_contract(7))?;
     assert_eq!(office.leave(7).await?, Done::Applied);
     assert_archived(&server.snapshot(), &office.files, 7, 0);

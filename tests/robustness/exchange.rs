@@ -13,7 +13,7 @@ use rowkey_wire::headers::http_date;
 
 use crate::corpus::Request;
 
-/// A server that has said nothing for so long hangs.
+/// A server without a response for this time hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// A longer head need not be answered: the server may end the connection while it is sent.
 const MAX_HEAD: usize = 64 * 1024;

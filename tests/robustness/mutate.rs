@@ -258,7 +258,7 @@ fn target(random: &mut Random, target: &mut Vec<u8>, other: &[u8]) {
         target.extend(filler.repeat(times));
     }
     if random.one_in(2) {
-        // The rest would only be told that it is no HTTP.
+        // The rest would only be rejected as malformed HTTP.
         target.retain(u8::is_ascii_graphic);
     }
 }

@@ -217,7 +217,7 @@ pub(crate) fn whole(signer: &Signer, request: &Request, access: Access, chunked:
     bytes
 }
 
-/// The bytes of a request whose framing lies or is damaged.
+/// The bytes of a request with wrong or damaged framing.
 fn broken(random: &mut Random, signer: &Signer, request: &Request, access: Access) -> Vec<u8> {
     let mut head = signer.head(request, access);
     let length = request.body.len();
@@ -320,7 +320,7 @@ fn count_panics() {
     }));
 }
 
-/// How many bytes of memory this process holds; `None` where that is not told.
+/// The memory of this process in bytes; `None` if the system does not report it.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

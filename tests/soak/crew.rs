@@ -36,7 +36,7 @@ impl Role {
     }
 }
 
-/// What processes are told when they begin.
+/// The arguments of the processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
     pub(crate) connection_string: String,
@@ -47,7 +47,7 @@ pub(crate) struct Setting {
 /// What processes have said.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
-    /// Tasks of which a writer knows that they were put.
+    /// Tasks whose put was acknowledged to a writer.
     pub(crate) put: BTreeSet<u64>,
     /// How often workers have begun each task.
     pub(crate) begun: BTreeMap<u64, u32>,
@@ -62,7 +62,7 @@ struct Process {
     stdin: Option<ChildStdin>,
     reader: JoinHandle<()>,
     said: Arc<Mutex<BTreeSet<u64>>>,
-    /// How many looks are left until it goes on.
+    /// The number of polls until it continues.
     stopped: u32,
     /// Numbers that a writer was given.
     given: BTreeSet<u64>,
@@ -209,7 +209,7 @@ impl Crew {
         Ok(())
     }
 
-    /// SIGSTOP; it goes on after some looks.
+    /// SIGSTOP; it continues after some polls.
     pub(crate) fn stop(&mut self, role: Role, victim: u64) -> Result {
         let crew = self.of(role);
         let at = usize::try_from(victim)? % crew.len();

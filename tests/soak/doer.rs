@@ -25,7 +25,7 @@ pub(crate) const MEANT: &str = "the soak has a handler panic";
 pub(crate) struct Doer {
     pub(crate) places: Places,
     pub(crate) clock: SharedClock,
-    /// Is told which tasks were begun, before they have an effect.
+    /// Records started tasks before they have an effect.
     pub(crate) begun: Box<dyn Fn(u64) + Send + Sync>,
     /// Whether handlers go wrong.
     pub(crate) is_clumsy: bool,

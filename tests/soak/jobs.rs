@@ -15,7 +15,7 @@ pub(crate) const VISIBILITY: Duration = Duration::from_secs(5);
 pub(crate) const ATTEMPTS: u32 = 8;
 
 const CITIES: u64 = 100;
-/// How many numbers lie between the first and the last employee of a department.
+/// The number of ids between the first and the last employee of a department.
 const DEPARTMENT: u64 = 2_000;
 
 /// One of the tasks.

@@ -14,7 +14,7 @@ use crate::jobs::{Places, Plan};
 use crate::roles::account;
 use crate::verdict::{self, Case};
 
-/// How many tasks a run has that is told nothing.
+/// The default number of tasks of a run.
 pub(crate) const USUAL: u64 = 2_000;
 const WORKERS: usize = 4;
 const WRITERS: usize = 2;
@@ -81,7 +81,7 @@ pub(crate) async fn run(tasks: u64) -> Result {
     Ok(())
 }
 
-/// Has everything happen, and goes on until the queue is empty.
+/// Triggers all events, and continues until the queue is empty.
 async fn go_on(
     crew: &mut Crew,
     chaos: &mut Chaos<'_>,

@@ -67,7 +67,7 @@ pub(crate) async fn check(case: &Case<'_>, time: &mut Advancing) -> Result<Found
         }
         assert!(round < ROUNDS, "left: {left:#?}");
     }
-    // Ages of blobs are told in whole seconds.
+    // Ages of blobs are in whole seconds.
     SystemClock.sleep(Duration::from_secs(2)).await;
     let claims = places.tasks.sweep_claims(Duration::ZERO).await?;
     let swept = places.photos.sweep().run().await?;

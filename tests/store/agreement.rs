@@ -51,7 +51,7 @@ async fn eight_writers_of_one_entity_lose_no_change() -> TestResult {
     Ok(())
 }
 
-/// Reads may go to the secondary, which is as it was at first, and the primary is busy now and then.
+/// Reads may go to the secondary, which has the initial state, and the primary is busy now and then.
 #[tokio::test]
 async fn a_lagging_secondary_never_causes_a_write() -> TestResult {
     let (server, account) = start().await?;

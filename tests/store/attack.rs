@@ -67,7 +67,7 @@ fn thing(id: u32, random: &mut Random) -> Thing {
     }
 }
 
-/// One write, whose result is the caller's. None is told what became of it.
+/// One write, whose result is ignored.
 async fn write(things: &Store<Thing>, random: &mut Random) {
     let id = random.below(THINGS);
     let other = thing(id, random);

@@ -413,7 +413,7 @@ async fn a_missing_or_damaged_blob_is_an_error_that_names_the_property() -> Test
     }
     let report = orders.repair().run().await?;
     assert_eq!(report.parts["Invoice"].missing, 1, "{report:?}");
-    // What does not need it goes on, and a write of it mends it.
+    // Operations without the blob succeed, and a write of the field repairs it.
     orders.table().get_as::<Summary>(key(1)).await?;
     orders.upsert(&Order { invoice: b"again".to_vec(), ..order(1) }).await?;
     assert_eq!(orders.get(key(1)).await?.unwrap().entity.invoice, b"again");
@@ -451,7 +451,7 @@ async fn blobs_orphaned_by_another_program_are_swept() -> TestResult {
     let (server, orders) = start().await?;
     orders.insert(&order(1)).await?;
     orders.insert(&order(2)).await?;
-    // It deletes the row and knows nothing of blobs.
+    // It deletes the row and not its blobs.
     let row = Key::<DynamicEntity>::new("contoso", "order_0001");
     orders.table().delete(row, Match::Any).await?;
     // A blob that is no field's is left alone.

@@ -281,7 +281,7 @@ async fn eight_writers_of_one_list_lose_no_entry() -> TestResult {
     Ok(())
 }
 
-/// Reads may go to the secondary, which is as it was at first, and the primary is busy now and then.
+/// Reads may go to the secondary, which has the initial state, and the primary is busy now and then.
 #[tokio::test]
 async fn a_lagging_secondary_does_not_change_a_list() -> TestResult {
     let (server, staff) = start().await?;

@@ -140,7 +140,7 @@ struct Large {
     others: Properties,
 }
 
-/// The same, as a program knows it that keeps nothing open.
+/// The same type without an open field.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(store, wide = 4, partition = "{tenant}", row = "large_{id:4}")]
 struct Known {

@@ -107,7 +107,7 @@ async fn an_index_is_built_during_concurrent_writes() -> TestResult {
     Ok(())
 }
 
-/// The page shows the entity as it was; the look at its copy comes after the change.
+/// The page contains the old entity; its copy is read after the change.
 #[tokio::test]
 async fn writes_in_progress_are_not_reported_as_drift() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;
@@ -253,7 +253,7 @@ async fn a_repair_fixes_any_damage() -> TestResult {
     Ok(())
 }
 
-/// A build that is killed after some page goes on from its checkpoint, and leaves a whole index.
+/// A build that is killed after any page resumes from its checkpoint, and completes the index.
 #[tokio::test]
 async fn a_build_resumes_from_every_checkpoint() -> TestResult {
     let server = Server::builder().manual_clock().start().await?;

@@ -472,7 +472,7 @@ async fn verify_reports_wrong_summaries_and_repair_fixes_them() -> TestResult {
     let mut stale = of("id_000002").entity.clone();
     stale.set("Salary", 7_i64);
     departments.replace((&stale, rowkey::Match::Any)).await?;
-    // The contribution of an employee who is gone.
+    // The contribution of a deleted employee.
     let gone = Key::<DynamicEntity>::new("west", "id_000003");
     account(&server)?.table("staff").delete(gone, rowkey::Match::Any).await?;
 

@@ -203,7 +203,7 @@ async fn a_transaction_rejected_by_a_busy_service_is_retried() {
     answer(&stub, committed()).await;
     assert_eq!(table.transaction().upsert(&thing()).submit().await.unwrap().len(), 1);
 
-    // In the end the last failure is told.
+    // The last error is returned.
     stub.reset().await;
     answer(&stub, refused(ErrorCode::SERVER_BUSY)).await;
     let error = table.transaction().insert(&thing()).submit().await.unwrap_err();

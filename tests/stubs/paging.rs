@@ -28,7 +28,7 @@ fn copy(number: u16) -> DynamicEntity {
     row
 }
 
-/// Answers the request that goes on at `from` and asks for `top`.
+/// Answers the request with the continuation `from` and `$top` of `top`.
 async fn on(stub: &MockServer, from: Option<&str>, top: u32, answer: impl Into<ResponseTemplate>) {
     let top = matchers::query_param("$top", top.to_string());
     let mock = match from {

@@ -30,7 +30,7 @@ fn missing(text: &str, root: &Path) -> Vec<String> {
     faults
 }
 
-/// Whether a piece of code is a path of the repository: a folder, what lies in one, or a page.
+/// Whether a piece of code is a path of the repository: a folder, a file in one, or a page.
 fn is_path(name: &str) -> bool {
     let first = name.split('/').next().unwrap_or_default();
     let is_page = Path::new(name).extension().is_some_and(|extension| extension == "md");

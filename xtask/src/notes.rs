@@ -23,7 +23,7 @@ pub(crate) fn run(version: &str) -> bool {
     true
 }
 
-/// What stands below the heading `## VERSION`, behind which a date may stand, up to the next one.
+/// The text below the heading `## VERSION`, which may end with a date, up to the next heading.
 fn section(changelog: &str, version: &str) -> Option<String> {
     let is_wanted = |line: &str| {
         let heading =

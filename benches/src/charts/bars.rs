@@ -19,7 +19,7 @@ pub(super) struct Group {
     pub(super) goal: Option<f64>,
 }
 
-/// A ratio: its median, its range, and who has it.
+/// A ratio: its median, its range, and its client.
 pub(super) struct Bar {
     name: String,
     tone: Tone,

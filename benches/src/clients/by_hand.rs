@@ -55,7 +55,7 @@ impl Hand {
         self.query_from(partition, None)
     }
 
-    /// A query that goes on after a continuation token, which needs no escapes here.
+    /// A query with a continuation token, which needs no escapes here.
     pub fn query_from(&self, partition: &str, next: Option<&(String, String)>) -> Parts {
         let mut query = format!("?$filter=PartitionKey%20eq%20'{partition}'");
         if let Some((partition_key, row_key)) = next {

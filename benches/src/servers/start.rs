@@ -16,7 +16,7 @@ const IDLE: Duration = Duration::from_millis(500);
 /// Starts every server `rounds` times.
 pub(super) async fn measure(rounds: usize) -> io::Result<[Start; KINDS.len()]> {
     let mut starts = <[Start; KINDS.len()]>::default();
-    // The first round brings the programs into memory, and counts for nothing.
+    // The first round loads the programs into memory, and is not counted.
     for round in 0..=rounds {
         eprintln!("start: round {round}");
         for (kind, start) in KINDS.into_iter().zip(&mut starts) {

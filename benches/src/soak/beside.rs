@@ -160,7 +160,7 @@ impl Reader {
                         Other::None => return Ok(()),
                         Other::Query => {
                             let answer = socket.ask(&query)?.expect(200)?;
-                            // It may end early, but not without saying where to go on.
+                            // A page may end early, but only with a continuation token.
                             if answer.next().is_none() && !answer.contains(one.as_bytes()) {
                                 return Err(io::Error::other("the query does not find its entity"));
                             }

@@ -27,7 +27,7 @@ const STOPPED: usize = 16;
 /// Clients that come at once, each second.
 const STORM: usize = 200;
 
-/// Everybody who is odd.
+/// The misbehaving clients.
 #[derive(Clone)]
 pub(crate) struct Odd {
     pub(crate) requests: Requests,
@@ -120,7 +120,7 @@ impl Odd {
         self.ask(&self.requests.delete(partition, row)).await
     }
 
-    /// Sends a part of a request and waits for a minute, or until everything is over.
+    /// Sends a part of a request and waits for a minute, or until the end of the test.
     async fn stop(&self, number: usize) -> io::Result<()> {
         let mut stream = self.connect().await?;
         let request = self.requests.insert("never", &number.to_string());

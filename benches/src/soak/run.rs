@@ -26,7 +26,7 @@ use crate::process::{SERVICES, Server, Service};
 use crate::report::{Table, figure};
 use crate::servers::mib;
 
-/// Connections that are kept and do nothing.
+/// Idle connections.
 const IDLE: usize = 1_000;
 /// Time between the probe's gets.
 const INTERVAL: Duration = Duration::from_millis(5);

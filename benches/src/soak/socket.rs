@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::load::{find, length};
 
-/// A server that has said nothing for so long hangs.
+/// A server without a response for this time hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An open connection.
@@ -17,7 +17,7 @@ pub(crate) struct Socket {
     buffer: Vec<u8>,
 }
 
-/// An answer, as it came.
+/// A received response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer<'a> {
     head: &'a [u8],
@@ -95,7 +95,7 @@ impl<'a> Answer<'a> {
         Some((partition, self.header("x-ms-continuation-NextRowKey").unwrap_or_default()))
     }
 
-    /// Whether `part` stands in its body.
+    /// Whether its body contains `part`.
     pub(crate) fn contains(&self, part: &[u8]) -> bool {
         find(self.body, part).is_some()
     }

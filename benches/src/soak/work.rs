@@ -47,7 +47,7 @@ impl Worker {
         })
     }
 
-    /// Works until it is over. After an error it goes on over another connection.
+    /// Sends requests until the end of the test. After an error it opens another connection.
     pub(crate) async fn run(mut self, is_over: Rc<Cell<bool>>) {
         let mut round = 0;
         while !is_over.get() {

@@ -32,7 +32,7 @@ fn row<E: Entity>(entity: &E) -> Result<DynamicEntity> {
 #[test]
 fn a_key_computes_the_bucket_of_its_value() -> Result<()> {
     let event = Event { day: 20_260_101, device: "a/b_c".into(), second: 7 };
-    // The text itself is hashed, not what stands for it in a key.
+    // The text itself is hashed, not its escaped form in a key.
     let bucket = bucket_of("a/b_c", 12);
     let row = row(&event)?;
     assert_eq!(row.partition_key, format!("20260101_{bucket:02}"));

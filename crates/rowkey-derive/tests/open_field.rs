@@ -89,7 +89,7 @@ fn maps_hold_values_of_any_type_and_work_in_entity_sets() {
     assert_eq!(stored.read_as::<Thing>().unwrap(), Thing::Bag(bag));
 }
 
-/// What an older program knows of a bag.
+/// The type of an older program.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "bags", row = "bag_{id}")]
 struct Known {

@@ -40,7 +40,7 @@
 //! | `request_body`, `pace`, `shown` | bodies, read after the head is accepted; addresses as the log shows them |
 //! | `table`, `queue`, `blob` | the services: they turn requests into operations on the store, and results into responses |
 //! | `documents` | properties, statistics and policies: the XML that all services share |
-//! | `store` | tables, entities, queues, messages and blobs; knows neither HTTP nor the clock |
+//! | `store` | tables, entities, queues, messages and blobs, independent of HTTP and the clock |
 //! | `durable` | keeps the data on disk, with the feature `durable` |
 //! | `respond` | response headers and errors |
 //! | `tls` | certificates for HTTPS, with the feature `tls` |

@@ -207,7 +207,7 @@ impl ServerBuilder {
         self
     }
 
-    /// Uses a clock that stands at the beginning of 2026 until [`ServerClock::advance`] moves it.
+    /// Uses a manual clock that starts at the beginning of 2026 and is moved by [`ServerClock::advance`].
     ///
     /// Requests must then be dated by that clock, too: the service rejects dates that are more than
     /// 15 minutes from its own.

@@ -31,7 +31,7 @@ use crate::{blob, cors, head, queue, table};
 /// The first version that returns the client's request id.
 const REPEATS_CLIENT_ID: &str = "2019-02-02";
 
-/// The version for requests that name none: the newest that this server knows.
+/// The version for requests without one: the newest that this server supports.
 const NEWEST: HeaderValue = HeaderValue::from_static("2026-10-06");
 
 /// Answers a request. Every invalid request gets a response; the only errors are broken

@@ -59,7 +59,7 @@ const MARGIN: Duration = Duration::from_secs(10 * 60);
 /// });
 /// let vended = vending.token("ada")?;
 ///
-/// // At Ada's, who has nothing but this string:
+/// // In Ada's app, which has only this string:
 /// let hers = StorageAccount::from_connection_string(&vended.token.connection_string())?;
 /// let notes = hers.table("notes");
 /// notes.insert(&Note { user: "ada".into(), id: 1, text: "mine".into() }).await?;

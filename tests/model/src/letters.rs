@@ -129,7 +129,7 @@ pub struct World {
     purged: u8,
     /// A message was worked on although its letter, or a newer one, is there or was purged.
     was_done_while_dead: bool,
-    /// A message was put aside twice.
+    /// Two dead letters were written for one message.
     was_stored_twice: bool,
 }
 
@@ -157,7 +157,7 @@ pub enum Action {
 }
 
 impl Letters {
-    /// Whether the row of the task says that a message is not to be done and not to be put aside.
+    /// Whether the row of the task covers a message, which is then neither processed nor recorded.
     fn covers(&self, world: &World, at: usize, redriven: u8, has_verdict: bool) -> bool {
         let Some(task) = world.task else { return false };
         if task.has_letter {
@@ -214,7 +214,7 @@ impl Letters {
         let is_ours = |world: &World, at: usize| matches!(world.places[at], Place::Queued(message) if message.receipt == Some(worker));
         match world.workers[worker] {
             Worker::Idle | Worker::Working(_) => return None,
-            // A message whose receipt is not good any more is not this worker's to put aside.
+            // A worker with an invalid receipt must not write a dead letter.
             Worker::Storing(at, _) if self.rules.letter_before_deletion && !is_ours(world, at) => {
                 world.workers[worker] = Worker::Idle;
             }

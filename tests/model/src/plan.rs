@@ -108,7 +108,7 @@ pub struct Claim {
     by: Option<usize>,
 }
 
-/// What stands at an operation's key.
+/// The row at an operation's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpRow {
     /// Nothing.
@@ -143,7 +143,7 @@ pub enum Phase {
     Uploaded,
     /// Its transaction is on its way.
     Waiting,
-    /// Its transaction was committed, and it knows.
+    /// Its transaction was committed, and it received the response.
     Committed,
     /// It has settled.
     Settled,

@@ -154,7 +154,7 @@ impl Model for Rollout {
                     .writers
                     .iter()
                     .any(|writer| writer.in_flight.is_some_and(|r| !r.has_copy));
-                // Time stands for both: two times that a manifest may be held, and H.
+                // Time models both: two times that a manifest may be cached, and the maximum delay of a request.
                 let waits =
                     self.rules.build_waits_for_holders && self.rules.manifest_is_reread && holds
                         || self.rules.build_waits_for_requests && sent;

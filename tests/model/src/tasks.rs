@@ -141,7 +141,7 @@ pub struct World {
     redriven: u8,
     /// Redrives that stopped.
     runs: u8,
-    /// Whether the time for which inbox rows are kept is over.
+    /// Whether inbox rows have expired.
     is_old: bool,
 }
 
@@ -234,11 +234,11 @@ impl Tasks {
         world.workers[worker] = match world.workers[worker] {
             Worker::Received(_) if !rules.effect_before_deletion => {
                 Self::delete(world, slot, worker);
-                // It goes on with a message that the queue does not have any more.
+                // It continues with a message that the queue has deleted.
                 world.late[id?] += 1;
                 Worker::Idle
             }
-            // A message whose receipt is not good any more is not this worker's to put aside.
+            // A worker with an invalid receipt must not write a dead letter.
             Worker::Poisoning(_) => {
                 let message = world.messages[slot].filter(|it| it.receipt == Some(worker));
                 match message {

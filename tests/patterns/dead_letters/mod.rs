@@ -91,7 +91,7 @@ async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>>
     Ok((server, account))
 }
 
-/// Puts a job and has it put aside; its id.
+/// Puts a job that becomes a dead letter, and returns its id.
 async fn put_aside(account: &StorageAccount, job: &Job) -> Result<String, Error> {
     let id = tasks(account).put(job).await?;
     assert_eq!(worker(account, false).step().await?, Step::Poisoned);

@@ -497,7 +497,7 @@ async fn a_blob_changed_by_another_writer_is_abandoned_without_duplicates() -> T
     let mut own = texts(&log).await?;
     own.retain(|text| text != "foreign");
     assert_eq!(own, ["one", "two", "three", "write", "lease", "leased"]);
-    // Without the container, nothing can go on.
+    // Without the container, all operations fail.
     container.delete().await?;
     writer.log("later").await?;
     assert_eq!(writer.flush().await.unwrap_err().kind(), ErrorKind::NotFound);

@@ -1,5 +1,5 @@
 //! Random programs: tasks of all sorts, workers that end anywhere, answers that are lost, messages
-//! that come again. In the end every task is done or a dead letter, as it was meant to be.
+//! that come again. In the end every task is done or a dead letter, as intended.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -98,7 +98,7 @@ fn fault(random: &mut Random) -> Option<Fault> {
     })
 }
 
-/// Works until everything has come to its end, and compares.
+/// Runs until all tasks are settled, and compares.
 async fn settle(server: &Server, model: &Model) -> TestResult {
     server.clock().advance(Duration::from_secs(100));
     let account = sweep::account(server)?;

@@ -1,4 +1,4 @@
-//! What cannot be done: tried again, put aside with its reason and history, and put back.
+//! Poisoned tasks: retries, dead letters with reason and history, and redrives.
 
 use std::pin::pin;
 use std::time::Duration;

@@ -117,7 +117,7 @@ async fn a_handler_is_dropped_before_the_message_reappears_if_renewal_fails() ->
                 waited += Duration::from_secs(1);
                 clock.advance(Duration::from_secs(1));
             }
-            // Renewals that are due are answered before time goes on: then the next wait has begun.
+            // Due renewals complete before the clock advances, so that the next wait has begun.
             if waited.as_secs() >= 10 && waited.as_secs().is_multiple_of(2) && waited < VISIBILITY {
                 let due = (waited.as_secs() - 10) / 2 + 1;
                 while down.hits() < due

@@ -321,7 +321,7 @@ async fn the_slot_of_a_blocked_handler_is_reused() -> TestResult {
     Ok(())
 }
 
-/// A worker whose handler goes on until it is dropped, and ends by itself if it looks.
+/// A worker whose handler runs until it is dropped or observes the cancellation.
 fn endless(account: &StorageAccount, looks: bool) -> Worker<Resize, impl Handler<Resize> + use<>> {
     let handler = move |_: Resize, attempt: Attempt| async move {
         attempt.shutdown().await;

@@ -99,14 +99,14 @@ impl Session {
         renamed
     }
 
-    /// Keeps the live value that stands for a recorded one, of a place and of all.
+    /// Stores the live value for a recorded one, for one place and in general.
     pub(crate) fn learn(&mut self, recorded: &str, live: &str, place: &str) {
         for place in [place, ""] {
             self.values.insert((place.to_owned(), recorded.to_owned()), live.to_owned());
         }
     }
 
-    /// The live value that stands for a recorded one.
+    /// The live value for a recorded one.
     pub(crate) fn live(&self, recorded: &str, place: &str) -> Option<String> {
         let get = |place: &str| self.values.get(&(place.to_owned(), recorded.to_owned()));
         get(place)

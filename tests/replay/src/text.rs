@@ -132,7 +132,7 @@ pub(crate) fn shifted(stamp: &str, seconds: i64) -> Option<String> {
     Some(format!("{}{fraction}Z", moved.format("%Y-%m-%dT%H:%M:%S")))
 }
 
-/// The table, queue or container at which a continuation token goes on.
+/// The table, queue or container in a continuation token.
 pub(crate) fn named_by(token: &str) -> String {
     let Some((_, last)) = token.rsplit_once('!') else {
         return token.rsplit('/').next().unwrap_or_default().to_owned();

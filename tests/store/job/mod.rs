@@ -112,7 +112,7 @@ async fn copy_all(account: &StorageAccount, told: &Told) -> Result<Report, Inter
     }
 }
 
-/// The checkpoints that a job told, as a program would have stored them.
+/// The checkpoints that a job reported, as a program would store them.
 #[derive(Default)]
 struct Told(Mutex<Vec<String>>);
 

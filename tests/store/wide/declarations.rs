@@ -72,7 +72,7 @@ async fn with_stations() -> Result<(Server, Store<Station>), Box<dyn std::error:
     Ok((server, stations))
 }
 
-/// Nothing that is encrypted stands in any row.
+/// No row contains plaintext of an encrypted field.
 fn assert_sealed(snapshot: &Snapshot) {
     for row in snapshot.table("stations").unwrap().entities() {
         for (name, value) in row.properties() {

@@ -45,7 +45,7 @@ pub struct Chaos {
 }
 
 impl Chaos {
-    /// The number of pages that were told to end early, including those that had no more rows
+    /// The number of pages that were selected to end early, including those that had no more rows
     /// anyway.
     pub fn cuts(&self) -> u64 {
         self.disorder.choices().as_ref().map_or(0, |choices| choices.cuts)

@@ -225,7 +225,7 @@ impl Journal {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs the writer thread: writes new units, or those left to it, until told to end.
+    /// Runs the writer thread: writes new units, or those left to it, until the stop signal.
     fn write(&self, disk: &dyn Keep, always: bool) {
         loop {
             match self.next() {
@@ -335,7 +335,7 @@ impl Drop for Writer {
 mod tests {
     use super::*;
 
-    /// Keeps rows in memory, until it is told to fail.
+    /// Keeps rows in memory. Tests can make it fail.
     #[derive(Debug, Default)]
     struct Remembered {
         kept: Mutex<Vec<Unit>>,

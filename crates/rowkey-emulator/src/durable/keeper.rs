@@ -160,7 +160,7 @@ impl Drop for Keeper {
         let is_whole = slot.disk.is_some() && slot.unkept.is_none();
         if self.close(&mut slot).is_ok() && is_whole {
             let mut marker = self.marker();
-            // Without it, the next start knows less about what must be on disk.
+            // Without it, the next start can detect less damage.
             let _ = marker.follow().and_then(|()| marker.write(true));
         }
     }

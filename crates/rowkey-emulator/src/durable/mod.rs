@@ -169,7 +169,7 @@ impl Durable {
         if !stands && request.is_write() { Err(Refused::Full) } else { Ok(stands) }
     }
 
-    /// Waits until everything handed over before has been written or taken back.
+    /// Waits until all units issued before have been written or rolled back.
     async fn wait(&self, state: &State, request: &Request<'_>, handed: u64) -> Result<(), Refused> {
         if self.progress.phase() == Phase::Full {
             // Changes caused by the passage of time wait for the disk; no request waits for them.

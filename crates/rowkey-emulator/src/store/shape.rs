@@ -1,6 +1,6 @@
 //! The names and types of an entity's properties, stored once for all rows that share them.
 //!
-//! A [`Shape`] knows the layout of a row, and holds the text that precedes each value in a
+//! A [`Shape`] contains the layout of a row, and the text that precedes each value in a
 //! response.
 
 use std::collections::HashMap;

@@ -34,7 +34,7 @@ pub(crate) struct Identity {
 impl Identity {
     /// Generates a self-signed certificate for these hosts and for `localhost`.
     pub(super) fn self_signed(hosts: &[String]) -> io::Result<Self> {
-        // Hosts may begin with the account's name, and a `*` stands for one label only.
+        // Hosts may begin with the account's name, and a `*` matches only one label.
         let usual = [
             "localhost",
             "*.localhost",

@@ -355,7 +355,7 @@ impl Executor {
         } else if noted.in_doubt {
             Resumed::Again(LATEST)
         } else if !unknown.is_empty() && (age < KEPT || !self.is_left_by_all(op, &unknown).await?) {
-            // A worker that knows these types may receive it next.
+            // A worker with these types may receive it next.
             Resumed::Soon
         } else if age < KEPT {
             Resumed::Again(KEPT.saturating_sub(age))

@@ -71,7 +71,7 @@ impl<E> From<ListKey<E>> for Selection<E> {
 /// let first = orders.query(Order::by_customer("contoso", "ada")).page(3, None).await?;
 /// assert_eq!(first.entities.len(), 3);
 ///
-/// // The token stands in a URL as it is.
+/// // The token needs no escaping in a URL.
 /// let token = first.continuation.ok_or("there is more")?.to_string();
 /// let second = orders.query(Order::by_customer("contoso", "ada")).page(3, Some(token.parse()?)).await?;
 /// assert_eq!((second.entities.len(), second.continuation), (2, None));

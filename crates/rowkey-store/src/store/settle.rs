@@ -72,7 +72,7 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
                     let index = E::INDEXES[*position];
                     index.scope == Scope::Claim && index.name == claim.name
                 };
-                // A program that knows the unique value has to settle it.
+                // A program that declares the unique value must settle it.
                 let released = match (0..E::INDEXES.len()).find(is_it) {
                     Some(position) => {
                         let demands = Demands::of::<E>(&self.layers);

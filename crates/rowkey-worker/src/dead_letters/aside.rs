@@ -11,7 +11,7 @@ use crate::task::{Letter, Task};
 /// How often the rows are read again when other workers change them in the meantime.
 const ROUNDS: u32 = 8;
 
-/// A message to put aside as a dead letter.
+/// A message that becomes a dead letter.
 pub(crate) struct Aside<'a> {
     pub(crate) message: &'a Message,
     /// The content of the message, if it can be read.
@@ -21,7 +21,7 @@ pub(crate) struct Aside<'a> {
 }
 
 impl<T: Task> DeadLetters<T> {
-    /// Returns whether the message must be neither processed nor put aside: its task is already a dead
+    /// Returns whether the message must be neither processed nor recorded: its task is already a dead
     /// letter, or the dead letter of this very message was redriven or purged. One request.
     pub(crate) async fn covers(&self, letter: &Letter, message: &Message) -> Result<bool> {
         let Some((task, _)) = self.task_row(&letter.id).await? else { return Ok(false) };
@@ -47,7 +47,7 @@ impl<T: Task> DeadLetters<T> {
             let mut task = row.task();
             let transaction = self.table().transaction();
             let transaction = match &known {
-                // The second insert fails if another message of the task was put aside first.
+                // The second insert fails if another message of the task became a dead letter first.
                 None => transaction.upsert(&row.entity()).insert(&task.entity()),
                 Some((before, _)) if before.covers(&row.arrived(aside)) => return Ok(()),
                 Some((before, etag)) => {

@@ -158,7 +158,7 @@ impl<T: Task> DeadLetters<T> {
         }
     }
 
-    /// [Purges](Self::purge) dead letters that were put aside longer ago than `older_than`. Runs only when
+    /// [Purges](Self::purge) dead letters that are older than `older_than`. Runs only when
     /// called: dead letters do not expire by themselves.
     pub async fn expire(&self, older_than: Duration) -> Result<Summary> {
         self.purge(&Selection::all().older_than(older_than)).await

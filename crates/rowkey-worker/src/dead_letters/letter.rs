@@ -19,7 +19,7 @@ pub struct DeadLetter<T> {
     pub queue: String,
     /// The kind that its message names; `None` if it names none.
     pub kind: Option<String>,
-    /// Why it was put aside.
+    /// Why it became a dead letter.
     pub cause: Cause,
     /// The cause in words: the text of the last error or panic, or the handler's reason.
     pub reason: String,

@@ -57,7 +57,7 @@ pub(super) struct TaskRow {
     pub(super) letter: Option<String>,
     /// How often the task was redriven.
     pub(super) redriven: u32,
-    /// The message that was put aside last.
+    /// The message that became a dead letter last.
     pub(super) message: String,
     pub(super) is_purged: bool,
     pub(super) at: DateTime<Utc>,
@@ -161,7 +161,7 @@ impl TaskRow {
         }
     }
 
-    /// Returns whether a message of the task must be neither processed nor put aside: the task has a dead
+    /// Returns whether a message of the task must be neither processed nor recorded: the task has a dead
     /// letter that is at least as new, or the dead letter of this very message was redriven or purged.
     pub(super) fn covers(&self, message: &Arrived<'_>) -> bool {
         if self.letter.is_some() {
@@ -192,7 +192,7 @@ pub(super) fn with_etag<R>(
     (read(&stored.entity), stored.etag)
 }
 
-/// The RowKeys of dead letters that were put aside at `from` or later and before `to`.
+/// The RowKeys of dead letters from `from`, inclusive, to `to`, exclusive.
 pub(super) fn letters(from: Option<DateTime<Utc>>, to: Option<DateTime<Utc>>) -> Range<String> {
     // A later time has a smaller key.
     let behind = |time| format!("{}{:015}", LETTERS.start, inverted(time) + 1);
@@ -206,7 +206,7 @@ fn inverted(time: DateTime<Utc>) -> i64 {
     LAST - time.timestamp_millis().clamp(0, LAST)
 }
 
-/// The time when a dead letter was put aside, from its RowKey.
+/// The time of a dead letter, from its RowKey.
 fn put_aside(row_key: &str) -> Option<DateTime<Utc>> {
     let time: i64 = row_key.strip_prefix(LETTERS.start)?.get(..15)?.parse().ok()?;
     (0..=LAST).contains(&time).then(|| DateTime::from_timestamp_millis(LAST - time))?

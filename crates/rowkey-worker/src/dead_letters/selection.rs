@@ -149,14 +149,14 @@ impl Selection {
         self
     }
 
-    /// Only dead letters put aside longer ago than this. Narrows the range of keys that is read.
+    /// Only dead letters older than this. Limits the range of keys to read.
     #[must_use = "use the returned selection"]
     pub fn older_than(mut self, age: Duration) -> Self {
         self.older = Some(age);
         self
     }
 
-    /// Only dead letters put aside less long ago than this. Narrows the range of keys that is read.
+    /// Only dead letters younger than this. Limits the range of keys to read.
     #[must_use = "use the returned selection"]
     pub fn newer_than(mut self, age: Duration) -> Self {
         self.newer = Some(age);

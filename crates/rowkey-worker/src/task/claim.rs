@@ -32,7 +32,7 @@ pub(crate) enum Loaded<T> {
     Done,
     /// The claim's blob does not exist.
     Gone,
-    /// A program that knows more task variants wrote it.
+    /// A program with more task variants wrote it.
     Newer(String),
     Task(T),
     /// The reason why it cannot be read. Repeating does not help.

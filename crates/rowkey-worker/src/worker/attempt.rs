@@ -36,7 +36,7 @@ fn unknown(letter: &Letter, message: &Message) -> u32 {
 /// Decides by the number of counted attempts and of receptions without a known result.
 ///
 /// If a process dies, all tasks that it was processing end without a known result, and one of them may have
-/// caused that. So a task is put aside for this cause only after it was tried alone.
+/// caused that. So a task becomes a dead letter for this cause only after it was tried alone.
 pub(super) fn turn(letter: &Letter, message: &Message, max_attempts: u32) -> Turn {
     let unknown = unknown(letter, message);
     if letter.attempts >= max_attempts {

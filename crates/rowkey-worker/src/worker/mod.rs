@@ -144,7 +144,7 @@ pub struct Counts {
     pub retried: u64,
     /// Tasks that had already been done.
     pub suppressed: u64,
-    /// Messages for which it is unknown whether they were deleted, hidden or put aside. If not, they are
+    /// Messages for which it is unknown whether they were deleted, hidden or recorded as dead letters. If not, they are
     /// received again.
     pub unsettled: u64,
     /// The age of the oldest task in the last batch received: how far the workers are behind. Zero when the

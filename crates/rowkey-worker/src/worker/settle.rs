@@ -24,7 +24,7 @@ use super::{Attempt, Done, Handler, Step, Worker};
 use crate::dead_letters::{Aside, Cause};
 use crate::task::{GivenUp, Letter, Loaded, Task};
 
-/// How long to wait for a handler that was told to end. A handler at an await ends at once.
+/// How long to wait for a cancelled handler. A handler at an await ends at once.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The first and the longest wait for a task that a newer program put.

@@ -71,7 +71,7 @@ const PAUSE: TimeDelta = TimeDelta::seconds(30);
 #[derive(Default)]
 struct Cache {
     held: Mutex<Option<Held>>,
-    /// Held by the caller that asks the provider.
+    /// Held by the caller that requests a token from the provider.
     asking: tokio::sync::Mutex<()>,
 }
 

@@ -18,8 +18,8 @@ use crate::queue::wire::decode;
 /// | written by | read with |
 /// |---|---|
 /// | [`Body::text`]; the current libraries for .NET, Java, JavaScript, Python and Go | [`Message::text`] |
-/// | [`Body::base64`]; Azure Functions, .NET up to version 11, libraries told to use base64 | [`Message::base64`] |
-/// | [`Body::bytes`]; libraries told to use binary base64 | [`Message::bytes`] |
+/// | [`Body::base64`]; Azure Functions, .NET up to version 11, libraries configured for base64 | [`Message::base64`] |
+/// | [`Body::bytes`]; libraries configured for binary base64 | [`Message::bytes`] |
 ///
 /// The encoded text has at most 64 KiB: with base64, 48 KiB of content.
 #[derive(Clone, PartialEq, Eq)]

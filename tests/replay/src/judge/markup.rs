@@ -44,7 +44,7 @@ const TIMES: [&str; 6] = [
     "Creation-Time",
     "CopyCompletionTime",
 ];
-/// Elements that hold what only the server knows.
+/// Elements with values that the server generates.
 const GIVEN: [&str; 12] = [
     "MessageId",
     "PopReceipt",

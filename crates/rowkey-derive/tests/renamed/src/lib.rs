@@ -1,4 +1,4 @@
-//! Every derive with `crate = ".."`, in a crate that knows `rowkey` by another name only.
+//! Every derive with `crate = ".."`, in a crate that depends on `rowkey` under another name.
 
 use table_storage::{DynamicEntity, Entity, EntitySet, KeyPart, Projection, Property};
 

@@ -2,7 +2,7 @@
 //!
 //! Recorded: `2!68!MDAwMDA2IWJsb2JhMyEwMDAwMjghOTk5OS0xMi0zMVQyMzo1OTo1OS45OTk5OTk5WiE-` contains
 //! `000006!bloba3!000028!9999-12-31T23:59:59.9999999Z!`: a name and a snapshot, each after its
-//! length. The latest possible time stands for the blob itself.
+//! length. The latest possible time identifies the blob itself.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

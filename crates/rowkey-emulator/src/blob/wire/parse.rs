@@ -351,7 +351,7 @@ fn description(content: ContentHeaders, headers: &HeaderMap) -> Result<Descripti
     })
 }
 
-/// The tags of a copy: those in the request, unless it asks for those of the source.
+/// The tags of a copy: those in the request, unless it requests those of the source.
 fn copy_tags(headers: &HeaderMap) -> Result<Option<Tags>, Rejection> {
     let tags = values::tags(headers)?;
     match values::text(headers, &names::COPY_SOURCE_TAG_OPTION)? {

@@ -211,7 +211,7 @@ impl Parser<'_> {
         found.map(|(_, operator)| operator).ok_or_else(|| self.expected("an operator"))
     }
 
-    /// A quoted text, in which a doubled quote stands for one.
+    /// A quoted text, in which a doubled quote is an escaped quote.
     fn quoted(&mut self, quote: char) -> Option<String> {
         self.skip_space();
         let rest = self.text[self.at..].strip_prefix(quote)?;

@@ -19,7 +19,7 @@ use super::op::{
 };
 use crate::options::Options;
 
-/// Rejects options that Table storage knows but does not support.
+/// Rejects OData options that Table storage does not support.
 fn check(options: &Options<'_>) -> Result<(), Rejection> {
     for (name, _) in options.iter() {
         if matches!(
@@ -187,7 +187,7 @@ pub(crate) fn op<'a>(
     }
 }
 
-/// The response format that the client asks for.
+/// The requested response format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// Whether JSON is accepted. Otherwise errors are XML.

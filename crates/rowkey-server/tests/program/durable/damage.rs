@@ -90,7 +90,7 @@ fn put_back(directory: &Directory, files: &[(PathBuf, Vec<u8>)]) {
     }
 }
 
-/// Damages a file. The server starts with everything, or refuses, says where, and changes nothing.
+/// Damages a file. The server starts with all data, or fails with the position and changes nothing.
 /// Gives whether it refuses.
 async fn damage(directory: &Directory, path: &Path, bytes: Option<&[u8]>, what: &str) -> bool {
     match bytes {

@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`kills`] | the program is killed at random points under load, and nothing acknowledged is lost |
-//! | [`model`] | a server that is stopped and opened again goes on as if it had not been |
+//! | [`model`] | a server that is stopped and opened again has all its data |
 //! | [`requests`] | random requests for it |
 //! | [`worker`] | what one client did, and what may therefore be there |
 //! | [`tables`] | operations on entities |

@@ -143,7 +143,7 @@ struct Seen {
     body: String,
 }
 
-/// A server, what it was told to do, and the names that it alone has for things.
+/// A server, the operations on it, and the names that it generated.
 struct Side {
     server: Option<Server>,
     /// In the order of [`SERVICES`].

@@ -29,7 +29,7 @@ const PROPERTIES: [&str; 9] = [
     r#""i":0.1"#,
 ];
 
-/// What stands in a target for a message and its receipt, which each server has its own of.
+/// The placeholder in a target for a message and its receipt, which differ between servers.
 pub(super) const MESSAGE: &str = "{message}";
 
 /// A request that servers get which are to answer the same.
@@ -40,7 +40,7 @@ pub(super) struct Request {
     pub(super) target: String,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: String,
-    /// The message that [`MESSAGE`] stands for.
+    /// The message for [`MESSAGE`].
     pub(super) message: usize,
 }
 

@@ -59,7 +59,7 @@ pub(super) struct Worker<S> {
 
 /// The same for workers of all sorts.
 pub(super) trait Work: Send {
-    /// Sends requests until the connection breaks; `answered` is told of each answer.
+    /// Sends requests until the connection breaks; calls `answered` with each response.
     fn work(&mut self, program: &Addresses, answered: &(dyn Fn() + Sync));
 
     /// Fails if a server lacks acknowledged data, or has impossible data.
