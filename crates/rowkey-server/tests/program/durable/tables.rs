@@ -202,7 +202,7 @@ fn row_of(change: &Change) -> &str {
     }
 }
 
-/// The ETags in the response to a committed transaction of `count` changes.
+/// The tags in the response to a committed transaction of `count` changes.
 fn tags_of(answer: &Answer, count: usize) -> Vec<Option<String>> {
     let parts: Vec<&str> = answer.body.split("HTTP/1.1 ").skip(1).collect();
     assert_eq!(parts.len(), count, "{answer:?}");
