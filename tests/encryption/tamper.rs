@@ -220,7 +220,7 @@ async fn an_index_copy_decrypts_only_for_its_entity() -> TestResult {
                 patients.find(Patient::by_bed("north", 5_u32)).await.unwrap_err()
             };
             assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
-            assert!(error.to_string().contains("where its entity has none"), "{error}");
+            assert!(error.to_string().contains("the entity has no copy with this key"), "{error}");
             assert!(error.details().index.is_some() && !format!("{error:?}").contains("Patient 1"));
         }
         // A copy in the place of an entity.

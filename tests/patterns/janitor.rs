@@ -471,7 +471,7 @@ async fn invalid_chores_are_rejected() -> TestResult {
     assert!(twice.to_string().contains("two chores have the name `one`"), "{twice}");
     assert_eq!(server.journal().len(), sent);
     let blob = account.container("locks").blob("janitor");
-    for (content, says) in [("secret", "no schedule"), (r#"{"v":2}"#, "a newer program")] {
+    for (content, says) in [("secret", "not a schedule"), (r#"{"v":2}"#, "a newer program")] {
         blob.put(content).send().await?;
         let refused = janitor(&account).chore(one()).run_until(pending()).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Decode);

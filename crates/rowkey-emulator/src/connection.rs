@@ -107,7 +107,7 @@ pub(crate) async fn serve(
     let Some(tls) = tls else { return requests(&state, stream, peer, service, false).await };
     match tls.accept(stream).await {
         Ok(stream) => requests(&state, stream, peer, service, true).await,
-        Err(error) => debug!(%error, "a connection is not made secure"),
+        Err(error) => debug!(%error, "TLS handshake failed"),
     }
 }
 

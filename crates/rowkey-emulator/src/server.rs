@@ -46,7 +46,7 @@ pub struct Server {
 /// Server options: `Server::builder().….start()`.
 #[derive(Clone)]
 #[must_use = "nothing is started before `start`"]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches")]
 pub struct ServerBuilder {
     accounts: Vec<(String, Vec<String>)>,
     blob: (String, u16),
@@ -343,7 +343,10 @@ impl ServerBuilder {
     ///
     /// Fails when it cannot listen on an address, when a key is not base64, or when a certificate
     /// or its key cannot be used.
-    #[expect(clippy::unused_async, reason = "starting may come to wait, and callers are async")]
+    #[expect(
+        clippy::unused_async,
+        reason = "starting may wait in the future, and callers are async"
+    )]
     pub async fn start(mut self) -> io::Result<Server> {
         if self.accounts.is_empty() {
             let keys = vec![DEVELOPMENT_KEY.to_owned()];

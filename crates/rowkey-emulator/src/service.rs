@@ -159,7 +159,7 @@ async fn attempt(
 ) -> io::Result<Result<Answer, Failure>> {
     let answer = respond_to(state, service, address, parts, body, stamps);
     let answer = AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
-        error!(id = ?stamps.id, method = %parts.method, "a request made the server panic");
+        error!(id = ?stamps.id, method = %parts.method, "a request caused a panic");
         Err(Rejection::new(ErrorCode::INTERNAL_ERROR).into())
     });
     match answer {

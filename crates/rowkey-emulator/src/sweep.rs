@@ -216,7 +216,7 @@ impl<'s> Sweep<'s> {
     ///
     /// [`SweepError`] with the runs in which a closure failed or panicked. If the run without a
     /// fault fails, it is the only one.
-    #[expect(clippy::future_not_send, reason = "closures of tests hold what they like")]
+    #[expect(clippy::future_not_send, reason = "closures of tests need not be Send")]
     pub async fn run<A, T>(
         self,
         setup: impl AsyncFn(&Server) -> Result<A, AnyError>,
@@ -269,7 +269,7 @@ impl<'s> Sweep<'s> {
     }
 
     /// Makes one run; returns the requests of the scenario.
-    #[expect(clippy::future_not_send, reason = "closures of tests hold what they like")]
+    #[expect(clippy::future_not_send, reason = "closures of tests need not be Send")]
     async fn one<A, T>(
         &self,
         fault: Option<(u64, SweepFault)>,

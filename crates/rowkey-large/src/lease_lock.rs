@@ -64,7 +64,7 @@ pub struct Held {
 
 /// The result of work under the lock.
 #[derive(Debug)]
-#[must_use = "work whose lock was lost was dropped at an await"]
+#[must_use = "the lock was lost, and its work was dropped at an await"]
 pub enum Guarded<T> {
     /// The work finished while the lock was held.
     Done(T),

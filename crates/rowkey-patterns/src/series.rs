@@ -144,12 +144,13 @@ impl<V: Property> Series<V> {
             });
         }
         if slots == 0 {
-            return refused(ErrorKind::Invalid, "a period has at least 1 slot".into());
+            return refused(ErrorKind::Invalid, "a period must have at least 1 slot".into());
         }
         let mut characters = prefix.chars();
         let begins = characters.next().is_some_and(|first| first.is_ascii_alphabetic());
         if !begins || !characters.all(|next| next.is_ascii_alphanumeric() || next == '_') {
-            let what = "the prefix of a series is a letter, and then letters, digits and `_`";
+            let what = "the prefix of a series must be a letter, followed by letters, digits and \
+                        `_`";
             return refused(ErrorKind::Invalid, what.into());
         }
         Ok(Self { table, prefix: prefix.into(), slots, value: PhantomData })

@@ -22,7 +22,7 @@ use azurite::Azurite;
 /// in memory, and with --location also on disk. It sends no data to other hosts.
 // Without `Debug`, because accounts contain keys.
 #[derive(Parser)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag that is given or not")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 #[command(name = "rowkey-server", version, disable_version_flag = true, args_override_self = true)]
 pub(crate) struct Flags {
     /// The host that the Blob service listens on.
@@ -135,8 +135,8 @@ impl FromStr for Sync {
                 .ok()
                 .filter(|milliseconds| *milliseconds > 0)
                 .map(|milliseconds| Self::Interval(Some(milliseconds)))
-                .ok_or("the interval is a number of milliseconds, at least 1"),
-            _ => Err("it is `always`, `interval` or `interval:` and milliseconds"),
+                .ok_or("the interval must be a number of milliseconds, at least 1"),
+            _ => Err("expected `always`, `interval` or `interval:MILLISECONDS`"),
         }
     }
 }

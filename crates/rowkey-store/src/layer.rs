@@ -244,7 +244,7 @@ impl Layers {
         let head = self.opened::<Head<E>>(table, row).await?;
         if !demands(&head, position, &at) {
             let index = E::INDEXES[position].name;
-            let what = "a copy stands where its entity has none: it was moved or altered";
+            let what = "the entity has no copy with this key: the copy was moved or altered";
             let error = Error::refused(ErrorKind::Decode, what).in_index(index);
             return Err(
                 error.advise("`Store::verify` reports such rows, `Store::repair` repairs them")

@@ -507,10 +507,10 @@ pub(crate) fn check_format(row: &DynamicEntity, what: &str) -> Result<()> {
         Some(Value::Int32(FORMAT_VERSION)) => Ok(()),
         Some(Value::Int32(newer)) => {
             let what =
-                format!("{what} has format {newer}, and this program knows {FORMAT_VERSION}");
+                format!("{what} has format {newer}, and this program supports {FORMAT_VERSION}");
             Err(Error::refused(ErrorKind::Decode, what).advise("use a newer program"))
         }
-        _ => Err(Error::refused(ErrorKind::Decode, format!("{what} does not name its format"))),
+        _ => Err(Error::refused(ErrorKind::Decode, format!("{what} has no format"))),
     }
 }
 

@@ -186,7 +186,7 @@ impl FromStr for TraceParent {
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
     fn from_str(text: &str) -> Result<Self> {
         let refused = || {
-            Error::invalid("the text is no `traceparent` of W3C Trace Context")
+            Error::invalid("the text is not a `traceparent` of W3C Trace Context")
                 .advise("start without a trace")
         };
         let number = |part: Option<&str>, digits| {

@@ -115,7 +115,7 @@ async fn without_a_container_a_large_task_is_rejected_before_sending() -> TestRe
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
     assert_eq!(
         error.to_string(),
-        "PutTask on jobs: the task is too large for a message, and there is no container for it; \
+        "PutTask on jobs: the task is too large for a message, and no container is configured; \
          give these tasks one with `claims`"
     );
     assert_eq!(server.journal().since(&before).len(), 0);

@@ -109,7 +109,7 @@ async fn an_unreadable_message_is_kept_and_redriven_unchanged() -> TestResult {
     let tasks = tasks(&account);
     for (text, reason) in [
         ("resize picture 7", "its text is neither JSON nor JSON in base64"),
-        (r#"{"kind":"crop","task":{"picture":7}}"#, "it is of another kind than `resize`"),
+        (r#"{"kind":"crop","task":{"picture":7}}"#, "its kind is not `resize`"),
         (r#"{"picture":"seven"}"#, "it is no task `resize`: see line 1, column 18 of its JSON"),
     ] {
         tasks.queue().put(Body::text(text)).send().await?;
@@ -173,7 +173,7 @@ async fn a_task_whose_workers_died_is_tried_alone_before_it_becomes_a_dead_lette
     assert_eq!(letter["cause"], "UnknownEnd");
     assert_eq!(
         letter["reason"],
-        "it was received 5 times, and no worker came to an end with it, though it was tried alone"
+        "it was received 5 times and never completed, even when tried alone"
     );
     Ok(())
 }

@@ -60,7 +60,7 @@ pub(super) fn verify(
     }
     if request.extensions.get::<Https>().is_none() && !caller.address.to_canonical().is_loopback() {
         return Err(failed(
-            "a bearer token came over HTTP from another machine",
+            "a bearer token was sent over HTTP from another machine",
             "Bearer tokens are taken over HTTPS, or from the same machine.",
         ));
     }

@@ -17,7 +17,7 @@ use crate::operation::{Operation, Subject};
 /// let lost = Fault::on(Operation::InsertEntity).resource("staff").nth(2).close_after_commit();
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "nothing goes wrong before it is injected"]
+#[must_use = "inject the fault"]
 pub struct Fault {
     pub(super) matching: Matching,
     pub(super) action: Action,
@@ -25,7 +25,7 @@ pub struct Fault {
 
 /// The requests that a [`Fault`] matches. Choosing an action turns it into a `Fault`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "say what happens to these requests"]
+#[must_use = "choose the fault for these requests"]
 pub struct Matching {
     operation: Option<Operation>,
     service: Option<Service>,

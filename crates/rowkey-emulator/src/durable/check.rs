@@ -53,7 +53,9 @@ pub(super) fn check(store: &Path, mark: Option<&Mark>) -> io::Result<Found> {
     let path = store.join("version");
     match read(&path)? {
         Some(bytes) if bytes == VERSION => {}
-        Some(_) => found.damages.push(Damage::new(&path, "it does not say the store's format")),
+        Some(_) => {
+            found.damages.push(Damage::new(&path, "it does not contain the format of the store"))
+        }
         None => found.damages.push(Damage::new(&path, "it is missing")),
     }
     let path = store.join("lock");
@@ -78,16 +80,16 @@ fn check_tree(tree: &Path, damages: &mut Vec<Damage>) -> io::Result<()> {
         return Ok(());
     };
     let Some((list, sum)) = parse_current(&current) else {
-        damages.push(Damage::new(&path, "it does not say which list of files is valid"));
+        damages.push(Damage::new(&path, "it does not name the current list of files"));
         return Ok(());
     };
     let path = tree.join(list);
     let Some(bytes) = read(&path)? else {
-        damages.push(Damage::new(&path, "it is missing, or the file `current` beside it is wrong"));
+        damages.push(Damage::new(&path, "it is missing, or the file `current` is wrong"));
         return Ok(());
     };
     if xxh3_128(&bytes) != sum {
-        let what = "it does not have the checksum that the file `current` beside it says";
+        let what = "its checksum differs from the one in the file `current`";
         damages.push(Damage::new(&path, what));
         return Ok(());
     }
@@ -179,7 +181,7 @@ fn check_journals(store: &Path, mark: Option<&Mark>, found: &mut Found) -> io::R
         }
     }
     if journals.is_empty() && known.is_empty() {
-        found.damages.push(Damage::new(&store.join("0.jnl"), "no journal is there"));
+        found.damages.push(Damage::new(&store.join("0.jnl"), "there is no journal"));
     }
     let mut last = None;
     for (index, (journal, path)) in journals.iter().enumerate() {
@@ -216,7 +218,7 @@ fn check_journal(
     if let (Some(last), Some(first)) = (last, frames::frame(bytes))
         && first.number <= last
     {
-        damage(Some(0), "its first change does not come after those of the file before".to_owned());
+        damage(Some(0), "its first change does not follow those of the previous file".to_owned());
         return scan;
     }
     let used = frames::used(bytes);

@@ -116,8 +116,8 @@ impl Directory {
         if !store.exists() {
             if self.path.join(mark::NAME).exists() {
                 return Err(refused(&format!(
-                    "its directory `{STORE}` is missing, which had the data; nothing was changed; \
-                     put it back, use a backup, or name another directory"
+                    "its data directory `{STORE}` is missing; nothing was changed; restore it, use \
+                     a backup, or name another directory"
                 )));
             }
             let unfinished = self.path.join(UNFINISHED);
@@ -182,8 +182,8 @@ fn unknown(why: &Unknown) -> io::Error {
              nothing was changed; start the version that wrote it, or name another directory"
         ),
         Unknown::Text => format!(
-            "its file `{MARKER}` does not say which format it has; nothing was changed; name \
-             another directory, or start with --repair if it is one of rowkey-server"
+            "its file `{MARKER}` does not contain a format; nothing was changed; name another \
+             directory, or start with --repair if it is one of rowkey-server"
         ),
     })
 }
@@ -246,8 +246,8 @@ fn unwritable(error: io::Error) -> io::Error {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => io::Error::new(
             error.kind(),
             format!(
-                "the server may not write there ({error}); nothing was changed; let it, or name \
-                 another directory"
+                "the directory is not writable ({error}); nothing was changed; permit writing, or \
+                 name another directory"
             ),
         ),
         _ => error,

@@ -196,7 +196,7 @@ impl Durable {
     #[cfg(feature = "durable")]
     fn take_back(&self, state: &State) -> Result<(), Refused> {
         self.kept.take_back(state, &self.progress).map_err(|error| {
-            tracing::error!("what is kept on the disk cannot be read again: {error}");
+            tracing::error!("cannot reload the data from disk: {error}");
             Refused::Unreadable
         })
     }

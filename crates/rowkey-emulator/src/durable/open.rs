@@ -29,7 +29,7 @@ use crate::store::Key;
 pub(crate) fn attach(state: &mut State, location: &Path, policy: SyncPolicy) -> io::Result<()> {
     let directory = Directory::take(location)?;
     let within = |error: io::Error| {
-        let message = format!("cannot read what is kept in {}: {error}", location.display());
+        let message = format!("cannot read the data in {}: {error}", location.display());
         io::Error::new(error.kind(), message)
     };
     let store = directory.store(|path| Disk::open(path).map(drop)).map_err(within)?;

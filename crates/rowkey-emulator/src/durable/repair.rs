@@ -39,7 +39,7 @@ impl fmt::Display for Repair {
             writeln!(f, "{finding}")?;
         }
         match &self.copy {
-            None => write!(f, "nothing is damaged, and nothing was changed"),
+            None => write!(f, "no damage found; nothing was changed"),
             Some(copy) => write!(
                 f,
                 "{} bytes of changes are lost; all files are in {} as they were before",
@@ -83,7 +83,7 @@ fn try_repair(location: &Path, store: &Path, is_marked: bool) -> io::Result<Repa
     }
     let mut plan = Plan::default();
     if !is_marked {
-        plan.findings.push("the file that says what the directory is: written again".to_owned());
+        plan.findings.push("the file that identifies the directory: written again".to_owned());
     }
     plan.files(store, &found);
     for tree in 0..check::TREES {
@@ -155,7 +155,7 @@ impl Plan {
             if xxh3_128(&bytes) == *sum {
                 list = Some(bytes);
             } else if correct(&mut bytes, *sum) {
-                self.write(&tree.join(name), bytes.clone(), "one bit is put right");
+                self.write(&tree.join(name), bytes.clone(), "one bit is corrected");
                 list = Some(bytes);
             }
         }
@@ -177,7 +177,7 @@ impl Plan {
             if !correct(&mut bytes, sum) {
                 return Err(unrepairable(&path));
             }
-            self.write(&path, bytes, "one bit is put right");
+            self.write(&path, bytes, "one bit is corrected");
         }
         Ok(())
     }
@@ -240,12 +240,12 @@ impl Kept {
             if frames::correct(&mut damaged)
                 && let Some(frame) = frames::frame(&damaged)
             {
-                kept.findings.push(format!("one bit of the change at byte {at} is put right"));
+                kept.findings.push(format!("one bit of the change at byte {at} is corrected"));
                 kept.take(&damaged, frame.number);
             } else {
                 let lost = end - at;
                 kept.findings.push(format!(
-                    "{lost} bytes of changes at byte {at} cannot be read and are left out"
+                    "{lost} bytes of changes at byte {at} are unreadable and removed"
                 ));
                 kept.lost += lost as u64;
             }
@@ -314,7 +314,7 @@ impl Kept {
         if self.numbers[index] != number {
             frames::renumber(&mut self.batches[index], number);
             self.numbers[index] = number;
-            self.findings.push(format!("the number of change {index} is put right"));
+            self.findings.push(format!("the number of change {index} is corrected"));
         }
     }
 }
@@ -363,7 +363,7 @@ fn whole_list(tree: &Path, sum: Option<u128>) -> io::Result<(u64, Vec<u8>)> {
 
 fn unrepairable(path: &Path) -> io::Error {
     let message = format!(
-        "{} is damaged, and nothing else says what was in it; nothing was changed; use a backup",
+        "{} is damaged and cannot be restored from other files; nothing was changed; use a backup",
         path.display()
     );
     io::Error::new(io::ErrorKind::InvalidData, message)

@@ -36,7 +36,7 @@ pub(crate) type Nonce = [u8; NONCE];
 /// The error for everything that cannot be decrypted. Naming the failed step or a length would help an
 /// attacker to guess.
 pub(crate) fn refused() -> Error {
-    let what = "the entity cannot be opened: it is not what was sealed here";
+    let what = "the entity cannot be decrypted: authentication failed";
     Error::refused(ErrorKind::Decode, what).advise(
         "it was altered or moved, was written without encryption, or needs other keys than those of the ring",
     )

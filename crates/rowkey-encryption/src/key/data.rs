@@ -18,7 +18,7 @@ impl DataKey {
         let mut key = Self(Zeroizing::new([0; 32]));
         if bytes.len() != key.0.len() {
             // The length would help an attacker to guess.
-            let what = "what was unwrapped is no key of 32 bytes";
+            let what = "the unwrapped key does not have 32 bytes";
             return Err(Error::refused(ErrorKind::Decode, what));
         }
         key.0.copy_from_slice(bytes);

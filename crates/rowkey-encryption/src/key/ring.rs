@@ -264,8 +264,8 @@ fn check_name(what: &str, key_id: &str) -> Result<()> {
     let length = key_id.chars().count();
     if length == 0 || length > MAX_KEY_ID || !key_id.chars().all(is_plain) {
         let what = format!(
-            "the name of a {what} has 1 to {MAX_KEY_ID} characters, none of them white space or a \
-             control character"
+            "the name of a {what} must have 1 to {MAX_KEY_ID} characters, without white space and \
+             control characters"
         );
         return Err(Error::refused(ErrorKind::Invalid, what));
     }

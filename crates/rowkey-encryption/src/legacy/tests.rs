@@ -118,6 +118,6 @@ async fn a_wrong_key_another_row_and_altered_metadata_are_rejected() {
         let mut altered = vector.entity.clone();
         altered.set(name.clone(), vec![0_u8; 15]);
         let error = read(&vector, altered).await.unwrap_err();
-        assert!(error.to_string().contains("cannot be opened"), "{error}");
+        assert!(error.to_string().contains("cannot be decrypted"), "{error}");
     }
 }

@@ -138,11 +138,11 @@ impl BlobLog {
         self.check()?;
         let seconds = self.period.as_secs();
         let what = if seconds == 0 || 3600 % seconds != 0 || !seconds.is_multiple_of(60) {
-            "a period is whole minutes that divide an hour, or the hour"
+            "a period must be a number of whole minutes that divides an hour"
         } else if self.capacity == 0 || self.flush_bytes == 0 || self.flush_bytes > self.capacity {
-            "a log is flushed with 1 byte or more waiting, and with no more than its capacity"
+            "`flush_bytes` must be between 1 and the capacity"
         } else if self.flush_every.is_zero() {
-            "the time between two flushes is more than none"
+            "`flush_every` must be greater than zero"
         } else {
             return Ok(LogWriter::new(self.clone()));
         };

@@ -204,7 +204,7 @@ impl Lines {
     }
 
     fn foreign(&self) -> Error {
-        let what = "a blob of the log has something in it that is no line of a log";
+        let what = "a blob of the log contains an invalid line";
         Error::refused(ErrorKind::Decode, what)
             .of("ReadLog", self.blob.container())
             .advise("another program has written to it")

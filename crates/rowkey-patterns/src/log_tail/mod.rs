@@ -199,7 +199,7 @@ fn head<E: Entity>() -> &'static str {
     const {
         assert!(
             !matches!(E::ROWS, Rows::One(_)),
-            "the row template of a log begins with a time, and this one has no parts"
+            "the row template of a log must begin with a time, and this one has no parts"
         );
     }
     match E::ROWS {

@@ -47,7 +47,7 @@ impl FromStr for Position {
                 Ok(Self { log, ticks, after })
             }
             _ => {
-                let what = "the text is not that of a position in a log";
+                let what = "invalid log position";
                 Err(Error::refused(ErrorKind::Invalid, what))
             }
         }

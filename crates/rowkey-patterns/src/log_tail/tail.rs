@@ -105,7 +105,7 @@ impl<E: Entity + Send + 'static> Tail<E> {
     /// Sets the maximum number of entries in a batch, and approximately in memory. Default: 500.
     pub fn batch_size(mut self, entries: usize) -> Self {
         if entries == 0 {
-            self.refused = Some("a batch has at least 1 entry");
+            self.refused = Some("a batch must have at least 1 entry");
         }
         self.batch = entries;
         self

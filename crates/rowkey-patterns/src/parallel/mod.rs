@@ -237,7 +237,7 @@ pub fn key_ranges<E: Entity + Send + 'static>(
 ) -> Result<Vec<Query<E>>> {
     let cuts: Vec<String> = cuts.into_iter().map(Into::into).collect();
     if !cuts.is_sorted_by(|one, next| one.encode_utf16().lt(next.encode_utf16())) {
-        let what = "the keys at which to split the table do not ascend";
+        let what = "the split keys must ascend";
         return Err(Error::refused(ErrorKind::Invalid, what).of(OPERATION, table.name()));
     }
     let key = |operator, cut: &String| Filter::dynamic("PartitionKey", operator, cut.as_str());

@@ -91,7 +91,7 @@ impl<E: Entity + Send + 'static> Gather<E> {
     /// sent.
     pub async fn page(mut self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
         if entities == 0 {
-            return Err(self.refused("a page has at least 1 entity"));
+            return Err(self.refused("a page must have at least 1 entity"));
         }
         self.after = from.or(self.after);
         self.page_size = self.page_size.or(Some(entities.min(LARGEST_PAGE)));

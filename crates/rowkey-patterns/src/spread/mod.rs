@@ -147,7 +147,7 @@ fn check(buckets: u16) -> Result<()> {
     if (1..=MAX_BUCKETS).contains(&buckets) {
         return Ok(());
     }
-    let what = format!("{buckets} buckets are not 1 to {MAX_BUCKETS}");
+    let what = format!("the number of buckets must be between 1 and {MAX_BUCKETS}, not {buckets}");
     Err(Error::refused(ErrorKind::Invalid, what))
 }
 

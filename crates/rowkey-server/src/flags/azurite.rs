@@ -9,7 +9,7 @@ use rowkey_emulator::{ServerBuilder, Service};
 /// kebab case.
 // Without `Debug`, because of the password.
 #[derive(Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag that is given or not")]
+#[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub(super) struct Azurite {
     /// Seconds after which idle connections of the Blob service are closed; 0 for no limit.
     #[arg(
@@ -81,7 +81,7 @@ impl Azurite {
                 self.skip_api_version_check,
                 "--skipApiVersionCheck has no effect: every API version is accepted",
             ),
-            (self.disable_telemetry, "--disableTelemetry has no effect: nothing is ever sent"),
+            (self.disable_telemetry, "--disableTelemetry has no effect: there is no telemetry"),
             (
                 self.pwd.is_some() && has_certificate && has_key,
                 "--pwd has no effect: --key names a key without a password",

@@ -47,7 +47,7 @@ pub(crate) async fn commit(
     loop {
         if plan.has_op_row() && is_old(table, plan) {
             // A void at the key of the op row may have been inserted and removed.
-            let what = "the write was held up until its operation was given up";
+            let what = "the write was delayed until its operation was voided";
             let error = Error::refused(ErrorKind::Unavailable, what);
             return if *in_doubt {
                 Err(error.after_unknown())
@@ -87,8 +87,7 @@ pub(crate) async fn commit(
                     return Ok(Committed::Yes(etags));
                 }
                 Decided::Never if unanswered => {
-                    let what =
-                        "the write was not answered, and was given up before it was committed";
+                    let what = "the write got no response, and was voided before it was committed";
                     return Ok(Committed::Stale(Error::refused(ErrorKind::Unavailable, what)));
                 }
                 Decided::NotYet if repeats => continue,
@@ -109,7 +108,7 @@ pub(crate) async fn commit(
         }
         if plan.has_op_row() && *in_doubt {
             // The void that decided the attempt prevents any commit of this operation.
-            let what = "the write was not answered, and its operation was given up";
+            let what = "the write got no response, and its operation was voided";
             return Ok(Committed::Stale(Error::refused(ErrorKind::Unavailable, what)));
         }
     }
@@ -211,7 +210,7 @@ async fn mend(
     let edit = operations[at].clone();
     match (&edit.source, &edit.write, error.kind()) {
         (Source::Op, ..) if error.kind() == ErrorKind::AlreadyExists => {
-            let what = "another program gave up the operation before it was committed";
+            let what = "another program voided the operation before it was committed";
             Ok(Some(Error::refused(ErrorKind::Conflict, what)))
         }
         (Source::Edited, ..) if is_lost(&error) => Ok(Some(error)),
@@ -233,8 +232,8 @@ async fn mend(
                     operations[at].write = Write::Replace(row.clone(), Match::ETag(found.etag));
                 }
                 Some(_) => {
-                    let what = "a row of another program stands where a further row of the wide \
-                                entity has to be";
+                    let what = "a row of another program has the key of a further row of the wide \
+                                entity";
                     return Err(Error::refused(ErrorKind::Invalid, what).advise(
                         "move that row: RowKeys that begin with `wide_` are reserved for further rows",
                     ));
@@ -263,13 +262,13 @@ async fn mend(
                 }
                 Obstacle::Foreign => {
                     let advice = format!(
-                        "a row that is no copy stands where the index `{}` has its own: move it",
+                        "another row has the key of a copy in the index `{}`: move it",
                         copy.index
                     );
                     return Err(error.advise(advice).in_index(copy.index));
                 }
                 Obstacle::Taken => {
-                    let advice = format!("its value is taken in the index `{}`", copy.index);
+                    let advice = format!("duplicate value in the index `{}`", copy.index);
                     return Err(error.advise(advice).in_index(copy.index));
                 }
             }

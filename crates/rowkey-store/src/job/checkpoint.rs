@@ -149,7 +149,7 @@ impl Checkpoint {
         if self.open.is_empty() {
             return Ok(());
         }
-        let what = format!("{} groups of an earlier run did not come again", self.open.len());
+        let what = format!("the stream lacks {} groups of an earlier run", self.open.len());
         Err(Error::refused(ErrorKind::Invalid, what).advise("resume with the same stream"))
     }
 

@@ -309,7 +309,7 @@ impl Pace {
 }
 
 fn past_deadline(error: Error) -> Error {
-    error.advise("the deadline has come; resume the job from its checkpoint")
+    error.advise("the deadline has passed; resume the job from its checkpoint")
 }
 
 impl State {

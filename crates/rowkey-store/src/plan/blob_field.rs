@@ -280,7 +280,8 @@ impl BlobFields {
                 return Err(changed());
             }
             let what = format!(
-                "the blob of property `{property}` is not there, although `{pointer_name}` names it"
+                "the blob of property `{property}` is missing, although `{pointer_name}` \
+                 references it"
             );
             let error = Error::refused(ErrorKind::Damaged, what);
             return Err(error.advise("restore the blob, or write or delete the entity"));
@@ -296,8 +297,8 @@ impl BlobFields {
         };
         value.filter(|_| is_whole).ok_or_else(|| {
             let what = format!(
-                "the blob of property `{property}` is not what was written: its length or its \
-                 SHA-256 is not the one in `{pointer_name}`"
+                "the blob of property `{property}` is damaged: its length or its SHA-256 differs \
+                 from `{pointer_name}`"
             );
             Error::refused(ErrorKind::Damaged, what)
                 .advise("read it again; if that does not help, another program wrote to the blob")
@@ -421,10 +422,13 @@ impl Pointer {
         match read {
             Some(pointer) if pointer.v == VERSION => Ok(Some(pointer)),
             Some(newer) => refused(format!(
-                "`{pointer}` has format {}, and this program knows {VERSION}; use a newer program",
+                "`{pointer}` has format {}, and this program supports {VERSION}; use a newer \
+                 program",
                 newer.v
             )),
-            None => refused(format!("`{pointer}` does not say where the blob of `{property}` is")),
+            None => {
+                refused(format!("`{pointer}` is not a valid reference to the blob of `{property}`"))
+            }
         }
     }
 }

@@ -168,7 +168,7 @@ pub(crate) fn parse(text: &[u8], list: &'static List) -> Result<(String, Listed)
     };
     if head.v != VERSION {
         let what = format!(
-            "a blob of the list `{}` has format {}, and this program knows {VERSION}",
+            "a blob of the list `{}` has format {}, and this program supports {VERSION}",
             list.name, head.v
         );
         let error = Error::refused(ErrorKind::Decode, what).advise("use a newer program");
@@ -183,7 +183,7 @@ pub(crate) fn parse(text: &[u8], list: &'static List) -> Result<(String, Listed)
     let listed: Option<Listed> = lines.lines().map(entry).collect();
     match listed.filter(|listed| is_whole && listed.len() == head.count) {
         Some(listed) => Ok((head.list.into_owned(), listed)),
-        None => Err(damaged(list, "does not hold as many keys as it says")),
+        None => Err(damaged(list, "does not contain the declared number of keys")),
     }
 }
 

@@ -98,7 +98,8 @@ impl<S, T: Entity, V> Copies<S, T, V> {
         const {
             assert!(
                 !T::STORE,
-                "the targets of copies are written beside their store: remove `store` from their type"
+                "copies bypass the store of their targets: remove `store` from the type of the \
+                 targets"
             );
         }
         let targets = Box::new(move |source: &S| targets(source).into_iter().collect());
@@ -121,8 +122,7 @@ impl<S, T: Entity, V> Copies<S, T, V> {
         }
         if row_keys.len() > self.max {
             let (what, max) = (row_keys.len(), self.max);
-            let what =
-                format!("`{}` copies into {what} entities, and {max} are allowed", self.name);
+            let what = format!("`{}` copies into {what} entities; the maximum is {max}", self.name);
             return Err(Error::refused(ErrorKind::TooLarge, what));
         }
         Ok(row_keys)

@@ -194,7 +194,7 @@ pub(crate) fn read(row: &DynamicEntity, list: &'static List) -> Result<BTreeSet<
     let keys: BTreeSet<_> = whole_text(row, KEYS).split(SEPARATOR).map(str::to_owned).collect();
     // A row without the property has no keys, rather than one empty key.
     let is_whole = text(row, KEYS).is_some() && row.get(COUNT) == Some(&count_of(&keys).into());
-    if is_whole { Ok(keys) } else { damaged("does not hold as many keys as it says") }
+    if is_whole { Ok(keys) } else { damaged("does not contain the declared number of keys") }
 }
 
 /// Writes a list into its row. Fails if the list is too long.
@@ -219,8 +219,8 @@ pub(crate) fn write(
     );
     Err(Error::refused(ErrorKind::TooLarge, what)
         .advise(
-            "add a field to the template of the list that divides its entities, or declare an index \
-             with `many` in its place, which has no limit",
+            "add a field to the template of the list to split it, or declare an index with `many` \
+             instead, which has no limit",
         )
         .in_index(list.name))
 }

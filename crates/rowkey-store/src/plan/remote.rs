@@ -48,9 +48,8 @@ impl RemoteIndex {
             (Some(found), Some(head)) => {
                 if !is_own && self.is_taken::<E>(settling, owner, &keys).await? {
                     let index = self.index.name;
-                    let what = format!(
-                        "another entity, or a row that is no copy, has its place in `{index}`"
-                    );
+                    let what =
+                        format!("another entity, or a foreign row, has its key in `{index}`");
                     return Err(Error::refused(ErrorKind::AlreadyExists, what).in_index(index));
                 }
                 if is_own && self.is_right(&found, &head, &keys, settling.keys())? {

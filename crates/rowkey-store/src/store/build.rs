@@ -41,7 +41,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Returns a builder for a store of the entities in `table`.
     pub fn builder(table: Table) -> StoreBuilder<E> {
         const {
-            assert!(E::STORE, "the type of a store must say so: add `store` to #[entity(..)]");
+            assert!(E::STORE, "the type is not declared for a store: add `store` to #[entity(..)]");
         }
         StoreBuilder {
             table,

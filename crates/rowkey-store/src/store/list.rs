@@ -124,7 +124,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let of = ["list", self.inner.table.name(), partition_key, row_key];
         let behind = from.as_ref().map(|from| from.place_in(&of)).transpose().map_err(named)?;
         if entities == 0 {
-            let what = "a page has at least 1 entity";
+            let what = "a page must have at least 1 entity";
             return Err(named(Error::refused(ErrorKind::Invalid, what)));
         }
         let mut keys = self.list_keys(address).await?;

@@ -77,7 +77,7 @@ impl Schedule {
         }
         // The parser's error quotes the content.
         let refused = |_| {
-            let what = "the content of the lock's blob is no schedule of a janitor";
+            let what = "the content of the lock's blob is not a schedule of a janitor";
             Error::refused(ErrorKind::Decode, what).advise("use a separate blob for the janitor")
         };
         let Versioned { v } = serde_json::from_slice(bytes).map_err(refused)?;

@@ -62,7 +62,7 @@ impl<T: Task> Tasks<T> {
             return Ok(None);
         }
         self.container().map(Some).ok_or_else(|| {
-            let what = "the task is too large for a message, and there is no container for it";
+            let what = "the task is too large for a message, and no container is configured";
             Error::refused(ErrorKind::TooLarge, what).advise("give these tasks one with `claims`")
         })
     }
@@ -191,7 +191,7 @@ impl<T: Task> Tasks<T> {
 
     fn claim(&self, name: &str) -> Result<Blob> {
         if !self.is_claim(name) {
-            let what = "the message names a blob that is not one of its queue's claims";
+            let what = "the message references a blob that is not a claim of its queue";
             return Err(Error::refused(ErrorKind::Invalid, what).of("GetTask", self.queue().name()));
         }
         self.container().map(|container| container.blob(name)).ok_or_else(|| {

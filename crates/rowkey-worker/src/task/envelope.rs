@@ -160,7 +160,7 @@ impl Letter {
             return Ok(Self::new(id.to_owned(), Content::Inline(task)));
         };
         if fields.kind != kind {
-            return Err(format!("it is of another kind than `{kind}`"));
+            return Err(format!("its kind is not `{kind}`"));
         }
         let content = match (fields.task, fields.claim, fields.sha256) {
             (Some(task), _, _) => Content::Inline(task.to_owned()),

@@ -49,7 +49,7 @@ pub(super) fn turn(letter: &Letter, message: &Message, max_attempts: u32) -> Tur
     }
     if letter.alone && unknown > 0 {
         let reason = format!(
-            "it was received {} times, and no worker came to an end with it, though it was tried alone",
+            "it was received {} times and never completed, even when tried alone",
             message.dequeue_count
         );
         return Turn::Poison(Cause::UnknownEnd, reason);

@@ -259,10 +259,8 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         let mut letter = letter.clone();
         (letter.alone, letter.receptions) = (true, message.dequeue_count.saturating_sub(1));
         let Some(body) = self.tasks.with_history(&letter) else {
-            let reason = format!(
-                "it was received {} times, and no worker came to an end with it",
-                message.dequeue_count
-            );
+            let reason =
+                format!("it was received {} times and never completed", message.dequeue_count);
             return Err(End::Poison(Cause::UnknownEnd, reason));
         };
         match hold.renew(self.tasks.queue(), Some(body)).await {

@@ -264,14 +264,15 @@ impl StorageAccountBuilder {
         let suffix = self.suffix.as_deref().unwrap_or("core.windows.net");
         given.complete(|service| Some(pattern(service, "https", known?, suffix)))?;
         if SERVICES.iter().all(|service| given.primary.get(*service).is_none()) {
-            return Err(Error::invalid("nothing says the account's name")
-                .advise("give its name or an endpoint"));
+            return Err(
+                Error::invalid("no account name configured").advise("give its name or an endpoint")
+            );
         }
         let name = known.or_else(|| given.account()).unwrap_or_default().to_owned();
         let endpoints = Endpoints::new(given, &name).trusting(&self.http_hosts);
         let endpoints = if self.cosmos { endpoints.of_cosmos() } else { endpoints };
         if self.options.read_from_secondary && !endpoints.has_secondaries() {
-            return Err(Error::invalid("nothing says where the account's secondary is")
+            return Err(Error::invalid("no secondary endpoint configured")
                 .advise("give the secondary endpoint, or do not read from it"));
         }
         endpoints.all().try_for_each(|endpoint| credential.check(endpoint))?;

@@ -45,7 +45,7 @@ pub(crate) fn pattern(
 ) -> Result<Endpoint> {
     let is_label = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     if !is_label {
-        return Err(Error::invalid("the account's name cannot be part of a host's name"));
+        return Err(Error::invalid("the account name is invalid in a host name"));
     }
     let suffix = suffix.trim_matches('.');
     let service = label(service);
@@ -71,7 +71,7 @@ impl<'a> Pairs<'a> {
             let Some((name, value)) = part.split_once('=') else {
                 let place = i + 1;
                 return Err(Error::invalid(format!(
-                    "part {place} of the connection string is no `Name=value`"
+                    "part {place} of the connection string is not `Name=value`"
                 )));
             };
             let (name, value) = (name.trim(), value.trim());
@@ -186,7 +186,7 @@ fn cosmos(name: Option<&str>, endpoint: &str) -> Result<(Option<String>, Endpoin
     let general = Endpoint::parse("AccountEndpoint", endpoint)?;
     let name = name.or_else(|| general.host().strip_suffix(".documents.azure.com"));
     let Some(name) = name else {
-        return Err(Error::invalid("AccountEndpoint does not say the account's name")
+        return Err(Error::invalid("AccountEndpoint does not contain the account name")
             .advise("give TableEndpoint instead"));
     };
     let endpoint = format!("https://{name}.table.cosmos.azure.com:443");

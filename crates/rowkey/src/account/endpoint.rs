@@ -83,7 +83,7 @@ impl Endpoint {
         };
         let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let Ok(authority) = HeaderValue::try_from(authority) else {
-            return wrong("has a host that cannot stand in a header");
+            return wrong("has a host that is invalid in a header");
         };
         let (host, base) = (host.to_owned(), url.as_str().trim_end_matches('/').to_owned());
         let path = url.path().trim_end_matches('/').to_owned();

@@ -35,7 +35,7 @@ impl StorageAccount {
         let host = address.url.host_str().unwrap_or_default();
         let is_of = |service: &Service| host.split('.').nth(1) == Some(label(*service));
         let Some(service) = SERVICES.into_iter().find(is_of) else {
-            return Err(Error::invalid("the address does not tell which service it is of")
+            return Err(Error::invalid("the URL does not identify a service")
                 .advise("give endpoint and signature to `StorageAccount::builder()`"));
         };
         address.account(service, 0).map(|(account, _)| account)
@@ -106,7 +106,7 @@ impl Address {
         let parameters = query.split('&').filter(|parameter| !parameter.is_empty());
         let mut names = parameters.map(|one| one.split_once('=').map_or(one, |(name, _)| name));
         if !names.all(|name| PARAMETERS.contains(&name)) {
-            let error = wrong("has parameters that are no part of a shared access signature");
+            let error = wrong("has parameters that do not belong to a shared access signature");
             return Err(error.advise("give the address without them"));
         }
         let credential = Credential::sas(query)?;

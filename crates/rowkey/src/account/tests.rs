@@ -139,7 +139,7 @@ fn errors_name_the_setting_and_not_its_value() {
     for (text, named) in [
         (String::new(), "the connection string is empty"),
         (" ; ".to_owned(), "the connection string is empty"),
-        (format!("AccountName=a;{secret}"), "part 2 of the connection string is no `Name=value`"),
+        (format!("AccountName=a;{secret}"), "part 2 of the connection string is not `Name=value`"),
         (format!("AccountKey={secret}"), "the connection string has no AccountName or endpoint"),
         (
             format!("AccountKey={secret};TableEndpoint=http://127.0.0.1"),
@@ -165,7 +165,7 @@ fn errors_name_the_setting_and_not_its_value() {
         ),
         (
             format!("AccountName={secret}/;AccountKey={secret}"),
-            "the account's name cannot be part of a host's name",
+            "the account name is invalid in a host name",
         ),
         (
             format!("AccountName=a;AccountKey={secret};DefaultEndpointsProtocol={secret}"),
@@ -197,7 +197,7 @@ fn errors_name_the_setting_and_not_its_value() {
         ),
         (
             format!("AccountKey={secret};AccountEndpoint=https://{secret}.example.org"),
-            "AccountEndpoint does not say the account's name",
+            "AccountEndpoint does not contain the account name",
         ),
     ] {
         let message = refusal(&text);
@@ -260,7 +260,7 @@ fn the_builder_names_the_missing_setting() {
     assert_eq!(primary, "https://contoso.table.core.windows.net");
 
     let anonymous = StorageAccount::builder().credential(Credential::anonymous());
-    assert!(anonymous.build().unwrap_err().to_string().contains("account's name"));
+    assert!(anonymous.build().unwrap_err().to_string().contains("account name"));
 
     let options = ClientOptions { read_from_secondary: true, ..ClientOptions::default() };
     let custom = |builder: StorageAccountBuilder| {

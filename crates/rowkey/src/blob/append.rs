@@ -72,7 +72,7 @@ impl Append {
         let safety = if limits.position.is_some() { Safety::Conditional } else { Safety::Never };
         let call = blob.call("AppendBlock", safety).expecting(&[412]);
         if block.is_empty() {
-            let error = Error::invalid("a block that is appended has at least one byte");
+            let error = Error::invalid("an appended block must have at least one byte");
             return Err(error.of(call.operation, call.resource));
         }
         let sums = sums(check, &block);

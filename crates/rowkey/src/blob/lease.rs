@@ -64,7 +64,7 @@ macro_rules! leases {
             /// Fails with [`ErrorKind::Invalid`] if the id is not a GUID.
             pub fn lease(&self, id: &str) -> Result<Lease> {
                 let id = Uuid::try_parse(id);
-                let id = id.map_err(|_| Error::invalid("the id of a lease is a GUID"))?;
+                let id = id.map_err(|_| Error::invalid("the id of a lease must be a GUID"))?;
                 Ok(Lease { target: self.target(), id })
             }
 

@@ -200,7 +200,7 @@ impl Download {
             let (what, source) = match self.chunks.next().await {
                 Ok(Some(piece)) if piece.is_empty() => continue,
                 Ok(Some(piece)) if piece.len() as u64 > left => {
-                    let what = "more came than was asked for";
+                    let what = "the response is longer than the requested range";
                     return Err(Error::decode(what).of(OPERATION, self.blob.container()));
                 }
                 Ok(Some(piece)) => {
@@ -247,7 +247,7 @@ impl Download {
         if at < part.end || part.is_whole() {
             return Ok(());
         }
-        let what = "what came is not what the service sent: its checksum is another";
+        let what = "the response is damaged: its checksum differs";
         Err(Error::damaged(what).of(OPERATION, self.blob.container()))
     }
 

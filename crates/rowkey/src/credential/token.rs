@@ -142,7 +142,9 @@ impl Tokens {
         }
         let mut header =
             HeaderValue::try_from(format!("Bearer {}", token.secret)).map_err(|_| {
-                Error::unauthorized("the token provider gave a token that cannot stand in a header")
+                Error::unauthorized(
+                    "the token provider returned a token that is invalid in a header",
+                )
             })?;
         header.set_sensitive(true);
         // A token with a lifetime shorter than twice the margin is kept for half of it.

@@ -147,7 +147,7 @@ impl Queue {
         let call = Call::new("GetQueueMetadata", &self.name, Safety::Read);
         let reply = self.send(encode::get_metadata(&self.name), call).await?;
         decode::approximate_count(&reply.headers).ok_or_else(|| {
-            Error::decode("the answer does not say how many messages there are")
+            Error::decode("the response does not contain the number of messages")
                 .of_answer(&call, &reply)
         })
     }

@@ -292,6 +292,6 @@ fn decoded(reply: &Reply, call: &Call<'_>) -> Result<Vec<decode::Message>> {
 
 #[cold]
 fn incomplete(call: &Call<'_>, reply: &Reply) -> Error {
-    Error::decode("it succeeded, but the answer does not say which receipt the message has")
+    Error::decode("it succeeded, but the response does not contain the pop receipt")
         .of_answer(call, reply)
 }

@@ -101,7 +101,7 @@ fn sign_by<P: Display>(
         None => ("c", Signed::Container(container), format!("/{container}")),
     };
     if answer.content_md5.is_some() {
-        return Err(Error::invalid("a shared access signature cannot say what MD5 a blob has"));
+        return Err(Error::invalid("a shared access signature cannot override the MD5 of a blob"));
     }
     sas.blob_resource = Some(kind.to_owned());
     sas.cache_control.clone_from(&answer.cache_control);

@@ -104,7 +104,7 @@ pub(super) fn check(sas: &Sas, now: DateTime<Utc>) -> Vec<Warning> {
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Self::AllowsHttp => "it may be used over http, where it can be read; ask for https",
+            Self::AllowsHttp => "it is valid over http, which is not encrypted; require https",
             Self::Expired => "it has expired; make a new one",
             Self::LongLived { lifetime } => {
                 let days = (*lifetime + TimeDelta::hours(12)).num_days();
@@ -114,7 +114,7 @@ impl fmt::Display for Warning {
                      refer to a stored access policy"
                 );
             }
-            Self::NoExpiry => "nothing says when it ends, so it is refused; give an expiry",
+            Self::NoExpiry => "it has no expiry, so the service rejects it; set an expiry",
             Self::NoPolicy => {
                 "it cannot be revoked alone; refer to a stored access policy, or let it live for \
                  an hour at most"

@@ -56,7 +56,7 @@ impl Terms {
         if self.policy.is_none() && (expiry.is_none() || permissions.is_empty()) {
             let what = if expiry.is_none() { "no expiry" } else { "no permissions" };
             return Err(Error::invalid(format!("the shared access signature has {what}"))
-                .advise("say it, or name the stored access policy that does"));
+                .advise("set it, or name a stored access policy that contains it"));
         }
         if let (Some(start), Some(expiry)) = (self.start, expiry)
             && start >= expiry
@@ -80,8 +80,7 @@ impl Terms {
 /// The endpoints of a service of the account.
 pub(super) fn place(account: &StorageAccount, service: Service) -> Result<&Place> {
     account.pipeline().endpoints().of(service).ok_or_else(|| {
-        Error::invalid("nothing says where that service of the account is")
-            .advise("give its endpoint")
+        Error::invalid("no endpoint configured for that service").advise("give its endpoint")
     })
 }
 
@@ -90,7 +89,7 @@ pub(super) fn signer(account: &StorageAccount) -> Result<std::sync::Arc<SharedKe
     match account.pipeline().credential().settled() {
         Authority::SharedKey(key) => Ok(key),
         _ => Err(Error::invalid(
-            "a shared access signature is made with the account key, which this account lacks",
+            "a shared access signature requires the account key, which this account does not have",
         )
         .advise("sign with an account that has `Credential::shared_key`")),
     }

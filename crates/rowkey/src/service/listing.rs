@@ -175,7 +175,7 @@ impl<T: Send + 'static> Listing<T> {
     pub fn page_size(mut self, entries: u32) -> Self {
         let max = self.max_page;
         if !(1..=max).contains(&entries) {
-            let what = format!("a page of this listing has 1 to {max} entries");
+            let what = format!("the page size must be between 1 and {max} entries");
             self.error = Some(Error::invalid(what));
         }
         self.page_size = Some(entries);
@@ -262,8 +262,8 @@ impl Next {
             return Ok(None);
         };
         if listing != fingerprint {
-            let what = "the continuation token is not of this listing: what is listed, its prefix \
-                        or what is shown is another";
+            let what = "the continuation token belongs to another listing: resource, prefix or \
+                        options differ";
             return Err(Error::invalid(what));
         }
         let host = if secondary { Host::Secondary } else { Host::Primary };

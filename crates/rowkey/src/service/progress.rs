@@ -50,7 +50,7 @@ impl<T: Clone + PartialEq> Progress<T> {
                 "the service repeated a continuation token after {pages} pages, so this would never \
                  end"
             ))
-            .advise("report it, with the endpoint and what answers there"));
+            .advise("report it, with the endpoint and the software of the server"));
         }
         if self.limits.max_pages.is_some_and(|most| pages >= most) {
             return Err(Error::too_large(format!("it is not at its end after {pages} pages"))

@@ -134,7 +134,10 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// even none, and still have more. [`page`](Self::page) fills pages.
     pub fn page_size(mut self, entities: u32) -> Self {
         if !(1..=MAX_PAGE).contains(&entities) {
-            self.fail(ErrorKind::Invalid, format!("a page has 1 to {MAX_PAGE} entities"));
+            self.fail(
+                ErrorKind::Invalid,
+                format!("the page size must be between 1 and {MAX_PAGE} entities"),
+            );
         }
         self.page_size = Some(entities);
         self
@@ -172,7 +175,8 @@ impl<P: Projection + Send + 'static> Query<P> {
     pub fn continuation(&self, token: ServiceToken) -> Result<Continuation> {
         let plan = self.plan()?;
         if plan.filters.len() != 1 {
-            let what = "the query is sent as several, and the token does not say which goes on";
+            let what = "the query is split into several, and the token does not identify one of \
+                        them";
             return Err(Error::invalid(what).of("QueryEntities", self.table.name()));
         }
         let query = plan.fingerprint(self.table.name());
@@ -250,7 +254,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// page includes such rows, and has a continuation.
     pub async fn page(mut self, entities: u32, from: Option<Continuation>) -> Result<Page<P>> {
         if entities == 0 {
-            self.fail(ErrorKind::Invalid, "a page has at least 1 entity".to_owned());
+            self.fail(ErrorKind::Invalid, "a page must have at least 1 entity".to_owned());
         }
         self.resume = from.or(self.resume);
         self.take(entities.into()).into_reader()?.filled().await

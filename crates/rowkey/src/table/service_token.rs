@@ -91,7 +91,7 @@ impl FromStr for ServiceToken {
     fn from_str(text: &str) -> Result<Self> {
         let token = Self::of_text(text).filter(Self::is_valid);
         token.ok_or_else(|| {
-            Error::invalid("the text is no continuation token that is known")
+            Error::invalid("the text is not a supported continuation token")
                 .advise("give both parts as the service gave them in the headers of its answer")
         })
     }
@@ -101,7 +101,7 @@ impl FromStr for ServiceToken {
 impl Serialize for ServiceToken {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if !self.is_valid() {
-            let what = "a part of the continuation token is empty or is not one that a header has";
+            let what = "a part of the continuation token is empty or invalid in a header";
             return Err(serde::ser::Error::custom(what));
         }
         let row_key = self.next_row_key.as_deref().unwrap_or_default();

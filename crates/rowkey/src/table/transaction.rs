@@ -401,8 +401,8 @@ fn check(operations: &[Operation]) -> Result<()> {
     let mut rows = HashSet::with_capacity(operations.len());
     for (index, operation) in operations.iter().enumerate() {
         if operation.partition_key != first.partition_key {
-            let what = "the entity lies in another partition than the first; a transaction is of \
-                        one partition";
+            let what = "the entity is in another partition than the first; a transaction is \
+                        limited to one partition";
             return Err(Error::invalid(what).at_operation(index));
         }
         if !rows.insert(operation.row_key.as_str()) {

@@ -179,7 +179,7 @@ impl Broken {
     /// A timeout: how far the request got is unknown.
     #[cold]
     pub(crate) fn timeout() -> Self {
-        Self::unknown("no whole answer came in time", None)
+        Self::unknown("timed out before the response was complete", None)
     }
 
     #[cold]
@@ -200,7 +200,7 @@ impl Broken {
                 source: Some(error),
             }
         } else {
-            Self::unknown("the connection was lost before an answer came", Some(error))
+            Self::unknown("the connection was lost before the response", Some(error))
         }
     }
 

@@ -355,9 +355,9 @@ fn is_about_credential(error: &Error) -> bool {
 fn place(endpoints: &Endpoints, service: Service) -> Result<&Place> {
     endpoints.of(service).ok_or_else(|| {
         let (what, part) = match service {
-            Service::Blob => ("nothing says where the account's blobs are", "blob"),
-            Service::Queue => ("nothing says where the account's queues are", "queue"),
-            Service::Table => ("nothing says where the account's tables are", "table"),
+            Service::Blob => ("no blob endpoint configured", "blob"),
+            Service::Queue => ("no queue endpoint configured", "queue"),
+            Service::Table => ("no table endpoint configured", "table"),
         };
         Error::invalid(what).advise(format!("give the {part} endpoint"))
     })

@@ -216,7 +216,7 @@ fn sign(
         out.extend_from_slice(piece.as_bytes());
     }
     let mut value =
-        take(out).map_err(|_| Error::invalid("the account's name cannot stand in a header"))?;
+        take(out).map_err(|_| Error::invalid("the account name is invalid in a header"))?;
     value.set_sensitive(true);
     Ok(value)
 }

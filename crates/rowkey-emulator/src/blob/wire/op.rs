@@ -32,7 +32,7 @@ pub(crate) enum Target<'a> {
 
 /// An operation.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::large_enum_variant, reason = "made once a request, and taken apart at once")]
+#[expect(clippy::large_enum_variant, reason = "created once for each request, and short-lived")]
 pub(crate) enum Op<'a> {
     /// On the account.
     Account(AccountOp),
@@ -129,7 +129,7 @@ pub(crate) enum ContainerOp {
 
 /// The options of List Blobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub(crate) struct ListBlobs {
     /// The prefix of the names to list.
     pub(crate) prefix: String,

@@ -1,6 +1,6 @@
 //! Renders responses as the Queue service writes them.
 
-#![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
+#![expect(clippy::arithmetic_side_effects, reason = "lengths of data in memory")]
 
 use std::fmt::Write as _;
 

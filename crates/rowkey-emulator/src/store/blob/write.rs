@@ -299,7 +299,7 @@ impl Container {
     }
 
     /// The blocks in a list, and their bytes. `None` if a block is missing.
-    #[expect(clippy::type_complexity, reason = "named once, taken apart at once")]
+    #[expect(clippy::type_complexity, reason = "short-lived")]
     fn gather(
         &self,
         name: &str,

@@ -215,7 +215,7 @@ async fn any_truncated_or_missing_file_is_detected_or_harmless() {
     let store = directory.path().join("store");
     fs::remove_dir_all(&store).unwrap();
     let refusal = start(&directory).await.unwrap_err();
-    assert!(refusal.contains("its directory `store` is missing"), "{refusal}");
+    assert!(refusal.contains("its data directory `store` is missing"), "{refusal}");
     assert!(!store.exists());
 }
 

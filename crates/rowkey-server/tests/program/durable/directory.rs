@@ -92,8 +92,8 @@ async fn an_unknown_format_is_rejected_and_left_unchanged() {
     for (text, expected) in [
         ("rowkey-server data, format 0\n", "its format is 0, and this version"),
         ("rowkey-server data, format 3\n", "its format is 3, and this version"),
-        ("something else", "does not say which format"),
-        ("", "does not say which format"),
+        ("something else", "does not contain a format"),
+        ("", "does not contain a format"),
     ] {
         fs::write(&marker, text).unwrap();
         let before = content(directory.path());
@@ -133,14 +133,14 @@ async fn a_read_only_directory_is_rejected_and_left_unchanged() {
     assert!(!output.status.success() && output.stdout.is_empty());
     let log = String::from_utf8(output.stderr).unwrap();
     assert!(log.contains(directory.path().to_str().unwrap()), "{log}");
-    assert!(log.contains("the server may not write there"), "{log}");
+    assert!(log.contains("the directory is not writable"), "{log}");
     assert!(content(directory.path()) == before);
     // One that is not there and cannot be made.
     allow(0o555);
     let output = Program::fail_as_nobody_else(&directory.path().join("new"));
     allow(0o755);
     let log = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && log.contains("the server may not write there"), "{log}");
+    assert!(!output.status.success() && log.contains("the directory is not writable"), "{log}");
     assert!(content(directory.path()) == before);
 }
 

@@ -67,7 +67,7 @@ async fn a_deadline_ends_retries_of_its_own_handle() {
     let late = pace.clone().until(until);
     let error = late.run(target(&pace, "p"), 1, |_| ready(Err::<(), _>(busy()))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Throttled);
-    assert!(error.to_string().contains("the deadline has come"), "{error}");
+    assert!(error.to_string().contains("the deadline has passed"), "{error}");
     assert!(clock.now() < until && clock.now() > until - Duration::from_secs(60));
     clock.advance(Duration::from_secs(60));
     let error = late.run(target(&pace, "q"), 1, |_| ready(Ok(()))).await.unwrap_err();

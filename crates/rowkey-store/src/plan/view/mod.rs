@@ -368,7 +368,7 @@ fn contribution(view: &str, summary: &Keys, entity: &Keys) -> Result<DynamicEnti
     out.literal(&entity.1);
     let row_key = out.finish().map_err(|error| {
         Error::no_such_key(&error)
-            .advise("it is made of the keys of the entity and of its summary; make them shorter")
+            .advise("it contains the keys of the entity and of its summary; shorten them")
     })?;
     let mut row = DynamicEntity::new(&*summary.0, row_key);
     row.set(FORMAT, FORMAT_VERSION);

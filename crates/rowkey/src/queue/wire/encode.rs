@@ -4,7 +4,7 @@
 //! [`rowkey_wire::queue::name::check`]. Numbers are not checked; the service refuses those beyond its limits
 //! with `OutOfRangeQueryParameterValue`.
 
-#![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
+#![expect(clippy::arithmetic_side_effects, reason = "lengths of data in memory")]
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};

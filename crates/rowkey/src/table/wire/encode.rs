@@ -3,7 +3,7 @@
 //! Keys and names must be valid; the caller checks them first, see [`rowkey_wire::key::check`] and
 //! [`rowkey_wire::table::name::check`].
 
-#![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
+#![expect(clippy::arithmetic_side_effects, reason = "lengths of data in memory")]
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, IF_MATCH};

@@ -213,7 +213,10 @@ async fn a_response_timeout_leaves_the_outcome_unknown() {
         let (account, _) = script.account(quick.clone());
         let error = send(&account, Safety::Insert).await.unwrap_err();
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unavailable, Outcome::Unknown));
-        assert!(error.to_string().contains("no whole answer came in time"), "{error}");
+        assert!(
+            error.to_string().contains("timed out before the response was complete"),
+            "{error}"
+        );
     }
     let script = Script::start([Act::Hang, half(), answer("200 OK", "", "{}")]);
     let (account, _) = script.account(quick);

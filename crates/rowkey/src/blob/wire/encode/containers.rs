@@ -26,7 +26,7 @@ pub(crate) struct ListContainers<'a> {
 
 /// The parameters of a listing of blobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+#[expect(clippy::struct_excessive_bools, reason = "independent options")]
 pub(crate) struct ListBlobs<'a> {
     /// The prefix of their names.
     pub(crate) prefix: Option<&'a str>,

@@ -1,6 +1,6 @@
 //! Encodes a batch request: operations are written as they are added, only once.
 
-#![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
+#![expect(clippy::arithmetic_side_effects, reason = "lengths of data in memory")]
 
 use std::io::Write as _;
 

@@ -195,7 +195,7 @@ impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self { truncated: true, .. } => f.write_str("the answer's body is cut off"),
-            Self { line: 0, .. } => f.write_str("the answer's JSON lacks what it should have"),
+            Self { line: 0, .. } => f.write_str("the JSON of the response lacks required parts"),
             Self { line, column, .. } => write!(
                 f,
                 "the answer's body is not the JSON it should be (line {line}, column {column})"

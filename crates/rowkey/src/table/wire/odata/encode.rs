@@ -3,7 +3,7 @@
 //! An entity that the service would refuse for its size or names is refused here, before anything
 //! is sent, with an error that has the numbers.
 
-#![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
+#![expect(clippy::arithmetic_side_effects, reason = "lengths of data in memory")]
 
 use std::fmt;
 use std::io::Write as _;
