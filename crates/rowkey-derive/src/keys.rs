@@ -190,44 +190,41 @@ pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let krate = &model.krate;
     let of_indexes = keys.indexes.iter().flat_map(Index::parts);
     let of_indexes = of_indexes.chain(keys.lists.iter().flat_map(List::parts));
-    let checks =
-        keys.partition.parts().chain(keys.row.parts()).chain(of_indexes).flat_map(|part| {
-            let (field, notation) = (&part.field, part.format.notation);
-            let (ty, words) = (part_type(model, part.index), notation.words());
-            let tokens = notation.tokens(krate);
-            // Has the span of the derive, so that lints do not attribute the path to the program.
-            let key_part = quote_spanned! { at(ty) => #krate::KeyPart };
-            let check = move |method: TokenStream, what: String| {
-                quote_spanned! { ty.span() =>
-                    const _: () = ::core::assert!(
-                        <#ty as #key_part>::KIND.#method,
-                        "{}",
-                        #what
-                    );
-                }
-            };
-            let notated = (notation != Notation::Standard).then(|| {
-                check(
-                    quote! { takes(#tokens) },
-                    format!("`{{{field}:{words}}}`: {}", notation.whose()),
-                )
-            });
-            let descending = part.format.descending.then(|| {
-                let what = format!(
-                    "`{{{field}:desc}}`: `desc` requires a number, a bool, a date and time, or a \
-                     newtype of these"
+    let parts = keys.partition.parts().chain(keys.row.parts()).chain(of_indexes);
+    let checks = parts.flat_map(|part| {
+        let (field, notation) = (&part.field, part.format.notation);
+        let (ty, words) = (part_type(model, part.index), notation.words());
+        let tokens = notation.tokens(krate);
+        // Has the span of the derive, so that lints do not attribute the path to the program.
+        let key_part = quote_spanned! { at(ty) => #krate::KeyPart };
+        let check = move |method: TokenStream, what: String| {
+            quote_spanned! { ty.span() =>
+                const _: () = ::core::assert!(
+                    <#ty as #key_part>::KIND.#method,
+                    "{}",
+                    #what
                 );
-                check(quote! { descends(#tokens) }, what)
-            });
-            let separator = part.separator.filter(|_| part.bucket.is_none()).map(|separator| {
-                let what = format!(
-                    "`{{{field}}}` is followed by `{separator}`, which its text may contain; use \
-                     `_`, `|`, `,` or `;` as the separator, or another format"
-                );
-                check(quote! { ends_at(#tokens, #separator) }, what)
-            });
-            notated.into_iter().chain(descending).chain(separator)
+            }
+        };
+        let notated = (notation != Notation::Standard).then(|| {
+            check(quote! { takes(#tokens) }, format!("`{{{field}:{words}}}`: {}", notation.whose()))
         });
+        let descending = part.format.descending.then(|| {
+            let what = format!(
+                "`{{{field}:desc}}`: `desc` requires a number, a bool, a date and time, or a \
+                     newtype of these"
+            );
+            check(quote! { descends(#tokens) }, what)
+        });
+        let separator = part.separator.filter(|_| part.bucket.is_none()).map(|separator| {
+            let what = format!(
+                "`{{{field}}}` is followed by `{separator}`, which its text may contain; use \
+                     `_`, `|`, `,` or `;` as the separator, or another format"
+            );
+            check(quote! { ends_at(#tokens, #separator) }, what)
+        });
+        notated.into_iter().chain(descending).chain(separator)
+    });
     quote! { #(#checks)* }
 }
 

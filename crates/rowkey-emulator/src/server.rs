@@ -343,10 +343,7 @@ impl ServerBuilder {
     ///
     /// Fails when it cannot listen on an address, when a key is not base64, or when a certificate
     /// or its key cannot be used.
-    #[expect(
-        clippy::unused_async,
-        reason = "starting may wait in the future, and callers are async"
-    )]
+    #[expect(clippy::unused_async, reason = "async in anticipation of waiting")]
     pub async fn start(mut self) -> io::Result<Server> {
         if self.accounts.is_empty() {
             let keys = vec![DEVELOPMENT_KEY.to_owned()];

@@ -62,10 +62,7 @@ impl Server {
     /// on the two are independent.
     ///
     /// It has the options of this server; faults, chaos and the journal are not copied.
-    #[expect(
-        clippy::unused_async,
-        reason = "starting may wait in the future, and callers are async"
-    )]
+    #[expect(clippy::unused_async, reason = "async in anticipation of waiting")]
     pub async fn fork(&self) -> io::Result<Self> {
         let snapshot = self.snapshot();
         let builder = self.builder.clone().apart();

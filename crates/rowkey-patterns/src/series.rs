@@ -149,8 +149,7 @@ impl<V: Property> Series<V> {
         let mut characters = prefix.chars();
         let begins = characters.next().is_some_and(|first| first.is_ascii_alphabetic());
         if !begins || !characters.all(|next| next.is_ascii_alphanumeric() || next == '_') {
-            let what = "the prefix of a series must be a letter, followed by letters, digits and \
-                        `_`";
+            let what = "the prefix must be a letter, followed by letters, digits and `_`";
             return refused(ErrorKind::Invalid, what.into());
         }
         Ok(Self { table, prefix: prefix.into(), slots, value: PhantomData })

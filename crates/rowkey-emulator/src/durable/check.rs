@@ -53,9 +53,7 @@ pub(super) fn check(store: &Path, mark: Option<&Mark>) -> io::Result<Found> {
     let path = store.join("version");
     match read(&path)? {
         Some(bytes) if bytes == VERSION => {}
-        Some(_) => {
-            found.damages.push(Damage::new(&path, "it does not contain the format of the store"))
-        }
+        Some(_) => found.damages.push(Damage::new(&path, "it does not contain the store's format")),
         None => found.damages.push(Damage::new(&path, "it is missing")),
     }
     let path = store.join("lock");

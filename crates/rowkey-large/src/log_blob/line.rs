@@ -33,8 +33,7 @@ pub(super) fn check(text: &str) -> Result<()> {
         );
     }
     if text.len() > MAX_TEXT {
-        let what =
-            format!("the text has {} bytes; the maximum for a line is {MAX_TEXT}", text.len());
+        let what = format!("the text has {} bytes; the maximum is {MAX_TEXT}", text.len());
         return Err(Error::refused(ErrorKind::TooLarge, what).advise("store it in a separate blob"));
     }
     Ok(())

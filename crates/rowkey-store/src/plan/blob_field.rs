@@ -279,10 +279,7 @@ impl BlobFields {
             if !is_named {
                 return Err(changed());
             }
-            let what = format!(
-                "the blob of property `{property}` is missing, although `{pointer_name}` \
-                 references it"
-            );
+            let what = format!("the blob of property `{property}` in `{pointer_name}` is missing");
             let error = Error::refused(ErrorKind::Damaged, what);
             return Err(error.advise("restore the blob, or write or delete the entity"));
         };
@@ -297,8 +294,8 @@ impl BlobFields {
         };
         value.filter(|_| is_whole).ok_or_else(|| {
             let what = format!(
-                "the blob of property `{property}` is damaged: its length or its SHA-256 differs \
-                 from `{pointer_name}`"
+                "the blob of property `{property}` does not match `{pointer_name}`: length or \
+                 SHA-256 differ"
             );
             Error::refused(ErrorKind::Damaged, what)
                 .advise("read it again; if that does not help, another program wrote to the blob")
@@ -426,9 +423,7 @@ impl Pointer {
                  program",
                 newer.v
             )),
-            None => {
-                refused(format!("`{pointer}` is not a valid reference to the blob of `{property}`"))
-            }
+            None => refused(format!("`{pointer}` is not a valid reference to a blob")),
         }
     }
 }

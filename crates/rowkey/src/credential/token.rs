@@ -140,12 +140,8 @@ impl Tokens {
             return Err(Error::unauthorized("the token provider gave a token that has expired")
                 .advise("check the provider, and this machine's clock"));
         }
-        let mut header =
-            HeaderValue::try_from(format!("Bearer {}", token.secret)).map_err(|_| {
-                Error::unauthorized(
-                    "the token provider returned a token that is invalid in a header",
-                )
-            })?;
+        let mut header = HeaderValue::try_from(format!("Bearer {}", token.secret))
+            .map_err(|_| Error::unauthorized("the token provider returned an invalid token"))?;
         header.set_sensitive(true);
         // A token with a lifetime shorter than twice the margin is kept for half of it.
         let renew = (token.expires - MARGIN).max(now + (token.expires - now) / 2);

@@ -21,8 +21,7 @@ pub(crate) fn check_id(id: &str) -> Result<()> {
     let length = id.chars().count();
     if !(1..=MAX_POLICY_ID).contains(&length) {
         return Err(Error::invalid(format!(
-            "the id of a stored access policy must have 1 to {MAX_POLICY_ID} characters, not \
-             {length}"
+            "a policy id must have 1 to {MAX_POLICY_ID} characters, not {length}"
         )));
     }
     match id.char_indices().find(|(_, c)| c.is_control()) {

@@ -134,10 +134,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// even none, and still have more. [`page`](Self::page) fills pages.
     pub fn page_size(mut self, entities: u32) -> Self {
         if !(1..=MAX_PAGE).contains(&entities) {
-            self.fail(
-                ErrorKind::Invalid,
-                format!("the page size must be between 1 and {MAX_PAGE} entities"),
-            );
+            self.fail(ErrorKind::Invalid, format!("the page size must be 1 to {MAX_PAGE}"));
         }
         self.page_size = Some(entities);
         self
@@ -175,8 +172,7 @@ impl<P: Projection + Send + 'static> Query<P> {
     pub fn continuation(&self, token: ServiceToken) -> Result<Continuation> {
         let plan = self.plan()?;
         if plan.filters.len() != 1 {
-            let what = "the query is split into several, and the token does not identify one of \
-                        them";
+            let what = "the token does not identify one of the queries";
             return Err(Error::invalid(what).of("QueryEntities", self.table.name()));
         }
         let query = plan.fingerprint(self.table.name());

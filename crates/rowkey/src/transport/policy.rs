@@ -185,7 +185,7 @@ pub(crate) fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue
         return Err(Error::invalid("the name of an added header cannot be that of a header"));
     };
     let Ok(mut value) = HeaderValue::try_from(value) else {
-        return Err(Error::invalid(format!("the value for `{name}` is invalid in a header")));
+        return Err(Error::invalid(format!("invalid header value for `{name}`")));
     };
     let own = [MS_DATE, VERSION, CLIENT_REQUEST_ID];
     if TAKEN.contains(&name) || own.contains(&name) {
@@ -207,9 +207,7 @@ pub(crate) fn user_agent(application: &str) -> Result<HeaderValue> {
         && application.bytes().all(|byte| byte.is_ascii_graphic());
     let agent = format!("{application} {}", super::sign::AGENT);
     HeaderValue::try_from(agent).ok().filter(|_| is_id).ok_or_else(|| {
-        Error::invalid(
-            "the application id must have 1 to 24 visible ASCII characters without spaces",
-        )
+        Error::invalid("the application id must be 1 to 24 visible ASCII characters")
     })
 }
 

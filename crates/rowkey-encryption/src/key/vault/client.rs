@@ -229,7 +229,7 @@ impl VaultKey {
         let token = held.as_ref().map(|token| &*token.secret).unwrap_or_default();
         let mut header =
             header::HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| {
-                let what = "the token provider returned a token that is invalid in a header";
+                let what = "the token provider returned an invalid token";
                 Error::refused(ErrorKind::Auth, what)
             })?;
         header.set_sensitive(true);
