@@ -74,61 +74,45 @@ pub(crate) async fn answer(
     body: &mut RequestBody,
     stamps: &Stamps,
 ) -> Result<Answer, Refused> {
-    let admitted = admit(state, place, address, request, stamps)?;
-    admitted.check_path(place)?;
+    let Admitted { served, options, access } = admit(state, place, address, request, stamps)?;
+    let path = options::decode_path(place.path).map_err(Failure::front_end);
+    let target = match &path {
+        Ok(path) => parse::target(path, &options).map_err(Failure::data),
+        Err(failure) => Err(failure.clone()),
+    };
+    if let Access::Sas(_) = access {
+        // An unauthorized request is rejected by its head.
+        let target = target.as_ref().map_err(Failure::clone)?;
+        permit::check_target(&access, target).map_err(layer(target))?;
+    }
     let body = body.read(MAX_BATCH_BYTES).await?;
     let body = &body.map_err(|_| too_large(MAX_BATCH_BYTES))?;
-    Ok(admitted.answer(state, place, request, body, stamps).await?)
-}
-
-impl Admitted<'_> {
-    /// Rejects an unauthorized request by its head.
-    fn check_path(&self, place: &Place<'_>) -> Result<(), Failure> {
-        if let Access::Sas(_) = &self.access {
-            let path = options::decode_path(place.path).map_err(Failure::front_end)?;
-            let target = parse::target(&path, &self.options).map_err(Failure::data)?;
-            permit::check_target(&self.access, &target).map_err(layer(&target))?;
+    let account = &*served;
+    let wanted = parse::wanted(&options, &request.headers);
+    let target = target?;
+    let method = parse::method(&request.method, &request.headers).map_err(Failure::data)?;
+    let layer = layer(&target);
+    place.check(&method, target == Target::Stats).map_err(layer)?;
+    let fields = if parse::has_json(&method, &target) {
+        parse::check_json_type(&request.headers).map_err(layer)?;
+        odata::fields(body).map_err(layer)?
+    } else {
+        Fields::default()
+    };
+    let table = if let Target::Entities(table) = target { Some(table) } else { None };
+    let op = parse::op(&method, target, &options, &request.headers, &fields, state.strict);
+    let op = op.map_err(|rejection| match table {
+        // A missing table is reported before missing parts of the entity (recorded).
+        Some(table) if rejection.code == ErrorCode::PROPERTIES_NEED_VALUE => {
+            account.store().table(table).err().unwrap_or(rejection)
         }
-        Ok(())
-    }
-
-    async fn answer(
-        &self,
-        state: &State,
-        place: &Place<'_>,
-        request: &Parts,
-        body: &Bytes,
-        stamps: &Stamps,
-    ) -> Result<Answer, Failure> {
-        let Self { served, options, access } = self;
-        let account = &**served;
-        let wanted = parse::wanted(options, &request.headers);
-        let path = options::decode_path(place.path).map_err(Failure::front_end)?;
-        let target = parse::target(&path, options).map_err(Failure::data)?;
-        let method = parse::method(&request.method, &request.headers).map_err(Failure::data)?;
-        let layer = layer(&target);
-        place.check(&method, target == Target::Stats).map_err(layer)?;
-        let fields = if parse::has_json(&method, &target) {
-            parse::check_json_type(&request.headers).map_err(layer)?;
-            odata::fields(body).map_err(layer)?
-        } else {
-            Fields::default()
-        };
-        let table = if let Target::Entities(table) = target { Some(table) } else { None };
-        let op = parse::op(&method, target, options, &request.headers, &fields, state.strict);
-        let op = op.map_err(|rejection| match table {
-            // A missing table is reported before missing parts of the entity (recorded).
-            Some(table) if rejection.code == ErrorCode::PROPERTIES_NEED_VALUE => {
-                account.store().table(table).err().unwrap_or(rejection)
-            }
-            _ => rejection,
-        });
-        let op = op.map_err(layer)?;
-        permit::check(access, &op).map_err(layer)?;
-        let headers = &request.headers;
-        let call = Call { state, account, place, headers, body, stamps, wanted, access };
-        call.perform(op).await
-    }
+        _ => rejection,
+    });
+    let op = op.map_err(layer)?;
+    permit::check(&access, &op).map_err(layer)?;
+    let headers = &request.headers;
+    let call = Call { state, account, place, headers, body, stamps, wanted, access: &access };
+    Ok(call.perform(op).await?)
 }
 
 impl Call<'_> {
