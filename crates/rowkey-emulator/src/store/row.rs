@@ -135,7 +135,7 @@ impl Row {
     pub(crate) fn text(&self, slot: &Slot) -> Cow<'_, str> {
         let written = self.written(slot);
         if self.end(slot.index) & CLEAN != 0 {
-            String::from_utf8_lossy(unquoted(written))
+            Cow::Borrowed(std::str::from_utf8(unquoted(written)).unwrap_or_default())
         } else {
             Cow::Owned(serde_json::from_slice(written).unwrap_or_default())
         }
