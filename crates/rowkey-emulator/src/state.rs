@@ -14,7 +14,7 @@ use rowkey_wire::xml::{CorsRule, SignedIdentifier};
 use crate::clock::ServerClock;
 use crate::connection::KeepAlive;
 use crate::control::Control;
-use crate::durable::{Durable, Held, Records};
+use crate::durable::{self, Durable, Held, Records};
 use crate::hosts::Hosts;
 use crate::respond::RequestIds;
 use crate::route::Place;
@@ -227,7 +227,7 @@ impl Account {
     /// Hands all later changes to `records`, which keep them on disk.
     #[cfg(feature = "durable")]
     pub(crate) fn keep(&mut self, records: Records) {
-        self.store().touched.watch();
+        self.store().watch(durable::entity);
         self.queues().watch();
         self.blobs().watch();
         self.records = Some(records);
@@ -277,7 +277,7 @@ impl Stores<'_> {
     /// Restores data from disk, without recording it as a change.
     pub(crate) fn put_back(&mut self, holdings: Holdings) {
         let Holdings { mut tables, mut queues, mut blobs } = holdings;
-        tables.touched.watch();
+        tables.watch(durable::entity);
         queues.watch();
         blobs.watch();
         (*self.tables, *self.queues, *self.blobs) = (tables, queues, blobs);

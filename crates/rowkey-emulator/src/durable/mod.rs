@@ -82,6 +82,8 @@ pub use policy::SyncPolicy;
 use progress::{Phase, Progress};
 #[cfg(feature = "durable")]
 pub use repair::{Repair, repair};
+#[cfg(feature = "durable")]
+pub(crate) use tables::entity;
 
 use crate::operation::Subject;
 use crate::state::State;

@@ -10,6 +10,7 @@ use super::held::Record;
 use super::journal::{Space, Unit};
 use super::names::{self, Desk, Kind, Known};
 use crate::store::account::Touch;
+use crate::store::row::Property;
 use crate::store::{Account, Key, Row};
 
 /// Records the tables of an account.
@@ -29,16 +30,13 @@ impl Tables {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
-    fn note(&self, touch: &Touch, store: &Account, known: &mut Known, unit: &mut Unit) {
+    fn note(&self, touch: Touch, store: &Account, known: &mut Known, unit: &mut Unit) {
         match touch {
-            Touch::Entity { table, partition_key, row_key } => {
+            Touch::Entity { table, partition_key, row_key, row } => {
                 let Some(owner) = known.owner(table.as_str()) else { return };
-                let key = entity_key(owner, partition_key, row_key);
-                let row = store
-                    .table_at(table)
-                    .and_then(|table| table.get(partition_key.as_str(), row_key.as_str()));
+                let key = entity_key(owner, &partition_key, &row_key);
                 if let Some(row) = row {
-                    unit.put(Space::Rows, key, entity(row));
+                    unit.put(Space::Rows, key, row);
                 } else {
                     unit.remove(Space::Rows, key);
                     self.note_last(store, unit);
@@ -49,8 +47,8 @@ impl Tables {
                 unit.put(Space::Names, key, names::properties(store.properties()));
             }
             Touch::Table(name) => {
-                let until = store.blocked_until(name);
-                if let Some(table) = store.table_at(name) {
+                let until = store.blocked_until(&name);
+                if let Some(table) = store.table_at(&name) {
                     let name = name.as_str();
                     let owner = known.owner(name).unwrap_or_else(|| self.desk.new_owner());
                     known.set_owner(name, owner);
@@ -83,20 +81,20 @@ impl Record<Account> for Tables {
         }
         let mut unit = Unit::default();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for touch in &touched {
+        for touch in touched {
             self.note(touch, store, &mut known, &mut unit);
         }
         self.desk.hand_over(unit);
     }
 
     fn replace(&self, store: &mut Account) {
-        store.touched.watch();
+        store.watch(entity);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unit = Unit::default();
         known.clear(&self.desk, [Kind::Table, Kind::TableBlocked], &mut unit);
         store.touch_all();
         for touch in store.touched.take() {
-            self.note(&touch, store, &mut known, &mut unit);
+            self.note(touch, store, &mut known, &mut unit);
         }
         self.desk.hand_over(unit);
     }
@@ -121,21 +119,21 @@ fn entity_key(owner: u64, partition_key: &Key, row_key: &Key) -> Vec<u8> {
     key
 }
 
-fn entity(row: &Row) -> Vec<u8> {
-    let properties = row.properties();
+/// Encodes the properties of an entity, and the Timestamp of its row.
+pub(crate) fn entity(properties: &[Property<'_>], row: &Row) -> Vec<u8> {
     let mut out = Out::with_capacity(row.rendered_len());
     out.instant(row.timestamp()).length(properties.len());
     for (name, value) in properties {
         out.byte(code_of(value.edm_type())).text(name);
         match value {
-            ValueRef::Binary(value) => out.bytes(&value),
-            ValueRef::Boolean(value) => out.byte(u8::from(value)),
-            ValueRef::DateTime(value) => out.instant(value),
+            ValueRef::Binary(value) => out.bytes(value),
+            ValueRef::Boolean(value) => out.byte(u8::from(*value)),
+            ValueRef::DateTime(value) => out.instant(*value),
             ValueRef::Double(value) => out.fixed(value.to_le_bytes()),
             ValueRef::Guid(value) => out.fixed(*value.as_bytes()),
             ValueRef::Int32(value) => out.fixed(value.to_le_bytes()),
-            ValueRef::Int64(value) => out.i64(value),
-            ValueRef::String(value) => out.text(&value),
+            ValueRef::Int64(value) => out.i64(*value),
+            ValueRef::String(value) => out.text(value),
         };
     }
     out.finish()

@@ -21,7 +21,8 @@ use super::names::{Names, being_deleted};
 use super::partition::Key;
 use super::properties;
 use super::query::Cut;
-use super::table::Table;
+use super::row::{Property, Row};
+use super::table::{Table, Written};
 use super::touched::Touched;
 use super::transaction::Failed;
 
@@ -40,13 +41,17 @@ pub(crate) struct Account {
     names: Names,
     last: DateTime,
     pub(crate) touched: Touched<Touch>,
+    encode: Encode,
 }
+
+/// Encodes an entity for the durable store.
+pub(crate) type Encode = fn(&[Property<'_>], &Row) -> Vec<u8>;
 
 /// A change to an account. Tables are identified by their names in lower case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Touch {
-    /// An entity.
-    Entity { table: Key, partition_key: Key, row_key: Key },
+    /// An entity, as the durable store encodes it; `None` if it was deleted.
+    Entity { table: Key, partition_key: Key, row_key: Key, row: Option<Vec<u8>> },
     /// The service's properties.
     Properties,
     /// A table was created or deleted, its policies changed, or its name was unblocked.
@@ -64,6 +69,7 @@ impl Account {
             names,
             last: DateTime::MIN,
             touched: Touched::default(),
+            encode: |_, _| Vec::new(),
         }
     }
 
@@ -131,34 +137,41 @@ impl Account {
         find(&mut self.tables, &folded)
     }
 
-    /// Applies one change; returns the entity's new Timestamp.
+    /// Applies one change and shows it to `see`, or fails without changing anything.
     pub(crate) fn apply(
         &mut self,
         change: &Change<'_>,
         now: DateTime,
-    ) -> Result<DateTime, Rejection> {
-        let at = stamp(&mut self.last, now);
-        let table = find(&mut self.tables, &fold(change.address.table))?;
-        table.apply(change, self.strict, at)?;
-        self.touched.note(|| Touch::of(change));
-        Ok(at)
+        mut see: impl FnMut(&Written<'_>),
+    ) -> Result<(), Rejection> {
+        let Self { tables, last, strict, touched, encode, .. } = self;
+        let (at, folded) = (stamp(last, now), fold(change.address.table));
+        let before = find(tables, &folded)?.apply(change, *strict, at, &mut |written| {
+            touched.note(|| Touch::of(&folded, written, *encode));
+            see(written);
+        });
+        before.map(drop)
     }
 
-    /// Applies all changes or none; returns their Timestamps.
+    /// Applies all changes or none. Each is shown to `see` as it is made, even if a later one fails.
     pub(crate) fn transact(
         &mut self,
         changes: &[Change<'_>],
         now: DateTime,
-    ) -> Result<Vec<DateTime>, Failed> {
-        let Some(first) = changes.first() else { return Ok(Vec::new()) };
-        let Self { tables, last, strict, touched, .. } = self;
-        let table = find(tables, &fold(first.address.table))
-            .map_err(|rejection| Failed { index: 0, rejection })?;
-        let stamps = table.transact(changes, *strict, || stamp(last, now))?;
-        for change in changes {
-            touched.note(|| Touch::of(change));
+        mut see: impl FnMut(&Written<'_>),
+    ) -> Result<(), Failed> {
+        let Some(first) = changes.first() else { return Ok(()) };
+        let Self { tables, last, strict, touched, encode, .. } = self;
+        let (folded, before) = (fold(first.address.table), touched.len());
+        let table = find(tables, &folded).map_err(|rejection| Failed { index: 0, rejection })?;
+        let made = table.transact(changes, *strict, || stamp(last, now), &mut |written| {
+            touched.note(|| Touch::of(&folded, written, *encode));
+            see(written);
+        });
+        if made.is_err() {
+            touched.truncate(before);
         }
-        Ok(stamps)
+        made
     }
 
     /// A page of tables, and the first table on the next page.
@@ -254,6 +267,12 @@ impl Account {
         self.last = self.last.max(last);
     }
 
+    /// Starts recording changes, with entities as `encode` returns them.
+    pub(crate) fn watch(&mut self, encode: Encode) {
+        self.touched.watch();
+        self.encode = encode;
+    }
+
     /// Records everything as changed.
     pub(crate) fn touch_all(&mut self) {
         self.touched.note(|| Touch::Properties);
@@ -262,11 +281,12 @@ impl Account {
         }
         for (name, table) in &self.tables {
             self.touched.note(|| Touch::Table(name.clone()));
-            for (partition_key, row_key, _) in table.entities() {
+            for (partition_key, row_key, row) in table.entities() {
                 self.touched.note(|| Touch::Entity {
                     table: name.clone(),
                     partition_key: partition_key.clone(),
                     row_key: row_key.clone(),
+                    row: Some((self.encode)(&row.properties().collect::<Vec<_>>(), row)),
                 });
             }
         }
@@ -274,12 +294,13 @@ impl Account {
 }
 
 impl Touch {
-    fn of(change: &Change<'_>) -> Self {
-        let address = &change.address;
+    fn of(table: &Key, written: &Written<'_>, encode: Encode) -> Self {
+        let address = &written.change.address;
         Self::Entity {
-            table: fold(address.table),
-            partition_key: Key::from(&address.partition_key),
-            row_key: Key::from(&address.row_key),
+            table: table.clone(),
+            partition_key: Key::from(&*address.partition_key),
+            row_key: Key::from(&*address.row_key),
+            row: written.entity.map(|(properties, row)| encode(properties, row)),
         }
     }
 }

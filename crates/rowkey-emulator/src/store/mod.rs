@@ -17,7 +17,7 @@
 //! | [`properties`] | the properties of a service |
 //! | [`blob`] | containers and blobs |
 //! | [`query`] | pages: which rows, how many at a time, where the next one starts |
-//! | [`touched`] | keys of changed data, for the durable store |
+//! | [`touched`] | changes, for the durable store |
 
 pub(crate) mod account;
 pub(crate) mod blob;

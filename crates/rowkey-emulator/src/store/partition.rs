@@ -1,6 +1,5 @@
 //! The rows of one partition in the order of their keys.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, btree_map};
 use std::ops::Bound;
@@ -24,12 +23,6 @@ impl Key {
 
 impl From<&str> for Key {
     fn from(text: &str) -> Self {
-        Self(CompactString::new(text))
-    }
-}
-
-impl From<&Cow<'_, str>> for Key {
-    fn from(text: &Cow<'_, str>) -> Self {
         Self(CompactString::new(text))
     }
 }

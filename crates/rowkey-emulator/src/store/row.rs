@@ -22,6 +22,9 @@ const CLEAN: u32 = 1 << 31;
 /// The maximum size of the scratch buffer that is kept between rows.
 const MAX_SCRATCH: usize = 64 * 1024;
 
+/// The name and the value of a property.
+pub(crate) type Property<'a> = (&'a str, ValueRef<'a>);
+
 /// An entity without its keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
@@ -34,7 +37,7 @@ impl Row {
     /// Packs properties.
     pub(crate) fn new(
         shapes: &mut Shapes,
-        properties: &[(&str, ValueRef<'_>)],
+        properties: &[Property<'_>],
         timestamp: DateTime,
     ) -> Self {
         let shape = shapes.intern(properties);
@@ -81,7 +84,7 @@ impl Row {
     }
 
     /// All properties in stored order.
-    pub(crate) fn properties(&self) -> impl ExactSizeIterator<Item = (&str, ValueRef<'_>)> {
+    pub(crate) fn properties(&self) -> impl ExactSizeIterator<Item = Property<'_>> {
         self.shape.slots().iter().map(|slot| (self.shape.name(slot), self.value(slot)))
     }
 

@@ -36,7 +36,7 @@ fn rest(account: &Account, mut scan: Scan) -> (Vec<String>, Step) {
 fn a_long_scan_pauses_and_ends_its_page_when_the_partition_it_is_in_changes() {
     let mut account = account();
     for i in 0..2 * STEP {
-        account.apply(&insert(("p", &format!("{i:06}")), &[]), start()).unwrap();
+        account.apply(&insert(("p", &format!("{i:06}")), &[]), start(), |_| {}).unwrap();
     }
     let all = everything(&account, "");
     assert_eq!(all.len(), 2 * STEP);
@@ -44,7 +44,7 @@ fn a_long_scan_pauses_and_ends_its_page_when_the_partition_it_is_in_changes() {
     // Other partitions may change.
     let (scan, mut found) = paused(&account);
     for partition in ["a", "z"] {
-        account.apply(&insert((partition, "r"), &[]), start()).unwrap();
+        account.apply(&insert((partition, "r"), &[]), start(), |_| {}).unwrap();
     }
     let (more, end) = rest(&account, scan);
     found.extend(more);
@@ -56,7 +56,7 @@ fn a_long_scan_pauses_and_ends_its_page_when_the_partition_it_is_in_changes() {
         let (scan, found) = paused(&account);
         let place = scan.place().unwrap();
         let upsert = ChangeKind::Replace(entity(&[]), None);
-        account.apply(&Change { address: at("p", row), kind: upsert }, start()).unwrap();
+        account.apply(&Change { address: at("p", row), kind: upsert }, start(), |_| {}).unwrap();
         assert_eq!(rest(&account, scan), (Vec::new(), Step::Page(place.clone())), "{row}");
         assert_eq!(format!("p/{}", place.1.as_str()), all[found.len()], "no row is left out");
     }
@@ -67,7 +67,7 @@ fn a_partition_that_is_not_the_same_any_more_ends_a_page_that_stands_in_it() {
     let filled = || {
         let mut account = account();
         for i in 0..2 * STEP {
-            account.apply(&insert(("p", &format!("{i:06}")), &[]), start()).unwrap();
+            account.apply(&insert(("p", &format!("{i:06}")), &[]), start(), |_| {}).unwrap();
         }
         account
     };
@@ -75,18 +75,18 @@ fn a_partition_that_is_not_the_same_any_more_ends_a_page_that_stands_in_it() {
         for i in 0..2 * STEP {
             let kind = ChangeKind::Delete(Condition::Any);
             let address = format!("{i:06}");
-            account.apply(&Change { address: at("p", &address), kind }, start()).unwrap();
+            account.apply(&Change { address: at("p", &address), kind }, start(), |_| {}).unwrap();
         }
     };
     let again = |account: &mut Account| {
         empty(account);
-        account.apply(&insert(("p", "zzz"), &[]), start()).unwrap();
+        account.apply(&insert(("p", "zzz"), &[]), start(), |_| {}).unwrap();
     };
     let other = |account: &mut Account| {
         account.delete_table("things", start()).unwrap();
         account.create_table("things", later(60)).unwrap();
         for i in 0..20 {
-            account.apply(&insert(("p", &format!("9{i:06}")), &[]), later(60)).unwrap();
+            account.apply(&insert(("p", &format!("9{i:06}")), &[]), later(60), |_| {}).unwrap();
         }
     };
     for change in [&empty as &dyn Fn(&mut Account), &again, &other] {
@@ -103,14 +103,16 @@ fn a_scan_between_partitions_goes_on_whatever_changes() {
     let mut account = account();
     for partition in 0..STEP {
         for row in ["1", "2"] {
-            account.apply(&insert((&format!("{partition:06}"), row), &[]), start()).unwrap();
+            account
+                .apply(&insert((&format!("{partition:06}"), row), &[]), start(), |_| {})
+                .unwrap();
         }
     }
     let (scan, found) = paused(&account);
     let (partition, row) = scan.place().unwrap();
     assert_eq!(row.as_str(), "", "a small partition is shown whole");
-    account.apply(&insert((partition.as_str(), "0"), &[]), start()).unwrap();
-    account.apply(&insert(("000000", "0"), &[]), start()).unwrap();
+    account.apply(&insert((partition.as_str(), "0"), &[]), start(), |_| {}).unwrap();
+    account.apply(&insert(("000000", "0"), &[]), start(), |_| {}).unwrap();
     let (more, end) = rest(&account, scan);
     assert_eq!((found.len() + more.len(), end), (2 * STEP + 1, Step::End));
     assert_eq!(more[0], format!("{}/0", partition.as_str()));
@@ -143,7 +145,7 @@ fn no_page_shows_one_half_of_a_transaction_whenever_it_pauses() {
             for row in 0..rows {
                 let properties = [("Number", ValueRef::Int32(-1))];
                 let (partition, row) = (partition.to_string(), format!("{row:06}"));
-                account.apply(&insert((&partition, &row), &properties), start()).unwrap();
+                account.apply(&insert((&partition, &row), &properties), start(), |_| {}).unwrap();
             }
         }
         let mut write = |account: &mut Account, random: &mut Random| {
@@ -156,7 +158,7 @@ fn no_page_shows_one_half_of_a_transaction_whenever_it_pauses() {
                 address: at(&name, row),
                 kind: ChangeKind::Replace(entity(&[("Number", ValueRef::Int32(number))]), None),
             });
-            account.transact(&changes, start()).unwrap();
+            account.transact(&changes, start(), |_| {}).unwrap();
             pairs.push((partition, rows));
             number += 1;
         };

@@ -1,23 +1,38 @@
 //! A table: its partitions in order, and the changes to its entities.
 //!
-//! A change checks everything before it modifies anything, and returns the previous row, so that a
+//! A change checks everything before it modifies anything, and shows what it writes while it has it
+//! at hand, for the response and the durable store. It returns the previous row, so that a
 //! transaction that fails later can restore it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::ops::Bound;
 
 use rowkey_wire::code::ErrorCode;
-use rowkey_wire::edm::{DateTime, ValueRef};
+use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::SignedIdentifier;
 
 use super::partition::{Key, Partition};
-use super::row::Row;
+use super::row::{Property, Row};
 use super::shape::Shapes;
 use crate::table::wire::entity as parse;
 use crate::table::wire::entity::{Entity, Strictness};
 use crate::table::wire::op::{Address, Change, ChangeKind, Condition};
+
+/// What a change writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written<'a> {
+    /// The change.
+    pub(crate) change: &'a Change<'a>,
+    /// The table's name as it was written when the table was created.
+    pub(crate) table: &'a str,
+    /// The entity's new Timestamp.
+    pub(crate) timestamp: DateTime,
+    /// The entity's properties, and the row that holds them; `None` if it is deleted.
+    pub(crate) entity: Option<(&'a [Property<'a>], &'a Row)>,
+}
 
 /// The entities of a table.
 #[derive(Clone, Debug)]
@@ -46,37 +61,38 @@ impl Table {
         }
     }
 
-    /// Applies a change, or fails without changing anything. Returns the previous row.
+    /// Applies a change and shows it to `see`, or fails without changing anything. Returns the
+    /// previous row.
     pub(crate) fn apply(
         &mut self,
         change: &Change<'_>,
         strict: Strictness,
-        at: DateTime,
+        timestamp: DateTime,
+        see: &mut dyn FnMut(&Written<'_>),
     ) -> Result<Option<Row>, Rejection> {
-        self.change(&change.address, |current, shapes| {
-            let properties = match &change.kind {
+        self.change(&change.address, |current, shapes, table| {
+            let mut properties = match &change.kind {
                 ChangeKind::Delete(condition) => {
                     require(current, Some(*condition))?;
+                    see(&Written { change, table, timestamp, entity: None });
                     return Ok(None);
                 }
-                ChangeKind::Insert(entity, _) => {
-                    if current.is_some() {
-                        return Err(Rejection::new(ErrorCode::ENTITY_ALREADY_EXISTS));
-                    }
-                    return Ok(Some(Row::new(shapes, &entity.properties, at)));
+                ChangeKind::Insert(..) if current.is_some() => {
+                    return Err(Rejection::new(ErrorCode::ENTITY_ALREADY_EXISTS));
                 }
+                ChangeKind::Insert(entity, _) => Cow::from(&entity.properties),
                 ChangeKind::Replace(entity, condition) => {
                     require(current, *condition)?;
                     if strict == Strictness::Strict && entity.partition_key.is_none() {
                         check_size(&change.address, &entity.properties)?;
                     }
-                    entity.properties.clone()
+                    Cow::from(&entity.properties)
                 }
                 ChangeKind::Merge(entity, condition) => {
                     require(current, *condition)?;
                     let properties = match current {
-                        Some(row) => merge(row, entity),
-                        None => entity.properties.clone(),
+                        Some(row) => Cow::from(merge(row, entity)),
+                        None => Cow::from(&entity.properties),
                     };
                     if strict == Strictness::Strict {
                         parse::check_count(properties.len())?;
@@ -85,51 +101,39 @@ impl Table {
                     properties
                 }
             };
-            Ok(Some(Row::new(shapes, &by_name(properties), at)))
+            // Inserted entities keep the order of their properties; every update sorts them by name
+            // (recorded: 76 replaced or merged entities, all of them sorted).
+            let keeps_order = matches!(change.kind, ChangeKind::Insert(..));
+            if !keeps_order && !properties.is_sorted_by_key(|(name, _)| *name) {
+                properties.to_mut().sort_unstable_by_key(|(name, _)| *name);
+            }
+            let row = Row::new(shapes, &properties, timestamp);
+            see(&Written { change, table, timestamp, entity: Some((&*properties, &row)) });
+            Ok(Some(row))
         })
     }
 
-    /// Restores the rows that changes replaced.
-    pub(crate) fn put_back<'a>(
-        &mut self,
-        changes: impl Iterator<Item = (&'a Change<'a>, Option<Row>)>,
-    ) {
-        for (change, before) in changes {
-            let Ok(_) = self.change::<Infallible>(&change.address, |_, _| Ok(before));
-        }
-    }
-
-    /// Calls `decide` with the row at an address, and stores the row it returns. Returns the
-    /// previous row.
-    fn change<E>(
+    /// Calls `decide` with the row at an address, the shapes and the table's name, and stores the
+    /// row it returns. Returns the previous row.
+    pub(super) fn change<E>(
         &mut self,
         address: &Address<'_>,
-        decide: impl FnOnce(Option<&Row>, &mut Shapes) -> Result<Option<Row>, E>,
+        decide: impl FnOnce(Option<&Row>, &mut Shapes, &str) -> Result<Option<Row>, E>,
     ) -> Result<Option<Row>, E> {
-        let Self { partitions, shapes, version, .. } = self;
+        let Self { name, partitions, shapes, version, .. } = self;
         let version = *version + 1;
-        let partition_key = Key::from(&address.partition_key);
-        let row_key = Key::from(&address.row_key);
         let mut is_there = false;
         let decide = |current: Option<&Row>| {
-            let row = decide(current, shapes)?;
+            let row = decide(current, shapes, name)?;
             is_there = row.is_some();
             Ok(row)
         };
-        let before = if let Some(partition) = partitions.get_mut(&partition_key) {
-            let before = partition.change(row_key, version, decide)?;
-            if partition.is_empty() {
-                partitions.remove(&partition_key);
-            }
-            before
-        } else {
-            let mut partition = Partition::default();
-            partition.change(row_key, version, decide)?;
-            if !partition.is_empty() {
-                partitions.insert(partition_key, partition);
-            }
-            None
-        };
+        let partition = partitions.entry(Key::from(&*address.partition_key)).or_default();
+        let before = partition.change(Key::from(&*address.row_key), version, decide);
+        if partition.is_empty() {
+            partitions.remove(&Key::from(&*address.partition_key));
+        }
+        let before = before?;
         self.rows += usize::from(is_there);
         self.rows -= usize::from(before.is_some());
         self.version = version;
@@ -146,7 +150,7 @@ impl Table {
     pub(crate) fn restore(
         &mut self,
         (partition_key, row_key): (&str, &str),
-        properties: &[(&str, ValueRef<'_>)],
+        properties: &[Property<'_>],
         at: DateTime,
     ) {
         let row = Row::new(&mut self.shapes, properties, at);
@@ -208,7 +212,7 @@ impl Table {
 }
 
 /// Rejects an entity that is too large, including the keys of its address.
-fn check_size(address: &Address<'_>, properties: &[(&str, ValueRef<'_>)]) -> Result<(), Rejection> {
+fn check_size(address: &Address<'_>, properties: &[Property<'_>]) -> Result<(), Rejection> {
     parse::check_size((&address.partition_key, &address.row_key), properties)
 }
 
@@ -226,15 +230,8 @@ fn require(current: Option<&Row>, condition: Option<Condition>) -> Result<(), Re
     }
 }
 
-/// Inserted entities keep the order of their properties; every update sorts them by name (recorded:
-/// 76 replaced or merged entities, all of them sorted).
-fn by_name<'a>(mut properties: Vec<(&'a str, ValueRef<'a>)>) -> Vec<(&'a str, ValueRef<'a>)> {
-    properties.sort_unstable_by_key(|(name, _)| *name);
-    properties
-}
-
 /// Merges the properties of `entity` into the stored ones. Replaced values are not read.
-fn merge<'a>(row: &'a Row, entity: &Entity<'a>) -> Vec<(&'a str, ValueRef<'a>)> {
+fn merge<'a>(row: &'a Row, entity: &Entity<'a>) -> Vec<Property<'a>> {
     let sent = &entity.properties;
     let shape = row.shape();
     let mut merged = Vec::with_capacity(shape.slots().len() + sent.len());

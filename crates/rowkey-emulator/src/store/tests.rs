@@ -41,8 +41,15 @@ pub(super) fn insert<'a>(
     Change { address: at(keys.0, keys.1), kind: ChangeKind::Insert(entity(properties), None) }
 }
 
-fn code(result: Result<DateTime, rowkey_wire::error::Rejection>) -> Option<ErrorCode> {
+fn code(result: Result<(), rowkey_wire::error::Rejection>) -> Option<ErrorCode> {
     result.err().map(|rejection| rejection.code)
+}
+
+/// Applies changes, and returns their Timestamps.
+fn stamps(account: &mut Account, changes: &[Change<'_>]) -> Vec<DateTime> {
+    let mut stamps = Vec::new();
+    account.transact(changes, start(), |written| stamps.push(written.timestamp)).unwrap();
+    stamps
 }
 
 fn stored(account: &Account, keys: (&str, &str)) -> Option<Vec<(String, Value)>> {
@@ -78,19 +85,19 @@ pub(super) fn everything(account: &Account, text: &str) -> Vec<String> {
 #[test]
 fn a_replace_with_a_stale_tag_is_a_conflict_and_changes_nothing() {
     let mut account = account();
-    let first = account.apply(&insert(("p", "r"), &[("a", ValueRef::Int32(1))]), start()).unwrap();
+    let first = stamps(&mut account, &[insert(("p", "r"), &[("a", ValueRef::Int32(1))])])[0];
     let replace = |condition| Change {
         address: at("p", "r"),
         kind: ChangeKind::Replace(entity(&[("a", ValueRef::Int32(2))]), Some(condition)),
     };
-    let second = account.apply(&replace(Condition::Tag(first)), start()).unwrap();
+    let second = stamps(&mut account, &[replace(Condition::Tag(first))])[0];
     assert!(second > first, "even at the same instant");
     assert_eq!(
-        code(account.apply(&replace(Condition::Tag(first)), later(1))),
+        code(account.apply(&replace(Condition::Tag(first)), later(1), |_| {})),
         Some(ErrorCode::UPDATE_CONDITION_NOT_SATISFIED)
     );
     assert_eq!(
-        code(account.apply(&replace(Condition::Unknown), later(1))),
+        code(account.apply(&replace(Condition::Unknown), later(1), |_| {})),
         Some(ErrorCode::CONDITION_NOT_MET)
     );
     assert_eq!(stored(&account, ("p", "r")).unwrap(), [("a".to_owned(), Value::Int32(2))]);
@@ -100,14 +107,14 @@ fn a_replace_with_a_stale_tag_is_a_conflict_and_changes_nothing() {
 fn a_merge_keeps_what_it_does_not_name_and_may_change_a_type() {
     let mut account = account();
     let properties = [("b", ValueRef::Int32(1)), ("a", ValueRef::Boolean(true))];
-    account.apply(&insert(("p", "r"), &properties), start()).unwrap();
+    account.apply(&insert(("p", "r"), &properties), start(), |_| {}).unwrap();
     let inserted = stored(&account, ("p", "r")).unwrap();
     assert_eq!(inserted[0].0, "b", "an insert keeps the order of its properties");
     let merge = Change {
         address: at("p", "r"),
         kind: ChangeKind::Merge(entity(&[("b", ValueRef::String("x".into()))]), None),
     };
-    account.apply(&merge, start()).unwrap();
+    account.apply(&merge, start(), |_| {}).unwrap();
     assert_eq!(
         stored(&account, ("p", "r")).unwrap(),
         [("a".to_owned(), Value::Boolean(true)), ("b".to_owned(), Value::String("x".to_owned()))]
@@ -119,39 +126,38 @@ fn a_merge_cannot_grow_an_entity_beyond_its_limits() {
     let mut account = account();
     let names: Vec<String> = (0..253).map(|i| format!("p{i}")).collect();
     let all: Vec<_> = names.iter().map(|name| (name.as_str(), ValueRef::Int32(0))).collect();
-    account.apply(&insert(("p", "r"), &all[..252]), start()).unwrap();
+    account.apply(&insert(("p", "r"), &all[..252]), start(), |_| {}).unwrap();
     let merge = |properties: &[(&'static str, ValueRef<'static>)]| Change {
         address: at("p", "r"),
         kind: ChangeKind::Merge(entity(properties), Some(Condition::Any)),
     };
     assert_eq!(
-        code(account.apply(&merge(&[("other", ValueRef::Int32(1))]), start())),
+        code(account.apply(&merge(&[("other", ValueRef::Int32(1))]), start(), |_| {})),
         Some(ErrorCode::TOO_MANY_PROPERTIES)
     );
-    assert_eq!(code(account.apply(&merge(&[("p0", ValueRef::Int32(1))]), start())), None);
+    assert_eq!(code(account.apply(&merge(&[("p0", ValueRef::Int32(1))]), start(), |_| {})), None);
 }
 
 #[test]
 fn a_transaction_that_fails_leaves_no_trace_and_says_where() {
     let mut account = account();
-    account.apply(&insert(("p", "b"), &[]), start()).unwrap();
+    account.apply(&insert(("p", "b"), &[]), start(), |_| {}).unwrap();
     let changes = [insert(("p", "a"), &[]), insert(("p", "b"), &[]), insert(("p", "c"), &[])];
-    let failed = account.transact(&changes, start()).unwrap_err();
+    let failed = account.transact(&changes, start(), |_| {}).unwrap_err();
     assert_eq!((failed.index, failed.rejection.code), (1, ErrorCode::ENTITY_ALREADY_EXISTS));
     assert_eq!(everything(&account, ""), ["p/b"]);
 
     for rows in [&["x", "x"][..], &["z", "x", "y", "z"], &["x", "z", "y", "z"], &["x", "z", "x"]] {
         let twice: Vec<_> = rows.iter().map(|row| insert(("p", row), &[])).collect();
-        let failed = account.transact(&twice, start()).unwrap_err();
+        let failed = account.transact(&twice, start(), |_| {}).unwrap_err();
         let at = rows.len() - 1;
         assert_eq!((failed.index, failed.rejection.code), (at, ErrorCode::INVALID_DUPLICATE_ROW));
     }
     assert_eq!(everything(&account, ""), ["p/b"]);
     let apart = [insert(("p", "x"), &[]), insert(("q", "y"), &[])];
-    let code = account.transact(&apart, start()).unwrap_err().rejection.code;
+    let code = account.transact(&apart, start(), |_| {}).unwrap_err().rejection.code;
     assert_eq!(code, ErrorCode::COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS);
-    let stamps = account.transact(&[insert(("p", "x"), &[]), insert(("p", "y"), &[])], start());
-    let stamps = stamps.unwrap();
+    let stamps = stamps(&mut account, &[insert(("p", "x"), &[]), insert(("p", "y"), &[])]);
     assert!(stamps[0] < stamps[1]);
 }
 
@@ -195,9 +201,9 @@ fn comparisons_need_the_property_and_its_type() {
         ("yes", ValueRef::Boolean(true)),
     ];
     for (row_key, value) in &rows {
-        account.apply(&insert(("p", row_key), &[("x", value.clone())]), start()).unwrap();
+        account.apply(&insert(("p", row_key), &[("x", value.clone())]), start(), |_| {}).unwrap();
     }
-    account.apply(&insert(("p", "without"), &[]), start()).unwrap();
+    account.apply(&insert(("p", "without"), &[]), start(), |_| {}).unwrap();
     for (text, expected) in [
         ("x eq 5", vec!["p/int32"]),
         ("x eq 5L", vec!["p/int64"]),
@@ -228,7 +234,7 @@ fn a_query_by_keys_looks_at_nothing_else() {
     let mut account = account();
     for partition in ["a", "b", "c"] {
         for row in ["1", "2", "3"] {
-            account.apply(&insert((partition, row), &[]), start()).unwrap();
+            account.apply(&insert((partition, row), &[]), start(), |_| {}).unwrap();
         }
     }
     for (text, expected) in [
@@ -247,7 +253,7 @@ fn a_query_by_keys_looks_at_nothing_else() {
 fn pages_end_before_the_row_that_the_next_one_begins_with() {
     let mut account = account();
     for i in 0..10 {
-        account.apply(&insert(("p", &format!("{i}")), &[]), start()).unwrap();
+        account.apply(&insert(("p", &format!("{i}")), &[]), start(), |_| {}).unwrap();
     }
     let (found, pages) = find(&account, "", &Window::default(), 5);
     assert_eq!((found.len(), pages), (10, 2), "no empty page at the end");
@@ -260,7 +266,7 @@ fn a_window_hides_what_lies_outside() {
     let mut account = account();
     for keys in [("a", "9"), ("b", "1"), ("b", "5"), ("c", "1"), ("d", "5"), ("d", "6"), ("e", "0")]
     {
-        account.apply(&insert(keys, &[]), start()).unwrap();
+        account.apply(&insert(keys, &[]), start(), |_| {}).unwrap();
     }
     let end = |p: &str, r: Option<&str>| Some((Key::from(p), r.map(Key::from)));
     let rows = Window { from: end("b", Some("2")), to: end("d", Some("5")) };

@@ -1,8 +1,8 @@
-//! Records the keys of changed data, for the durable store.
+//! Records changes, for the durable store.
 //!
 //! Unless recording was started, nothing is recorded.
 
-/// The keys of data changed since the last call of `take`.
+/// The changes since the last call of `take`: what changed, and encoded entities.
 #[derive(Debug)]
 pub(crate) struct Touched<K>(Option<Vec<K>>);
 
@@ -12,6 +12,16 @@ impl<K> Touched<K> {
         if let Some(keys) = &mut self.0 {
             keys.push(key());
         }
+    }
+
+    /// The number of recorded changes.
+    pub(crate) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Forgets the changes after the first `count`, which were undone.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        self.0.iter_mut().for_each(|keys| keys.truncate(count));
     }
 }
 

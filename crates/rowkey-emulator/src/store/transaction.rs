@@ -1,12 +1,13 @@
 //! Entity group transactions: several changes in one partition, applied together or not at all.
 
 use std::collections::HashSet;
+use std::convert::Infallible;
 
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 
-use super::table::Table;
+use super::table::{Table, Written};
 use crate::table::wire::entity::Strictness;
 use crate::table::wire::op::Change;
 
@@ -20,7 +21,8 @@ pub(crate) struct Failed {
 }
 
 impl Table {
-    /// Applies all `changes` or none. `stamp` returns a separate instant for each.
+    /// Applies all `changes` or none. `stamp` returns a separate instant for each. Each is shown to
+    /// `see` as it is made, even if a later one fails.
     ///
     /// All changes are to one partition, and each row is changed once, so the changes do not affect
     /// each other.
@@ -29,25 +31,25 @@ impl Table {
         changes: &[Change<'_>],
         strict: Strictness,
         mut stamp: impl FnMut() -> DateTime,
-    ) -> Result<Vec<DateTime>, Failed> {
-        let mut stamps = Vec::with_capacity(changes.len());
+        see: &mut dyn FnMut(&Written<'_>),
+    ) -> Result<(), Failed> {
         let mut before = Vec::with_capacity(changes.len());
         let mut unity = Unity::default();
         for (index, change) in changes.iter().enumerate() {
-            let made = unity.check(&changes[..index], change).and_then(|()| {
-                let at = stamp();
-                stamps.push(at);
-                self.apply(change, strict, at)
-            });
+            let made = unity.check(&changes[..index], change);
+            let made = made.and_then(|()| self.apply(change, strict, stamp(), see));
             match made {
                 Ok(row) => before.push(row),
                 Err(rejection) => {
-                    self.put_back(changes.iter().zip(before));
+                    for (change, before) in changes.iter().zip(before) {
+                        let Ok(_) =
+                            self.change::<Infallible>(&change.address, |_, _, _| Ok(before));
+                    }
                     return Err(Failed { index, rejection });
                 }
             }
         }
-        Ok(stamps)
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{Method, StatusCode, header};
 use http_body_util::{BodyExt as _, Collected};
 use rowkey_wire::code::ErrorCode;
-use rowkey_wire::edm::{DateTime, IsoWriter};
+use rowkey_wire::edm::IsoWriter;
 use rowkey_wire::error::{self, Rejection};
 use rowkey_wire::etag::write_etag;
 use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
@@ -22,7 +22,7 @@ use crate::control::hub::NotCommitted;
 use crate::options;
 use crate::options::Options;
 use crate::respond::{self, Answer, Failure};
-use crate::store::table::Table;
+use crate::store::table::Written;
 use crate::table::wire::batch::{BatchRequest, PartHead, PartRequest, parse_request};
 use crate::table::wire::entity as odata;
 use crate::table::wire::location::write_entity_location;
@@ -69,11 +69,9 @@ pub(super) async fn perform(call: &Call<'_>) -> Result<Answer, Failure> {
 /// The response to a changeset: one part for each change, or one part with the error. The flag
 /// tells whether the changes were made.
 fn changes(call: &Call<'_>, parts: &[PartRequest<'_>]) -> Result<((String, Bytes), bool), Failure> {
-    let (batch_id, changeset_id) = (call.state.ids.next(), call.state.ids.next());
-    let mut writer = ResponseWriter::new(
-        batch_id.to_str().unwrap_or_default(),
-        changeset_id.to_str().unwrap_or_default(),
-    );
+    let ids = [call.state.ids.next(), call.state.ids.next()];
+    let [batch_id, changeset_id] = ids.each_ref().map(|id| id.to_str().unwrap_or_default());
+    let mut writer = ResponseWriter::new(batch_id, changeset_id);
     let result = apply(call, parts, &mut writer);
     if let Err((_, rejection)) = &result
         && rejection.code == ErrorCode::SERVER_BUSY
@@ -86,6 +84,8 @@ fn changes(call: &Call<'_>, parts: &[PartRequest<'_>]) -> Result<((String, Bytes
         // The error of a single change is not numbered, unless its table does not exist.
         let numbered = parts.len() > 1 || rejection.code == ErrorCode::TABLE_NOT_FOUND;
         let number = numbered.then_some(index);
+        // Without the responses to the changes before it, which were undone.
+        writer = ResponseWriter::new(batch_id, changeset_id);
         fail(call, parts.get(index), number, &rejection, &mut writer);
     }
     Ok((writer.finish(), committed))
@@ -121,26 +121,23 @@ fn apply(
     if let Some(first) = changes.first() {
         call.take_entities(&first.address, changes.len()).map_err(|rejection| (0, rejection))?;
     }
-    let mut store = call.account.store();
-    let stamps = store
-        .transact(&changes, call.stamps.now)
-        .map_err(|failed| (failed.index, failed.rejection))?;
-    let Some(first) = changes.first() else { return Ok(()) };
-    let table = store.table(first.address.table).map_err(|rejection| (0, rejection))?;
     writer.reserve(changes.len() * ANSWER_LEN);
     let mut answers = Answers {
         call,
         writer,
-        table,
         level: None,
         instants: IsoWriter::default(),
         tag: Vec::new(),
         location: String::new(),
     };
-    for ((part, change), at) in parts.iter().zip(&changes).zip(stamps) {
-        answers.succeed(part, change, at);
-    }
-    Ok(())
+    let mut made = parts.iter();
+    let see = |written: &Written<'_>| {
+        if let Some(part) = made.next() {
+            answers.succeed(part, written);
+        }
+    };
+    let applied = call.account.store().transact(&changes, call.stamps.now, see);
+    applied.map_err(|failed| (failed.index, failed.rejection))
 }
 
 /// Applies a function to every part; an error tells which part failed.
@@ -192,7 +189,6 @@ fn understand<'a>(
 struct Answers<'a> {
     call: &'a Call<'a>,
     writer: &'a mut ResponseWriter,
-    table: &'a Table,
     /// The metadata level that the previous head asked for.
     level: Option<(&'a Arc<PartHead>, Metadata)>,
     instants: IsoWriter,
@@ -202,11 +198,12 @@ struct Answers<'a> {
 }
 
 impl<'a> Answers<'a> {
-    fn succeed(&mut self, part: &'a PartRequest<'_>, change: &Change<'_>, at: DateTime) {
+    fn succeed(&mut self, part: &'a PartRequest<'_>, written: &Written<'_>) {
         let level = self.level(part);
-        let Self { call, writer, table, instants, tag, location, .. } = self;
+        let Self { call, writer, instants, tag, location, .. } = self;
+        let Written { change, table, timestamp, entity } = *written;
         tag.clear();
-        write_etag(tag, b"\"", &instants.iso(at));
+        write_etag(tag, b"\"", &instants.iso(timestamp));
         let tag = std::str::from_utf8(tag).unwrap_or_default();
         let mut headers: Vec<(&str, &str)> = Vec::with_capacity(9);
         headers.extend(content_id(part));
@@ -219,7 +216,7 @@ impl<'a> Answers<'a> {
             return;
         };
         location.clear();
-        write_entity_location(location, &call.place.endpoint, table.name(), &change.address);
+        write_entity_location(location, &call.place.endpoint, table, &change.address);
         let applied = prefer.map(|prefer| ("Preference-Applied", prefer.as_str()));
         let version = ("DataServiceVersion", "3.0;");
         if prefer == Some(Prefer::NoContent) {
@@ -233,8 +230,8 @@ impl<'a> Answers<'a> {
             headers.extend(applied);
             headers.extend([("Location", location.as_str()), ("ETag", tag)]);
             let keys = (&*change.address.partition_key, &*change.address.row_key);
-            let view = View { origin: call.origin(), level, table: table.name(), select: None };
-            let content = table.get(keys.0, keys.1).map(|row| view.single(keys, row));
+            let view = View { origin: call.origin(), level, table, select: None };
+            let content = entity.map(|(_, row)| view.single(keys, row));
             writer.part(201, "Created", &headers, &content.unwrap_or_default());
         }
     }

@@ -13,6 +13,7 @@ use rowkey_wire::odata::render::{self, Origin};
 use super::call::Call;
 use crate::respond::{self, Answer, Failure};
 use crate::store::Row;
+use crate::store::table::Written;
 use crate::table::wire::location::entity_location;
 use crate::table::wire::op::{Address, Change, ChangeKind, Prefer, Select};
 
@@ -39,49 +40,37 @@ pub(super) fn get(
 
 /// Insert, replace, merge and delete.
 pub(super) fn change(call: &Call<'_>, change: &Change<'_>) -> Result<Answer, Failure> {
-    let prefer = match &change.kind {
-        ChangeKind::Insert(_, prefer) => *prefer,
-        _ => None,
+    let Change { address, kind } = change;
+    let level = call.wanted.level;
+    let (mut timestamp, mut location, mut body) = (None, None, None);
+    let see = |written: &Written<'_>| {
+        let Some((_, row)) = written.entity else { return };
+        timestamp = Some(written.timestamp);
+        let ChangeKind::Insert(_, prefer) = kind else { return };
+        location = Some(entity_location(&call.place.endpoint, written.table, address));
+        if *prefer != Some(Prefer::NoContent) {
+            let view = View { origin: call.origin(), level, table: written.table, select: None };
+            body = Some(view.single((&address.partition_key, &address.row_key), row));
+        }
     };
-    let mut store = call.account.store();
-    let timestamp = store.apply(change, call.stamps.now).map_err(Failure::data)?;
-    match &change.kind {
-        ChangeKind::Delete(_) => {
-            drop(store);
-            Ok(respond::data_empty(StatusCode::NO_CONTENT))
-        }
-        ChangeKind::Merge(..) | ChangeKind::Replace(..) => {
-            drop(store);
-            let mut answer = respond::data_empty(StatusCode::NO_CONTENT);
-            answer.headers_mut().insert(header::ETAG, etag(timestamp));
-            Ok(answer)
-        }
-        ChangeKind::Insert(..) => {
-            let table = store.table(change.address.table).map_err(Failure::data)?;
-            let keys = (&*change.address.partition_key, &*change.address.row_key);
-            let location = respond::value(entity_location(
-                &call.place.endpoint,
-                table.name(),
-                &change.address,
-            ));
-            let mut answer = if prefer == Some(Prefer::NoContent) {
-                let mut answer = respond::data_empty(StatusCode::NO_CONTENT);
-                answer.headers_mut().insert(headers::DATA_SERVICE_ID, location.clone());
-                answer
-            } else {
-                let level = call.wanted.level;
-                let view = View { origin: call.origin(), level, table: table.name(), select: None };
-                let body = table.get(keys.0, keys.1).map(|row| view.single(keys, row));
-                respond::data(StatusCode::CREATED, level, body.unwrap_or_default())
-            };
-            drop(store);
-            let headers = answer.headers_mut();
-            headers.insert(header::ETAG, etag(timestamp));
-            headers.insert(header::LOCATION, location);
-            respond::apply_prefer(&mut answer, prefer);
-            Ok(answer)
-        }
+    call.account.store().apply(change, call.stamps.now, see).map_err(Failure::data)?;
+    let mut answer = match body {
+        Some(body) => respond::data(StatusCode::CREATED, level, body),
+        None => respond::data_empty(StatusCode::NO_CONTENT),
+    };
+    let headers = answer.headers_mut();
+    let location = location.map(respond::value);
+    if let ChangeKind::Insert(_, Some(Prefer::NoContent)) = kind {
+        headers.extend(location.clone().map(|location| (headers::DATA_SERVICE_ID, location)));
     }
+    if let Some(timestamp) = timestamp {
+        headers.insert(header::ETAG, etag(timestamp));
+    }
+    if let (ChangeKind::Insert(_, prefer), Some(location)) = (kind, location) {
+        headers.insert(header::LOCATION, location);
+        respond::apply_prefer(&mut answer, *prefer);
+    }
+    Ok(answer)
 }
 
 /// The ETag of an entity written at this instant.

@@ -64,7 +64,7 @@ fn check_window(window: &Window, op: &Op<'_>) -> Result<(), Rejection> {
         Op::GetEntity(address, _) => (address, ErrorCode::RESOURCE_NOT_FOUND),
         _ => return Ok(()),
     };
-    if window.contains(&Key::from(&address.partition_key), &Key::from(&address.row_key)) {
+    if window.contains(&Key::from(&*address.partition_key), &Key::from(&*address.row_key)) {
         return Ok(());
     }
     Err(Rejection::new(code).because("the key is outside the signature's range"))
