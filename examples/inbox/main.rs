@@ -28,7 +28,7 @@ impl Task for Deposit {
     const KIND: &'static str = "deposit";
 }
 
-/// Where deposits are counted. What decides is read on the primary.
+/// The table of balances, and its inbox. `Deciding` reads the primary.
 #[derive(Clone)]
 struct Bank {
     balances: Deciding,

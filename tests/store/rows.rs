@@ -1,4 +1,4 @@
-//! The entity of these tests, and what must hold of all its rows at any time.
+//! The entity of these tests, and the invariants of its rows.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use rowkey::{DynamicEntity, Entity, StorageAccount};
 use rowkey_emulator::{Server, Snapshot, StoredEntity};
 use rowkey_store::{Change, Contribution, Contributor, Store};
 
-/// An order with everything that a type can declare: an index in its partition that is unique, one
-/// that is not, one in another partition, a partial one there, and a unique value.
+/// An order with all declarations: a unique and a non-unique index in its partition, a full and a partial
+/// index in another partition, and a unique value.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(store, partition = "{tenant}", row = "order_{id:4}")]
 #[entity(index(name = by_desk, row = "desk_{desk}"))]
@@ -52,8 +52,8 @@ pub(crate) async fn start() -> Result<(Server, StorageAccount), Box<dyn std::err
     Ok((server, account))
 }
 
-/// The keys and the marks of all orders, after all their rows were found to agree. With `settled`,
-/// rows elsewhere as well, and nothing is left over.
+/// Asserts that all rows of the orders agree, and returns the keys and marks of the orders. With `settled`,
+/// includes remote rows, and asserts that no row is left over.
 pub(crate) fn agreed(snapshot: &Snapshot, settled: bool) -> Vec<(String, i64)> {
     let mut expected = BTreeMap::new();
     let mut found = BTreeMap::new();

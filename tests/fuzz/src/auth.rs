@@ -1,4 +1,4 @@
-//! What authorizes requests: SAS, `Authorization`, keys, connection strings, the string to sign.
+//! Decoders of credentials: SAS, `Authorization`, keys, connection strings, the string to sign.
 
 use std::sync::LazyLock;
 
@@ -10,11 +10,11 @@ use rowkey_wire::auth::{
     Scheme, Service, SigningKey, Unsigned, parse_authorization, string_to_sign,
 };
 
-/// A fixed time, so that an input always does the same.
+/// A fixed time, so that the result of an input is reproducible.
 static NOW: LazyLock<DateTime<Utc>> =
     LazyLock::new(|| DateTime::from_timestamp(1_735_689_600, 0).expect("a time of 2025"));
 
-/// Every decoder of what authorizes.
+/// Runs every decoder of credentials.
 pub fn all(input: &[u8]) {
     crate::text(input, |text| {
         let _ = (sas(text), time(text), ip_range(text), authorization(text), key(text));

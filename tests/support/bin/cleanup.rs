@@ -1,5 +1,5 @@
-//! Deletes the tables, queues and containers whose names begin with `ROWKEY_RUN`, which a run of the
-//! end-to-end tests left in an account. `tests/interop/azure` runs it after the tests.
+//! Deletes the tables, queues and containers of a run of the end-to-end tests in an account. Their names begin with
+//! `ROWKEY_RUN`. `tests/interop/azure` runs it after the tests.
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 

@@ -1,4 +1,4 @@
-//! Eventually consistent transactions: steps that are safe to repeat, made from what was read.
+//! Eventually consistent transactions: steps that are safe to repeat, based on the current state.
 //!
 //! No transaction spans two partitions, two accounts, or a table and a blob. But all changes can be made to
 //! happen eventually: a message on a queue describes the task, a worker performs it in steps, and deletes the
@@ -19,7 +19,7 @@
 //! # async fn main() -> rowkey::Result<()> {
 //! # let server = rowkey_emulator::Server::start().await.map_err(|_| rowkey::Error::refused(rowkey::ErrorKind::Unavailable, "no server"))?;
 //! # let account = StorageAccount::from_connection_string(server.connection_string())?;
-//! // What decides is read on the primary.
+//! // `Deciding` reads the primary.
 //! let current = Deciding::new(&account.table("current"));
 //! let archive = Deciding::new(&account.table("archive"));
 //! # current.table().create().await?;
@@ -53,8 +53,6 @@
 //! - **A round that loses a race starts again.** If a step fails because another client changed the data
 //!   after the read (412, 409, 404), [`run`] reads again and runs new steps: up to 40 rounds, the later ones
 //!   after random waits of at most half a second.
-//!   409, 404) makes [`run`] read again and run new steps: up to 40 rounds, the later ones after
-//!   waits of random length, half a second at most.
 //! - **A late worker overwrites nothing.** Of two workers with the same task, one may be late and hold an old
 //!   copy. [`Steps::write`] is conditional on the target as it was before the source was read, so the late
 //!   worker fails and reads again. Use [`upsert`](Steps::upsert) only if any order of writers is correct.
@@ -62,7 +60,7 @@
 //! There is no isolation: readers can temporarily see both entities, or a partly finished operation.
 //!
 //! See the design guide's "Eventually consistent transactions pattern". Its example deletes the
-//! source if it exists, which loses a change made between the reading and the deletion.
+//! source if it exists, which loses a change made between the read and the deletion.
 
 use std::borrow::Cow;
 use std::fmt;
