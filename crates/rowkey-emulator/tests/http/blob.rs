@@ -484,7 +484,7 @@ async fn an_unsupported_feature_is_named_in_the_error() {
             "PUT",
             "/things/b",
             &[BLOCK, ("x-ms-structured-body", "XSM/1.0; properties=crc64")],
-            "bodies with checksums",
+            "structured messages",
         ),
     ] {
         let answer = send(&mut client, method, target, headers, "");
