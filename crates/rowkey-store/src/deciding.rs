@@ -50,6 +50,23 @@ impl Deciding {
     }
 
     /// Reads one entity. One request.
+    ///
+    /// ```
+    /// # use rowkey::{DynamicEntity, Key, Partition, StorageAccount};
+    /// # use rowkey_store::Deciding;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("events");
+    /// # table.create().await?;
+    /// # table.insert(&DynamicEntity::new("device-7", "1")).await?;
+    /// let deciding = Deciding::new(&table);
+    /// let event = deciding.get(Key::<DynamicEntity>::new("device-7", "1")).await?.ok_or("not found")?;
+    /// let all = deciding.query(Partition::<DynamicEntity>::new("device-7")).all().await?;
+    /// assert_eq!(all, [event]);
+    /// # Ok(()) }
+    /// ```
     pub async fn get<E: Entity>(&self, key: Key<E>) -> Result<Option<Stored<E>>> {
         self.table.get(key).await
     }

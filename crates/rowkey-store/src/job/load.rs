@@ -94,6 +94,23 @@ where
 
     /// Stores up to this many groups of one partition at once, at least 1. With more than one, their
     /// order is undefined. Default: 1, which keeps the order of the stream.
+    ///
+    /// ```
+    /// # use futures_util::stream;
+    /// # use rowkey::{DynamicEntity, StorageAccount};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let events = account.table("events");
+    /// # events.create().await?;
+    /// use rowkey_store::job::Job;
+    ///
+    /// let rows = (0..1000).map(|number| DynamicEntity::new("device-7", format!("{number:04}")));
+    /// let load = Job::insert(&events, stream::iter(rows)).groups_per_partition(4);
+    /// assert_eq!(load.run().await?.total.right, 1000);
+    /// # Ok(()) }
+    /// ```
     pub fn groups_per_partition(mut self, groups: usize) -> Self {
         self.work.per_partition = groups.max(1);
         self

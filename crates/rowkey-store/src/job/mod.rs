@@ -154,6 +154,27 @@ impl<'a, W> Job<'a, W> {
     }
 
     /// Ends the job when more than this many items of a run have [`Verdict::Failed`]. Default: 1,000.
+    ///
+    /// ```
+    /// # use futures_util::stream;
+    /// # use rowkey::{DynamicEntity, StorageAccount};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let events = account.table("events");
+    /// # events.create().await?;
+    /// use rowkey_store::job::Job;
+    ///
+    /// let rows = (0..10).map(|number| {
+    ///     let mut row = DynamicEntity::new("device-7", "the same key");
+    ///     row.set("Number", number);
+    ///     row
+    /// });
+    /// let stopped = Job::insert(&events, stream::iter(rows)).stop_after(3).run().await.unwrap_err();
+    /// assert!(stopped.checkpoint.report().total.failed > 3);
+    /// # Ok(()) }
+    /// ```
     pub fn stop_after(mut self, failed: u64) -> Self {
         self.stop_after = failed;
         self
@@ -161,6 +182,29 @@ impl<'a, W> Job<'a, W> {
 
     /// Ties checkpoints to a parameter of the job, besides its name and table, such as what it
     /// looks for or whether it repairs. A checkpoint with another value is refused.
+    ///
+    /// ```
+    /// # use futures_util::stream;
+    /// # use rowkey::{DynamicEntity, StorageAccount};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let events = account.table("events");
+    /// # events.create().await?;
+    /// use rowkey_store::job::{Checkpoint, Job, Walk};
+    ///
+    /// let mut stored = String::new();
+    /// Job::count(Walk::keys(&events))
+    ///     .parameter("year", "2025")
+    ///     .progress(|progress| stored = progress.checkpoint.to_string())
+    ///     .run()
+    ///     .await?;
+    /// let checkpoint: Checkpoint = stored.parse()?;
+    /// let other = Job::count(Walk::keys(&events)).parameter("year", "2026").resume(checkpoint);
+    /// assert!(other.run().await.is_err());
+    /// # Ok(()) }
+    /// ```
     pub fn parameter(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.parameters.push((name.into(), value.into()));
         self

@@ -155,6 +155,24 @@ impl Pace {
     }
 
     /// Limits requests to this many a second, at least 1.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// use rowkey_store::job::{Job, Pace, Walk};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # account.table("events").create().await?;
+    /// # account.table("logs").create().await?;
+    /// let pace = Pace::new(&account).requests_per_second(200);
+    /// for table in ["events", "logs"] {
+    ///     Job::count(Walk::keys(&account.table(table))).pace(pace.clone()).run().await?;
+    /// }
+    /// assert_eq!(pace.requests().sent, 2);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "set it before the pace is used"]
     pub fn requests_per_second(self, requests: u32) -> Self {
         self.state().requests_ceiling.per_second = requests.max(1);
@@ -180,6 +198,23 @@ impl Pace {
     /// with the last error of the service or with [`ErrorKind::Unavailable`].
     ///
     /// The deadline applies only to the returned handle and its clones.
+    ///
+    /// ```
+    /// # use rowkey::{ErrorKind, StorageAccount};
+    /// use rowkey_store::job::{Job, Pace, Walk};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # account.table("events").create().await?;
+    /// let over = Pace::new(&account).until(account.clock().now());
+    /// let count = Job::count(Walk::keys(&account.table("events"))).pace(over);
+    /// let stopped = count.run().await.unwrap_err();
+    /// assert_eq!(stopped.error.kind(), ErrorKind::Unavailable);
+    /// assert!(!stopped.checkpoint.is_finished());
+    /// # Ok(()) }
+    /// ```
     #[must_use = "only the returned handle has the deadline"]
     pub fn until(self, deadline: DateTime<Utc>) -> Self {
         Self { until: Some(deadline), ..self }

@@ -156,6 +156,15 @@ impl Report {
     }
 
     /// Adds a report about other items.
+    ///
+    /// ```
+    /// use rowkey_store::job::{Report, Verdict};
+    ///
+    /// let mut report = Report::of(Verdict::Right, 98);
+    /// report.merge(Report::of(Verdict::Failed, 2));
+    /// assert_eq!((report.total.examined, report.total.failed), (100, 2));
+    /// assert!(!report.is_clean());
+    /// ```
     pub fn merge(&mut self, other: Self) {
         self.total.add(other.total);
         for (name, counts) in other.parts {

@@ -103,12 +103,54 @@ impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
 
     /// Inserts or replaces all entities of a stream. If an entity occurs twice, the last one is kept.
     /// Otherwise like [`insert`](Self::insert).
+    ///
+    /// ```
+    /// # use futures_util::stream;
+    /// # use rowkey::{DynamicEntity, StorageAccount};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let events = account.table("events");
+    /// # events.create().await?;
+    /// use rowkey_store::job::Job;
+    ///
+    /// let row = |number: u32| DynamicEntity::new("device-7", number.to_string());
+    /// let rows = || stream::iter((0..3).map(row));
+    /// assert_eq!(Job::upsert(&events, rows()).run().await?.total.right, 3);
+    /// assert_eq!(Job::upsert(&events, rows()).run().await?.total.right, 3);
+    /// # Ok(()) }
+    /// ```
     pub fn upsert(table: &Table, entities: impl Stream<Item = E> + Send + 'static) -> Self {
         Self::rows("upsert", table, Verb::Upsert, entities)
     }
 
     /// Inserts or merges all entities of a stream: other properties of an entity are kept.
     /// Otherwise like [`upsert`](Self::upsert).
+    ///
+    /// ```
+    /// # use futures_util::stream;
+    /// # use rowkey::{DynamicEntity, StorageAccount};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let events = account.table("events");
+    /// # events.create().await?;
+    /// use rowkey_store::job::Job;
+    ///
+    /// let mut event = DynamicEntity::new("device-7", "1");
+    /// event.set("Degrees", 21_i64);
+    /// events.insert(&event).await?;
+    /// let mut checked = DynamicEntity::new("device-7", "1");
+    /// checked.set("Checked", true);
+    /// Job::upsert_merge(&events, stream::iter([checked])).run().await?;
+    ///
+    /// let key = rowkey::Key::<DynamicEntity>::new("device-7", "1");
+    /// let merged = events.get(key).await?.ok_or("not found")?.entity;
+    /// assert_eq!((merged.get_as::<i64>("Degrees")?, merged.get_as::<bool>("Checked")?), (21, true));
+    /// # Ok(()) }
+    /// ```
     pub fn upsert_merge(table: &Table, entities: impl Stream<Item = E> + Send + 'static) -> Self {
         Self::rows("upsert_merge", table, Verb::UpsertMerge, entities)
     }

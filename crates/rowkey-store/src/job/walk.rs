@@ -27,6 +27,26 @@ const ROW_KEY: &str = "RowKey";
 /// intended.
 ///
 /// A walk costs one request for each page of up to 1,000 entities, and at least one for each range.
+///
+/// ```
+/// # use rowkey::{DynamicEntity, Partition, StorageAccount};
+/// use rowkey_store::job::{Job, Walk};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_emulator::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// # let events = account.table("events");
+/// # events.create().await?;
+/// # for number in 0..20 { events.insert(&DynamicEntity::new("device-7", format!("{number:02}"))).await?; }
+/// let all = Walk::keys(&events).split_partitions(["device-3", "device-6"]);
+/// assert_eq!(Job::count(all).run().await?.total.right, 20);
+///
+/// let device = Walk::new(&events, |table| table.query(Partition::<DynamicEntity>::new("device-7")))
+///     .split_rows(["05", "10", "15"]);
+/// assert_eq!(Job::count(device).run().await?.total.right, 20);
+/// # Ok(()) }
+/// ```
 pub struct Walk<P> {
     table: Table,
     query: MakeQuery<P>,

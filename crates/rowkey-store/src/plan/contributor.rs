@@ -100,6 +100,58 @@ impl<'a, E> Change<'a, E> {
 ///
 /// Limit: the [`operations`](Self::operations) of all contributors, those of the entity and the op row
 /// are at most 100 together.
+///
+/// ```
+/// # use rowkey::{DynamicEntity, Entity, Key, Result, StorageAccount};
+/// # use rowkey_store::Store;
+/// use rowkey_store::{Change, Contribution, Contributor};
+///
+/// #[derive(Clone, Debug, PartialEq, Entity)]
+/// #[entity(store, partition = "{team}", row = "task_{id:4}")]
+/// struct Task { team: String, id: u32 }
+///
+/// /// Counts the tasks of each team in a row of its partition.
+/// struct Counter;
+///
+/// impl Contributor<Task> for Counter {
+///     fn name(&self) -> &str {
+///         "counter"
+///     }
+///
+///     fn operations(&self) -> usize {
+///         1
+///     }
+///
+///     fn reads(&self, _: Change<'_, Task>) -> Result<Vec<String>> {
+///         Ok(vec!["counter".into()])
+///     }
+///
+///     fn contribute(&self, change: Change<'_, Task>, plan: &mut Contribution<'_>) -> Result<()> {
+///         let more = i64::from(change.after.is_some()) - i64::from(change.before.is_some());
+///         plan.edit("counter", |row| {
+///             let new = || DynamicEntity::new(change.partition_key(), "counter");
+///             let counter = row.get_or_insert_with(new);
+///             let count: i64 = counter.get_as("Count").unwrap_or(0);
+///             counter.set("Count", count + more);
+///             Ok(())
+///         })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_emulator::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// let tasks = Store::<Task>::builder(account.table("tasks")).with(Counter).build()?;
+/// # tasks.create_if_missing().await?;
+/// for id in 0..3 {
+///     tasks.insert(&Task { team: "core".into(), id }).await?;
+/// }
+/// tasks.delete(Task::key("core", 1)).await?;
+/// let counter = tasks.table().get(Key::<DynamicEntity>::new("core", "counter")).await?;
+/// assert_eq!(counter.ok_or("no counter")?.entity.get_as::<i64>("Count")?, 2);
+/// # Ok(()) }
+/// ```
 pub trait Contributor<E>: Send + Sync {
     /// The name of the contributor. Targets are stored under it, so do not change it while any are
     /// pending.
@@ -226,6 +278,62 @@ impl Contribution<'_> {
     /// Names a target: something in another place that must agree with the entity after the commit.
     /// Targets are settled in the order in which they are named; a target that is named twice is settled
     /// once.
+    ///
+    /// ```
+    /// # use futures_util::future::BoxFuture;
+    /// # use rowkey::{DynamicEntity, Entity, Key, Result, StorageAccount, Table};
+    /// # use rowkey_store::{Contribution, Contributor, Store};
+    /// use rowkey_store::{Change, Settled, Settling};
+    ///
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{team}", row = "task_{id:4}")]
+    /// # struct Task { team: String, id: u32 }
+    /// /// Keeps a row in another table while a task exists.
+    /// struct Mirror(Table);
+    ///
+    /// impl Contributor<Task> for Mirror {
+    /// #     fn name(&self) -> &str { "mirror" }
+    /// #     fn operations(&self) -> usize { 0 }
+    ///     fn contribute(&self, change: Change<'_, Task>, plan: &mut Contribution<'_>) -> Result<()> {
+    ///         plan.target(change.row_key());
+    ///         Ok(())
+    ///     }
+    ///
+    ///     fn settle<'a>(
+    ///         &'a self,
+    ///         settling: &'a Settling<Task>,
+    ///         address: &'a str,
+    ///     ) -> BoxFuture<'a, Result<Settled>> {
+    ///         Box::pin(async move {
+    ///             let key = || Key::<DynamicEntity>::new("tasks", address);
+    ///             let target = self.0.get(key()).await?;
+    ///             match (settling.entity().await?, target) {
+    ///                 (Some(_), None) => {
+    ///                     let row = DynamicEntity::new("tasks", address);
+    ///                     settling.wrote(self.0.insert(&row).await)
+    ///                 }
+    ///                 (None, Some(row)) => settling.wrote(self.0.delete(key(), row.etag).await),
+    ///                 _ => Ok(Settled::Done),
+    ///             }
+    ///         })
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let mirror = account.table("mirror");
+    /// # mirror.create().await?;
+    /// let tasks = Store::<Task>::builder(account.table("tasks"))
+    ///     .queue(account.queue("tasks"))
+    ///     .following(Mirror(mirror.clone()))
+    ///     .build()?;
+    /// # tasks.create_if_missing().await?;
+    /// tasks.insert(&Task { team: "core".into(), id: 1 }).await?;
+    /// assert!(mirror.get(Key::<DynamicEntity>::new("tasks", "task_0001")).await?.is_some());
+    /// # Ok(()) }
+    /// ```
     pub fn target(&mut self, address: impl Into<String>) {
         let target = Target {
             row_key: self.row_key.to_owned(),

@@ -32,6 +32,15 @@ pub struct Op {
 
 impl Op {
     /// Creates an operation from the time and 8 random bytes.
+    ///
+    /// ```
+    /// use rowkey_store::Op;
+    ///
+    /// let op = Op::new("2026-11-20T09:00:00Z".parse()?, [0, 0, 0, 0, 0, 0, 0, 255]);
+    /// assert_eq!(op.mark(), "00000000000000ff");
+    /// assert!(op.row_key()?.ends_with("_00000000000000ff"));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn new(created: DateTime<Utc>, random: [u8; 8]) -> Self {
         Self { mark: format!("{:016x}", u64::from_be_bytes(random)), created }
     }

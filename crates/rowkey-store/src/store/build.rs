@@ -26,6 +26,41 @@ use crate::seal::{Sealed, Sealer};
 use crate::wide::Wide;
 
 /// Builds a [`Store`]; from [`Store::builder`].
+///
+/// ```
+/// # use rowkey::{Entity, StorageAccount};
+/// # use rowkey_store::Store;
+/// #[derive(Clone, Debug, PartialEq, Entity)]
+/// #[entity(store, partition = "{tenant}", row = "note_{id:6}")]
+/// #[entity(unique(name = by_title, value = "{title}"))]
+/// struct Note {
+///     tenant: String,
+///     id: u32,
+///     title: String,
+///     #[entity(blob)]
+///     text: String,
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_emulator::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// let lacks_a_queue = Store::<Note>::builder(account.table("notes"))
+///     .blobs(account.container("notes"))
+///     .build();
+/// assert!(lacks_a_queue.unwrap_err().to_string().contains("queue"));
+///
+/// let notes = Store::<Note>::builder(account.table("notes"))
+///     .blobs(account.container("notes"))
+///     .queue(account.queue("notes"))
+///     .build()?;
+/// notes.create_if_missing().await?;
+/// let text = "long ".repeat(100_000);
+/// notes.insert(&Note { tenant: "contoso".into(), id: 1, title: "First".into(), text }).await?;
+/// let first = notes.find(Note::by_title("First")).await?.ok_or("not found")?;
+/// assert_eq!(first.entity.text.len(), 500_000);
+/// # Ok(()) }
+/// ```
 #[must_use = "a builder does nothing until `build`"]
 pub struct StoreBuilder<E> {
     table: Table,

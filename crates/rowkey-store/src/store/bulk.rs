@@ -55,6 +55,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// let all = (0..200).map(|id| User { tenant: "contoso".into(), id, name: format!("user {id}") });
     /// let report = users.load(stream::iter(all)).run().await?;
     /// assert!(report.is_clean() && report.total.right == 200);
+    ///
+    /// let renamed = |id| User { tenant: "contoso".into(), id, name: "the same".into() };
+    /// users.load_over(stream::iter((0..10).map(renamed))).run().await?;
+    /// assert_eq!(users.count(User::by_name("contoso", "the same")).await?, 10);
     /// assert!(users.verify().run().await?.is_clean());
     /// # Ok(()) }
     /// ```

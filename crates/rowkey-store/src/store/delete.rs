@@ -68,6 +68,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// let old = Walk::new(orders.table(), |table| table.scan::<Order>().filter(Order::YEAR.lt(2024)));
     /// assert_eq!(orders.delete_found(old).run().await?.total.right, 4);
     /// assert_eq!(orders.count(Order::by_customer("contoso", "ada")).await?, 1);
+    ///
+    /// assert_eq!(orders.delete_where(Order::partition("contoso")).run().await?.total.right, 1);
     /// # Ok(()) }
     /// ```
     pub fn delete_found(

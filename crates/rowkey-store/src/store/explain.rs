@@ -45,6 +45,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// let plan = users.explain().update(User::key("contoso", 1), renamed).await?;
     /// assert_eq!((plan.reads(), plan.requests(), plan.operations()), (1, 1, 3));
     /// println!("{plan}");
+    ///
+    /// let deletion = users.explain().delete(User::key("contoso", 1)).await?;
+    /// assert_eq!(deletion.reads(), 1);
+    /// let (tenant, name, email) = ("contoso".into(), "Kim".into(), "kim@contoso.com".into());
+    /// println!("{}", users.explain().load(&[User { tenant, id: 2, name, email }]).await?);
     /// # Ok(()) }
     /// ```
     pub fn explain(&self) -> Explain<'_, E> {

@@ -264,6 +264,37 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Call it from a program that has the declaration, and call all steps of one declaration from
     /// machines with synchronized clocks. Fails with [`ErrorKind::Unavailable`] if it is too early, and
     /// with [`ErrorKind::Invalid`] if errors remain after the repair, or if the store was not opened.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, ErrorKind, StorageAccount};
+    /// use rowkey_store::{Stage, Store};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{team}", row = "task_{id:4}")]
+    /// # struct Task { team: String, id: u32, tag: String }
+    /// # mod new {
+    /// # #[derive(Clone, Debug, PartialEq, rowkey::Entity)]
+    /// # #[entity(store, partition = "{team}", row = "task_{id:4}")]
+    /// # #[entity(index(name = by_tag, row = "tag_{tag}", many))]
+    /// # pub struct Task { pub team: String, pub id: u32, pub tag: String }
+    /// # }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let old = Store::<Task>::builder(account.table("tasks")).build()?;
+    /// # old.create_if_missing().await?;
+    /// # old.open().await?.insert(&Task { team: "core".into(), id: 1, tag: "a".into() }).await?;
+    /// // This version of the program declares `by_tag`; the one before did not.
+    /// let tasks = Store::<new::Task>::builder(account.table("tasks")).build()?.open().await?;
+    /// assert!(tasks.count(new::Task::by_tag("core", "a")).await.is_err(), "it is announced");
+    /// assert_eq!(tasks.advance("by_tag").await?, Stage::Required);
+    ///
+    /// let early = tasks.advance("by_tag").await.unwrap_err();
+    /// assert_eq!(early.kind(), ErrorKind::Unavailable);
+    /// assert_eq!(tasks.retire("by_tag").await?, Stage::Retiring);
+    /// # Ok(()) }
+    /// ```
     pub async fn advance(&self, name: &str) -> Result<Stage> {
         self.step(name, false).await.map_err(|error| self.named("Advance", error))
     }

@@ -100,6 +100,15 @@ pub use work::Worked;
 /// assert_eq!(taken.details().index, Some("by_email"));
 ///
 /// users.update(User::key("contoso", 1), |user| user.name = "Ada L.".into()).await?;
+/// let read = users.get(User::key("contoso", 1)).await?.ok_or("not found")?;
+/// assert_eq!(read.entity.name, "Ada L.");
+///
+/// users.upsert(&ada).await?;
+/// let several = users.get_many((1..=3).map(|id| User::key("contoso", id))).await?;
+/// assert_eq!(several.iter().flatten().count(), 1);
+///
+/// assert!(users.delete(User::key("contoso", 1)).await?);
+/// assert!(!users.exists(User::key("contoso", 1)).await?);
 /// # Ok(()) }
 /// ```
 ///
@@ -171,6 +180,31 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// [`Table`](Table::replace) erases them.
     ///
     /// Fails with [`ErrorKind::Conflict`] if the entity has another version or does not exist.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, open: bool }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = Store::<Order>::builder(account.table("orders")).build()?;
+    /// # orders.create_if_missing().await?;
+    /// # let order = |id| Order { tenant: "contoso".into(), id, open: true };
+    /// # use rowkey::ErrorKind;
+    /// let read = orders.insert(&order(1)).await?.version;
+    /// let closed = Order { open: false, ..order(1) };
+    /// orders.replace_if(&closed, &read).await?;
+    ///
+    /// let stale = orders.replace_if(&order(1), &read).await.unwrap_err();
+    /// assert_eq!(stale.kind(), ErrorKind::Conflict);
+    /// let stale = orders.delete_if(Order::key("contoso", 1), &read).await.unwrap_err();
+    /// assert_eq!(stale.kind(), ErrorKind::Conflict);
+    /// # Ok(()) }
+    /// ```
     pub async fn replace_if(&self, entity: &E, version: &Version) -> Result<Written> {
         let replace = async {
             let keys = keys_of(entity)?;
@@ -226,6 +260,35 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Like [`update`](Self::update), with a change that may refuse. If it refuses, nothing is written, and
     /// its error is the inner result.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, open: bool }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = Store::<Order>::builder(account.table("orders")).build()?;
+    /// # orders.create_if_missing().await?;
+    /// # let order = |id| Order { tenant: "contoso".into(), id, open: true };
+    /// orders.insert(&order(1)).await?;
+    /// let close = |order: &mut Order| {
+    ///     if !order.open {
+    ///         return Err("it is closed already");
+    ///     }
+    ///     order.open = false;
+    ///     Ok(())
+    /// };
+    /// assert!(orders.try_update(Order::key("contoso", 1), close).await?.is_ok());
+    /// assert_eq!(
+    ///     orders.try_update(Order::key("contoso", 1), close).await?.unwrap_err(),
+    ///     "it is closed already"
+    /// );
+    /// # Ok(()) }
+    /// ```
     pub async fn try_update<R: Send>(
         &self,
         key: Key<E>,
@@ -278,6 +341,33 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Costs one read and a write of all rows.
     ///
     /// Does not claim unique values again; [`repair`](Self::repair) does.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// # #[entity(index(name = by_customer, row = "customer_{customer}", many))]
+    /// # struct Order { tenant: String, id: u32, customer: String, cents: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = Store::<Order>::builder(account.table("orders")).build()?;
+    /// # orders.create_if_missing().await?;
+    /// # let order = |id, customer: &str| Order {
+    /// #     tenant: "contoso".into(), id, customer: customer.into(), cents: 100 * i64::from(id),
+    /// # };
+    /// orders.insert(&order(1, "ada")).await?;
+    /// // Another program deletes the entity's copy in the index.
+    /// # let mut rows = orders.table().scan::<rowkey::DynamicEntity>().scan_policy(rowkey::ScanPolicy::Allow).all().await?;
+    /// # rows.retain(|row| row.entity.row_key.starts_with("customer"));
+    /// # let copy = rows[0].entity.key();
+    /// orders.table().delete(copy, rowkey::Match::Any).await?;
+    /// assert!(orders.rewrite(Order::key("contoso", 1)).await?);
+    /// assert_eq!(orders.count(Order::by_customer("contoso", "ada")).await?, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn rewrite(&self, key: Key<E>) -> Result<bool> {
         let rewrite = async {
             let keys = parts(&key)?;

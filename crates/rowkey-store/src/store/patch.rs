@@ -34,7 +34,11 @@ use crate::version::Version;
 /// orders.patch(key()).set(Order::COURIER, "kim").set(Order::OPEN, false).send().await?;
 /// let page = orders.query(Order::by_courier("contoso", "kim")).page(1, None).await?;
 /// assert!(!page.entities[0].entity.open);
-/// orders.patch(key()).clear(Order::COURIER).send().await?;
+///
+/// let clears = || orders.patch(key()).clear(Order::COURIER);
+/// assert!(clears().reads(), "a merge cannot remove a property");
+/// println!("{}", clears().explain().await?);
+/// clears().send().await?;
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing is changed before `send`"]

@@ -125,6 +125,36 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// Reading fails and sends nothing for a list, for an index whose copies lack a property in the filter,
     /// for an encrypted property, and for a query of a partition of wide entities that filters by a property
     /// other than the keys and the Timestamp.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// # #[entity(index(name = by_customer, row = "customer_{customer}", many))]
+    /// # struct Order { tenant: String, id: u32, customer: String, cents: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = Store::<Order>::builder(account.table("orders")).build()?;
+    /// # orders.create_if_missing().await?;
+    /// # let order = |id, customer: &str| Order {
+    /// #     tenant: "contoso".into(), id, customer: customer.into(), cents: 100 * i64::from(id),
+    /// # };
+    /// use futures_util::TryStreamExt as _;
+    ///
+    /// # for id in 1..=3 { orders.insert(&order(id, "ada")).await?; }
+    /// assert_eq!(orders.count(Order::by_customer("contoso", "ada")).await?, 3);
+    /// let large = orders.query(Order::by_customer("contoso", "ada")).filter(Order::CENTS.ge(200));
+    /// assert_eq!(large.explain(20).reads(), 1);
+    ///
+    /// let mut found = large.stream();
+    /// while let Some(found) = found.try_next().await? {
+    ///     assert!(found.entity.cents >= 200);
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = Some(match self.filter {
             Some(before) => before.and(filter),
@@ -253,6 +283,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// let of_ada = orders.query(Order::by_customer("contoso", "ada"));
     /// let spent: Vec<_> = of_ada.stream_as::<Spent>().try_collect().await?;
     /// assert_eq!(spent, [Spent { cents: 995 }]);
+    ///
+    /// let of_ada = orders.query(Order::by_customer("contoso", "ada"));
+    /// let (page, next) = of_ada.page_as::<Spent>(10, None).await?;
+    /// assert_eq!((page, next), (spent, None));
     /// # Ok(()) }
     /// ```
     pub fn stream_as<P>(self) -> Pin<Box<dyn Stream<Item = Result<P>> + Send>>

@@ -93,6 +93,28 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Finds the entity that has a value, and reads selected properties from its copy in the index. One
     /// request. Otherwise like [`Query::stream_as`](crate::Query::stream_as).
+    ///
+    /// ```
+    /// # use rowkey::{Entity, Projection, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "user_{id:6}")]
+    /// # #[entity(index(name = by_badge, row = "badge_{badge}"))]
+    /// # struct User { tenant: String, id: u32, badge: u32, doors: i64 }
+    /// #[derive(Debug, PartialEq, Projection)]
+    /// struct Doors { doors: i64 }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let users = Store::<User>::builder(account.table("users")).build()?;
+    /// # users.create_if_missing().await?;
+    /// users.insert(&User { tenant: "contoso".into(), id: 1, badge: 77, doors: 0b101 }).await?;
+    /// let doors: Option<Doors> = users.find_as(User::by_badge("contoso", 77)).await?;
+    /// assert_eq!(doors, Some(Doors { doors: 0b101 }));
+    /// # Ok(()) }
+    /// ```
     pub async fn find_as<P, S>(&self, key: IndexKey<E, S>) -> Result<Option<P>>
     where
         P: Projection + Send + 'static,

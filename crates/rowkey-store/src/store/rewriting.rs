@@ -59,6 +59,35 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Entities of an older version are counted as [`Verdict::Stale`] and, once written, as repaired. An
     /// entity that cannot be read, for example because a newer program wrote it, stays unchanged, and the
     /// report names it as [`Verdict::Unreadable`]. Costs the same as [`reencrypt`](Self::reencrypt).
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct OrderV1 { tenant: String, id: u32, euros: i64 }
+    /// #[derive(Clone, Debug, PartialEq, Entity)]
+    /// #[entity(store, version = 2, from = OrderV1, partition = "{tenant}", row = "order_{id:6}")]
+    /// struct Order { tenant: String, id: u32, cents: i64 }
+    ///
+    /// impl From<OrderV1> for Order {
+    ///     fn from(OrderV1 { tenant, id, euros }: OrderV1) -> Self {
+    ///         Self { tenant, id, cents: euros * 100 }
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let before = Store::<OrderV1>::builder(account.table("orders")).build()?;
+    /// # before.create_if_missing().await?;
+    /// # before.insert(&OrderV1 { tenant: "contoso".into(), id: 1, euros: 5 }).await?;
+    /// let orders = Store::<Order>::builder(account.table("orders")).build()?;
+    /// assert_eq!(orders.migrate().run().await?.total.repaired, 1);
+    /// assert_eq!(orders.migrate().run().await?.total.right, 1);
+    /// # Ok(()) }
+    /// ```
     pub fn migrate(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
         self.rewriting("migrate", VERSIONS, Current::Version)
     }

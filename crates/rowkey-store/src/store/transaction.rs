@@ -22,6 +22,42 @@ use crate::version::Version;
 /// operations in 4 MiB. If one entity gives up a value in an index of the partition, another may take it in
 /// the same transaction. A unique value that one entity gives up is free only after the commit, so no other
 /// entity of the same transaction can take it.
+///
+/// ```
+/// # use rowkey::{Entity, StorageAccount};
+/// # use rowkey_store::Store;
+/// #[derive(Clone, Debug, PartialEq, Entity)]
+/// #[entity(store, partition = "{bank}", row = "account_{id:6}")]
+/// struct Account { bank: String, id: u32, cents: i64 }
+///
+/// #[derive(Clone, Debug, PartialEq, Entity)]
+/// #[entity(partition = "{bank}", row = "transfer_{number:6}")]
+/// struct Transfer { bank: String, number: u32, cents: i64 }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_emulator::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// # let accounts = Store::<Account>::builder(account.table("accounts")).build()?;
+/// # accounts.create_if_missing().await?;
+/// # let holder = |id, cents| Account { bank: "north".into(), id, cents };
+/// let (from, to) = (holder(1, 500), holder(2, 0));
+/// let opened = accounts.transaction().insert(&from).insert(&to).submit().await?;
+///
+/// let (paid, received) = (holder(1, 200), holder(2, 300));
+/// let [Some(of_from), Some(of_to)] = &opened.versions[..] else { panic!("two were inserted") };
+/// let transfer = accounts
+///     .transaction()
+///     .replace_if(&paid, of_from.clone())
+///     .replace_if(&received, of_to.clone())
+///     .row(&Transfer { bank: "north".into(), number: 1, cents: 300 });
+/// println!("{}", transfer.explain().await?);
+/// let closes = transfer.submit().await?.versions[0].clone().ok_or("it is replaced")?;
+///
+/// accounts.transaction().delete_if(&Account::key("north", 1), closes).submit().await?;
+/// assert!(!accounts.exists(Account::key("north", 1)).await?);
+/// # Ok(()) }
+/// ```
 #[must_use = "a transaction does nothing until `submit`"]
 pub struct Transaction<'t, E> {
     store: &'t Store<E>,
@@ -64,6 +100,29 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     ///
     /// Both stores must share a queue, because changes left to workers are settled only when the workers
     /// of both stores have received the message.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, open: bool }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = Store::<Order>::builder(account.table("orders")).build()?;
+    /// # orders.create_if_missing().await?;
+    /// # let order = |id| Order { tenant: "contoso".into(), id, open: true };
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "item_{order:6}_{line:2}")]
+    /// # struct Item { tenant: String, order: u32, line: u32 }
+    /// let items = Store::<Item>::builder(orders.table().clone()).build()?;
+    /// let item = Item { tenant: "contoso".into(), order: 1, line: 1 };
+    /// orders.transaction().insert(&order(1)).with(&items, &item).submit().await?;
+    /// assert!(items.exists(Item::key("contoso", 1, 1)).await?);
+    /// # Ok(()) }
+    /// ```
     pub fn with<F>(mut self, store: &'t Store<F>, entity: &'t F) -> Self
     where
         F: Entity + Clone + Send + Sync + 'static,

@@ -70,6 +70,33 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Like [`verify`](Self::verify), and repairs disagreements: an entity whose rows are missing or
     /// stale is rewritten unchanged, a copy or a claim without an entity is deleted, and a leftover op
     /// row is settled. Programs may write in the meantime.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// # #[entity(index(name = by_customer, row = "customer_{customer}", many))]
+    /// # struct Order { tenant: String, id: u32, customer: String, cents: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = Store::<Order>::builder(account.table("orders")).build()?;
+    /// # orders.create_if_missing().await?;
+    /// # let order = |id, customer: &str| Order {
+    /// #     tenant: "contoso".into(), id, customer: customer.into(), cents: 100 * i64::from(id),
+    /// # };
+    /// # orders.insert(&order(1, "ada")).await?;
+    /// // Another program deletes the entity and leaves its copy in the index.
+    /// let head = rowkey::Key::<rowkey::DynamicEntity>::new("contoso", "order_000001");
+    /// orders.table().delete(head, rowkey::Match::Any).await?;
+    /// assert_eq!(orders.verify().run().await?.part("by_customer").orphaned, 1);
+    ///
+    /// assert_eq!(orders.repair().run().await?.part("by_customer").repaired, 1);
+    /// assert!(orders.verify().run().await?.is_clean());
+    /// # Ok(()) }
+    /// ```
     pub fn repair(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
         self.examine("repair", &self.inner.table, true)
     }

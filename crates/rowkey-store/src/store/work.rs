@@ -83,6 +83,30 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// handled within milliseconds. An idle worker makes a request every 1 to 30 seconds ([`Waits::IDLE`]),
     /// and four more every 5 minutes: 5,200 a day. It continues when the services are unavailable for a time;
     /// other errors, such as a queue that does not exist, end it.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "user_{id:6}")]
+    /// # #[entity(unique(name = by_email, value = "{email}"))]
+    /// # struct User { tenant: String, id: u32, email: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let users = Store::<User>::builder(account.table("users")).queue(account.queue("users")).build()?;
+    /// # users.create_if_missing().await?;
+    /// # let user = User { tenant: "contoso".into(), id: 1, email: "ada@contoso.com".into() };
+    /// # users.insert(&user).await?;
+    /// use std::time::Duration;
+    ///
+    /// let shutdown = tokio::time::sleep(Duration::from_millis(10)); // a signal, as a rule
+    /// users.run(shutdown).await?;
+    /// assert_eq!(users.work_once().await?.waiting, 0);
+    /// assert_eq!(users.drain_backlog().await?.waiting, 0);
+    /// # Ok(()) }
+    /// ```
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
         let clock = self.inner.table.account().clock();
         let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
