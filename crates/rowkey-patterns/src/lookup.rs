@@ -97,6 +97,26 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
     ///
     /// Reading the table is a table scan; it is allowed under every scan policy of the account, because this
     /// call requests it.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::lookup::Lookup;
+    /// # #[derive(Clone, Debug, Entity)]
+    /// # #[entity(partition = "states", row = "{code}")]
+    /// # struct State { code: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("states");
+    /// # table.create().await?;
+    /// # table.insert(&State { code: "WA".into() }).await?;
+    /// # let day = Duration::from_secs(86_400);
+    /// let states: Lookup<State> = Lookup::of_table(&table, day).limit(1000);
+    /// assert_eq!(states.snapshot().await?.len(), 1);
+    /// # Ok(()) }
+    /// ```
     pub fn of_table(table: &Table, time_to_live: Duration) -> Self {
         Self::new(table, None, time_to_live)
     }
@@ -131,6 +151,31 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
     ///
     /// After a failed read, the next one is tried after a tenth of the time to live. Permanent errors (no
     /// permission, no such table, too many entities) are returned in any case.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::lookup::Lookup;
+    /// # #[derive(Clone, Debug, Entity)]
+    /// # #[entity(partition = "states", row = "{code}")]
+    /// # struct State { code: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("states");
+    /// # table.create().await?;
+    /// # table.insert(&State { code: "WA".into() }).await?;
+    /// # let day = Duration::from_secs(86_400);
+    /// # let retry = rowkey::RetryOptions { max_attempts: 1, ..Default::default() };
+    /// # let table = table.with_options(rowkey::ClientOptions { retry, ..Default::default() });
+    /// let lookup = Lookup::of_table(&table, Duration::ZERO).stale_if_error(day);
+    /// assert!(lookup.get(&State::key("WA")).await?.is_some());
+    ///
+    /// drop(server); // an outage
+    /// assert!(lookup.get(&State::key("WA")).await?.is_some());
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn stale_if_error(mut self, duration: Duration) -> Self {
         self.stale_if_error = duration;
@@ -165,6 +210,29 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
     ///
     /// Returns every error, even with [`stale_if_error`](Self::stale_if_error); the previous data still
     /// serves [`get`](Self::get) if it may.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::lookup::Lookup;
+    /// # #[derive(Clone, Debug, Entity)]
+    /// # #[entity(partition = "states", row = "{code}")]
+    /// # struct State { code: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("states");
+    /// # table.create().await?;
+    /// # table.insert(&State { code: "WA".into() }).await?;
+    /// # let day = Duration::from_secs(86_400);
+    /// let states = Lookup::of_table(&table, day);
+    /// assert!(states.get(&State::key("OR")).await?.is_none());
+    /// table.insert(&State { code: "OR".into() }).await?;
+    /// states.refresh().await?;
+    /// assert!(states.get(&State::key("OR")).await?.is_some());
+    /// # Ok(()) }
+    /// ```
     pub async fn refresh(&self) -> Result<Arc<Snapshot<E>>> {
         let _reading = self.shared.reading.lock().await;
         self.read().await.inspect_err(|error| drop(self.stale(error)))
@@ -174,6 +242,31 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
     ///
     /// All pairs use one snapshot, the current one when the stream is first polled. An error of `items` or of
     /// reading the table ends the stream.
+    ///
+    /// ```
+    /// use futures_util::{TryStreamExt as _, stream};
+    ///
+    /// # use std::time::Duration;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::lookup::Lookup;
+    /// # #[derive(Clone, Debug, Entity)]
+    /// # #[entity(partition = "states", row = "{code}")]
+    /// # struct State { code: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("states");
+    /// # table.create().await?;
+    /// # table.insert(&State { code: "WA".into() }).await?;
+    /// # let day = Duration::from_secs(86_400);
+    /// let states = Lookup::of_table(&table, day);
+    /// let airports = stream::iter([Ok(("SEA", "WA")), Ok(("AMS", "NL"))]);
+    /// let pairs = states.join(airports, |(_, state)| State::key(*state));
+    /// let known = pairs.map_ok(|((code, _), state)| (code, state.is_some()));
+    /// assert_eq!(known.try_collect::<Vec<_>>().await?, [("SEA", true), ("AMS", false)]);
+    /// # Ok(()) }
+    /// ```
     pub fn join<T: Send + 'static>(
         &self,
         items: impl futures_util::Stream<Item = Result<T>> + Send + 'static,

@@ -15,6 +15,33 @@ const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 /// The rounds of an operation that reads, decides and writes conditionally: up to 40, the first few without a
 /// wait, later ones after waits of up to half a second.
+///
+/// ```
+/// # use rowkey::{DynamicEntity, Key, StorageAccount};
+/// use rowkey_patterns::rounds::{Rounds, was_lost};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_emulator::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// # let table = account.table("counters");
+/// # table.create().await?;
+/// # let mut counter = DynamicEntity::new("counters", "visits");
+/// # counter.set("Count", 0_i64);
+/// # table.insert(&counter).await?;
+/// let mut rounds = Rounds::new(&table, "visits");
+/// loop {
+///     let stored = table.get(Key::<DynamicEntity>::new("counters", "visits")).await?;
+///     let mut counter = stored.ok_or("no counter")?;
+///     let count: i64 = counter.entity.get_as("Count")?;
+///     counter.entity.set("Count", count + 1);
+///     match table.replace(&counter).await {
+///         Err(error) if was_lost(&error) && rounds.again().await => {}
+///         written => break drop(written?),
+///     }
+/// }
+/// # Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct Rounds<'a> {
     account: &'a StorageAccount,

@@ -103,6 +103,26 @@ pub struct Periods<E, V> {
 impl<E: Entity + Send + 'static, V: Property + Send + 'static> Periods<E, V> {
     /// Reads `periods` periods, or all remaining if there are fewer, from the beginning or from the end of an
     /// earlier page. Like [`Query::page`], with its cost and its errors.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::series::Series;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{station}", row = "{date:8}")]
+    /// # struct Day { station: String, date: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("days");
+    /// # table.create().await?;
+    /// # let hours = Series::<f64>::new(table, "t", 24)?;
+    /// # for date in 20260101..20260106 { hours.set(Day::key("seattle", date), 13, 8.5).await?; }
+    /// let first = hours.periods(Day::partition("seattle")).page(3, None).await?;
+    /// let rest = hours.periods(Day::partition("seattle")).page(3, first.continuation).await?;
+    /// assert_eq!((first.entities.len(), rest.entities.len()), (3, 2));
+    /// # Ok(()) }
+    /// ```
     pub async fn page(
         self,
         periods: u32,
@@ -162,6 +182,24 @@ impl<V: Property> Series<V> {
 
     /// The period and the slot of the value with this running number: with 24 slots, number 49 is in slot 1
     /// of period 2.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::series::Series;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{station}", row = "{date:8}")]
+    /// # struct Day { station: String, date: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("days");
+    /// # table.create().await?;
+    /// let per_minute = Series::<i64>::new(table, "m", 60)?;
+    /// let (hour, minute) = per_minute.place(61);
+    /// assert_eq!((hour, minute), (1, 1));
+    /// # Ok(()) }
+    /// ```
     pub fn place(&self, number: u64) -> (u64, usize) {
         let slots = self.slots as u64;
         // The remainder of a division by at most 252 is small.
@@ -178,6 +216,26 @@ impl<V: Property> Series<V> {
     }
 
     /// Sets several slots of one period in one request, all or none. The request may be repeated.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::series::Series;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{station}", row = "{date:8}")]
+    /// # struct Day { station: String, date: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("days");
+    /// # table.create().await?;
+    /// # let hours = Series::<f64>::new(table, "t", 24)?;
+    /// hours.set_all(Day::key("seattle", 20260101), [(0, 3.5), (6, 2.0)]).await?;
+    /// hours.clear(Day::key("seattle", 20260101), 0).await?;
+    /// let day = hours.get(Day::key("seattle", 20260101)).await?.ok_or("not found")?.entity;
+    /// assert_eq!((day.slots[0], day.slots[6]), (None, Some(2.0)));
+    /// # Ok(()) }
+    /// ```
     #[expect(clippy::needless_pass_by_value, reason = "the future must not borrow the key")]
     pub fn set_all<E: Entity>(
         &self,
@@ -215,6 +273,27 @@ impl<V: Property> Series<V> {
     /// Fails with [`Outcome::Unknown`] if that cannot be determined, because the service did not respond at
     /// all, or because another call has overwritten the property since; and with [`ErrorKind::Conflict`] if
     /// other writers were faster 40 times.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::series::Series;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{station}", row = "{date:8}")]
+    /// # struct Day { station: String, date: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("days");
+    /// # table.create().await?;
+    /// let highest = Series::<f64>::new(table, "max", 24)?;
+    /// let key = || Day::key("seattle", 20260101);
+    /// for degrees in [8.5, 11.0, 9.5] {
+    ///     highest.update(key(), 13, |old| old.unwrap_or(degrees).max(degrees)).await?;
+    /// }
+    /// assert_eq!(highest.get(key()).await?.ok_or("not found")?.entity.slots[13], Some(11.0));
+    /// # Ok(()) }
+    /// ```
     pub async fn update<E: Entity>(
         &self,
         key: Key<E>,
@@ -249,6 +328,29 @@ impl<V: Property> Series<V> {
     }
 
     /// All slots of the periods of a partition, or of a part of one, as one ordered stream with gaps.
+    ///
+    /// ```
+    /// use futures_util::TryStreamExt as _;
+    ///
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::series::Series;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{station}", row = "{date:8}")]
+    /// # struct Day { station: String, date: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("days");
+    /// # table.create().await?;
+    /// # let halves = Series::<i64>::new(table, "h", 2)?;
+    /// # halves.set_all(Day::key("seattle", 20260101), [(0, 1), (1, 2)]).await?;
+    /// # halves.set_all(Day::key("seattle", 20260102), [(1, 4)]).await?;
+    /// let points: Vec<_> = halves.points(Day::partition("seattle")).try_collect().await?;
+    /// let values: Vec<_> = points.iter().map(|point| point.value).collect();
+    /// assert_eq!(values, [Some(1), Some(2), None, Some(4)]);
+    /// # Ok(()) }
+    /// ```
     pub fn points<E>(&self, partition: Partition<E>) -> Stream<Point<E, V>>
     where
         E: Entity + Send + Sync + 'static,
@@ -412,6 +514,24 @@ impl Series<i64> {
     /// Returns the new count. See [`update`](Self::update).
     ///
     /// Fails with [`ErrorKind::Invalid`] if the sum is too large.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::series::Series;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{station}", row = "{date:8}")]
+    /// # struct Day { station: String, date: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("days");
+    /// # table.create().await?;
+    /// let visitors = Series::<i64>::new(table, "v", 24)?;
+    /// assert_eq!(visitors.increment(Day::key("seattle", 20260101), 13, 2).await?, 2);
+    /// assert_eq!(visitors.increment(Day::key("seattle", 20260101), 13, 1).await?, 3);
+    /// # Ok(()) }
+    /// ```
     pub async fn increment<E: Entity>(&self, key: Key<E>, slot: usize, by: i64) -> Result<i64> {
         self.try_update(&key, slot, |old| {
             old.unwrap_or(0).checked_add(by).ok_or_else(|| {

@@ -121,6 +121,26 @@ impl Vending {
     }
 
     /// Sets the maximum lifetime of a token, in whole seconds. Default: 30 minutes.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::StorageAccount;
+    /// # use rowkey::sas::{Sas, TablePermissions};
+    /// # use rowkey_patterns::vending::Vending;
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// # let grant = |user: &str| {
+    /// #     let notes = Sas::table("notes").partition(rowkey::Partition::<rowkey::DynamicEntity>::new(user));
+    /// #     notes.permissions(TablePermissions::QUERY)
+    /// # };
+    /// let vending = Vending::new(&account, grant)
+    ///     .lifetime(Duration::from_secs(600))
+    ///     .margin(Duration::from_secs(60));
+    /// let vended = vending.token("ada")?;
+    /// let left = (vended.expires - account.clock().now()).to_std()?;
+    /// assert!((60..=600).contains(&left.as_secs()));
+    /// assert!(vended.renew_after < vended.expires);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn lifetime(mut self, lifetime: Duration) -> Self {
         self.lifetime = lifetime;
@@ -141,6 +161,17 @@ impl Vending {
     ///
     /// The policy sets the permissions but no expiry, and the grant must then have no permissions: the
     /// service refuses a field that both set. All users share the policy, because a table can have only five.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # use rowkey::sas::Sas;
+    /// # use rowkey_patterns::vending::Vending;
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// # let notes = |user: &str| Sas::table("notes").partition(rowkey::Partition::<rowkey::DynamicEntity>::new(user));
+    /// let vending = Vending::new(&account, move |user| notes(user)).policy("apps-1");
+    /// assert!(vending.token("ada")?.token.query().contains("si=apps-1"));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn policy(mut self, id: impl Into<String>) -> Self {
         self.policy = Some(id.into());

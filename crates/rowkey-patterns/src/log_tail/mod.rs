@@ -92,6 +92,24 @@ impl LogTail {
 
     /// Sets the writer's name, which ends each RowKey that it creates. No other writer that runs at the same
     /// time may have the same name.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::log_tail::{EntryId, LogTail};
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{employee}", row = "{id}")]
+    /// # struct Expense { employee: u32, id: EntryId, cents: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let log = LogTail::new(account.table("expenses"));
+    /// # log.table().create().await?;
+    /// let writer = log.with_writer("host-7");
+    /// let id = writer.next_id();
+    /// assert_eq!(id.tie_breaker(), "host-7");
+    /// # Ok(()) }
+    /// ```
     #[must_use = "the log itself does not change"]
     pub fn with_writer(&self, name: impl Into<String>) -> Self {
         Self::with_name(self.table.clone(), name.into())
@@ -110,6 +128,23 @@ impl LogTail {
     ///
     /// The ids of a writer ascend, at least a tick apart, even if the clock stands still or is set back; then
     /// their times run ahead of the clock.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::log_tail::{EntryId, LogTail};
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{employee}", row = "{id}")]
+    /// # struct Expense { employee: u32, id: EntryId, cents: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let log = LogTail::new(account.table("expenses"));
+    /// # log.table().create().await?;
+    /// let (first, second) = (log.next_id(), log.next_id());
+    /// assert!(first.at() < second.at());
+    /// # Ok(()) }
+    /// ```
     pub fn next_id(&self) -> EntryId {
         let now = ticks_of(self.table.account().clock().now());
         let following = |last: i64| now.max(last + 1);
@@ -128,6 +163,25 @@ impl LogTail {
     /// Fails with [`ErrorKind::AlreadyExists`] if another entry has its keys, which cannot happen with ids
     /// from [`next_id`](Self::next_id), and with [`ErrorKind::Invalid`] if the RowKey does not begin with
     /// inverted ticks. After an unknown outcome, append the same entry again.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::log_tail::{EntryId, LogTail};
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{employee}", row = "{id}")]
+    /// # struct Expense { employee: u32, id: EntryId, cents: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let log = LogTail::new(account.table("expenses"));
+    /// # log.table().create().await?;
+    /// let expense = Expense { employee: 7, id: log.next_id(), cents: 995 };
+    /// log.append(&expense).await?;
+    /// log.append(&expense).await?; // stored once
+    /// assert_eq!(log.latest(Expense::partition(7), 10).await?.len(), 1);
+    /// # Ok(()) }
+    /// ```
     pub fn append<E: Entity>(&self, entry: &E) -> impl Future<Output = Result<()>> + Send {
         let is_log = starts_with_ticks(entry);
         // Created here so that the future does not hold the entry.
@@ -156,6 +210,27 @@ impl LogTail {
 
     /// Queries the entries of this time and later, newest first. The query can be filtered, projected, read
     /// page by page and resumed.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::log_tail::{EntryId, LogTail};
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{employee}", row = "{id}")]
+    /// # struct Expense { employee: u32, id: EntryId, cents: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let log = LogTail::new(account.table("expenses"));
+    /// # log.table().create().await?;
+    /// # for cents in [100, 250] { log.append(&Expense { employee: 7, id: log.next_id(), cents }).await?; }
+    /// use std::time::Duration;
+    ///
+    /// let an_hour_ago = account.clock().now() - Duration::from_secs(3600);
+    /// let large = log.since(Expense::partition(7), an_hour_ago).filter(Expense::CENTS.ge(200));
+    /// assert_eq!(large.all().await?.len(), 1);
+    /// # Ok(()) }
+    /// ```
     pub fn since<E>(&self, partition: Partition<E>, time: chrono::DateTime<Utc>) -> Query<E>
     where
         E: Entity + Send + 'static,
@@ -166,6 +241,29 @@ impl LogTail {
     /// Queries the entries from the first time (inclusive) to the second (exclusive), newest first.
     ///
     /// Both times are compared as stored, in whole ticks.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::log_tail::{EntryId, LogTail};
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{employee}", row = "{id}")]
+    /// # struct Expense { employee: u32, id: EntryId, cents: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let log = LogTail::new(account.table("expenses"));
+    /// # log.table().create().await?;
+    /// use chrono::{DateTime, Utc};
+    ///
+    /// let day = |day: &str| format!("2026-11-{day}T12:00:00Z").parse::<DateTime<Utc>>();
+    /// for (at, cents) in [("20", 100), ("21", 250), ("22", 995)] {
+    ///     log.append(&Expense { employee: 7, id: EntryId::new(day(at)?, "import"), cents }).await?;
+    /// }
+    /// let found = log.between(Expense::partition(7), day("20")?..day("22")?).all().await?;
+    /// assert_eq!(found.iter().map(|found| found.entity.cents).collect::<Vec<_>>(), [250, 100]);
+    /// # Ok(()) }
+    /// ```
     pub fn between<E>(
         &self,
         partition: Partition<E>,
@@ -180,6 +278,37 @@ impl LogTail {
 
     /// Reads a partition from its oldest entry, oldest first, up to the entries that have settled: those at
     /// least `settle` old. See [`Tail`] for the guarantee, and for choosing `settle`.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::log_tail::{EntryId, LogTail};
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{employee}", row = "{id}")]
+    /// # struct Expense { employee: u32, id: EntryId, cents: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let log = LogTail::new(account.table("expenses"));
+    /// # log.table().create().await?;
+    /// # for cents in [100, 250, 995] { log.append(&Expense { employee: 7, id: log.next_id(), cents }).await?; }
+    /// use std::time::Duration;
+    ///
+    /// let settle = Duration::ZERO; // some seconds, as a rule
+    /// # let settled = log.next_id();
+    /// # while account.clock().now() < settled.at() {}
+    /// let mut tail = log.tail(Expense::partition(7), settle).batch_size(2);
+    /// let first = tail.next_batch().await?.ok_or("there are entries")?;
+    /// assert_eq!(first.entries[0].entity.cents, 100);
+    ///
+    /// // Another run, with the position that the first one stored.
+    /// let stored = first.position.to_string();
+    /// let mut tail = log.tail(Expense::partition(7), settle).resume(stored.parse()?);
+    /// let second = tail.next_batch().await?.ok_or("there is one more")?;
+    /// assert_eq!(second.entries.last().map(|last| last.entity.cents), Some(995));
+    /// assert!(tail.next_batch().await?.is_none());
+    /// # Ok(()) }
+    /// ```
     pub fn tail<E>(&self, partition: Partition<E>, settle: Duration) -> Tail<E>
     where
         E: Entity + Send + 'static,

@@ -129,6 +129,35 @@ impl<P: Projection + Send + 'static> Parallel<P> {
 
     /// Reads the queries of a stream, for example derived from the results of another query. An error of the
     /// stream ends the whole read.
+    ///
+    /// ```
+    /// use futures_util::stream::{self, StreamExt as _};
+    ///
+    /// # use futures_util::TryStreamExt as _;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::parallel::Parallel;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{state}", row = "{code}")]
+    /// # struct Airport { state: String, code: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let airports = account.table("airports");
+    /// # airports.create().await?;
+    /// # for (state, code) in [("WA", "SEA"), ("CA", "SFO"), ("CA", "LAX"), ("OR", "PDX")] {
+    /// #     airports.insert(&Airport { state: state.into(), code: code.into() }).await?;
+    /// # }
+    /// let coast = || ["WA", "OR", "CA"].map(|state| airports.query(Airport::partition(state)));
+    /// # let _ = coast;
+    /// let queries = stream::iter(["WA", "CA"]).map({
+    ///     let airports = airports.clone();
+    ///     move |state| Ok(airports.query(Airport::partition(state)))
+    /// });
+    /// let found: Vec<_> = Parallel::of_stream(queries).in_flight(2).stream().try_collect().await?;
+    /// assert_eq!(found.len(), 3);
+    /// # Ok(()) }
+    /// ```
     pub fn of_stream(queries: impl Stream<Item = Result<Query<P>>> + Send + 'static) -> Self {
         let settings =
             Settings { order: Order::AsItComes, in_flight: IN_FLIGHT, keep_going: false };
@@ -154,6 +183,29 @@ impl<P: Projection + Send + 'static> Parallel<P> {
     /// Merges by PartitionKey, then RowKey, then the given order: for example, several tables as one.
     ///
     /// All queries are started before the first entity is returned, and a page of each is in memory.
+    ///
+    /// ```
+    /// # use futures_util::TryStreamExt as _;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::parallel::Parallel;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{state}", row = "{code}")]
+    /// # struct Airport { state: String, code: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let airports = account.table("airports");
+    /// # airports.create().await?;
+    /// # for (state, code) in [("WA", "SEA"), ("CA", "SFO"), ("CA", "LAX"), ("OR", "PDX")] {
+    /// #     airports.insert(&Airport { state: state.into(), code: code.into() }).await?;
+    /// # }
+    /// let coast = || ["WA", "OR", "CA"].map(|state| airports.query(Airport::partition(state)));
+    /// let found = Parallel::new(coast()).by_key().stream();
+    /// let states: Vec<_> = found.map_ok(|found| found.partition_key).try_collect().await?;
+    /// assert_eq!(states, ["CA", "CA", "OR", "WA"]);
+    /// # Ok(()) }
+    /// ```
     pub fn by_key(mut self) -> Self {
         self.settings.order = Order::Key;
         self
@@ -164,6 +216,29 @@ impl<P: Projection + Send + 'static> Parallel<P> {
     ///
     /// Each query must cover one partition, because only a partition is sorted by RowKey: a query whose rows
     /// arrive in another order fails.
+    ///
+    /// ```
+    /// # use futures_util::TryStreamExt as _;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::parallel::Parallel;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{state}", row = "{code}")]
+    /// # struct Airport { state: String, code: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let airports = account.table("airports");
+    /// # airports.create().await?;
+    /// # for (state, code) in [("WA", "SEA"), ("CA", "SFO"), ("CA", "LAX"), ("OR", "PDX")] {
+    /// #     airports.insert(&Airport { state: state.into(), code: code.into() }).await?;
+    /// # }
+    /// let coast = || ["WA", "OR", "CA"].map(|state| airports.query(Airport::partition(state)));
+    /// let found = Parallel::new(coast()).by_row_key().take(3).stream();
+    /// let codes: Vec<_> = found.map_ok(|found| found.row_key).try_collect().await?;
+    /// assert_eq!(codes, ["LAX", "PDX", "SEA"]);
+    /// # Ok(()) }
+    /// ```
     pub fn by_row_key(mut self) -> Self {
         self.settings.order = Order::RowKey;
         self
@@ -171,6 +246,35 @@ impl<P: Projection + Send + 'static> Parallel<P> {
 
     /// Continues the other queries when one fails. The stream then returns an error for each failed query,
     /// and a run that [resumes](Self::resume) tries them again.
+    ///
+    /// ```
+    /// use futures_util::StreamExt as _;
+    ///
+    /// # use futures_util::TryStreamExt as _;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::parallel::Parallel;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{state}", row = "{code}")]
+    /// # struct Airport { state: String, code: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let airports = account.table("airports");
+    /// # airports.create().await?;
+    /// # for (state, code) in [("WA", "SEA"), ("CA", "SFO"), ("CA", "LAX"), ("OR", "PDX")] {
+    /// #     airports.insert(&Airport { state: state.into(), code: code.into() }).await?;
+    /// # }
+    /// let coast = || ["WA", "OR", "CA"].map(|state| airports.query(Airport::partition(state)));
+    /// # let _ = coast;
+    /// let missing = account.table("missing").query(Airport::partition("WA"));
+    /// let queries = [missing, airports.query(Airport::partition("CA"))];
+    /// let all = Parallel::new(queries).in_given_order().keep_going();
+    /// let results: Vec<_> = all.stream().collect().await;
+    /// assert_eq!(results[0].as_ref().unwrap_err().query, 0);
+    /// assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 2);
+    /// # Ok(()) }
+    /// ```
     pub fn keep_going(mut self) -> Self {
         self.settings.keep_going = true;
         self
@@ -187,6 +291,33 @@ impl<P: Projection + Send + 'static> Parallel<P> {
     /// order; otherwise this fails before anything is sent. More queries may follow them.
     ///
     /// The remaining count of a [`take`](Self::take) still applies, or the new `take` if that is smaller.
+    ///
+    /// ```
+    /// # use futures_util::TryStreamExt as _;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::parallel::Parallel;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{state}", row = "{code}")]
+    /// # struct Airport { state: String, code: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let airports = account.table("airports");
+    /// # airports.create().await?;
+    /// # for (state, code) in [("WA", "SEA"), ("CA", "SFO"), ("CA", "LAX"), ("OR", "PDX")] {
+    /// #     airports.insert(&Airport { state: state.into(), code: code.into() }).await?;
+    /// # }
+    /// let coast = || ["WA", "OR", "CA"].map(|state| airports.query(Airport::partition(state)));
+    /// let mut found = Parallel::new(coast()).in_given_order().stream();
+    /// assert_eq!(found.try_next().await?.ok_or("there are airports")?.row_key, "SEA");
+    /// let stored = found.checkpoint().to_string();
+    ///
+    /// let rest = Parallel::new(coast()).in_given_order().resume(stored.parse()?);
+    /// let codes: Vec<_> = rest.stream().map_ok(|found| found.row_key).try_collect().await?;
+    /// assert_eq!(codes, ["PDX", "LAX", "SFO"]);
+    /// # Ok(()) }
+    /// ```
     pub fn resume(mut self, checkpoint: Checkpoint) -> Self {
         self.from = checkpoint;
         self

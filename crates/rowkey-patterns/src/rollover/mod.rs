@@ -94,6 +94,27 @@ impl Rollover {
 
     /// The period that contains `time`. All programs that write or read the same entity must pass the same
     /// time, so take it from the entity.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::rollover::{Period, Rollover};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{service}", row = "{number:6}")]
+    /// # struct Line { service: String, number: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let log = Rollover::new(account, "log", Period::Day);
+    /// # let line = |number| Line { service: "web".into(), number };
+    /// use chrono::{DateTime, Utc};
+    ///
+    /// let evening: DateTime<Utc> = "2026-11-21T23:59:59Z".parse()?;
+    /// log.at(evening).insert(&line(1)).await?;
+    /// assert!(log.at(evening).get(Line::key("web", 1)).await?.is_some());
+    /// assert_eq!(log.tables().await?[0].table.name(), "logx20261121");
+    /// # Ok(()) }
+    /// ```
     pub fn at(&self, time: DateTime<Utc>) -> At {
         At { tables: self.clone(), start: self.period.start(time) }
     }
@@ -151,6 +172,26 @@ impl Rollover {
     /// names.
     ///
     /// Several programs may call it at the same time. If a call is interrupted, call it again.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::rollover::{Period, Rollover};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{service}", row = "{number:6}")]
+    /// # struct Line { service: String, number: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let log = Rollover::new(account, "log", Period::Day);
+    /// # let line = |number| Line { service: "web".into(), number };
+    /// use std::time::Duration;
+    ///
+    /// log.at("2020-01-01T00:00:00Z".parse()?).insert(&line(1)).await?;
+    /// log.now().insert(&line(2)).await?;
+    /// assert_eq!(log.expire(Duration::from_secs(30 * 86_400)).await?, ["logx20200101"]);
+    /// # Ok(()) }
+    /// ```
     pub async fn expire(&self, keep: Duration) -> Result<Vec<String>> {
         let now = self.account.clock().now();
         let mut dropped = Vec::new();
@@ -212,6 +253,29 @@ impl At {
     ///
     /// Fails with [`ErrorCode::TABLE_BEING_DELETED`] for about 40 seconds after the table was dropped, while
     /// the service blocks its name.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::rollover::{Period, Rollover};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{service}", row = "{number:6}")]
+    /// # struct Line { service: String, number: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let log = Rollover::new(account, "log", Period::Day);
+    /// # let line = |number| Line { service: "web".into(), number };
+    /// let lines = [line(1), line(2)];
+    /// log.now()
+    ///     .write(|table| {
+    ///         let transaction = lines.iter().fold(table.transaction(), |all, line| all.insert(line));
+    ///         async move { transaction.submit().await }
+    ///     })
+    ///     .await?;
+    /// assert_eq!(log.now().get(Line::key("web", 2)).await?.ok_or("not found")?.entity, line(2));
+    /// # Ok(()) }
+    /// ```
     pub async fn write<T: Send, F>(&self, write: impl Fn(Table) -> F + Send + Sync) -> Result<T>
     where
         F: Future<Output = Result<T>> + Send,

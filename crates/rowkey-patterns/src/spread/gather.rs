@@ -51,12 +51,57 @@ pub struct Found<E> {
 impl<E: Entity + Send + 'static> Gather<E> {
     /// Gathers an explicit list of partitions, such as `Event::partitions(day)` of a template with
     /// `{device:bucket(8)}`. The bucket of a found entity is its partition's index in the list.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::spread::Spread;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{day:8}_{bucket:3}", row = "{second:5}")]
+    /// # struct Event { day: u32, bucket: u16, second: u32, bytes: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let events = account.table("events");
+    /// # events.create().await?;
+    /// # let spread = Spread::over(4)?;
+    /// # for second in 0..10 {
+    /// #     events.insert(&Event { day: 20260101, bucket: spread.next_bucket(), second, bytes: second.into() }).await?;
+    /// # }
+    /// let buckets = (0..4).map(|bucket| Event::partition(20260101, bucket)).collect();
+    /// use rowkey_patterns::spread::Gather;
+    /// let all = Gather::of(&events, buckets).page(1000, None).await?;
+    /// assert_eq!(all.entities.len(), 10);
+    /// # Ok(()) }
+    /// ```
     pub fn of(table: &Table, partitions: Vec<Partition<E>>) -> Self {
         let table = table.clone();
         Self { table, partitions, filter: None, page_size: None, after: None }
     }
 
     /// Only entities for which `filter` holds. Several filters must all hold.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::spread::Spread;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{day:8}_{bucket:3}", row = "{second:5}")]
+    /// # struct Event { day: u32, bucket: u16, second: u32, bytes: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let events = account.table("events");
+    /// # events.create().await?;
+    /// # let spread = Spread::over(4)?;
+    /// # for second in 0..10 {
+    /// #     events.insert(&Event { day: 20260101, bucket: spread.next_bucket(), second, bytes: second.into() }).await?;
+    /// # }
+    /// let gather = || spread.gather(&events, |bucket| Event::partition(20260101, bucket));
+    /// let large = gather().filter(Event::BYTES.ge(5)).page_size(100);
+    /// assert_eq!(large.page(1000, None).await?.entities.len(), 5);
+    /// # Ok(()) }
+    /// ```
     pub fn filter(mut self, filter: Filter) -> Self {
         self.filter = Some(match self.filter.take() {
             Some(other) => other.and(filter),
@@ -74,6 +119,31 @@ impl<E: Entity + Send + 'static> Gather<E> {
 
     /// Resumes after an entity that was found before, in this process or another: see
     /// [`Found::continuation`]. Since then, buckets may have been added at the end.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::spread::Spread;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{day:8}_{bucket:3}", row = "{second:5}")]
+    /// # struct Event { day: u32, bucket: u16, second: u32, bytes: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let events = account.table("events");
+    /// # events.create().await?;
+    /// # let spread = Spread::over(4)?;
+    /// # for second in 0..10 {
+    /// #     events.insert(&Event { day: 20260101, bucket: spread.next_bucket(), second, bytes: second.into() }).await?;
+    /// # }
+    /// use futures_util::TryStreamExt as _;
+    ///
+    /// let gather = || spread.gather(&events, |bucket| Event::partition(20260101, bucket));
+    /// let third = gather().stream().try_next().await?.ok_or("there are entities")?;
+    /// let rest: Vec<_> = gather().resume(third.continuation()).stream().try_collect().await?;
+    /// assert_eq!(rest[0].stored.entity.second, 1);
+    /// # Ok(()) }
+    /// ```
     pub fn resume(mut self, after: Continuation) -> Self {
         self.after = Some(after);
         self
@@ -89,6 +159,30 @@ impl<E: Entity + Send + 'static> Gather<E> {
     ///
     /// [`ErrorKind::Invalid`] if `entities` is 0, or if `from` comes from another query; then nothing is
     /// sent.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::spread::Spread;
+    /// # #[derive(Debug, Entity)]
+    /// # #[entity(partition = "{day:8}_{bucket:3}", row = "{second:5}")]
+    /// # struct Event { day: u32, bucket: u16, second: u32, bytes: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let events = account.table("events");
+    /// # events.create().await?;
+    /// # let spread = Spread::over(4)?;
+    /// # for second in 0..10 {
+    /// #     events.insert(&Event { day: 20260101, bucket: spread.next_bucket(), second, bytes: second.into() }).await?;
+    /// # }
+    /// let gather = || spread.gather(&events, |bucket| Event::partition(20260101, bucket));
+    /// let first = gather().page(7, None).await?;
+    /// let rest = gather().page(7, first.continuation).await?;
+    /// let seconds: Vec<_> = rest.entities.iter().map(|found| found.entity.second).collect();
+    /// assert_eq!(seconds, [7, 8, 9]);
+    /// # Ok(()) }
+    /// ```
     pub async fn page(mut self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
         if entities == 0 {
             return Err(self.refused("a page must have at least 1 entity"));

@@ -97,6 +97,15 @@ impl Spread {
 
     /// Adds a former number of buckets, smaller or larger. Can be called several times, with the latest
     /// number first.
+    ///
+    /// ```
+    /// use rowkey_patterns::spread::Spread;
+    ///
+    /// let spread = Spread::over(16)?.formerly(8)?;
+    /// let places = spread.places_of("device-7");
+    /// assert_eq!(places, [spread.bucket_of("device-7"), Spread::over(8)?.bucket_of("device-7")]);
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn formerly(mut self, buckets: u16) -> Result<Self> {
         check(buckets)?;
         self.former.push(buckets);
@@ -127,6 +136,14 @@ impl Spread {
     }
 
     /// The next bucket in turn. Clones share the turns.
+    ///
+    /// ```
+    /// # use rowkey_patterns::spread::Spread;
+    /// let spread = Spread::over(3)?;
+    /// let buckets: Vec<_> = (0..4).map(|_| spread.next_bucket()).collect();
+    /// assert_eq!(buckets, [0, 1, 2, 0]);
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn next_bucket(&self) -> u16 {
         let turn = self.turns.fetch_add(1, Ordering::Relaxed) % u64::from(self.buckets);
         u16::try_from(turn).unwrap_or_default()

@@ -28,6 +28,21 @@ const STEPS: u64 = 50;
 /// [`tracking`](Self::tracking)). A new partition replaces the one with the fewest writes (the Space-Saving
 /// algorithm). So every partition that gets more than one write in 128 is in the report, and a count is too
 /// large by at most [`Load::inherited`].
+///
+/// ```
+/// use rowkey::StorageAccount;
+/// use rowkey_patterns::spread::{Order, Traffic};
+///
+/// let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+/// let traffic = Traffic::new(&account).tracking(16);
+/// for number in 0..100 {
+///     traffic.wrote_at("today", &format!("{number:06}"));
+/// }
+/// let report = traffic.report();
+/// let concern = report.concerns().next().ok_or("one partition gets all writes")?;
+/// assert_eq!((&*concern.partition_key, concern.order), ("today", Order::Ascending));
+/// # Ok::<_, Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Traffic {
     account: StorageAccount,
