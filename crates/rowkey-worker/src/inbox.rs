@@ -93,6 +93,26 @@ impl Inbox {
 
     /// Sets how long rows are kept. It must exceed the longest time from the first put of a task to its last
     /// delivery, including retries and the time as a dead letter before a redrive.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::{DynamicEntity, Key, StorageAccount};
+    /// # use rowkey_store::Deciding;
+    /// # use rowkey_worker::inbox::Inbox;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let balances = Deciding::new(&account.table("balances"));
+    /// # balances.table().create().await?;
+    /// let inbox = Inbox::new(&balances).keep(Duration::from_secs(90 * 86_400));
+    /// let key = Key::<DynamicEntity>::new("ada", "balance");
+    /// let row = inbox.row(&key, "order-4711")?;
+    /// balances.table().insert(&row).await?; // with the effect, in one transaction
+    /// assert!(inbox.has(&key, "order-4711").await?);
+    /// assert_eq!(inbox.expire().await?.total.right, 0);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "use the returned inbox"]
     pub fn keep(mut self, keep: Duration) -> Self {
         self.keep = keep;

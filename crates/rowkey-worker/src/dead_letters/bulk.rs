@@ -93,6 +93,39 @@ impl<T: Task> DeadLetters<T> {
     /// A blob that a redriven message may name is left to [`sweep_claims`](crate::Tasks::sweep_claims). Costs
     /// one request per dead letter, two more with a claim, and one for each 1,000 dead letters. Fails as
     /// [`redrive`](Self::redrive) does.
+    ///
+    /// ```
+    /// # use rowkey_worker::{Task, Tasks};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Debug, Serialize, Deserialize)]
+    /// # struct SendWelcome { to: String }
+    /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// use std::time::Duration;
+    /// use rowkey_worker::dead_letters::Selection;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
+    /// # tasks.create_if_missing().await?;
+    /// # let welcome = |to: &str| SendWelcome { to: to.into() };
+    /// # let poison = account.queue("welcome-poison");
+    /// # poison.create().await?;
+    /// # for to in ["ada", "kim"] {
+    /// #     poison.put(rowkey::queue::Body::text(format!(r#"{{"to":"{to}"}}"#))).send().await?;
+    /// # }
+    /// # let _ = tasks.dead_letters().collect().await?;
+    /// let dead = tasks.dead_letters();
+    /// let purged = dead.purge(&Selection::all().redriven_less_than(1)).await?;
+    /// assert_eq!((purged.matched, purged.done), (2, 2));
+    /// assert_eq!(dead.count(&Selection::all()).await?, 0);
+    ///
+    /// let month = Duration::from_secs(30 * 86_400);
+    /// assert_eq!(dead.expire(month).await?.matched, 0);
+    /// assert_eq!(dead.forget(month).await?, 0);
+    /// # Ok(()) }
+    /// ```
     pub async fn purge(&self, which: &Selection) -> Result<Summary> {
         self.each(which, |row, etag| async move { self.purge_one(&row, &etag).await }).await
     }
@@ -131,6 +164,32 @@ impl<T: Task> DeadLetters<T> {
     /// its id, and a message whose task already is a dead letter is deleted. Costs 2 requests per message and
     /// one for each 32. Ends when the queue is empty or does not exist. A message whose dead letter could not
     /// be written is visible again after a minute.
+    ///
+    /// ```
+    /// # use rowkey_worker::{Task, Tasks};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Debug, Serialize, Deserialize)]
+    /// # struct SendWelcome { to: String }
+    /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// use rowkey_worker::dead_letters::{Cause, Selection};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
+    /// # tasks.create_if_missing().await?;
+    /// # let welcome = |to: &str| SendWelcome { to: to.into() };
+    /// // As Azure Functions does after its last attempt.
+    /// let poison = account.queue("welcome-poison");
+    /// poison.create().await?;
+    /// poison.put(rowkey::queue::Body::text(r#"{"to":"ada"}"#)).send().await?;
+    ///
+    /// let dead = tasks.dead_letters();
+    /// assert_eq!(dead.collect().await?.done, 1);
+    /// assert_eq!(dead.count(&Selection::all().cause(Cause::Foreign)).await?, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn collect(&self) -> Result<Summary> {
         let name = format!("{}-poison", self.queue());
         let options = self.tasks.queue().account().options().clone();

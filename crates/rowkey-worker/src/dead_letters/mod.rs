@@ -112,6 +112,45 @@ impl<T: Task> DeadLetters<T> {
     ///
     /// Fails with the service's errors. A row that another program damaged is listed as
     /// [`Inspected::Unreadable`].
+    ///
+    /// ```
+    /// # use rowkey_worker::{Task, Tasks};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Debug, Serialize, Deserialize)]
+    /// # struct SendWelcome { to: String }
+    /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// use futures_util::TryStreamExt as _;
+    /// use rowkey_worker::dead_letters::{Cause, Selection};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
+    /// # tasks.create_if_missing().await?;
+    /// # let welcome = |to: &str| SendWelcome { to: to.into() };
+    /// # let poison = account.queue("welcome-poison");
+    /// # poison.create().await?;
+    /// # for to in ["ada", "kim"] {
+    /// #     poison.put(rowkey::queue::Body::text(format!(r#"{{"to":"{to}"}}"#))).send().await?;
+    /// # }
+    /// # let _ = tasks.dead_letters().collect().await?;
+    /// let dead = tasks.dead_letters();
+    /// let foreign = Selection::all().cause(Cause::Foreign);
+    /// assert_eq!(dead.count(&foreign).await?, 2);
+    /// let mut letters = dead.list(&foreign);
+    /// while let Some(letter) = letters.try_next().await? {
+    ///     println!("{}: {}", letter.id, letter.reason);
+    /// }
+    ///
+    /// let (first, next) = dead.page(&foreign, 1, None).await?;
+    /// let (second, _) = dead.page(&foreign, 1, next).await?;
+    /// assert!(first[0].put_aside >= second[0].put_aside);
+    ///
+    /// let mut lines = Vec::new(); // or a file
+    /// assert_eq!(dead.export(&foreign, &mut lines).await?, 2);
+    /// # Ok(()) }
+    /// ```
     pub fn list(
         &self,
         which: &Selection,

@@ -95,6 +95,12 @@ impl From<&str> for Cause {
 ///     .cause(Cause::Error(ErrorKind::NotFound))
 ///     .newer_than(Duration::from_secs(24 * 3600))
 ///     .redriven_less_than(3);
+///
+/// // What waits for more than an hour because a mailbox is full.
+/// let full = Selection::all()
+///     .kind("send-welcome")
+///     .reason_contains("mailbox is full")
+///     .older_than(Duration::from_secs(3600));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Selection {

@@ -181,6 +181,35 @@ impl Chore {
     /// [`DeadLetters::redrive`], every 10 minutes. Limit `which`, so that a task that always fails stays a
     /// dead letter: by causes, by [age](Selection::older_than) and by [number of
     /// redrives](Selection::redriven_less_than).
+    ///
+    /// ```
+    /// # use std::collections::BTreeSet;
+    /// # use std::time::Duration;
+    /// # use rowkey::StorageAccount;
+    /// # use rowkey_store::Deciding;
+    /// # use rowkey_worker::inbox::Inbox;
+    /// # use rowkey_worker::{Task, Tasks};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Debug, Serialize, Deserialize)]
+    /// # struct SendWelcome { to: String }
+    /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// use rowkey_worker::dead_letters::Selection;
+    /// use rowkey_worker::janitor::Chore;
+    ///
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// # let inbox = Inbox::new(&Deciding::new(&account.table("balances")));
+    /// let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
+    /// let (letters, day) = (tasks.dead_letters(), Duration::from_secs(86_400));
+    /// let chores = [
+    ///     Chore::collect(&letters),
+    ///     Chore::redrive(&letters, Selection::all().redriven_less_than(3)).every(day),
+    ///     Chore::expire_letters(&letters, 90 * day),
+    ///     Chore::sweep_claims(&tasks, 14 * day),
+    ///     Chore::expire_inbox(&inbox),
+    /// ];
+    /// assert_eq!(chores.iter().map(Chore::name).collect::<BTreeSet<_>>().len(), 5);
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn redrive<T: Task>(letters: &DeadLetters<T>, which: Selection) -> Self {
         let (name, letters) = (of_letters("redrive", letters), letters.clone());
         Self::new(name, 10 * MINUTE, move |_| {

@@ -146,6 +146,30 @@ impl Janitor {
 
     /// Calls `observer` after each run. It is called in the janitor's own task and must not block; a panic in
     /// it is logged.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::StorageAccount;
+    /// # use rowkey_large::LeaseLock;
+    /// # use rowkey_worker::janitor::{Chore, Counts, Janitor, Leadership};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let locks = account.container("locks");
+    /// # locks.create_if_missing().await?;
+    /// # let lock = LeaseLock::new(locks.blob("janitor")).term(Duration::from_secs(60));
+    /// let hello = Chore::new("hello", Duration::from_secs(3600), |_: Leadership| async {
+    ///     Ok::<_, rowkey::Error>(Counts::new())
+    /// });
+    /// let (ran, mut has_run) = tokio::sync::mpsc::unbounded_channel();
+    /// let janitor = Janitor::new(lock)
+    ///     .chore(hello.jitter(Duration::ZERO))
+    ///     .observe(move |report| drop(ran.send(report.is_done())))
+    ///     .shutdown_deadline(Duration::from_secs(5));
+    /// janitor.run_until(async { assert_eq!(has_run.recv().await, Some(true)) }).await?;
+    /// # Ok(()) }
+    /// ```
     #[must_use = "use the returned janitor"]
     pub fn observe(mut self, observer: impl Fn(&Report) + Send + Sync + 'static) -> Self {
         self.observer = Some(Box::new(observer));

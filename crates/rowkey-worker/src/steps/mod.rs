@@ -127,6 +127,51 @@ where
 ///
 /// `key` is the key of the source; the row is in its partition. Costs one read more than [`run`], and one
 /// insert if no step inserts the row.
+///
+/// ```
+/// # use rowkey::{Entity, StorageAccount};
+/// # use rowkey_store::Deciding;
+/// # use rowkey_worker::inbox::Inbox;
+/// # use rowkey_worker::worker::{Attempt, Done, Step, Worker};
+/// use rowkey_worker::steps::{self, Steps};
+/// # use rowkey_worker::{Task, Tasks};
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Serialize, Deserialize)]
+/// # struct Dismiss { id: u32 }
+/// # impl Task for Dismiss { const KIND: &'static str = "dismiss"; }
+/// # #[derive(Clone, Debug, PartialEq, Entity)]
+/// # #[entity(partition = "{department}", row = "id_{id:6}")]
+/// # struct Employee { department: String, id: u32 }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_emulator::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// # let staff = Deciding::new(&account.table("staff"));
+/// # staff.table().create().await?;
+/// # staff.table().insert(&Employee { department: "sales".into(), id: 7 }).await?;
+/// # let tasks = Tasks::<Dismiss>::new(account.queue("dismiss"));
+/// # tasks.create_if_missing().await?;
+/// # tasks.put(&Dismiss { id: 7 }).await?;
+/// # let inbox = Inbox::new(&staff);
+/// # let of_handler = staff.clone();
+/// let worker = Worker::new(tasks, move |task: Dismiss, attempt: Attempt| {
+///     let (staff, inbox) = (of_handler.clone(), inbox.clone());
+///     async move {
+///         let key = Employee::key("sales", task.id);
+///         steps::run_once(&inbox, &key.clone(), &attempt, |row| {
+///             let (staff, key) = (staff.clone(), key.clone());
+///             async move {
+///                 let Some(employee) = staff.get(key).await? else { return Ok(None) };
+///                 Ok(Some(Steps::new().delete_once(&staff, &employee, row)))
+///             }
+///         })
+///         .await
+///     }
+/// });
+/// assert_eq!(worker.step().await?, Step::Handled);
+/// assert!(staff.get(Employee::key("sales", 7)).await?.is_none());
+/// # Ok(()) }
+/// ```
 pub async fn run_once<E, R>(
     inbox: &Inbox,
     key: &Key<E>,
@@ -260,6 +305,29 @@ impl Steps {
     /// If the blob's content can change, pass a handle with the [`Conditions`](rowkey::blob::Conditions) of
     /// the target as it was before the content was read, as for [`write`](Self::write):
     /// `blob.with_conditions(&etag)`, or `Conditions::missing()` if it did not exist.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # use rowkey_worker::steps::{self, Steps};
+    /// # use rowkey_worker::worker::Done;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// # let draft = files.blob("draft");
+    /// # draft.put("text").send().await?;
+    /// let published = files.blob("published");
+    /// let done = steps::run(&account, async || {
+    ///     let Some(content) = draft.get().await? else { return Ok(None) };
+    ///     let put = published.put(content.bytes);
+    ///     Ok(Some(Steps::new().put_blob(put).delete_blob(&draft, &content.properties.etag)))
+    /// });
+    /// assert_eq!(done.await?, Done::Applied);
+    /// assert!(draft.get().await?.is_none());
+    /// # Ok(()) }
+    /// ```
     pub fn put_blob(self, put: Put) -> Self {
         self.step("put a blob", async move || put.send().await.map(drop))
     }
@@ -279,6 +347,23 @@ impl Steps {
     ///
     /// If the source changes while it is copied to another file system, the round starts again. A source that
     /// is replaced at the very moment of its removal is lost, so write files before the task is put.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// use rowkey_worker::steps::{self, Steps};
+    ///
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// # let folder = std::env::temp_dir().join(format!("rowkey-move-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// let (new, archived) = (folder.join("new.txt"), folder.join("archived.txt"));
+    /// std::fs::write(&new, "text")?;
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// steps::run(&account, async || Ok(Some(Steps::new().move_file(&new, &archived)))).await?;
+    /// # Ok::<_, rowkey::Error>(()) })?;
+    /// assert_eq!(std::fs::read_to_string(&archived)?, "text");
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn move_file(self, from: impl Into<PathBuf>, to: impl Into<PathBuf>) -> Self {
         let (from, to) = (from.into(), to.into());
         self.step("move a file", async move || file::move_file(&from, &to).await)
@@ -288,6 +373,21 @@ impl Steps {
     ///
     /// The operation must be safe to repeat. Create its errors with [`Error::refused`]; an error of
     /// [`ErrorKind::Conflict`] starts the transaction again.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// use rowkey_worker::steps::{self, Steps};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> rowkey::Result<()> {
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// # async fn send_mail() -> rowkey::Result<()> { Ok(()) }
+    /// let done = steps::run(&account, async || {
+    ///     Ok(Some(Steps::new().call("send a mail", async || send_mail().await)))
+    /// });
+    /// assert_eq!(done.await?, rowkey_worker::worker::Done::Applied);
+    /// # Ok(()) }
+    /// ```
     pub fn call<F, R>(self, name: &'static str, call: F) -> Self
     where
         F: FnOnce() -> R + Send + 'static,

@@ -161,6 +161,30 @@ impl<T: Task> Tasks<T> {
     /// than any task waits and takes to process. Otherwise the task becomes a dead letter when it is
     /// received, with the missing blob as the reason. Costs a request for each 5,000 blobs, one for each
     /// deleted blob, and one for each whose task has or had a dead letter.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use rowkey_worker::{Task, Tasks};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Debug, Serialize, Deserialize)]
+    /// # struct SendWelcome { to: String }
+    /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
+    /// # tasks.create_if_missing().await?;
+    /// # let welcome = |to: &str| SendWelcome { to: to.into() };
+    /// # let tasks = tasks.claims(account.container("claims"));
+    /// # tasks.create_if_missing().await?;
+    /// tasks.put(&welcome(&"long ".repeat(100_000))).await?;
+    /// tasks.queue().clear().await?; // the blob remains
+    /// assert_eq!(tasks.sweep_claims(Duration::from_secs(7 * 86_400)).await?, 0);
+    /// assert_eq!(tasks.sweep_claims(Duration::ZERO).await?, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn sweep_claims(&self, older_than: Duration) -> Result<u64> {
         let Some(container) = self.container() else { return Ok(0) };
         let age = TimeDelta::from_std(older_than).unwrap_or(TimeDelta::MAX);

@@ -141,6 +141,26 @@ impl<T: Task> Tasks<T> {
     /// messages. Without a container, such tasks are refused.
     ///
     /// Several queues may share a container: blob names begin with the queue's name.
+    ///
+    /// ```
+    /// # use rowkey_worker::{Task, Tasks};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Debug, Serialize, Deserialize)]
+    /// # struct SendWelcome { to: String }
+    /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
+    /// # tasks.create_if_missing().await?;
+    /// # let welcome = |to: &str| SendWelcome { to: to.into() };
+    /// let tasks = tasks.claims(account.container("claims"));
+    /// tasks.create_if_missing().await?;
+    /// tasks.put(&welcome(&"long ".repeat(100_000))).await?;
+    /// assert!(tasks.queue().peek(1).await?[0].text().len() < 1000);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "the handle itself does not change"]
     pub fn claims(mut self, container: Container) -> Self {
         self.claims = Some(container);
@@ -156,6 +176,25 @@ impl<T: Task> Tasks<T> {
     }
 
     /// Writes messages in base64, for readers that expect it. Both encodings are read in any case.
+    ///
+    /// ```
+    /// # use rowkey_worker::{Task, Tasks};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Debug, Serialize, Deserialize)]
+    /// # struct SendWelcome { to: String }
+    /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
+    /// # tasks.create_if_missing().await?;
+    /// # let welcome = |to: &str| SendWelcome { to: to.into() };
+    /// let tasks = tasks.base64();
+    /// tasks.put(&welcome("ada")).await?;
+    /// assert!(!tasks.queue().peek(1).await?[0].text().contains("send-welcome"));
+    /// # Ok(()) }
+    /// ```
     #[must_use = "the handle itself does not change"]
     pub fn base64(mut self) -> Self {
         self.base64 = true;
@@ -200,6 +239,25 @@ impl<T: Task> Tasks<T> {
     /// [`Attempt::id`](crate::worker::Attempt::id).
     ///
     /// Two tasks of one kind and one key are treated as the same task; give different tasks different keys.
+    ///
+    /// ```
+    /// # use rowkey_worker::{Task, Tasks};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Debug, Serialize, Deserialize)]
+    /// # struct SendWelcome { to: String }
+    /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
+    /// # tasks.create_if_missing().await?;
+    /// # let welcome = |to: &str| SendWelcome { to: to.into() };
+    /// let first = tasks.put_with_key("order-4711", &welcome("ada")).await?;
+    /// let again = tasks.put_with_key("order-4711", &welcome("ada")).await?;
+    /// assert_eq!(first, again);
+    /// # Ok(()) }
+    /// ```
     pub async fn put_with_key(&self, key: &str, task: &T) -> Result<Guid> {
         let id = id_of(T::KIND, key);
         let letter = self.letter(id, task).await;
@@ -209,6 +267,26 @@ impl<T: Task> Tasks<T> {
     }
 
     /// Puts a task that is received after `delay` at the earliest; at most 7 days.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use rowkey_worker::{Task, Tasks};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Debug, Serialize, Deserialize)]
+    /// # struct SendWelcome { to: String }
+    /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
+    /// # tasks.create_if_missing().await?;
+    /// # let welcome = |to: &str| SendWelcome { to: to.into() };
+    /// tasks.put_after(&welcome("ada"), Duration::from_secs(3600)).await?;
+    /// assert!(tasks.queue().peek(1).await?.is_empty());
+    /// # Ok(()) }
+    /// ```
     pub async fn put_after(&self, task: &T, delay: Duration) -> Result<Guid> {
         let id = new_id()?;
         let named = |error: Error| error.of("PutTask", self.queue.name());

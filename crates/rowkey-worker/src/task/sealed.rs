@@ -111,6 +111,42 @@ impl<T: Task> Tasks<T> {
     /// Encrypts a task for a transaction: [`Outbox::sealed_task`](crate::outbox::Outbox::sealed_task).
     ///
     /// Fails with [`ErrorKind::Invalid`] unless these tasks are [encrypted](Self::encrypted_with).
+    ///
+    /// ```
+    /// use rowkey_worker::outbox::Outbox as _;
+    /// # use rowkey_worker::{Task, Tasks};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Debug, Serialize, Deserialize)]
+    /// # struct SendWelcome { to: String }
+    /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// # use rowkey::Entity;
+    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, Entity)]
+    /// # #[entity(store, partition = "{department}", row = "id_{id:6}")]
+    /// # struct Employee { department: String, id: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
+    /// # tasks.create_if_missing().await?;
+    /// # let welcome = |to: &str| SendWelcome { to: to.into() };
+    /// # let keys = account.table("keys");
+    /// # keys.create_if_missing().await?;
+    /// # let ring = KeyRing::new("tasks", AesKeyWrap::new("2026", [7; 32]), MacKey::new("records", [9; 32]));
+    /// # let tasks = tasks.encrypted_with(ring, keys);
+    /// # let staff = Store::<Employee>::builder(account.table("staff"))
+    /// #     .queue(account.queue("staff"))
+    /// #     .following(tasks.clone())
+    /// #     .build()?;
+    /// # staff.create_if_missing().await?;
+    /// let ada = Employee { department: "sales".into(), id: 7 };
+    /// let sealed = tasks.seal(&welcome("ada")).await?;
+    /// staff.transaction().insert(&ada).sealed_task(sealed).submit().await?;
+    /// assert!(!tasks.queue().peek(1).await?[0].text().contains("ada"));
+    /// # Ok(()) }
+    /// ```
     pub async fn seal(&self, task: &T) -> Result<SealedTask<T>> {
         if self.keys.is_none() {
             let what = "these tasks are not encrypted";

@@ -26,6 +26,38 @@ use super::hold::Hold;
 /// | [`Done::Poison`], [`Done::TooOld`] | becomes a dead letter at once | |
 /// | an error of [`Throttled`](rowkey::ErrorKind::Throttled) or [`Unavailable`](rowkey::ErrorKind::Unavailable) | is received again | no, for as long as the worker's [patience](super::Worker::patience) |
 /// | another error, a panic, the [time limit](super::Worker::time_limit) | is received again, and finally becomes a dead letter | yes |
+///
+/// ```
+/// # use rowkey_worker::{Task, Tasks};
+/// # use serde::{Deserialize, Serialize};
+/// # #[derive(Debug, Serialize, Deserialize)]
+/// # struct SendWelcome { to: String }
+/// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+/// # use rowkey::Result;
+/// # use rowkey_worker::worker::{Step, Worker};
+/// use rowkey_worker::worker::{Attempt, Done, Handler};
+///
+/// struct Mailer { from: String }
+///
+/// impl Handler<SendWelcome> for Mailer {
+///     async fn handle(&self, task: SendWelcome, attempt: Attempt) -> Result<Done> {
+///         println!("{}: {} writes to {}", attempt.number(), self.from, task.to);
+///         Ok(Done::Applied)
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_emulator::Server::start().await?;
+/// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+/// # let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
+/// # tasks.create_if_missing().await?;
+/// # let welcome = |to: &str| SendWelcome { to: to.into() };
+/// tasks.put(&welcome("ada")).await?;
+/// let worker = Worker::new(tasks, Mailer { from: "kim".into() });
+/// assert_eq!(worker.step().await?, Step::Handled);
+/// # Ok(()) }
+/// ```
 pub trait Handler<T>: Send + Sync + 'static {
     /// Processes the task, or finds that it is already done.
     fn handle(&self, task: T, attempt: Attempt) -> impl Future<Output = Result<Done>> + Send;

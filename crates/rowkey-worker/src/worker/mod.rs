@@ -183,6 +183,34 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     /// Receptions without a known result (the worker died, a response was lost) are not attempts. After as
     /// many of them in a row, the task is tried once while this worker runs nothing else, because another
     /// task may have killed the worker. If that has no known result either, the task becomes a dead letter.
+    ///
+    /// ```
+    /// # use rowkey_worker::{Task, Tasks};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Debug, Serialize, Deserialize)]
+    /// # struct SendWelcome { to: String }
+    /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// # use rowkey::{Error, ErrorKind};
+    /// # use std::time::Duration;
+    /// # use rowkey_worker::worker::{Attempt, Done, Step, Worker};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
+    /// # tasks.create_if_missing().await?;
+    /// # let welcome = |to: &str| SendWelcome { to: to.into() };
+    /// tasks.put(&welcome("ada")).await?;
+    /// let fails = |_: SendWelcome, _: Attempt| async {
+    ///     Err::<Done, _>(Error::refused(ErrorKind::Unexpected, "the mail server said no"))
+    /// };
+    /// let worker = Worker::new(tasks, fails)
+    ///     .max_attempts(2)
+    ///     .retry_backoff(Duration::ZERO, Duration::ZERO);
+    /// assert_eq!(worker.step().await?, Step::Retried);
+    /// assert_eq!(worker.step().await?, Step::Poisoned);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "use the returned worker"]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = attempts.max(1);

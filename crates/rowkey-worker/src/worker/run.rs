@@ -78,6 +78,44 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     ///
     /// Transient failures are logged and retried. Fails with a permanent error, such as a missing queue or a
     /// refused credential, after the tasks that were received are finished.
+    ///
+    /// ```
+    /// # use rowkey_worker::{Task, Tasks};
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Debug, Serialize, Deserialize)]
+    /// # struct SendWelcome { to: String }
+    /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// # use std::sync::Arc;
+    /// # use std::time::Duration;
+    /// # use rowkey_worker::worker::{Attempt, Done, Worker};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
+    /// # tasks.create_if_missing().await?;
+    /// # let welcome = |to: &str| SendWelcome { to: to.into() };
+    /// for to in ["ada", "kim", "grace"] {
+    ///     tasks.put(&welcome(to)).await?;
+    /// }
+    /// let sent = Arc::new(tokio::sync::Semaphore::new(0));
+    /// let of_handler = sent.clone();
+    /// let worker = Worker::new(tasks, move |_: SendWelcome, _: Attempt| {
+    ///     of_handler.add_permits(1);
+    ///     async { Ok(Done::Applied) }
+    /// })
+    /// .concurrency(4)
+    /// .visibility(Duration::from_secs(60))
+    /// .time_limit(Duration::from_secs(600))
+    /// .breaker(10)
+    /// .idle_backoff(Duration::from_millis(100), Duration::from_secs(5))
+    /// .shutdown_deadline(Duration::from_secs(10));
+    ///
+    /// // A signal, as a rule; here the third task.
+    /// let shutdown = async { drop(sent.acquire_many(3).await) };
+    /// assert_eq!(worker.run_until(shutdown).await?.handled, 3);
+    /// # Ok(()) }
+    /// ```
     pub async fn run_until(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Counts> {
         let mut shutdown = pin!(shutdown);
         let phase = watch::Sender::new(Phase::Running);
