@@ -112,6 +112,21 @@ impl LeaseLock {
     /// Fails with [`ErrorKind::Leased`] if the lease was broken between two of them, and with
     /// [`ErrorKind::Invalid`] before anything is sent if the term is invalid for leases. [Lease
     /// Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob)
+    ///
+    /// ```
+    /// # use rowkey_large::LeaseLock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let locks = account.container("locks");
+    /// # locks.create().await?;
+    /// # let lock = LeaseLock::new(locks.blob("nightly-report"));
+    /// let held = lock.try_acquire().await?.ok_or("another program holds it")?;
+    /// assert!(lock.try_acquire().await?.is_none());
+    /// assert!(held.release().await?);
+    /// # Ok(()) }
+    /// ```
     pub async fn try_acquire(&self) -> Result<Option<Held>> {
         let clock = self.blob.account().clock();
         let mut asked = clock.elapsed();
@@ -139,6 +154,24 @@ impl LeaseLock {
 
     /// Acquires the lock, waiting until it is free. It tries again every fifth of the term. There is no
     /// queue: any of several waiting programs may be next.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use rowkey_large::LeaseLock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let locks = account.container("locks");
+    /// # locks.create().await?;
+    /// # let lock = LeaseLock::new(locks.blob("nightly-report"));
+    /// let lock = lock.term(Duration::from_secs(15));
+    /// let held = lock.acquire().await?;
+    /// held.renew().await?;
+    /// assert!(held.remaining() > Duration::from_secs(10));
+    /// # Ok(()) }
+    /// ```
     pub async fn acquire(&self) -> Result<Held> {
         loop {
             if let Some(held) = self.try_acquire().await? {
@@ -184,6 +217,25 @@ impl Held {
 
     /// Returns whether data last written under the token `seen` may be written under this one: no later
     /// holder has written it.
+    ///
+    /// ```
+    /// # use rowkey_large::LeaseLock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let locks = account.container("locks");
+    /// # locks.create().await?;
+    /// # let lock = LeaseLock::new(locks.blob("nightly-report"));
+    /// let first = lock.acquire().await?;
+    /// let seen = first.token(); // stored with what the holder writes
+    /// first.release().await?;
+    ///
+    /// let second = lock.acquire().await?;
+    /// assert!(second.admits(seen));
+    /// assert!(!first.admits(second.token()), "a later holder has written");
+    /// # Ok(()) }
+    /// ```
     pub fn admits(&self, seen: u64) -> bool {
         seen <= self.token
     }
@@ -224,6 +276,26 @@ impl Held {
     ///
     /// For work that must be notified rather than dropped: await this beside it, and notify it of the result.
     /// [`guard`](Self::guard) does the same and drops the work.
+    ///
+    /// ```
+    /// use futures_util::future::{Either, select};
+    ///
+    /// # use rowkey_large::LeaseLock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let locks = account.container("locks");
+    /// # locks.create().await?;
+    /// # let lock = LeaseLock::new(locks.blob("nightly-report"));
+    /// let held = lock.acquire().await?;
+    /// let work = async { "a report" };
+    /// match select(Box::pin(work), Box::pin(held.lost())).await {
+    ///     Either::Left((report, _)) => assert_eq!(report, "a report"),
+    ///     Either::Right((lost, _)) => return Err(lost.into()),
+    /// }
+    /// # Ok(()) }
+    /// ```
     pub async fn lost(&self) -> Lost {
         let mut pause = self.term / 3;
         loop {
@@ -265,6 +337,24 @@ impl Held {
     /// The service itself checks the lease: if the lock is lost, this fails with [`ErrorKind::Leased`] and
     /// nothing is written, however late the request arrives. Of two saves under one lease the one that
     /// arrives last wins.
+    ///
+    /// ```
+    /// # use rowkey_large::LeaseLock;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let locks = account.container("locks");
+    /// # locks.create().await?;
+    /// # let lock = LeaseLock::new(locks.blob("nightly-report"));
+    /// let held = lock.acquire().await?;
+    /// held.save("done up to 2026-11-21").await?;
+    /// held.release().await?;
+    ///
+    /// let next = lock.acquire().await?;
+    /// assert_eq!(next.load().await?.bytes, "done up to 2026-11-21");
+    /// # Ok(()) }
+    /// ```
     pub async fn save(&self, content: impl Into<Bytes>) -> Result<Written> {
         let fence = self.token.to_string();
         self.blob.with_lease(&self.lease).put(content).metadata(&[(FENCE, &fence)]).send().await

@@ -100,6 +100,28 @@ impl BlobLog {
 
     /// Sets how many bytes of lines may wait to be written, which is the most that a crash can lose. Default:
     /// 4 MiB.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use rowkey_large::BlobLog;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let container = account.container("logs");
+    /// # container.create().await?;
+    /// # let log = BlobLog::new(container, "web");
+    /// let log = log
+    ///     .capacity(16 << 20)
+    ///     .flush_bytes(1 << 20)
+    ///     .flush_every(Duration::from_secs(1))
+    ///     .max_blob(256 << 20)
+    ///     .period(Duration::from_secs(15 * 60));
+    /// assert!(log.writer().is_ok());
+    /// assert!(log.period(Duration::from_secs(7 * 60)).writer().is_err(), "it divides no hour");
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn capacity(self, bytes: usize) -> Self {
         Self { capacity: bytes, ..self }
@@ -170,6 +192,25 @@ impl BlobLog {
     ///
     /// Lists the log up to `time`, and takes one request for each blob. If it fails part-way, some blobs are
     /// deleted; calling it again deletes the others. A writer whose blob is deleted starts a new one.
+    ///
+    /// ```
+    /// # use chrono::TimeDelta;
+    /// # use rowkey_large::BlobLog;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let container = account.container("logs");
+    /// # container.create().await?;
+    /// # let log = BlobLog::new(container, "web");
+    /// let writer = log.writer()?;
+    /// let now = account.clock().now();
+    /// writer.log_at(now - TimeDelta::days(40), "an old line").await?;
+    /// writer.log_at(now, "a new line").await?;
+    /// writer.close().await?;
+    /// assert_eq!(log.delete_before(now - TimeDelta::days(30)).await?, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn delete_before(&self, time: DateTime<Utc>) -> Result<u64> {
         self.check()?;
         let blobs = self.container.blobs().starting_with(&format!("{}/", self.service));

@@ -71,6 +71,27 @@ impl LogWriter {
     ///
     /// A line more than a minute ahead of the clock stays in its blob; the next line that is not starts a new
     /// blob and keeps its own time.
+    ///
+    /// ```
+    /// # use chrono::TimeDelta;
+    /// # use futures_util::TryStreamExt as _;
+    /// # use rowkey_large::BlobLog;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let container = account.container("logs");
+    /// # container.create().await?;
+    /// # let log = BlobLog::new(container, "web");
+    /// let writer = log.writer()?;
+    /// let received = account.clock().now();
+    /// writer.log_at(received - TimeDelta::seconds(5), "from another machine").await?;
+    /// writer.close().await?;
+    ///
+    /// let lines: Vec<_> = log.read(received - TimeDelta::minutes(1)..received).try_collect().await?;
+    /// assert_eq!(lines[0].text, "from another machine");
+    /// # Ok(()) }
+    /// ```
     pub async fn log_at(&self, time: DateTime<Utc>, text: &str) -> Result<()> {
         while !self.push(time, text)? {
             self.flush().await?;
@@ -79,12 +100,44 @@ impl LogWriter {
     }
 
     /// Logs a line with the current time, or returns `false` without logging it if the buffer is full.
+    ///
+    /// ```
+    /// # use rowkey_large::BlobLog;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let container = account.container("logs");
+    /// # container.create().await?;
+    /// # let log = BlobLog::new(container, "web");
+    /// let writer = log.capacity(100).flush_bytes(100).writer()?;
+    /// assert!(writer.try_log("a line")?);
+    /// assert!(!writer.try_log("a line that finds the small buffer full, and is not logged")?);
+    /// assert_eq!(writer.waiting().lines, 1);
+    /// # Ok(()) }
+    /// ```
     pub fn try_log(&self, text: &str) -> Result<bool> {
         self.push(self.now(), text)
     }
 
     /// Logs a line with the current time, or drops it if the buffer is full or the line is invalid. Drops are
     /// [counted](Self::dropped), and as soon as there is room a line of the log reports their number.
+    ///
+    /// ```
+    /// # use rowkey_large::BlobLog;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let container = account.container("logs");
+    /// # container.create().await?;
+    /// # let log = BlobLog::new(container, "web");
+    /// let writer = log.capacity(100).flush_bytes(100).writer()?;
+    /// writer.log_or_drop("a line");
+    /// writer.log_or_drop("a line that finds the small buffer full, and is not logged");
+    /// assert_eq!(writer.dropped(), 1);
+    /// # Ok(()) }
+    /// ```
     pub fn log_or_drop(&self, text: &str) {
         self.push_or_drop(text, |lines| format!("{lines} lines were dropped"));
     }
@@ -109,6 +162,23 @@ impl LogWriter {
     /// or more for each new blob.
     ///
     /// After an error, or if this future is dropped, the lines wait for the next flush.
+    ///
+    /// ```
+    /// # use rowkey_large::BlobLog;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let container = account.container("logs");
+    /// # container.create().await?;
+    /// # let log = BlobLog::new(container, "web");
+    /// let writer = log.writer()?;
+    /// writer.log("a line").await?;
+    /// assert_eq!(writer.waiting().lines, 1);
+    /// writer.flush().await?;
+    /// assert_eq!(writer.waiting().lines, 0);
+    /// # Ok(()) }
+    /// ```
     pub async fn flush(&self) -> Result<()> {
         // Boxed to keep the futures of callers small.
         quietly(Box::pin(self.write())).await
@@ -126,6 +196,30 @@ impl LogWriter {
     /// [closes](Self::close), and fails if closing fails.
     ///
     /// A failed flush is tried again after `flush_every`. Run this once per writer.
+    ///
+    /// ```
+    /// # use rowkey_large::BlobLog;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let container = account.container("logs");
+    /// # container.create().await?;
+    /// # let log = BlobLog::new(container, "web");
+    /// let writer = log.writer()?;
+    /// let service = async {
+    ///     writer.log("GET /index.html 200").await?;
+    ///     Ok::<_, rowkey::Error>(())
+    /// };
+    /// let (ended, shutdown) = tokio::sync::oneshot::channel::<()>();
+    /// let (served, written) = tokio::join!(
+    ///     async { service.await.inspect(|()| drop(ended)) },
+    ///     writer.run_until(async { drop(shutdown.await) }),
+    /// );
+    /// served.and(written)?;
+    /// assert_eq!(writer.waiting().lines, 0);
+    /// # Ok(()) }
+    /// ```
     pub async fn run_until(&self, shutdown: impl Future<Output = ()>) -> Result<()> {
         let mut shutdown = pin!(shutdown);
         let mut failed = false;
