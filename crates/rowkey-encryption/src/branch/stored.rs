@@ -37,6 +37,25 @@ impl KeyRing {
     ///
     /// Programs without this key-encryption key fail to write from then on, with an error that names it.
     /// Costs two requests to the table, and with a key vault two more: one wraps, one signs.
+    ///
+    /// ```
+    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("patients");
+    /// # table.create().await?;
+    /// # let ring = KeyRing::new("patients", AesKeyWrap::new("2026", [7; 32]), MacKey::new("records", [9; 32]));
+    /// use rowkey::{DynamicEntity, Partition};
+    ///
+    /// ring.rotate(&table).await?;
+    /// ring.rotate(&table).await?;
+    /// let branch_keys = table.query(Partition::<DynamicEntity>::new("encryption")).all().await?;
+    /// assert_eq!(branch_keys.len(), 2);
+    /// # Ok(()) }
+    /// ```
     pub async fn rotate(&self, table: &Table) -> Result<()> {
         let rotated = async {
             let deciding = Deciding::new(table);

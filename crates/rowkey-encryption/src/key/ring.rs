@@ -123,6 +123,32 @@ impl KeyRing {
     }
 
     /// Adds a key that signed earlier records; it is used only to verify.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{ward}", row = "patient_{number:6}", rename_all = "PascalCase")]
+    /// # struct Patient { ward: String, number: u32, #[entity(encrypt)] name: String, bed: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let wrapper = || AesKeyWrap::new("2026", [7; 32]);
+    /// # let ring = KeyRing::new("patients", wrapper(), MacKey::new("records", [9; 32]));
+    /// # let table = account.table("patients");
+    /// # table.create().await?;
+    /// # let ada = Patient { ward: "north".into(), number: 7, name: "Ada".into(), bed: 3 };
+    /// let patients = Store::<Patient>::builder(table.clone()).keys(ring).build()?;
+    /// patients.insert(&ada).await?;
+    ///
+    /// let older = MacKey::new("records", [9; 32]);
+    /// let ring = KeyRing::new("patients", wrapper(), MacKey::new("records-2027", [10; 32]));
+    /// let patients = Store::<Patient>::builder(table).keys(ring.with_signer(older)).build()?;
+    /// assert!(patients.get(Patient::key("north", 7)).await?.is_some());
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn with_signer(mut self, older: impl KeySigner + 'static) -> Self {
         self.signers.push(Arc::new(older));
@@ -136,6 +162,35 @@ impl KeyRing {
     /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) has signed them. A patch of such an entity is
     /// refused, because a merge in the service signs nothing; so are changes that a program made without the
     /// store.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{ward}", row = "patient_{number:6}", rename_all = "PascalCase")]
+    /// # struct Patient { ward: String, number: u32, #[entity(encrypt)] name: String, bed: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let wrapper = || AesKeyWrap::new("2026", [7; 32]);
+    /// # let ring = KeyRing::new("patients", wrapper(), MacKey::new("records", [9; 32]));
+    /// # let table = account.table("patients");
+    /// # table.create().await?;
+    /// # let ada = Patient { ward: "north".into(), number: 7, name: "Ada".into(), bed: 3 };
+    /// let ring = ring.sign_plaintext();
+    /// let patients = Store::<Patient>::builder(table.clone()).keys(ring).build()?;
+    /// patients.insert(&ada).await?;
+    ///
+    /// // Another program moves the patient to another bed.
+    /// let mut moved = rowkey::DynamicEntity::new("north", "patient_000007");
+    /// moved.set("Bed", 4_i64);
+    /// table.upsert_merge(&moved).await?;
+    /// let refused = patients.get(Patient::key("north", 7)).await.unwrap_err();
+    /// assert_eq!(refused.kind(), rowkey::ErrorKind::Decode);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn sign_plaintext(mut self) -> Self {
         self.signs = true;
@@ -171,6 +226,34 @@ impl KeyRing {
     ///
     /// An entity that was written without the index, or under another index key, is not found. Fails with
     /// [`ErrorKind::Invalid`] if the property has no blind index.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{ward}", row = "patient_{number:6}", rename_all = "PascalCase")]
+    /// # struct Patient { ward: String, number: u32, #[entity(encrypt)] name: String, bed: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let wrapper = || AesKeyWrap::new("2026", [7; 32]);
+    /// # let ring = KeyRing::new("patients", wrapper(), MacKey::new("records", [9; 32]));
+    /// # let table = account.table("patients");
+    /// # table.create().await?;
+    /// # let ada = Patient { ward: "north".into(), number: 7, name: "Ada".into(), bed: 3 };
+    /// use rowkey_encryption::IndexKey;
+    ///
+    /// let ring = ring.index(IndexKey::new([5; 32]), ["Name"]);
+    /// let patients = Store::<Patient>::builder(table).keys(ring.clone()).build()?;
+    /// patients.insert(&ada).await?;
+    ///
+    /// let is_ada = ring.equals("Name", "Ada")?;
+    /// let found = patients.query(Patient::partition("north")).filter(is_ada).all().await?;
+    /// assert_eq!(found[0].entity, ada);
+    /// # Ok(()) }
+    /// ```
     pub fn equals(&self, property: &str, value: impl Into<Value>) -> Result<Filter> {
         let Some(index) = self.index.as_ref().filter(|_| self.indexes(property)) else {
             let what = format!("property `{property}` has no blind index");
@@ -185,6 +268,36 @@ impl KeyRing {
     /// Accepts plaintext entities and properties that were written before encryption was enabled. A program
     /// that can write to the table can then replace encrypted data by plaintext, so remove this when
     /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) has finished.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{ward}", row = "patient_{number:6}", rename_all = "PascalCase")]
+    /// # struct Patient { ward: String, number: u32, #[entity(encrypt)] name: String, bed: u32 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let wrapper = || AesKeyWrap::new("2026", [7; 32]);
+    /// # let ring = KeyRing::new("patients", wrapper(), MacKey::new("records", [9; 32]));
+    /// # let table = account.table("patients");
+    /// # table.create().await?;
+    /// # let ada = Patient { ward: "north".into(), number: 7, name: "Ada".into(), bed: 3 };
+    /// # #[derive(Entity)]
+    /// # #[entity(partition = "{ward}", row = "patient_{number:6}", rename_all = "PascalCase")]
+    /// # struct Before { ward: String, number: u32, name: String, bed: u32 }
+    /// # table.insert(&Before { ward: "north".into(), number: 7, name: "Ada".into(), bed: 3 }).await?;
+    /// let accepts = ring.clone().accept_plaintext();
+    /// let during = Store::<Patient>::builder(table.clone()).keys(accepts).build()?;
+    /// assert_eq!(during.get(Patient::key("north", 7)).await?.ok_or("not found")?.entity, ada);
+    /// assert_eq!(during.reencrypt().run().await?.total.repaired, 1);
+    ///
+    /// let after = Store::<Patient>::builder(table).keys(ring).build()?;
+    /// assert_eq!(after.get(Patient::key("north", 7)).await?.ok_or("not found")?.entity, ada);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
     pub fn accept_plaintext(mut self) -> Self {
         self.accepts.plaintext = true;

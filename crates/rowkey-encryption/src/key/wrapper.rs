@@ -13,6 +13,46 @@ use super::data::DataKey;
 /// this for a key in another location. Create errors with [`Error::refused`](rowkey::Error::refused): use
 /// [`ErrorKind::Decode`](rowkey::ErrorKind::Decode) if the input was not wrapped with this key or was
 /// altered, and any other kind if the operation may succeed later.
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+///
+/// use rowkey::Result;
+/// use rowkey_encryption::{AesKeyWrap, DataKey, KeyWrapper};
+///
+/// /// Counts how often a key is used.
+/// struct Counted { key: AesKeyWrap, uses: AtomicU64 }
+///
+/// #[async_trait::async_trait]
+/// impl KeyWrapper for Counted {
+///     fn key_id(&self) -> &str {
+///         self.key.key_id()
+///     }
+///
+///     fn algorithm(&self) -> &str {
+///         self.key.algorithm()
+///     }
+///
+///     async fn wrap_key(&self, key: &DataKey) -> Result<Vec<u8>> {
+///         self.uses.fetch_add(1, Ordering::Relaxed);
+///         self.key.wrap_key(key).await
+///     }
+///
+///     async fn unwrap_key(&self, algorithm: &str, wrapped: &[u8]) -> Result<DataKey> {
+///         self.uses.fetch_add(1, Ordering::Relaxed);
+///         self.key.unwrap_key(algorithm, wrapped).await
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<()> {
+/// let counted = Counted { key: AesKeyWrap::new("2026", [7; 32]), uses: AtomicU64::new(0) };
+/// let key = DataKey::new(&[1; 32])?;
+/// let wrapped = counted.wrap_key(&key).await?;
+/// assert_eq!(counted.unwrap_key("A256KW", &wrapped).await?.as_bytes(), key.as_bytes());
+/// assert_eq!(counted.uses.into_inner(), 2);
+/// # Ok(()) }
+/// ```
 #[async_trait]
 pub trait KeyWrapper: Send + Sync {
     /// The name of the key. It is stored with everything the key wraps, and the key for unwrapping is found

@@ -77,6 +77,23 @@ impl KeyVault {
 
     /// Sets the algorithm that wraps. Default: `RSA-OAEP-256`; use `A256KW` with a symmetric key of a managed
     /// HSM. Only this algorithm unwraps, unless others are added.
+    ///
+    /// ```
+    /// # use rowkey::{AccessToken, TokenError, TokenProvider};
+    /// # struct Tokens;
+    /// # #[async_trait::async_trait]
+    /// # impl TokenProvider for Tokens {
+    /// #     async fn token(&self, scope: &str) -> Result<AccessToken, TokenError> {
+    /// #         Err(format!("there is no token for {scope} here").into())
+    /// #     }
+    /// # }
+    /// use rowkey_encryption::{KeyVault, KeyWrapper};
+    ///
+    /// let id = "https://contoso.managedhsm.azure.net/keys/tables/0698c2156c1a4e1da5b6bab6f6422fd6";
+    /// let key = KeyVault::new(id, Tokens)?.algorithm("A256KW").unwraps("RSA-OAEP-256");
+    /// assert_eq!(KeyWrapper::algorithm(&key), "A256KW");
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
     #[must_use]
     pub fn algorithm(mut self, algorithm: impl Into<Box<str>>) -> Self {
         self.algorithms[0] = algorithm.into();
