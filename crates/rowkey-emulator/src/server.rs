@@ -44,6 +44,29 @@ pub struct Server {
 }
 
 /// Server options: `Server::builder().….start()`.
+///
+/// ```
+/// use std::num::NonZeroUsize;
+/// use rowkey_emulator::Server;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let server = Server::builder()
+///     .account("shop", ["a2V5"])
+///     .blob("127.0.0.1", 0)
+///     .queue("127.0.0.1", 0)
+///     .table("127.0.0.1", 0)
+///     .allow_host("storage.test")
+///     .product_style(false)
+///     .loose()
+///     .journal(false)
+///     .threads(NonZeroUsize::MIN.saturating_add(1))
+///     .start()
+///     .await?;
+/// assert!(server.table_endpoint().ends_with("/shop"));
+/// assert!(server.connection_string().contains("AccountName=shop;AccountKey=a2V5"));
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 #[must_use = "nothing is started before `start`"]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches")]
@@ -211,6 +234,18 @@ impl ServerBuilder {
     ///
     /// Requests must then be dated by that clock, too: the service rejects dates that are more than
     /// 15 minutes from its own.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use rowkey_emulator::Server;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = Server::builder().manual_clock().start().await?;
+    /// server.clock().advance(Duration::from_secs(3600));
+    /// assert_eq!(server.clock().now().to_string(), "2026-01-01T01:00:00Z");
+    /// # Ok(()) }
+    /// ```
     pub fn manual_clock(self) -> Self {
         self.clock(ServerClock::manual(MANUAL_START.parse().unwrap_or(DateTime::MIN)))
     }
@@ -229,6 +264,30 @@ impl ServerBuilder {
 
     /// Answers 503 `ServerBusy` with `Retry-After` to requests above these targets. Without this,
     /// no request is throttled.
+    ///
+    /// ```
+    /// use rowkey_emulator::{Server, Targets};
+    ///
+    /// # use std::io::{Read as _, Write as _};
+    /// # /// Lists the tables without a signature.
+    /// # fn tables(endpoint: &str) -> std::io::Result<String> {
+    /// #     let (host, account) = endpoint.trim_start_matches("http://").split_once('/').unwrap();
+    /// #     let mut connection = std::net::TcpStream::connect(host)?;
+    /// #     let head = format!("GET /{account}/Tables HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    /// #     connection.write_all(head.as_bytes())?;
+    /// #     let mut response = String::new();
+    /// #     connection.read_to_string(&mut response)?;
+    /// #     Ok(response)
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let targets = Targets { requests_per_account: 1, ..Targets::default() };
+    /// let server = Server::builder().throttle(targets).manual_clock().start().await?;
+    /// let first = tables(server.table_endpoint())?;
+    /// let second = tables(server.table_endpoint())?;
+    /// assert!(!first.contains("ServerBusy") && second.contains("ServerBusy"), "{first}{second}");
+    /// # Ok(()) }
+    /// ```
     pub fn throttle(mut self, targets: Targets) -> Self {
         self.targets = Some(targets);
         self
@@ -236,6 +295,16 @@ impl ServerBuilder {
 
     /// Speaks HTTPS instead of HTTP, with a certificate that is generated at the start for
     /// `localhost` and for the hosts that the services listen on. See [`Server::certificate`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = rowkey_emulator::Server::builder().https().start().await?;
+    /// assert!(server.table_endpoint().starts_with("https://"));
+    /// let certificate = server.certificate().unwrap_or_default(); // for the client to trust
+    /// assert!(certificate.starts_with("-----BEGIN CERTIFICATE-----"));
+    /// # Ok(()) }
+    /// ```
     #[cfg(feature = "tls")]
     pub fn https(mut self) -> Self {
         self.scheme = Scheme::Made;

@@ -160,6 +160,42 @@ impl<'s> Sweep<'s> {
     }
 
     /// Injects only these faults.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use rowkey_emulator::{Server, Sweep, SweepFault};
+    ///
+    /// # use std::io::{Read as _, Write as _};
+    /// # /// Lists the tables without a signature.
+    /// # fn tables(endpoint: &str) -> std::io::Result<String> {
+    /// #     let (host, account) = endpoint.trim_start_matches("http://").split_once('/').unwrap();
+    /// #     let mut connection = std::net::TcpStream::connect(host)?;
+    /// #     let head = format!("GET /{account}/Tables HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    /// #     connection.write_all(head.as_bytes())?;
+    /// #     let mut response = String::new();
+    /// #     connection.read_to_string(&mut response)?;
+    /// #     Ok(response)
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = Server::start().await?;
+    /// let swept = Sweep::new(&server)
+    ///     .faults([SweepFault::LostBefore, SweepFault::Throttled])
+    ///     .sample(1, 7)
+    ///     .lagging_secondary()
+    ///     .healing(Duration::from_secs(5))
+    ///     .at_a_time(2)
+    ///     .run(
+    ///         async |server| Ok(server.table_endpoint().to_owned()),
+    ///         async |endpoint| drop(tables(endpoint)),
+    ///         async |_| Ok(()),
+    ///         async |_, _, _| Ok(()),
+    ///     )
+    ///     .await;
+    /// let swept = swept.unwrap();
+    /// assert_eq!((swept.requests, swept.runs), (1, 2));
+    /// # Ok(()) }
+    /// ```
     pub fn faults(mut self, faults: impl IntoIterator<Item = SweepFault>) -> Self {
         self.faults = faults.into_iter().collect();
         self

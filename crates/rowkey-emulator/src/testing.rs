@@ -33,6 +33,18 @@ impl Server {
     }
 
     /// Cuts pages of entity queries and of listings, until the result is dropped.
+    ///
+    /// ```
+    /// use rowkey_emulator::{Pages, Server};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = Server::start().await?;
+    /// let chaos = server.chaos(Pages { empty: false, ..Pages::seeded(7) });
+    /// // … a query that reads all pages finds all entities …
+    /// assert_eq!(chaos.cuts(), 0);
+    /// # Ok(()) }
+    /// ```
     pub fn chaos(&self, pages: Pages) -> Chaos {
         self.state.control.pages.begin(pages)
     }
@@ -51,6 +63,18 @@ impl Server {
     ///
     /// Tables cost almost nothing until one is changed: it is then copied once, while the snapshot
     /// exists. Queues are copied at once, and so are blobs, except for their content.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = rowkey_emulator::Server::start().await?;
+    /// // … the code under test writes …
+    /// let stored = server.snapshot();
+    /// let order = stored.table("orders").and_then(|orders| orders.entity("contoso", "order_1"));
+    /// assert!(order.is_none());
+    /// assert_eq!(stored.blobs("invoices").count(), 0);
+    /// # Ok(()) }
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         let accounts = &self.state.accounts;
         Snapshot::new(
@@ -63,6 +87,17 @@ impl Server {
     ///
     /// It has the options of this server; faults, chaos and the journal are not copied.
     #[expect(clippy::unused_async, reason = "async in anticipation of waiting")]
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let prepared = rowkey_emulator::Server::start().await?;
+    /// // … data that several tests need …
+    /// let server = prepared.fork().await?;
+    /// assert_ne!(server.table_endpoint(), prepared.table_endpoint());
+    /// # Ok(()) }
+    /// ```
+    #[expect(clippy::unused_async, reason = "starting may come to wait, and callers are async")]
     pub async fn fork(&self) -> io::Result<Self> {
         let snapshot = self.snapshot();
         let builder = self.builder.clone().apart();
@@ -87,6 +122,17 @@ impl Server {
     }
 
     /// Restores the contents that the server had when the snapshot was taken. Nothing else changes.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = rowkey_emulator::Server::start().await?;
+    /// let before = server.snapshot();
+    /// // … a test writes …
+    /// server.restore(&before);
+    /// assert_eq!(server.snapshot().tables().count(), before.tables().count());
+    /// # Ok(()) }
+    /// ```
     pub fn restore(&self, snapshot: &Snapshot) {
         for account in &self.state.accounts {
             if let Some(holdings) = snapshot.holdings(&account.name) {

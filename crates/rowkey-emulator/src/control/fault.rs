@@ -24,6 +24,33 @@ pub struct Fault {
 }
 
 /// The requests that a [`Fault`] matches. Choosing an action turns it into a `Fault`.
+///
+/// ```
+/// use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
+///
+/// # use std::io::{Read as _, Write as _};
+/// # /// Lists the tables without a signature.
+/// # fn tables(endpoint: &str) -> std::io::Result<String> {
+/// #     let (host, account) = endpoint.trim_start_matches("http://").split_once('/').unwrap();
+/// #     let mut connection = std::net::TcpStream::connect(host)?;
+/// #     let head = format!("GET /{account}/Tables HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+/// #     connection.write_all(head.as_bytes())?;
+/// #     let mut response = String::new();
+/// #     connection.read_to_string(&mut response)?;
+/// #     Ok(response)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let server = Server::start().await?;
+/// let busy = Fault::on(Operation::QueryTables).nth(2).times(1).reject(ErrorCode::SERVER_BUSY);
+/// let busy = server.inject(busy);
+/// for is_busy in [false, true, false] {
+///     assert_eq!(tables(server.table_endpoint())?.contains("ServerBusy"), is_busy);
+/// }
+/// busy.wait_until_hit(1).await;
+/// assert_eq!(busy.hits(), 1);
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "choose the fault for these requests"]
 pub struct Matching {
@@ -118,6 +145,33 @@ impl Matching {
     ///
     /// A held request whose client closes the connection is not executed, unless the server had
     /// neither a journal nor a fault when the connection was made.
+    ///
+    /// ```
+    /// use rowkey_emulator::{Fault, Operation, Server};
+    ///
+    /// # use std::io::{Read as _, Write as _};
+    /// # /// Lists the tables without a signature.
+    /// # fn tables(endpoint: &str) -> std::io::Result<String> {
+    /// #     let (host, account) = endpoint.trim_start_matches("http://").split_once('/').unwrap();
+    /// #     let mut connection = std::net::TcpStream::connect(host)?;
+    /// #     let head = format!("GET /{account}/Tables HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    /// #     connection.write_all(head.as_bytes())?;
+    /// #     let mut response = String::new();
+    /// #     connection.read_to_string(&mut response)?;
+    /// #     Ok(response)
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = Server::start().await?;
+    /// let held = server.inject(Fault::on(Operation::QueryTables).hold());
+    /// let endpoint = server.table_endpoint().to_owned();
+    /// let client = std::thread::spawn(move || tables(&endpoint));
+    /// held.wait_until_held().await;
+    /// assert!(!client.is_finished());
+    /// held.release();
+    /// assert!(client.join().is_ok());
+    /// # Ok(()) }
+    /// ```
     pub fn hold(self) -> Fault {
         self.then(Action::Hold)
     }

@@ -18,6 +18,34 @@ const CAPACITY: usize = 10_000;
 /// [`Server::journal`](crate::Server::journal).
 ///
 /// A server remembers the last 10,000 requests.
+///
+/// ```
+/// use rowkey_emulator::{Operation, Server};
+///
+/// # use std::io::{Read as _, Write as _};
+/// # /// Lists the tables without a signature.
+/// # fn tables(endpoint: &str) -> std::io::Result<String> {
+/// #     let (host, account) = endpoint.trim_start_matches("http://").split_once('/').unwrap();
+/// #     let mut connection = std::net::TcpStream::connect(host)?;
+/// #     let head = format!("GET /{account}/Tables HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+/// #     connection.write_all(head.as_bytes())?;
+/// #     let mut response = String::new();
+/// #     connection.read_to_string(&mut response)?;
+/// #     Ok(response)
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// let server = Server::start().await?;
+/// tables(server.table_endpoint())?;
+/// let before = server.journal();
+/// tables(server.table_endpoint())?;
+///
+/// let later = server.journal().since(&before).of(Operation::QueryTables);
+/// assert_eq!((before.len(), later.len()), (1, 1));
+/// assert!(later.clone().about("orders").is_empty());
+/// assert!(later.committed().is_empty(), "it lacks a signature and changes nothing");
+/// # Ok(()) }
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     entries: Vec<JournalEntry>,

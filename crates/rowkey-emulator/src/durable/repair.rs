@@ -58,6 +58,19 @@ impl fmt::Display for Repair {
 ///
 /// Fails, and changes nothing, when another server uses the directory, or when a damaged file
 /// cannot be repaired. In that case a backup is needed.
+///
+/// ```
+/// use rowkey_emulator::{Server, SyncPolicy, repair};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> std::io::Result<()> {
+/// # let directory = std::env::temp_dir().join(format!("rowkey-repair-{}", std::process::id()));
+/// drop(Server::builder().location(&directory, SyncPolicy::default()).start().await?);
+/// let repaired = repair(&directory)?;
+/// assert!(repaired.findings.is_empty() && repaired.copy.is_none());
+/// # std::fs::remove_dir_all(&directory)?;
+/// # Ok(()) }
+/// ```
 pub fn repair(location: &Path) -> io::Result<Repair> {
     let directory = Directory::take_to_repair(location)?;
     let within = |error: io::Error| {
