@@ -52,6 +52,16 @@ impl StorageAccount {
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the text is not valid; the
     /// error names the part that is missing, repeated or wrong. See
     /// [Configure connection strings](https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string).
+    ///
+    /// ```
+    /// use rowkey::StorageAccount;
+    ///
+    /// let text = "AccountName=contoso;AccountKey=YmFy;EndpointSuffix=core.windows.net";
+    /// assert_eq!(StorageAccount::from_connection_string(text)?.name(), "contoso");
+    /// let incomplete = StorageAccount::from_connection_string("AccountKey=YmFy").unwrap_err();
+    /// assert!(incomplete.to_string().contains("AccountName"), "{incomplete}");
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn from_connection_string(text: &str) -> Result<Self> {
         Self::builder().connection_string(text)?.build()
     }
@@ -99,6 +109,16 @@ impl StorageAccount {
     }
 
     /// Returns the same account, with the same connections and other options.
+    ///
+    /// ```
+    /// use rowkey::{ClientOptions, RetryOptions, StorageAccount};
+    ///
+    /// let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// let retry = RetryOptions { max_attempts: 1, ..RetryOptions::default() };
+    /// let once = account.with_options(ClientOptions { retry, ..account.options().clone() });
+    /// assert_eq!(once.table("orders").account().options().retry.max_attempts, 1);
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     #[must_use = "the account itself does not change"]
     pub fn with_options(&self, options: ClientOptions) -> Self {
         let pipeline = self.0.pipeline.with_options(options);

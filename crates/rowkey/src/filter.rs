@@ -103,6 +103,14 @@ impl<P: Property> Column<P> {
     /// into several queries that run one after the other: one for each four or five numbers, unless
     /// the column is [`exact`](Self::exact). Results then come one part at a time, and not in key
     /// order over all parts.
+    ///
+    /// ```
+    /// use rowkey::{Column, Filter};
+    ///
+    /// const CITY: Column<String> = Column::named("City");
+    /// assert_eq!(CITY.one_of(["Leeds", "York"]), Filter::raw("City eq 'Leeds' or City eq 'York'")?);
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn one_of<T: Arg<P>>(self, values: impl IntoIterator<Item = T>) -> Filter {
         let filter = values
             .into_iter()
@@ -151,6 +159,14 @@ where
     P: AsRef<str>,
 {
     /// The text begins with `prefix`: a range over the property, ordinal and case-sensitive.
+    ///
+    /// ```
+    /// use rowkey::{Column, Filter};
+    ///
+    /// const CITY: Column<String> = Column::named("City");
+    /// assert_eq!(CITY.starts_with("Le"), Filter::raw("City ge 'Le' and City lt 'Lf'")?);
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn starts_with(self, prefix: &str) -> Filter {
         let from = wire::Filter::compare(self.name, Operator::GreaterOrEqual, prefix);
         Filter(Ok(match rowkey_wire::key::text_successor(prefix) {
@@ -170,6 +186,14 @@ impl Filter {
     ///
     /// A query refuses a filter whose `name` is not a valid property name, so untrusted text cannot
     /// change the meaning of the filter.
+    ///
+    /// ```
+    /// use rowkey::{Filter, Operator};
+    ///
+    /// let filter = Filter::dynamic("City", Operator::Equal, "O'Fallon");
+    /// assert_eq!(filter, Filter::raw("City eq 'O''Fallon'")?);
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn dynamic(name: impl Into<String>, operator: Operator, value: impl Into<Value>) -> Self {
         let name = name.into();
         if is_valid_name(&name) || matches!(&*name, "PartitionKey" | "RowKey" | "Timestamp") {
@@ -190,6 +214,17 @@ impl Filter {
     }
 
     /// Both filters match.
+    ///
+    /// ```
+    /// use rowkey::{Column, Filter};
+    ///
+    /// const CITY: Column<String> = Column::named("City");
+    /// const OPEN: Column<bool> = Column::named("Open");
+    /// let filter = CITY.is("Leeds").or(CITY.is("York")).and(!OPEN.is(false));
+    /// assert_eq!(filter, Filter::raw("(City eq 'Leeds' or City eq 'York') and not (Open eq false)")?);
+    /// assert_eq!(filter.columns().collect::<Vec<_>>(), ["City", "City", "Open"]);
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0.and_then(|this| Ok(this.and(other.0?))))

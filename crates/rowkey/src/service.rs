@@ -27,6 +27,22 @@ impl StorageAccount {
     ///
     /// [Get Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-table-service-properties)
     /// and its equivalents
+    ///
+    /// ```
+    /// use rowkey::service::{Service, ServiceProperties};
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let rules = account.service_properties(Service::Table).await?.cors.unwrap_or_default();
+    /// assert!(rules.is_empty());
+    /// // Sections that are `None` do not change.
+    /// let properties = ServiceProperties { cors: Some(rules), ..ServiceProperties::default() };
+    /// account.set_service_properties(Service::Table, &properties).await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn service_properties(&self, service: Service) -> Result<ServiceProperties> {
         let (operation, request) = match service {
             Service::Blob => ("GetBlobServiceProperties", blob::get_service_properties()),

@@ -98,6 +98,21 @@ impl StorageAccountBuilder {
     ///
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless `url` is an http or
     /// https address without a query.
+    ///
+    /// ```
+    /// use rowkey::service::Service;
+    /// use rowkey::{Credential, StorageAccount};
+    ///
+    /// let account = StorageAccount::builder()
+    ///     .name("contoso")
+    ///     .credential(Credential::shared_key("contoso", "YmFy")?)
+    ///     .endpoint(Service::Table, "https://tables.contoso.com")?
+    ///     .secondary_endpoint(Service::Table, "https://tables-2.contoso.com")?
+    ///     .build()?;
+    /// let query = account.table("orders").scan::<rowkey::DynamicEntity>().explain()?;
+    /// assert!(query.requests[0].url.starts_with("https://tables.contoso.com/orders"));
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn endpoint(self, service: Service, url: &str) -> Result<Self> {
         let what = match service {
             Service::Blob => "the blob endpoint",
@@ -128,6 +143,18 @@ impl StorageAccountBuilder {
     /// Sets the suffix of host names, for clouds other than Azure's public one: `core.usgovcloudapi.net` for
     /// Azure Government, `core.chinacloudapi.cn` for Azure in China. Default: `core.windows.net`. Applies to
     /// services whose endpoint is neither set nor derived from another service's endpoint.
+    ///
+    /// ```
+    /// use rowkey::{Credential, StorageAccount};
+    ///
+    /// let account = StorageAccount::builder()
+    ///     .credential(Credential::shared_key("contoso", "YmFy")?)
+    ///     .endpoint_suffix("core.usgovcloudapi.net")
+    ///     .build()?;
+    /// let query = account.table("orders").scan::<rowkey::DynamicEntity>().explain()?;
+    /// assert!(query.requests[0].url.starts_with("https://contoso.table.core.usgovcloudapi.net/"));
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn endpoint_suffix(mut self, suffix: impl Into<String>) -> Self {
         self.suffix = Some(suffix.into());
         self
@@ -147,6 +174,18 @@ impl StorageAccountBuilder {
     /// valid in a header, or if the client itself sends a header with this name. If the client
     /// sends it only with some operations, such as `If-Match`, those operations fail in the same
     /// way.
+    ///
+    /// ```
+    /// use rowkey::{Credential, StorageAccount};
+    ///
+    /// let builder = || {
+    ///     let key = Credential::shared_key("contoso", "YmFy")?;
+    ///     StorageAccount::builder().credential(key).application_id("contoso-shop/1.4")
+    /// };
+    /// assert!(builder()?.header("x-tenant", "7")?.build().is_ok());
+    /// assert!(builder()?.header("authorization", "mine").is_err(), "the client sends it");
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn header(mut self, name: &str, value: &str) -> Result<Self> {
         let (name, value) = header(name, value)?;
         self.additions.headers.insert(name, value);

@@ -112,6 +112,23 @@ impl Container {
     /// most. Fails as [`create`](Self::create) does.
     ///
     /// Fails if `access` is set and the account forbids public access.
+    ///
+    /// ```
+    /// use rowkey::blob::PublicAccess;
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let container = account.container("files");
+    /// container.create_with(Some(PublicAccess::Blob), &[("team", "billing")]).await?;
+    /// let properties = container.properties().await?.ok_or("just created")?;
+    /// assert_eq!(properties.public_access, Some(PublicAccess::Blob));
+    /// assert_eq!(properties.metadata["team"], "billing");
+    /// container.set_public_access(None).await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn create_with(
         &self,
         access: Option<PublicAccess>,
@@ -126,6 +143,18 @@ impl Container {
     }
 
     /// Creates the container unless it exists. Returns whether it was created.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let container = account.container("files");
+    /// assert!(container.create_if_missing().await?);
+    /// assert!(!container.create_if_missing().await?);
+    /// # Ok(()) }
+    /// ```
     pub async fn create_if_missing(&self) -> Result<bool> {
         let call = Call::new("CreateContainer", &self.name, Safety::Conditional).expecting(&[409]);
         match self.send(self.creation()?, call).await {
@@ -157,6 +186,19 @@ impl Container {
     }
 
     /// Deletes the container if it exists. Returns whether it existed.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let container = account.container("files");
+    /// # container.create().await?;
+    /// assert!(container.delete_if_exists().await?);
+    /// assert!(!container.delete_if_exists().await?);
+    /// # Ok(()) }
+    /// ```
     pub async fn delete_if_exists(&self) -> Result<bool> {
         let call = Call::new("DeleteContainer", &self.name, Safety::Conditional).expecting(&[404]);
         match self.send(encode::delete_container(&self.name, &self.conditions), call).await {
@@ -171,6 +213,20 @@ impl Container {
     /// Returns the container's `ETag`, metadata and lease, or `None` if it does not exist.
     ///
     /// [Get Container Properties](https://learn.microsoft.com/rest/api/storageservices/get-container-properties)
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let container = account.container("files");
+    /// assert!(container.properties().await?.is_none());
+    /// container.create().await?;
+    /// container.set_metadata(&[("owner", "ada")]).await?;
+    /// assert_eq!(container.properties().await?.ok_or("just created")?.metadata["owner"], "ada");
+    /// # Ok(()) }
+    /// ```
     pub async fn properties(&self) -> Result<Option<ContainerProperties>> {
         let call = Call::new("GetContainerProperties", &self.name, Safety::Read).expecting(&[404]);
         let request = encode::get_container_properties(&self.name, &self.conditions);
@@ -208,6 +264,28 @@ impl Container {
     /// Changes may take 30 seconds to take effect.
     ///
     /// [Set Container ACL](https://learn.microsoft.com/rest/api/storageservices/set-container-acl)
+    ///
+    /// ```
+    /// use rowkey::sas::BlobPermissions;
+    /// use rowkey::service::AccessPolicy;
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let container = account.container("files");
+    /// # container.create().await?;
+    /// let reads = AccessPolicy {
+    ///     id: "reads".into(),
+    ///     permission: Some(BlobPermissions::READ.to_string()),
+    ///     ..AccessPolicy::default()
+    /// };
+    /// container.set_access_policies(&[reads]).await?;
+    /// assert_eq!(container.access_policies().await?[0].id, "reads");
+    /// assert!(container.revoke_access_policy("reads").await?);
+    /// # Ok(()) }
+    /// ```
     pub async fn set_access_policies(&self, policies: &[AccessPolicy]) -> Result<Written> {
         self.write_access(None, policies).await
     }

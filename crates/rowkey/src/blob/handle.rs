@@ -103,6 +103,27 @@ impl Blob {
 
     /// Returns a handle for the same blob whose operations succeed only if these conditions hold.
     /// An [`ETag`](crate::ETag) alone requires that the blob has not changed since it was read.
+    ///
+    /// ```
+    /// use rowkey::ErrorKind;
+    /// use rowkey::blob::Conditions;
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// # let blob = files.blob("notes/1.txt");
+    /// blob.with_conditions(Conditions::missing()).put("first").send().await?;
+    /// let read = blob.get().await?.ok_or("just put")?;
+    ///
+    /// // A reader that has the content asks whether there is newer one.
+    /// let newer = blob.with_conditions(Conditions::changed(&read.properties.etag));
+    /// assert_eq!(newer.get().await.unwrap_err().kind(), ErrorKind::NotModified);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "the handle itself does not change"]
     pub fn with_conditions(&self, conditions: impl Into<Conditions>) -> Self {
         let mut blob = self.clone();
@@ -132,6 +153,23 @@ impl Blob {
     /// Writes content in one request. Nothing is sent before [`Put::send`] or [`Put::insert`].
     ///
     /// [Put Blob](https://learn.microsoft.com/rest/api/storageservices/put-blob)
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// # let blob = files.blob("notes/1.txt");
+    /// let headers = [("author", "ada")];
+    /// blob.put("a note").content_type("text/plain").metadata(&headers).send().await?;
+    /// let properties = blob.properties().await?.ok_or("just put")?;
+    /// assert_eq!(properties.headers.content_type.as_deref(), Some("text/plain"));
+    /// assert_eq!((properties.length, &*properties.metadata["author"]), (6, "ada"));
+    /// # Ok(()) }
+    /// ```
     pub fn put(&self, content: impl Into<Bytes>) -> Put {
         Put::new(self.clone(), content.into())
     }
@@ -140,6 +178,23 @@ impl Blob {
     /// before [`Put::send`] or [`Put::insert`].
     ///
     /// [Put Block List](https://learn.microsoft.com/rest/api/storageservices/put-block-list)
+    ///
+    /// ```
+    /// use futures_util::stream;
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// # let blob = files.blob("notes/1.txt");
+    /// let pieces = (0..100).map(|_| Ok::<_, std::io::Error>(bytes::Bytes::from(vec![7; 1000])));
+    /// blob.upload(stream::iter(pieces)).block_size(32 << 10).concurrency(2).send().await?;
+    /// assert_eq!(blob.properties().await?.ok_or("just put")?.length, 100_000);
+    /// # Ok(()) }
+    /// ```
     pub fn upload<S, E>(&self, content: S) -> Put<Upload<S>>
     where
         S: futures_core::Stream<Item = Result<Bytes, E>> + Send,
@@ -157,6 +212,23 @@ impl Blob {
 
     /// Reads the blob or a part of it, into memory or piece by piece. Nothing is sent before
     /// [`Read::bytes`] or [`Read::open`].
+    ///
+    /// ```
+    /// use rowkey::blob::Check;
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// # let blob = files.blob("notes/1.txt");
+    /// blob.put("0123456789").send().await?;
+    /// let middle = blob.read().range(2..5).check(Check::Crc64).bytes().await?.ok_or("just put")?;
+    /// assert_eq!((&*middle.bytes, middle.properties.length), (&b"234"[..], 10));
+    /// # Ok(()) }
+    /// ```
     pub fn read(&self) -> Read {
         Read::new(self.clone())
     }
@@ -189,6 +261,28 @@ impl Blob {
     /// Writes a block at the end of an append blob. Nothing is sent before [`Append::send`].
     ///
     /// [Append Block](https://learn.microsoft.com/rest/api/storageservices/append-block)
+    ///
+    /// ```
+    /// use rowkey::ErrorKind;
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// # let blob = files.blob("notes/1.txt");
+    /// blob.create_append().await?;
+    /// let first = blob.append("one line\n").at(0).send().await?;
+    /// assert_eq!((first.offset, first.blocks), (0, 1));
+    ///
+    /// let elsewhere = blob.append("another line\n").at(0).send().await.unwrap_err();
+    /// assert_eq!(elsewhere.kind(), ErrorKind::Conflict);
+    /// let full = blob.append("another line\n").max_size(10).send().await.unwrap_err();
+    /// assert_eq!(full.kind(), ErrorKind::TooLarge);
+    /// # Ok(()) }
+    /// ```
     pub fn append(&self, block: impl Into<Bytes>) -> Append {
         Append::new(self.clone(), block.into())
     }
@@ -197,6 +291,24 @@ impl Blob {
     /// conditions of `source` apply to the source, those of this handle to this blob.
     ///
     /// [Copy Blob](https://learn.microsoft.com/rest/api/storageservices/copy-blob)
+    ///
+    /// ```
+    /// use rowkey::blob::CopyStatus;
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// # let blob = files.blob("notes/1.txt");
+    /// blob.put("a note").send().await?;
+    /// let copy = files.blob("notes/copy.txt");
+    /// assert_eq!(copy.copy_from(&blob).await?.status, CopyStatus::Success);
+    /// assert_eq!(copy.get().await?.ok_or("just copied")?.bytes, "a note");
+    /// # Ok(()) }
+    /// ```
     pub async fn copy_from(&self, source: &Self) -> Result<Copied> {
         let call = self.call("CopyBlob", safety(&self.conditions));
         check(&call, Some(&source.name))?;
@@ -237,6 +349,26 @@ impl Blob {
     /// Sets the content headers. Those that are `None` are cleared.
     ///
     /// [Set Blob Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-properties)
+    ///
+    /// ```
+    /// use rowkey::blob::ContentHeaders;
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// # let blob = files.blob("notes/1.txt");
+    /// blob.put("{}").send().await?;
+    /// let json = Some("application/json".to_owned());
+    /// let headers = ContentHeaders { content_type: json.clone(), ..ContentHeaders::default() };
+    /// blob.set_properties(&headers).await?;
+    /// blob.set_metadata(&[("author", "ada")]).await?;
+    /// assert_eq!(blob.properties().await?.ok_or("just put")?.headers.content_type, json);
+    /// # Ok(()) }
+    /// ```
     pub async fn set_properties(&self, headers: &ContentHeaders) -> Result<Written> {
         let call = self.call("SetBlobProperties", Safety::Conditional);
         let headers = headers.wire().map_err(|error| error.of(call.operation, call.resource))?;
@@ -261,6 +393,28 @@ impl Blob {
     /// Not retried if the outcome of an attempt is unknown, because that could create two
     /// snapshots.
     /// [Snapshot Blob](https://learn.microsoft.com/rest/api/storageservices/snapshot-blob)
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// # let blob = files.blob("notes/1.txt");
+    /// blob.put("first").send().await?;
+    /// let first = blob.snapshot().await?;
+    /// blob.put("second").send().await?;
+    /// assert_eq!(blob.at_snapshot(&first).get().await?.ok_or("it exists")?.bytes, "first");
+    ///
+    /// assert_eq!(files.blobs().with_snapshots().all().await?.len(), 2);
+    ///
+    /// assert!(blob.delete().await.is_err(), "it has a snapshot");
+    /// blob.delete_snapshots().await?; // or both in one request:
+    /// blob.delete_with_snapshots().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn snapshot(&self) -> Result<String> {
         let call = self.call("SnapshotBlob", Safety::Never);
         let request =
@@ -280,6 +434,21 @@ impl Blob {
 
     /// Deletes the blob, or the snapshot if the handle is for one, if it exists. Returns whether it
     /// existed.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// # let blob = files.blob("notes/1.txt");
+    /// # blob.put("a note").send().await?;
+    /// assert!(blob.delete_if_exists().await?);
+    /// assert!(!blob.delete_if_exists().await?);
+    /// # Ok(()) }
+    /// ```
     pub async fn delete_if_exists(&self) -> Result<bool> {
         match self.remove(self.alone(), &[404, 412]).await {
             Ok(()) => Ok(true),

@@ -27,6 +27,30 @@ const MAX_BREAK_SECONDS: u64 = 60;
 ///
 /// A program that works under a lease must stop when an operation fails with [`ErrorKind::Leased`]: the lease
 /// is lost, and another client may hold it.
+///
+/// ```
+/// use std::time::Duration;
+/// use rowkey::ErrorKind;
+///
+/// # use rowkey::StorageAccount;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_emulator::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// # let files = account.container("files");
+/// # files.create().await?;
+/// # let blob = files.blob("notes/1.txt");
+/// blob.put("first").send().await?;
+/// let mut lease = blob.acquire_lease(Duration::from_secs(30)).await?.ok_or("it is held")?;
+/// assert!(blob.acquire_lease(Duration::from_secs(30)).await?.is_none());
+/// assert_eq!(blob.put("second").send().await.unwrap_err().kind(), ErrorKind::Leased);
+///
+/// blob.with_lease(&lease).put("second").send().await?;
+/// lease.renew().await?;
+/// lease.change().await?;
+/// assert!(lease.release().await?);
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Lease {
     target: Target,
@@ -73,6 +97,25 @@ macro_rules! leases {
             /// meanwhile.
             ///
             /// Returns how long it still lasts, or `None` if there is no lease.
+            ///
+            /// ```
+            /// use std::time::Duration;
+            ///
+            /// # use rowkey::StorageAccount;
+            /// # #[tokio::main(flavor = "current_thread")]
+            /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+            /// # let server = rowkey_emulator::Server::start().await?;
+            /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+            /// # let files = account.container("files");
+            /// # files.create().await?;
+            /// # let blob = files.blob("notes/1.txt");
+            /// # blob.put("first").send().await?;
+            /// let lease = blob.acquire_lease(None).await?.ok_or("another client holds it")?;
+            /// assert_eq!(blob.break_lease(Duration::ZERO).await?, Some(Duration::ZERO));
+            /// assert!(lease.renew().await.is_err());
+            /// blob.put("second").send().await?;
+            /// # Ok(()) }
+            /// ```
             pub async fn break_lease(
                 &self,
                 period: impl Into<Option<Duration>> + Send,

@@ -39,6 +39,23 @@ impl Container {
     /// Lists the blobs of the container, in the order of their names. Nothing is sent yet.
     ///
     /// [List Blobs](https://learn.microsoft.com/rest/api/storageservices/list-blobs)
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// for name in ["notes/1.txt", "notes/2.txt", "readme.txt"] {
+    ///     files.blob(name).put("text").metadata(&[("author", "ada")]).send().await?;
+    /// }
+    /// let notes = files.blobs().starting_with("notes/").with_metadata().all().await?;
+    /// assert_eq!(notes.len(), 2);
+    /// assert_eq!(notes[0].properties.metadata["author"], "ada");
+    /// # Ok(()) }
+    /// ```
     pub fn blobs(&self) -> Listing<BlobItem> {
         Listing::of_container(self.clone(), OPERATION, |listing, next| {
             Box::pin(async move {
@@ -69,6 +86,25 @@ impl Listing<BlobItem> {
 
     /// Lists one folder, with `delimiter`, usually `/`, between folders in names: the blobs whose
     /// names have no delimiter after the prefix, and for all others each common prefix once.
+    ///
+    /// ```
+    /// use rowkey::blob::Entry;
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// for name in ["notes/1.txt", "notes/2.txt", "readme.txt"] {
+    ///     files.blob(name).put("text").send().await?;
+    /// }
+    /// let top = files.blobs().folder("/").all().await?;
+    /// assert!(matches!(&top[0], Entry::Prefix(notes) if notes == "notes/"));
+    /// assert!(matches!(&top[1], Entry::Blob(readme) if readme.name == "readme.txt"));
+    /// # Ok(()) }
+    /// ```
     pub fn folder(mut self, delimiter: &str) -> Listing<Entry> {
         if self.show.snapshots {
             self.refuse(Error::invalid("snapshots cannot be listed by folder"));

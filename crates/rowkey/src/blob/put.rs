@@ -88,6 +88,22 @@ impl Put {
     }
 
     /// Writes the blob if it does not exist.
+    ///
+    /// ```
+    /// use rowkey::blob::Insertion;
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// # let blob = files.blob("notes/1.txt");
+    /// assert!(matches!(blob.put("first").insert().await?, Insertion::Inserted(_)));
+    /// assert!(matches!(blob.put("second").insert().await?, Insertion::Exists));
+    /// # Ok(()) }
+    /// ```
     pub async fn insert(mut self) -> Result<Insertion> {
         self.blob.conditions.none_match = Some(Match::Any);
         insertion(self.send().await)

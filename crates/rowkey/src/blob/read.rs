@@ -106,6 +106,25 @@ impl Read {
     /// Starts to read the content piece by piece. Returns `None` if the blob does not exist.
     ///
     /// With conditions, fails with [`ErrorKind::NotModified`] if the blob has not changed.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// # let blob = files.blob("notes/1.txt");
+    /// blob.put(vec![7; 100_000]).send().await?;
+    /// let mut download = blob.read().open().await?.ok_or("just put")?;
+    /// let mut received = 0;
+    /// while let Some(piece) = download.next().await? {
+    ///     received += piece.len();
+    /// }
+    /// assert_eq!((received, download.left()), (100_000, 0));
+    /// # Ok(()) }
+    /// ```
     pub async fn open(self) -> Result<Option<Download>> {
         let Self { blob, range, empty, check } = self;
         if empty {

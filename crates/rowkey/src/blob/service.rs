@@ -29,6 +29,19 @@ impl StorageAccount {
     /// Lists the account's containers, in the order of their names.
     ///
     /// [List Containers](https://learn.microsoft.com/rest/api/storageservices/list-containers2)
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// let containers = account.containers().starting_with("f").all().await?;
+    /// assert_eq!(containers[0].name, "files");
+    /// # Ok(()) }
+    /// ```
     pub fn containers(&self) -> Listing<ContainerItem> {
         Listing::new(self, LIST, |listing, next| Box::pin(page(listing, next)))
     }

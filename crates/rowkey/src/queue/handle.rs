@@ -83,6 +83,19 @@ impl Queue {
 
     /// Creates the queue with this metadata, 8 KiB at most. Fails as [`create`](Self::create) does,
     /// even if the existing queue has other metadata.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let queue = account.queue("jobs");
+    /// queue.create_with(&[("team", "billing")]).await?;
+    /// queue.set_metadata(&[("team", "billing"), ("owner", "ada")]).await?;
+    /// assert_eq!(queue.metadata().await?["owner"], "ada");
+    /// # Ok(()) }
+    /// ```
     pub async fn create_with(&self, metadata: &[(&str, &str)]) -> Result<()> {
         let call = Call::new("CreateQueue", &self.name, Safety::Insert);
         let request =
@@ -98,6 +111,18 @@ impl Queue {
     }
 
     /// Creates the queue unless it exists. Returns whether it was created.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let queue = account.queue("jobs");
+    /// assert!(queue.create_if_missing().await?);
+    /// assert!(!queue.create_if_missing().await?);
+    /// # Ok(()) }
+    /// ```
     pub async fn create_if_missing(&self) -> Result<bool> {
         let call = Call::new("CreateQueue", &self.name, Safety::Conditional).expecting(&[409]);
         match self.send(self.creation(&[])?, call).await {
@@ -128,6 +153,19 @@ impl Queue {
     }
 
     /// Deletes the queue if it exists. Returns whether it existed.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let queue = account.queue("jobs");
+    /// # queue.create().await?;
+    /// queue.delete_queue().await?;
+    /// assert!(!queue.delete_queue_if_exists().await?);
+    /// # Ok(()) }
+    /// ```
     pub async fn delete_queue_if_exists(&self) -> Result<bool> {
         let call = Call::new("DeleteQueue", &self.name, Safety::Conditional).expecting(&[404]);
         match self.send(encode::delete(&self.name), call).await {
@@ -143,6 +181,20 @@ impl Queue {
     /// actual number.
     ///
     /// [Get Queue Metadata](https://learn.microsoft.com/rest/api/storageservices/get-queue-metadata)
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::{StorageAccount, queue::Body};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let jobs = account.queue("jobs");
+    /// # jobs.create().await?;
+    /// jobs.put(Body::text("archive employee 7")).send().await?;
+    /// assert_eq!(jobs.approximate_count().await?, 1);
+    /// # Ok(()) }
+    /// ```
     pub async fn approximate_count(&self) -> Result<u64> {
         let call = Call::new("GetQueueMetadata", &self.name, Safety::Read);
         let reply = self.send(encode::get_metadata(&self.name), call).await?;
@@ -185,6 +237,27 @@ impl Queue {
     /// take effect. The last writer wins.
     ///
     /// [Set Queue ACL](https://learn.microsoft.com/rest/api/storageservices/set-queue-acl)
+    ///
+    /// ```
+    /// use rowkey::service::AccessPolicy;
+    /// use rowkey::sas::QueuePermissions;
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let queue = account.queue("jobs");
+    /// # queue.create().await?;
+    /// let puts = AccessPolicy {
+    ///     id: "puts".into(),
+    ///     permission: Some(QueuePermissions::ADD.to_string()),
+    ///     ..AccessPolicy::default()
+    /// };
+    /// queue.set_access_policies(&[puts]).await?;
+    /// assert_eq!(queue.access_policies().await?[0].permission.as_deref(), Some("a"));
+    /// # Ok(()) }
+    /// ```
     pub async fn set_access_policies(&self, policies: &[AccessPolicy]) -> Result<()> {
         let call = Call::new("SetQueueAcl", &self.name, Safety::Conditional);
         policies::check(policies).map_err(|error| error.of(call.operation, call.resource))?;

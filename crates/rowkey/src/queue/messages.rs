@@ -20,6 +20,26 @@ impl Queue {
     /// Puts a message at the end of the queue. Nothing is sent before [`Put::send`].
     ///
     /// [Put Message](https://learn.microsoft.com/rest/api/storageservices/put-message)
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::{StorageAccount, queue::Body};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let jobs = account.queue("jobs");
+    /// # jobs.create().await?;
+    /// let put = jobs
+    ///     .put(Body::text("archive employee 7"))
+    ///     .ttl(Duration::from_secs(86_400))
+    ///     .hidden_for(Duration::from_secs(60))
+    ///     .send()
+    ///     .await?;
+    /// assert!(jobs.peek(1).await?.is_empty(), "it is hidden");
+    /// jobs.delete(&put).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn put(&self, body: Body) -> Put {
         Put { queue: self.clone(), body, lifetime: None, hidden: None, error: None }
     }
@@ -32,6 +52,22 @@ impl Queue {
     ///
     /// A lost response hides messages, too; they become visible again after the same time.
     /// [Get Messages](https://learn.microsoft.com/rest/api/storageservices/get-messages)
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::{StorageAccount, queue::Body};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let jobs = account.queue("jobs");
+    /// # jobs.create().await?;
+    /// jobs.put(Body::text("archive employee 7")).send().await?;
+    /// let received = jobs.receive(32, Duration::from_secs(30)).await?;
+    /// assert_eq!((received[0].text(), received[0].dequeue_count), ("archive employee 7", 1));
+    /// assert!(jobs.receive(32, Duration::from_secs(30)).await?.is_empty());
+    /// # Ok(()) }
+    /// ```
     pub async fn receive(&self, count: u32, hidden: Duration) -> Result<Vec<Message>> {
         // The secondary cannot hide messages.
         let call = Call::new("GetMessages", self.name(), Safety::Read).at(Host::Primary);
@@ -48,6 +84,20 @@ impl Queue {
     /// Hidden messages are not returned.
     ///
     /// [Peek Messages](https://learn.microsoft.com/rest/api/storageservices/peek-messages)
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::{StorageAccount, queue::Body};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let jobs = account.queue("jobs");
+    /// # jobs.create().await?;
+    /// jobs.put(Body::base64("naïve")).send().await?;
+    /// assert_eq!(jobs.peek(32).await?[0].base64()?, "naïve");
+    /// # Ok(()) }
+    /// ```
     pub async fn peek(&self, count: u32) -> Result<Vec<Peeked>> {
         let call = Call::new("PeekMessages", self.name(), Safety::Read);
         check_count(count).map_err(|error| error.of(call.operation, call.resource))?;
@@ -59,6 +109,25 @@ impl Queue {
     /// [`Update::send`].
     ///
     /// [Update Message](https://learn.microsoft.com/rest/api/storageservices/update-message)
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::{StorageAccount, queue::Body};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let jobs = account.queue("jobs");
+    /// # jobs.create().await?;
+    /// jobs.put(Body::text("step 1")).send().await?;
+    /// let received = jobs.receive(1, Duration::from_secs(30)).await?;
+    /// let longer = Duration::from_secs(300);
+    /// let update = jobs.update(&received[0]).body(Body::text("step 2")).hidden_for(longer);
+    /// let updated = update.send().await?;
+    /// assert!(jobs.delete(&received[0]).await.is_err(), "its pop receipt is no longer valid");
+    /// jobs.delete(&updated).await?;
+    /// # Ok(()) }
+    /// ```
     pub fn update<'a>(&self, message: &'a Message) -> Update<'a> {
         Update { queue: self.clone(), message, body: None, hidden: Duration::ZERO }
     }
@@ -76,6 +145,21 @@ impl Queue {
     ///
     /// Fails with [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if another client has
     /// received it since.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::{StorageAccount, queue::Body};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let jobs = account.queue("jobs");
+    /// # jobs.create().await?;
+    /// let put = jobs.put(Body::text("archive employee 7")).send().await?;
+    /// assert!(jobs.delete_if_exists(&put).await?);
+    /// assert!(!jobs.delete_if_exists(&put).await?);
+    /// # Ok(()) }
+    /// ```
     pub async fn delete_if_exists(&self, message: &Message) -> Result<bool> {
         self.delete_of_if_exists(&message.id, &message.pop_receipt).await
     }
@@ -86,6 +170,21 @@ impl Queue {
     /// [`ErrorCode::OPERATION_TIMED_OUT`](crate::ErrorCode::OPERATION_TIMED_OUT) after it has
     /// deleted some; call it again until it succeeds.
     /// [Clear Messages](https://learn.microsoft.com/rest/api/storageservices/clear-messages)
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::{StorageAccount, queue::Body};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let jobs = account.queue("jobs");
+    /// # jobs.create().await?;
+    /// jobs.put(Body::text("archive employee 7")).never_expires().send().await?;
+    /// jobs.clear().await?;
+    /// assert_eq!(jobs.approximate_count().await?, 0);
+    /// # Ok(()) }
+    /// ```
     pub async fn clear(&self) -> Result<()> {
         let call = Call::new("ClearMessages", self.name(), Safety::Conditional);
         self.send(encode::clear(self.name()), call).await?;

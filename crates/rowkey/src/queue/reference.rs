@@ -55,6 +55,23 @@ impl MessageRef {
     /// stores the new pop receipt here. Returns when the message becomes visible to others. One request.
     ///
     /// Fails as [`Update::send`](super::Update::send) does.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::{StorageAccount, queue::Body};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let jobs = account.queue("jobs");
+    /// # jobs.create().await?;
+    /// let put = jobs.put(Body::text("step 1")).send().await?;
+    /// let mut reference = jobs.message_ref(put.id, put.pop_receipt);
+    /// reference.update(Some(Body::text("step 2")), Duration::ZERO).await?;
+    /// assert_eq!(jobs.peek(1).await?[0].text(), "step 2");
+    /// reference.delete().await?;
+    /// # Ok(()) }
+    /// ```
     pub async fn update(&mut self, body: Option<Body>, hidden: Duration) -> Result<DateTime<Utc>> {
         let updated =
             self.queue.update_of(&self.id, &self.pop_receipt, body.as_ref(), hidden).await?;

@@ -22,6 +22,19 @@ impl StorageAccount {
     /// Lists the account's queues, in the order of their names.
     ///
     /// [List Queues](https://learn.microsoft.com/rest/api/storageservices/list-queues1)
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let queue = account.queue("jobs");
+    /// queue.create_with(&[("team", "billing")]).await?;
+    /// let queues = account.queues().starting_with("j").with_metadata().all().await?;
+    /// assert_eq!((&*queues[0].name, &*queues[0].metadata["team"]), ("jobs", "billing"));
+    /// # Ok(()) }
+    /// ```
     pub fn queues(&self) -> Listing<QueueItem> {
         Listing::new(self, LIST, |listing, next| Box::pin(page(listing, next)))
     }

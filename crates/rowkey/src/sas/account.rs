@@ -15,6 +15,21 @@ impl Sas<AccountPermissions> {
     /// It can be revoked only by regenerating the account key that signed it, so prefer
     /// [`Sas::table`] and its equivalents where they are sufficient. See
     /// [Create an account SAS](https://learn.microsoft.com/rest/api/storageservices/create-account-sas).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use rowkey::sas::{AccountPermissions, ResourceTypes, Sas, Services};
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// let lists = Sas::account(Services::TABLE | Services::QUEUE, ResourceTypes::SERVICE)
+    ///     .permissions(AccountPermissions::LIST)
+    ///     .valid_for(Duration::from_secs(600))
+    ///     .sign(&account)?;
+    /// let monitor = StorageAccount::from_connection_string(&lists.connection_string())?;
+    /// assert_eq!(monitor.name(), "devstoreaccount1");
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn account(services: Services, types: ResourceTypes) -> Self {
         Self::of(Resource::Account { services, types })
     }

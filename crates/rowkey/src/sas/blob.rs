@@ -43,6 +43,26 @@ impl Sas<BlobPermissions> {
 
     /// Sets content headers that replace a blob's own in responses to reads with this signature,
     /// for example a file name (`content_disposition`). `content_md5` is not supported.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use rowkey::blob::ContentHeaders;
+    /// use rowkey::sas::{BlobPermissions, Sas};
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// let download = ContentHeaders {
+    ///     content_disposition: Some("attachment; filename=report.pdf".into()),
+    ///     ..ContentHeaders::default()
+    /// };
+    /// let token = Sas::blob("reports", "2026/11.pdf")
+    ///     .permissions(BlobPermissions::READ)
+    ///     .answer_headers(download)
+    ///     .valid_for(Duration::from_secs(600))
+    ///     .sign(&account)?;
+    /// assert!(token.url().contains("/reports/2026/11.pdf?"));
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn answer_headers(mut self, headers: ContentHeaders) -> Self {
         self.answer = headers;
         self

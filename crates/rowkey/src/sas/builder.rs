@@ -77,6 +77,24 @@ impl<P: Display> Sas<P> {
 
     /// Sets the start of validity. Default: now, by the clock of the service. Because clocks
     /// differ, omit it or set it 15 minutes early.
+    ///
+    /// ```
+    /// use std::net::Ipv4Addr;
+    /// use rowkey::sas::{QueuePermissions, Sas};
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// let office = Ipv4Addr::new(203, 0, 113, 0)..=Ipv4Addr::new(203, 0, 113, 255);
+    /// let token = Sas::queue("jobs")
+    ///     .permissions(QueuePermissions::ADD)
+    ///     .starts("2026-11-20T08:45:00Z".parse()?)
+    ///     .expires("2026-11-20T10:00:00Z".parse()?)
+    ///     .ip(office)
+    ///     .sign(&account)?;
+    /// assert!(token.query().contains("se=2026-11-20T10%3A00%3A00Z"));
+    /// assert!(token.url().contains("/jobs?"));
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
     pub fn starts(mut self, start: DateTime<Utc>) -> Self {
         self.terms.start = Some(start);
         self

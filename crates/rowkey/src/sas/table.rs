@@ -35,11 +35,45 @@ impl Sas<TablePermissions> {
     ///
     /// For a type with a `desc` part, or with text before another part, the range is one of
     /// [values](Partition::range). Signing fails unless these are contiguous in one partition.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::Entity;
+    /// use rowkey::sas::{Sas, TablePermissions};
+    ///
+    /// # #[derive(Entity)]
+    /// # #[entity(partition = "{customer}", row = "{id:8}")]
+    /// # struct Order { customer: String, id: u32 }
+    /// # use rowkey::StorageAccount;
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// let token = Sas::table("orders")
+    ///     .permissions(TablePermissions::QUERY)
+    ///     .keys(Order::key("ada", 100)..=Order::key("ada", 199))
+    ///     .valid_for(Duration::from_secs(600))
+    ///     .sign(&account)?;
+    /// assert!(token.query().contains("spk=ada&srk=00000100&epk=ada&erk=00000199"));
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn keys<E: Entity>(self, range: impl RangeBounds<Key<E>>) -> Self {
         self.range(Range::of_keys(&range))
     }
 
     /// Limits access to these partitions, by their stored keys: `.partitions("a"..="m")`.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use rowkey::sas::{Sas, TablePermissions};
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// let token = Sas::table("orders")
+    ///     .permissions(TablePermissions::QUERY)
+    ///     .partitions("a"..="m")
+    ///     .valid_for(Duration::from_secs(600))
+    ///     .sign(&account)?;
+    /// assert!(token.query().contains("spk=a&epk=m"), "{}", token.query());
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn partitions<'a>(self, range: impl RangeBounds<&'a str>) -> Self {
         self.range(Range::of_partitions(&range))
     }

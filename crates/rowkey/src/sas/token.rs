@@ -67,6 +67,19 @@ impl SasToken {
     }
 
     /// Returns warnings about the token at the time `now`, if any.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use rowkey::sas::{Sas, TablePermissions, Warning};
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// let token = Sas::table("notes").permissions(TablePermissions::QUERY);
+    /// let token = token.valid_for(Duration::from_secs(600)).sign(&account)?;
+    /// let warnings = token.lint(account.clock().now());
+    /// assert!(warnings.contains(&Warning::WholeTable));
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn lint(&self, now: DateTime<Utc>) -> Vec<Warning> {
         check(&self.sas, now)
     }

@@ -105,6 +105,27 @@ macro_rules! policies {
         /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if no policy has this id,
         /// and with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if both ids are the same,
         /// because the old signatures would then stay valid.
+        ///
+        /// ```
+        /// use rowkey::service::AccessPolicy;
+        ///
+        /// # use rowkey::StorageAccount;
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+        /// # let server = rowkey_emulator::Server::start().await?;
+        /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+        /// let orders = account.table("orders");
+        /// # orders.create().await?;
+        /// let reads = |id: &str| AccessPolicy {
+        ///     id: id.into(),
+        ///     permission: Some("r".into()),
+        ///     ..AccessPolicy::default()
+        /// };
+        /// orders.set_access_policy(reads("reads-1")).await?;
+        /// orders.rotate_access_policy("reads-1", reads("reads-2")).await?;
+        /// assert_eq!(orders.access_policies().await?, [reads("reads-2")]);
+        /// # Ok(()) }
+        /// ```
         pub async fn rotate_access_policy(
             &self,
             id: &str,

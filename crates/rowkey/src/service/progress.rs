@@ -119,6 +119,24 @@ macro_rules! limits {
         ///
         /// Beyond the limit, reading fails with
         /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge).
+        ///
+        /// ```
+        /// use std::time::Duration;
+        /// use rowkey::ErrorKind;
+        ///
+        /// # use rowkey::StorageAccount;
+        /// # #[tokio::main(flavor = "current_thread")]
+        /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+        /// # let server = rowkey_emulator::Server::start().await?;
+        /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+        /// for name in ["one", "two", "three"] {
+        ///     account.queue(name).create().await?;
+        /// }
+        /// let queues = || account.queues().page_size(1).deadline(Duration::from_secs(30));
+        /// assert_eq!(queues().max_pages(3).all().await?.len(), 3);
+        /// assert_eq!(queues().max_pages(2).all().await.unwrap_err().kind(), ErrorKind::TooLarge);
+        /// # Ok(()) }
+        /// ```
         pub fn max_pages(mut self, pages: u64) -> Self {
             self.limits.max_pages = Some(pages);
             self

@@ -26,6 +26,32 @@ impl Table {
     /// to apply them.
     ///
     /// [Set Table ACL](https://learn.microsoft.com/rest/api/storageservices/set-table-acl)
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// use rowkey::service::AccessPolicy;
+    /// use rowkey::sas::{Sas, TablePermissions};
+    ///
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("orders");
+    /// # table.create().await?;
+    /// let reads = AccessPolicy {
+    ///     id: "reads".into(),
+    ///     permission: Some(TablePermissions::QUERY.to_string()),
+    ///     ..AccessPolicy::default()
+    /// };
+    /// table.set_access_policies(&[reads]).await?;
+    /// assert_eq!(table.access_policies().await?[0].id, "reads");
+    ///
+    /// let token = Sas::table("orders").policy("reads").valid_for(Duration::from_secs(3600));
+    /// assert!(token.sign(&account)?.query().contains("si=reads"));
+    /// assert!(table.revoke_access_policy("reads").await?);
+    /// # Ok(()) }
+    /// ```
     pub async fn set_access_policies(&self, policies: &[AccessPolicy]) -> Result<()> {
         let call = Call::new("SetTableAcl", self.name(), Safety::Conditional);
         policies::check(policies).map_err(|error| error.of(call.operation, call.resource))?;

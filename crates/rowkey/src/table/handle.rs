@@ -52,6 +52,18 @@ impl Table {
     }
 
     /// The same table with other options.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use rowkey::{ClientOptions, StorageAccount};
+    ///
+    /// let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// let table = account.table("orders");
+    /// let options = table.account().options().clone();
+    /// let hasty = table.with_options(ClientOptions { timeout: Duration::from_secs(2), ..options });
+    /// assert_eq!(hasty.account().options().timeout, Duration::from_secs(2));
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     #[must_use = "the handle itself does not change"]
     pub fn with_options(&self, options: ClientOptions) -> Self {
         Self { name: self.name.clone(), account: self.account.with_options(options) }
@@ -62,6 +74,19 @@ impl Table {
     /// The name of a deleted table is blocked for about 40 seconds; creating it again then fails
     /// with [`ErrorCode::TABLE_BEING_DELETED`](crate::ErrorCode::TABLE_BEING_DELETED).
     /// [Create Table](https://learn.microsoft.com/rest/api/storageservices/create-table)
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("orders");
+    /// table.create().await?;
+    /// let again = table.create().await.unwrap_err();
+    /// assert_eq!(again.kind(), rowkey::ErrorKind::AlreadyExists);
+    /// # Ok(()) }
+    /// ```
     pub async fn create(&self) -> Result<()> {
         let call = Call::new("CreateTable", &self.name, Safety::Insert).expecting(&[409]);
         self.send(encode::create_table(&self.name), call).await?;
@@ -69,6 +94,18 @@ impl Table {
     }
 
     /// Creates the table unless it exists. Returns whether it was created.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("orders");
+    /// assert!(table.create_if_missing().await?);
+    /// assert!(!table.create_if_missing().await?);
+    /// # Ok(()) }
+    /// ```
     pub async fn create_if_missing(&self) -> Result<bool> {
         let call = Call::new("CreateTable", &self.name, Safety::Conditional).expecting(&[409]);
         match self.send(encode::create_table(&self.name), call).await {
@@ -86,6 +123,36 @@ impl Table {
     ///
     /// `longest` limits the total wait, by the account's [clock](crate::Clock). If the name is
     /// still blocked then, the last error is returned.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::{Credential, ManualClock, StorageAccount, service::Service};
+    /// # use rowkey_emulator::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server};
+    /// # #[derive(Clone, Debug)]
+    /// # struct Both(ManualClock, rowkey_emulator::ServerClock);
+    /// # impl rowkey::Clock for Both {
+    /// #     fn now(&self) -> chrono::DateTime<chrono::Utc> { self.0.now() }
+    /// #     fn elapsed(&self) -> Duration { self.0.elapsed() }
+    /// #     fn sleep(&self, duration: Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+    /// #         self.1.advance(duration);
+    /// #         self.0.sleep(duration)
+    /// #     }
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = Server::builder().manual_clock().start().await?;
+    /// # let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
+    /// # let account = StorageAccount::builder()
+    /// #     .connection_string(server.connection_string())?
+    /// #     .clock(Both(clock, server.clock().clone()))
+    /// #     .build()?;
+    /// # let table = account.table("orders");
+    /// table.create().await?;
+    /// table.delete_table().await?;
+    /// assert!(table.create_if_missing().await.is_err(), "the name is blocked");
+    /// assert!(table.create_if_missing_within(Duration::from_secs(60)).await?);
+    /// # Ok(()) }
+    /// ```
     pub async fn create_if_missing_within(&self, longest: Duration) -> Result<bool> {
         service::create_within(&self.account, longest, || self.create_if_missing()).await
     }
@@ -101,6 +168,19 @@ impl Table {
     }
 
     /// Deletes the table if it exists. Returns whether it existed.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("orders");
+    /// # table.create().await?;
+    /// assert!(table.delete_table_if_exists().await?);
+    /// assert!(!table.delete_table_if_exists().await?);
+    /// # Ok(()) }
+    /// ```
     pub async fn delete_table_if_exists(&self) -> Result<bool> {
         let call = Call::new("DeleteTable", &self.name, Safety::Conditional).expecting(&[404]);
         match self.send(encode::delete_table(&self.name), call).await {
@@ -119,6 +199,24 @@ impl Table {
     /// exists.
     ///
     /// [Insert Entity](https://learn.microsoft.com/rest/api/storageservices/insert-entity)
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// orders.insert(&order(1, 995)).await?;
+    /// let again = orders.insert(&order(1, 100)).await.unwrap_err();
+    /// assert_eq!(again.kind(), rowkey::ErrorKind::AlreadyExists);
+    /// # Ok(()) }
+    /// ```
     pub fn insert<E: Entity>(&self, entity: &E) -> impl Future<Output = Result<ETag>> + Send {
         let row = Row::of(entity);
         async move { self.insert_row(row).await }
@@ -128,12 +226,53 @@ impl Table {
     ///
     /// A missing *table* is an error.
     /// [Query Entities](https://learn.microsoft.com/rest/api/storageservices/query-entities)
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// orders.insert(&order(1, 995)).await?;
+    /// let stored = orders.get(Order::key("contoso", 1)).await?.ok_or("not found")?;
+    /// assert_eq!(stored.entity, order(1, 995));
+    /// assert!(orders.get(Order::key("contoso", 2)).await?.is_none());
+    /// # Ok(()) }
+    /// ```
     pub async fn get<E: Entity>(&self, key: Key<E>) -> Result<Option<Stored<E>>> {
         let Some(reply) = self.get_body(key.parts(), None).await? else { return Ok(None) };
         self.decode_one(&reply).map(Some)
     }
 
     /// Reads some properties of the entity at `key`.
+    ///
+    /// ```
+    /// use rowkey::Projection;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// #[derive(Debug, PartialEq, Projection)]
+    /// struct Price { cents: i64 }
+    ///
+    /// orders.insert(&order(1, 995)).await?;
+    /// let price = orders.get_as::<Price>(Order::key("contoso", 1)).await?.ok_or("not found")?;
+    /// assert_eq!(price.entity, Price { cents: 995 });
+    /// # Ok(()) }
+    /// ```
     pub async fn get_as<P: Projection>(&self, key: Key<impl Entity>) -> Result<Option<Stored<P>>> {
         let Some(reply) = self.get_body(key.parts(), P::COLUMNS).await? else { return Ok(None) };
         self.decode_one(&reply).map(Some)
@@ -150,6 +289,28 @@ impl Table {
     /// `(&entity, Match::Any)` the last writer wins. Fails with [`ErrorKind::NotFound`] if the
     /// entity does not exist.
     /// [Update Entity](https://learn.microsoft.com/rest/api/storageservices/update-entity2)
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// # use rowkey::{ErrorKind, Match};
+    /// orders.insert(&order(1, 995)).await?;
+    /// let read = orders.get(Order::key("contoso", 1)).await?.ok_or("not found")?;
+    /// orders.replace((&order(1, 100), Match::Any)).await?;
+    ///
+    /// let stale = orders.replace(&read.map(|order| order.cents += 5)).await.unwrap_err();
+    /// assert_eq!(stale.kind(), ErrorKind::Conflict);
+    /// # Ok(()) }
+    /// ```
     pub fn replace<'a, E: Entity + 'a>(
         &self,
         write: impl Into<Write<'a, E>>,
@@ -167,6 +328,26 @@ impl Table {
     ///
     /// The condition is as for [`replace`](Self::replace).
     /// [Merge Entity](https://learn.microsoft.com/rest/api/storageservices/merge-entity)
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// # use rowkey::Match;
+    /// orders.insert(&Order { note: Some("fragile".into()), ..order(1, 995) }).await?;
+    /// orders.merge((&order(1, 100), Match::Any)).await?;
+    /// let merged = orders.get(Order::key("contoso", 1)).await?.ok_or("not found")?.entity;
+    /// assert_eq!((merged.cents, merged.note.as_deref()), (100, Some("fragile")));
+    /// # Ok(()) }
+    /// ```
     pub fn merge<'a, E: Entity + 'a>(
         &self,
         write: impl Into<Write<'a, E>>,
@@ -181,6 +362,25 @@ impl Table {
     /// Stored properties that `entity` does not write are erased, as by [`replace`](Self::replace).
     ///
     /// [Insert Or Replace Entity](https://learn.microsoft.com/rest/api/storageservices/insert-or-replace-entity)
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// orders.upsert(&Order { note: Some("fragile".into()), ..order(1, 995) }).await?;
+    /// orders.upsert(&order(1, 100)).await?;
+    /// let stored = orders.get(Order::key("contoso", 1)).await?.ok_or("not found")?;
+    /// assert_eq!(stored.entity, order(1, 100));
+    /// # Ok(()) }
+    /// ```
     pub fn upsert<E: Entity>(&self, entity: &E) -> impl Future<Output = Result<ETag>> + Send {
         let row = Row::of(entity);
         async move { self.replace_row(row, None).await }
@@ -189,6 +389,25 @@ impl Table {
     /// Merges into the entity if it exists, and inserts it otherwise.
     ///
     /// [Insert Or Merge Entity](https://learn.microsoft.com/rest/api/storageservices/insert-or-merge-entity)
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// orders.upsert_merge(&Order { note: Some("fragile".into()), ..order(1, 995) }).await?;
+    /// orders.upsert_merge(&order(1, 100)).await?;
+    /// let stored = orders.get(Order::key("contoso", 1)).await?.ok_or("not found")?;
+    /// assert_eq!(stored.entity.note.as_deref(), Some("fragile"));
+    /// # Ok(()) }
+    /// ```
     pub fn upsert_merge<E: Entity>(&self, entity: &E) -> impl Future<Output = Result<ETag>> + Send {
         let row = Row::of(entity);
         async move { self.merge_row(row, None).await }
@@ -199,6 +418,27 @@ impl Table {
     /// [`ErrorKind::Conflict`] if it has another ETag.
     ///
     /// [Delete Entity](https://learn.microsoft.com/rest/api/storageservices/delete-entity1)
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// # use rowkey::{ErrorKind, Match};
+    /// orders.insert(&order(1, 995)).await?;
+    /// let read = orders.get(Order::key("contoso", 1)).await?.ok_or("not found")?;
+    /// orders.delete(Order::key("contoso", 1), &read).await?;
+    /// let missing = orders.delete(Order::key("contoso", 1), Match::Any).await.unwrap_err();
+    /// assert_eq!(missing.kind(), ErrorKind::NotFound);
+    /// # Ok(()) }
+    /// ```
     pub fn delete<E: Entity>(
         &self,
         key: Key<E>,
@@ -210,6 +450,25 @@ impl Table {
     }
 
     /// Deletes the entity at `key` if it exists. Returns whether it existed.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// # use rowkey::Match;
+    /// orders.insert(&order(1, 995)).await?;
+    /// assert!(orders.delete_if_exists(Order::key("contoso", 1), Match::Any).await?);
+    /// assert!(!orders.delete_if_exists(Order::key("contoso", 1), Match::Any).await?);
+    /// # Ok(()) }
+    /// ```
     pub fn delete_if_exists<E: Entity>(
         &self,
         key: Key<E>,
@@ -230,6 +489,25 @@ impl Table {
     /// It requests the keys that begin like the templates of `E`. If `E` has indexes in other
     /// partitions or is an `EntitySet`, rows with a `PrimaryRowKey` are copies in an index, and are
     /// skipped. ([`DynamicEntity`](crate::DynamicEntity) reads every row.)
+    ///
+    /// ```
+    /// use rowkey::ScanPolicy;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// # for id in 1..=5 { orders.insert(&order(id, i64::from(id) * 100)).await?; }
+    /// let all = orders.scan::<Order>().scan_policy(ScanPolicy::Allow).all().await?;
+    /// assert_eq!(all.len(), 5);
+    /// # Ok(()) }
+    /// ```
     pub fn scan<E: Entity + Send + 'static>(&self) -> Query<E> {
         Query::of_table(self.clone())
     }

@@ -63,6 +63,28 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// A filter on properties makes the response smaller, but the query no cheaper: see
     /// [`cost`](Self::cost). A query of the copies in an index fails, and sends nothing, if the
     /// filter needs a property that the copies do not have: see [`Index::has_column`].
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// # for id in 1..=5 { orders.insert(&order(id, i64::from(id) * 100)).await?; }
+    /// let of_contoso = orders.query(Order::partition("contoso"));
+    /// let found = of_contoso.filter(Order::CENTS.ge(200)).filter(Order::CENTS.lt(400)).all().await?;
+    /// assert_eq!(found.iter().map(|found| found.entity.id).collect::<Vec<_>>(), [2, 3]);
+    ///
+    /// let first = orders.query(Order::partition("contoso")).filter(Order::CENTS.gt(300)).first();
+    /// assert_eq!(first.await?.ok_or("not found")?.entity.id, 4);
+    /// # Ok(()) }
+    /// ```
     pub fn filter(mut self, filter: Filter) -> Self {
         match filter.into_wire() {
             Ok(filter) => {
@@ -77,6 +99,28 @@ impl<P: Projection + Send + 'static> Query<P> {
     ///
     /// A query of the copies in an index fails, and sends nothing, if `Q` needs a property that the
     /// copies do not have: see [`Index::has_column`].
+    ///
+    /// ```
+    /// use rowkey::Projection;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// # for id in 1..=5 { orders.insert(&order(id, i64::from(id) * 100)).await?; }
+    /// #[derive(Debug, PartialEq, Projection)]
+    /// struct Price { cents: i64 }
+    ///
+    /// let prices = orders.query(Order::partition("contoso")).project::<Price>().all().await?;
+    /// assert_eq!(prices[4].entity, Price { cents: 500 });
+    /// # Ok(()) }
+    /// ```
     pub fn project<Q: Projection + Send + 'static>(self) -> Query<Q> {
         let select = Q::COLUMNS.map(|names| names.iter().map(|&name| name.to_owned()).collect());
         Query { select, ..self.read_as() }
@@ -84,6 +128,25 @@ impl<P: Projection + Send + 'static> Query<P> {
 
     /// Reads each entity together with its exact stored keys, for code that needs the address of an
     /// entity even if its type would write other keys.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// # for id in 1..=5 { orders.insert(&order(id, i64::from(id) * 100)).await?; }
+    /// let keyed = orders.query(Order::partition("contoso")).keyed();
+    /// let first = keyed.first().await?.ok_or("not found")?;
+    /// assert_eq!(&*first.entity.row_key, "order_000001");
+    /// # Ok(()) }
+    /// ```
     pub fn keyed(self) -> Query<Keyed<P>> {
         self.read_as()
     }
@@ -113,6 +176,9 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// }
     /// assert_eq!((found.len(), failed.len()), (1, 1));
     /// assert_eq!(&*failed[0].row_key, "order_2");
+    ///
+    /// let stopped = orders.query(Order::partition("contoso")).fail_fast().all().await;
+    /// assert!(stopped.is_err_and(|error| error.details().failed_rows.len() == 1));
     /// # Ok(()) }
     /// ```
     pub fn results(self) -> Query<Result<P, FailedRow>> {
@@ -146,6 +212,24 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// A continuation does not contain the limit: the last page of [`pages`](Self::pages) has one
     /// if there are more entities, and a query that [resumes](Self::resume) there takes as many
     /// again.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// # for id in 1..=5 { orders.insert(&order(id, i64::from(id) * 100)).await?; }
+    /// let three = orders.query(Order::partition("contoso")).page_size(2).take(3).all().await?;
+    /// assert_eq!(three.len(), 3);
+    /// # Ok(()) }
+    /// ```
     pub fn take(mut self, entities: u64) -> Self {
         self.take = Some(self.take.map_or(entities, |take| take.min(entities)));
         self
@@ -156,6 +240,29 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// Resumes from `continuation`, which must come from the same query.
     ///
     /// If it comes from another query, reading fails with [`ErrorKind::Invalid`] and sends nothing.
+    ///
+    /// ```
+    /// use futures_util::TryStreamExt as _;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// # for id in 1..=5 { orders.insert(&order(id, i64::from(id) * 100)).await?; }
+    /// let query = || orders.query(Order::partition("contoso")).page_size(2);
+    /// let first = query().pages().try_next().await?.ok_or("there is a page")?;
+    /// let stored = first.continuation.ok_or("there is more")?.to_string();
+    ///
+    /// let rest = query().resume(stored.parse()?).all().await?;
+    /// assert_eq!(rest.iter().map(|found| found.entity.id).collect::<Vec<_>>(), [3, 4, 5]);
+    /// # Ok(()) }
+    /// ```
     pub fn resume(mut self, continuation: Continuation) -> Self {
         self.resume = Some(continuation);
         self
@@ -169,6 +276,28 @@ impl<P: Projection + Send + 'static> Query<P> {
     ///
     /// Fails with [`ErrorKind::Invalid`] if this query is sent as several, because the token does
     /// not say which of them it belongs to.
+    ///
+    /// ```
+    /// use rowkey::table::ServiceToken;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// # for id in 1..=5 { orders.insert(&order(id, i64::from(id) * 100)).await?; }
+    /// // As Azure.Data.Tables stored it: base64 of both keys.
+    /// let token: ServiceToken = "1!12!Y29udG9zbw-- 1!16!b3JkZXJfMDAwMDA0".parse()?;
+    /// let query = orders.query(Order::partition("contoso"));
+    /// let from = query.continuation(token)?;
+    /// assert_eq!(query.page(1, Some(from)).await?.entities[0].entity.id, 4);
+    /// # Ok(()) }
+    /// ```
     pub fn continuation(&self, token: ServiceToken) -> Result<Continuation> {
         let plan = self.plan()?;
         if plan.filters.len() != 1 {
@@ -201,6 +330,26 @@ impl<P: Projection + Send + 'static> Query<P> {
     }
 
     /// How much the service reads for this query.
+    ///
+    /// ```
+    /// use rowkey::{Cost, ScanPolicy};
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// assert_eq!(orders.query(Order::partition("contoso")).cost()?, Cost::RangeQuery);
+    /// assert_eq!(orders.scan::<Order>().cost()?, Cost::TableScan);
+    /// let denied = orders.scan::<Order>().scan_policy(ScanPolicy::Deny).all().await.unwrap_err();
+    /// assert_eq!(denied.kind(), rowkey::ErrorKind::Invalid);
+    /// # Ok(()) }
+    /// ```
     pub fn cost(&self) -> Result<Cost> {
         Ok(self.plan()?.cost)
     }
@@ -210,6 +359,25 @@ impl<P: Projection + Send + 'static> Query<P> {
     ///
     /// Fails as the query would before it is sent: with [`ErrorKind::TooLarge`] when a filter makes
     /// a URL of more than 65,534 bytes.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// let query = orders.query(Order::partition("contoso")).filter(Order::CENTS.exact().ge(200));
+    /// let explanation = query.explain()?;
+    /// assert_eq!(explanation.requests.len(), 1);
+    /// assert!(explanation.to_string().contains("cents ge 200L"), "{explanation}");
+    /// # Ok(()) }
+    /// ```
     pub fn explain(&self) -> Result<Explanation> {
         let plan = self.plan()?;
         let wanted = Wanted::new(self.page_size, self.take);
@@ -262,6 +430,29 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// A row that does not decode is an error that [names it](crate::ErrorDetails::failed_rows),
     /// and the stream continues with the next row, unless the query is set to
     /// [fail fast](Self::fail_fast). Any other error ends the stream.
+    ///
+    /// ```
+    /// use futures_util::TryStreamExt as _;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// # for id in 1..=5 { orders.insert(&order(id, i64::from(id) * 100)).await?; }
+    /// let mut found = orders.query(Order::partition("contoso")).prefetch().stream();
+    /// let mut cents = 0;
+    /// while let Some(stored) = found.try_next().await? {
+    ///     cents += stored.entity.cents;
+    /// }
+    /// assert_eq!(cents, 1500);
+    /// # Ok(()) }
+    /// ```
     pub fn stream(self) -> Stream<Stored<P>> {
         let prefetch = self.prefetch;
         entities::entities(self.into_reader(), prefetch)
@@ -382,6 +573,27 @@ impl<P: Projection + Send + 'static> Query<P> {
 impl Query<DynamicEntity> {
     /// Requests only these properties; the keys and the Timestamp are always included. Other types
     /// would miss the properties left out: read a part of one with [`project`](Query::project).
+    ///
+    /// ```
+    /// # use rowkey::{DynamicEntity, Partition};
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// # for id in 1..=5 { orders.insert(&order(id, i64::from(id) * 100)).await?; }
+    /// let all = orders.query(Partition::<DynamicEntity>::new("contoso"));
+    /// let rows = all.select(["cents"]).all().await?;
+    /// assert_eq!(rows[0].entity.get_as::<i64>("cents")?, 100);
+    /// assert_eq!(rows[0].entity.len(), 1);
+    /// # Ok(()) }
+    /// ```
     pub fn select<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.select = Some(names.into_iter().map(Into::into).collect());
         self

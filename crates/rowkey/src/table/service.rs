@@ -25,6 +25,20 @@ impl StorageAccount {
     /// Lists the names of the account's tables, in case-insensitive order.
     ///
     /// [Query Tables](https://learn.microsoft.com/rest/api/storageservices/query-tables)
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("orders");
+    /// table.create().await?;
+    /// account.table("invoices").create().await?;
+    /// assert_eq!(account.tables().all().await?, ["invoices", "orders"]);
+    /// assert_eq!(account.tables().starting_with("o").all().await?, ["orders"]);
+    /// # Ok(()) }
+    /// ```
     pub fn tables(&self) -> Listing<String> {
         Listing::new(self, LIST, |listing, next| Box::pin(page(listing, next))).of_tables()
     }

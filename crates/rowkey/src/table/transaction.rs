@@ -33,6 +33,31 @@ const ID: usize = 36;
 /// transaction that breaks one of these rules before anything is sent.
 ///
 /// [Performing entity group transactions](https://learn.microsoft.com/rest/api/storageservices/performing-entity-group-transactions)
+///
+/// ```
+/// # use rowkey::{Entity, StorageAccount};
+/// # #[derive(Clone, Debug, PartialEq, Entity)]
+/// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+/// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_emulator::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// # let orders = account.table("orders");
+/// # orders.create().await?;
+/// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+/// # use rowkey::Match;
+/// orders.insert(&order(1, 995)).await?;
+/// let read = orders.get(Order::key("contoso", 1)).await?.ok_or("not found")?;
+/// let moved = orders.transaction().insert(&order(2, 995)).delete(Order::key("contoso", 1), &read);
+/// assert_eq!(moved.submit().await?.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false]);
+///
+/// let both = orders.transaction().upsert(&order(3, 1)).insert(&order(2, 1));
+/// let error = both.submit().await.unwrap_err();
+/// assert_eq!(error.details().operation_index, Some(1));
+/// assert!(orders.get(Order::key("contoso", 3)).await?.is_none());
+/// # Ok(()) }
+/// ```
 #[must_use = "a transaction does nothing until `submit`"]
 pub struct Transaction {
     table: Table,
@@ -211,6 +236,23 @@ impl Transaction {
 
     /// Checks the rules that [`submit`](Self::submit) checks before sending: number of operations,
     /// size, no entity twice, one partition. For layers above that do something else first.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// let twice = orders.transaction().insert(&order(1, 100)).upsert(&order(1, 200));
+    /// assert_eq!(twice.check().unwrap_err().kind(), rowkey::ErrorKind::Invalid);
+    /// # Ok(()) }
+    /// ```
     pub fn check(&self) -> Result<()> {
         let of = |error: Error| error.of(OPERATION, self.table.name());
         check(&self.operations).map_err(of)?;

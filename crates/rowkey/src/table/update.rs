@@ -41,6 +41,24 @@ impl Table {
     /// applied. That is conclusive if `change` sets values that do not depend on the old ones. If
     /// it adds to a value, as a counter does, another writer's entity may look like this one's.
     /// Then the error is returned with [`Outcome::Unknown`], so that no change is lost.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, cents: i64, note: Option<String> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # let order = |id, cents| Order { tenant: "contoso".into(), id, cents, note: None };
+    /// orders.insert(&order(1, 995)).await?;
+    /// let updated = orders.update(Order::key("contoso", 1), |order| order.cents -= 100).await?;
+    /// assert_eq!(updated.entity.cents, 895);
+    /// # Ok(()) }
+    /// ```
     pub async fn update<E: Entity>(
         &self,
         key: Key<E>,
