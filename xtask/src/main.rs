@@ -8,6 +8,7 @@
 mod api;
 mod architecture;
 mod dependencies;
+mod examples;
 mod fuzz;
 mod msrv;
 mod nightly;

@@ -1,6 +1,6 @@
 //! Rules beyond the compiler: the dependencies of each crate, the length of files, that vectors
-//! name their source, that doctests run, that every pattern has its page, example and tests, and that
-//! links on pages lead somewhere.
+//! name their source, that doctests run and call public functions, that every pattern has its page,
+//! example and tests, and that links on pages lead somewhere.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -58,6 +58,7 @@ pub(crate) fn check() -> bool {
         pattern("rowkey-store", name, &[tests.to_owned()], &mut faults);
     }
     crate::architecture::check(&mut faults);
+    crate::examples::check(&mut faults);
     crate::pages::check(&mut faults);
     crate::words::check(&mut faults);
     for fault in &faults {
