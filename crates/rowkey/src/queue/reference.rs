@@ -25,11 +25,19 @@ pub struct MessageRef {
 impl Queue {
     /// Returns a reference to the message with this id and this pop receipt. Nothing is sent.
     ///
-    /// ```no_run
-    /// # async fn example(jobs: rowkey::Queue, id: &str, receipt: &str) -> rowkey::Result<()> {
+    /// ```
+    /// # use rowkey::{StorageAccount, queue::Body};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let jobs = account.queue("jobs");
+    /// # jobs.create().await?;
+    /// # let put = jobs.put(Body::text("archive employee 7")).send().await?;
+    /// # let (id, receipt) = (put.id, put.pop_receipt);
     /// jobs.message_ref(id, receipt).delete().await?;
-    /// # Ok(())
-    /// # }
+    /// assert!(jobs.peek(1).await?.is_empty());
+    /// # Ok(()) }
     /// ```
     pub fn message_ref(&self, id: impl Into<String>, receipt: impl Into<String>) -> MessageRef {
         MessageRef { queue: self.clone(), id: id.into(), pop_receipt: receipt.into() }

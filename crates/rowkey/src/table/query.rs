@@ -390,8 +390,8 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// Reads a page of `entities` entities, or all that are left if there are fewer, from the
     /// beginning or from the end of a previous page. For lists that are shown page by page.
     ///
-    /// ```no_run
-    /// # use rowkey::{Continuation, Entity, Page, Result, Table};
+    /// ```
+    /// # use rowkey::{Continuation, Entity, Page, Result, StorageAccount, Table};
     /// # #[derive(Entity)]
     /// # #[entity(partition = "{tenant}", row = "order_{id:9}")]
     /// # struct Order { tenant: String, id: u64 }
@@ -400,6 +400,18 @@ impl<P: Projection + Send + 'static> Query<P> {
     ///     let from: Option<Continuation> = page.map(str::parse).transpose()?;
     ///     orders.query(Order::partition(tenant)).page(20, from).await
     /// }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = account.table("orders");
+    /// # orders.create().await?;
+    /// # for id in 0..21 { orders.insert(&Order { tenant: "contoso".into(), id }).await?; }
+    ///
+    /// let first = list(&orders, "contoso", None).await?;
+    /// let next = first.continuation.map(|next| next.to_string());
+    /// assert_eq!(list(&orders, "contoso", next.as_deref()).await?.entities.len(), 1);
+    /// # Ok(()) }
     /// ```
     ///
     /// The page is filled even if the service sends short pages, or if rows are skipped. Its
