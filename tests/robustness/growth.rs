@@ -8,7 +8,6 @@ use rowkey_emulator::fuzzing as server;
 use rowkey_wire::auth::{Scheme, Service, Unsigned, string_to_sign};
 use rowkey_wire::limits::MAX_MESSAGE;
 use rowkey_wire::odata::Fields;
-use rowkey_wire::table::token;
 use rowkey_wire::xml::Element;
 use rowkey_wire::{auth, filter, xml};
 
@@ -171,7 +170,7 @@ fn queries_and_tokens() {
         if let Some(sas) = auth::Sas::from_query(&text) {
             let _ = sas.encode();
         }
-        let _ = (token::decode(&text), server::marker(&text), auth::parse_authorization(&text));
+        let _ = (server::entity_token(&text), server::marker(&text), server::authorization(&text));
         let mut headers = HeaderMap::new();
         headers.insert("x-ms-meta-a", HeaderValue::from_str(&text).unwrap());
         let unsigned = Unsigned {

@@ -3,19 +3,23 @@
 use bytes::Bytes;
 use http::{HeaderMap, Method};
 use rowkey_wire::blob::BlockSource;
+use rowkey_wire::edm::DateTime;
 use rowkey_wire::multipart::BatchError;
 use rowkey_wire::odata::Fields;
+use rowkey_wire::token::encode;
 
 #[cfg(all(feature = "durable", fuzzing))]
 pub use crate::durable::fuzzing::{journal, rows};
 
+use crate::auth::wire::{IpRange, parse_authorization, parse_key_info};
 use crate::blob::wire::marker::Marker;
 use crate::blob::wire::tag::{Match, Tag};
+use crate::metadata::Metadata;
 use crate::options::{Options, decode_path};
 use crate::queue::wire::receipt;
 use crate::table::wire::entity::{self, Keys, Strictness};
 use crate::table::wire::op::Target;
-use crate::table::wire::{batch, parse};
+use crate::table::wire::{batch, parse, token};
 use crate::{blob, queue};
 
 /// Decodes a request as far as possible, as each service would.
@@ -47,6 +51,26 @@ fn table_request(method: &Method, path: &str, query: &str, headers: &HeaderMap, 
     for strict in [Strictness::Strict, Strictness::Loose] {
         let _ = parse::op(&method, target.clone(), &options, headers, &fields, strict);
     }
+}
+
+/// Whether `text` is the value of an `Authorization` header.
+pub fn authorization(text: &str) -> bool {
+    parse_authorization(text).is_some()
+}
+
+/// Whether `text` is an address or a range of addresses.
+pub fn ip_range(text: &str) -> bool {
+    IpRange::parse(text).is_some()
+}
+
+/// Whether `body` is a request for a user delegation key.
+pub fn key_info(body: &[u8]) -> bool {
+    parse_key_info(body).is_ok()
+}
+
+/// Whether `headers` have valid metadata, or none.
+pub fn metadata(headers: &HeaderMap) -> bool {
+    Metadata::parse(headers).is_ok()
 }
 
 /// Decodes the body of a batch, and each operation as far as possible.
@@ -102,6 +126,20 @@ pub fn message(body: &[u8]) -> Option<String> {
 /// The blocks that a Put Block List request commits, each with the list in which it is looked up.
 pub fn blocks(body: &[u8]) -> Option<Vec<(BlockSource, String)>> {
     blob::wire::block_list::parse(body).ok()
+}
+
+/// Continuation tokens of a query as the server writes them.
+pub fn tokens() -> [String; 3] {
+    [encode("a key"), encode(""), token::encode_table("table", DateTime::MAX)]
+}
+
+/// Whether `text` is a continuation token of entities. Asserts that it survives being written and
+/// read again.
+pub fn entity_token(text: &str) -> bool {
+    let _ = token::decode_table(text);
+    let Ok(key) = token::decode(text) else { return false };
+    assert_eq!(token::decode(&encode(&key)).expect("an encoded key"), key);
+    true
 }
 
 /// Pop receipts as the server writes them.

@@ -30,7 +30,9 @@ const SINGLE: [HeaderName; 11] = [
 
 /// The prefix of all headers of the services. Only headers with this prefix may be repeated.
 const MS: &str = "x-ms-";
-const METADATA: &str = "x-ms-meta-";
+
+/// The most bytes in the `x-ms-client-request-id` header: 1 KiB.
+pub(crate) const MAX_CLIENT_REQUEST_ID: usize = 1024;
 
 /// Checks a head, and returns the endpoint that the request is for.
 pub(crate) fn check<'a>(
@@ -60,7 +62,7 @@ pub(crate) fn check_repeated(headers: &HeaderMap) -> Result<(), Rejection> {
 fn is_single(name: &HeaderName) -> bool {
     let text = name.as_str();
     if text.starts_with(MS) {
-        return !text.starts_with(METADATA) && *name != headers::CLIENT_REQUEST_ID;
+        return !text.starts_with(headers::METADATA_PREFIX) && *name != headers::CLIENT_REQUEST_ID;
     }
     SINGLE.contains(name)
 }

@@ -34,7 +34,7 @@
 //! | module | contents |
 //! |---|---|
 //! | `server` | [`Server`], [`ServerBuilder`] |
-//! | `listener`, `connection`, `spelling`, `service` | sockets and threads, the case of metadata names, and the steps common to all requests |
+//! | `listener`, `connection`, `metadata`, `spelling`, `service` | sockets and threads, metadata and the case of its names, and the steps common to all requests |
 //! | `head`, `hosts`, `route`, `auth`, `cors` | the account that a request is for, its authentication, and what scripts may do |
 //! | `options`, `rejection` | decoded query strings and paths; errors that the services share |
 //! | `request_body`, `pace`, `shown` | bodies, read after the head is accepted; addresses as the log shows them |
@@ -42,7 +42,7 @@
 //! | `documents` | properties, statistics and policies: the XML that all services share |
 //! | `store` | tables, entities, queues, messages and blobs, independent of HTTP and the clock |
 //! | `durable` | keeps the data on disk, with the feature `durable` |
-//! | `respond` | response headers and errors |
+//! | `respond`, `error_body` | response headers and errors |
 //! | `tls` | certificates for HTTPS, with the feature `tls` |
 //! | `clock` | [`ServerClock`] |
 //! | `operation`, `control` | features for tests: [`Fault`], [`Journal`], [`Pages`], [`Targets`] |
@@ -58,11 +58,13 @@ mod control;
 mod cors;
 mod documents;
 mod durable;
+mod error_body;
 #[doc(hidden)]
 pub mod fuzzing;
 mod head;
 mod hosts;
 mod listener;
+mod metadata;
 mod operation;
 mod options;
 mod pace;

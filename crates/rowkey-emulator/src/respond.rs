@@ -10,12 +10,14 @@ use http::{Response, StatusCode};
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::error::{self, AUTHENTICATION_ERROR_DETAIL, Rejection};
+use rowkey_wire::error::{Rejection, render_json};
 use rowkey_wire::headers;
 use rowkey_wire::odata::Metadata;
 
+use crate::auth::AUTHENTICATION_ERROR_DETAIL;
 use crate::body::Body;
 use crate::clock::unix_seconds;
+use crate::error_body::{render_xml, render_xml_plain, render_xml_version};
 use crate::table::wire::op::Prefer;
 use crate::table::wire::parse::Wanted;
 
@@ -24,6 +26,10 @@ pub(crate) type Answer = Response<AnswerBody>;
 
 /// The body of a response.
 pub(crate) type AnswerBody = Body;
+
+/// `DataServiceId`.
+pub(crate) const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 const SERVER_BLOB: HeaderValue = HeaderValue::from_static(concat!(
     "Windows-Azure-Blob/1.0 rowkey-server/",
@@ -173,7 +179,7 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
         let mut answer = if status == StatusCode::NOT_MODIFIED {
             empty(status)
         } else {
-            xml(status, error::render_xml_plain(code, &message, &rejection.details))
+            xml(status, render_xml_plain(code, &message, &rejection.details))
         };
         answer.headers_mut().insert(headers::ERROR_CODE, code_value(code));
         challenge(&mut answer, stamps);
@@ -187,27 +193,25 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
     }
     let mut answer = match layer {
         Layer::Version => {
-            let mut answer = xml(status, error::render_xml_version(code, &message));
+            let mut answer = xml(status, render_xml_version(code, &message));
             answer.headers_mut().insert(headers::ERROR_CODE, code_value(code));
             answer
         }
         Layer::FrontEnd => {
             let mut answer = if wanted.json {
-                let mut answer = with_body(status, error::render_json(code, &message));
+                let mut answer = with_body(status, render_json(code, &message));
                 answer.headers_mut().insert(header::CONTENT_TYPE, JSON);
                 answer
             } else {
-                xml(status, error::render_xml(code, &message))
+                xml(status, render_xml(code, &message))
             };
             answer.headers_mut().insert(headers::ERROR_CODE, code_value(code));
             answer
         }
-        Layer::Data if wanted.json => {
-            data(status, wanted.level, error::render_json(code, &message))
-        }
+        Layer::Data if wanted.json => data(status, wanted.level, render_json(code, &message)),
         Layer::Data => {
             // Like the front end's, but without the prefix. Escaped text has no `<`.
-            let body = error::render_xml(code, &message)
+            let body = render_xml(code, &message)
                 .replace("<m:", "<")
                 .replace("</m:", "</")
                 .replacen("xmlns:m=", "xmlns=", 1);
@@ -241,7 +245,7 @@ fn challenge(answer: &mut Answer, stamps: &Stamps) {
 pub(crate) fn apply_prefer(answer: &mut Answer, prefer: Option<Prefer>) {
     if let Some(prefer) = prefer {
         let value = HeaderValue::from_static(prefer.as_str());
-        answer.headers_mut().insert(headers::PREFERENCE_APPLIED, value);
+        answer.headers_mut().insert(PREFERENCE_APPLIED, value);
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers;
-use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_CLIENT_REQUEST_ID};
+use rowkey_wire::limits::MAX_BATCH_BYTES;
 use tracing::{debug, error};
 
 use crate::control::cut::{self, Sent};
@@ -222,7 +222,7 @@ fn stamps(state: &State, service: Service, request: &Parts) -> Stamps {
     let client_id = request
         .headers
         .get(headers::CLIENT_REQUEST_ID)
-        .filter(|id| repeats && id.len() <= MAX_CLIENT_REQUEST_ID);
+        .filter(|id| repeats && id.len() <= head::MAX_CLIENT_REQUEST_ID);
     Stamps {
         service,
         id: state.ids.next(),

@@ -9,8 +9,10 @@ use std::task::{Context, Poll, ready};
 
 use http::{Request, Response};
 use memchr::memmem;
-use rowkey_wire::metadata::{PREFIX, Spelling};
+use rowkey_wire::headers::METADATA_PREFIX;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::metadata::Spelling;
 
 const END: &[u8] = b"\r\n\r\n";
 /// What may precede the head of a response.
@@ -38,7 +40,7 @@ impl Heads {
     pub(crate) fn arrived<B>(&self, request: &mut Request<B>) {
         let mut state = self.state();
         state.in_body = true;
-        if request.headers().keys().any(|name| name.as_str().starts_with(PREFIX)) {
+        if request.headers().keys().any(|name| name.as_str().starts_with(METADATA_PREFIX)) {
             let spelling = Spelling::of_head(&state.head);
             request.extensions_mut().insert(spelling);
         }

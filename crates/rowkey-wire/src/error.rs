@@ -1,11 +1,4 @@
-//! Rejections, and the error bodies in which a server sends them.
-//!
-//! | format | used by the service for | server |
-//! |---|---|---|
-//! | JSON `odata.error` | tables and entities; authentication, if `Accept` names JSON | [`render_json`] |
-//! | XML `m:error` | ACL, properties, statistics; authentication otherwise | [`render_xml`] |
-//! | XML `error` | `x-ms-version` is not a version | [`render_xml_version`] |
-//! | XML `Error` | Queue and Blob | [`render_xml_plain`] |
+//! Rejections, and the JSON in which a server sends them.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -13,10 +6,6 @@ use std::fmt::Write;
 use http::StatusCode;
 
 use crate::code::ErrorCode;
-use crate::xml::{Writer, push_escaped};
-
-/// The namespace of OData's XML errors.
-const METADATA: &str = "http://schemas.microsoft.com/ado/2007/08/dataservices/metadata";
 
 /// The error for a rejected request, independent of the body's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,9 +22,6 @@ pub struct Rejection {
     /// It never quotes the request.
     pub rule: &'static str,
 }
-
-/// The element of a 403 or 401 with the reason why a request is not authenticated.
-pub const AUTHENTICATION_ERROR_DETAIL: &str = "AuthenticationErrorDetail";
 
 impl Rejection {
     /// A rejection with the code's usual status and message.
@@ -67,8 +53,7 @@ impl Rejection {
     }
 }
 
-/// Renders OData errors in JSON. Here and below, the caller has appended `\nRequestId:…\nTime:…` to
-/// the message.
+/// Renders OData errors in JSON. The caller has appended `\nRequestId:…\nTime:…` to the message.
 pub fn render_json(code: &ErrorCode, message: &str) -> String {
     let mut out = String::with_capacity(message.len().saturating_add(96));
     out.push_str(r#"{"odata.error":{"code":""#);
@@ -77,46 +62,6 @@ pub fn render_json(code: &ErrorCode, message: &str) -> String {
     push_json(message, &mut out);
     out.push_str(r#""}}}"#);
     out
-}
-
-/// Renders the Table service's errors in XML.
-pub fn render_xml(code: &ErrorCode, message: &str) -> String {
-    let mut out = r#"<?xml version="1.0" encoding="utf-8"?><m:error xmlns:m=""#.to_owned();
-    out.push_str(METADATA);
-    out.push_str(r#""><m:code>"#);
-    push_escaped(code.as_str(), &mut out);
-    out.push_str(r#"</m:code><m:message xml:lang="en-US">"#);
-    push_escaped(message, &mut out);
-    out.push_str("</m:message></m:error>");
-    out
-}
-
-/// Renders the Table service's error about `x-ms-version`: indented, with a byte order mark.
-pub fn render_xml_version(code: &ErrorCode, message: &str) -> String {
-    let mut out =
-        "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\" standalone=\"yes\"?>\r\n<error xmlns=\""
-            .to_owned();
-    out.push_str(METADATA);
-    out.push_str("\">\r\n  <code>");
-    push_escaped(code.as_str(), &mut out);
-    out.push_str("</code>\r\n  <message xml:lang=\"en-US\">");
-    push_escaped(message, &mut out);
-    out.push_str("</message>\r\n</error>");
-    out
-}
-
-/// Renders the Queue and Blob services' errors. `details` are elements that some codes add, such as
-/// `Reason` or `QueryParameterName`.
-pub fn render_xml_plain(code: &ErrorCode, message: &str, details: &[(&str, String)]) -> String {
-    let mut writer = Writer::response();
-    writer.start("Error");
-    writer.leaf("Code", code.as_str());
-    writer.leaf("Message", message);
-    for (name, text) in details {
-        writer.leaf(name, text);
-    }
-    writer.end("Error");
-    writer.finish()
 }
 
 /// Appends text with the service's JSON escapes: non-ASCII characters as UTF-16 units in lower-case

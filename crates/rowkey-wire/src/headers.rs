@@ -35,10 +35,9 @@ pub const VERSION: HeaderName = HeaderName::from_static("x-ms-version");
 pub const HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 /// `Prefer`.
 pub const PREFER: HeaderName = HeaderName::from_static("prefer");
-/// `Preference-Applied`.
-pub const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
-/// `DataServiceId`.
-pub const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
+/// The prefix of headers with metadata of a queue, a container or a blob.
+pub const METADATA_PREFIX: &str = "x-ms-meta-";
+
 /// Formats a date for HTTP headers: `Fri, 10 Nov 2017 02:44:50 GMT`.
 pub fn http_date(instant: DateTime<Utc>) -> String {
     instant.format("%a, %d %b %Y %H:%M:%S GMT").to_string()

@@ -23,10 +23,9 @@
 //! | [`xml`] | ACL, service properties, statistics |
 //! | [`error`] | rejections and the formats of error bodies |
 //! | [`auth`] | strings to sign, signatures, shared access signatures |
-//! | [`table`] | names of tables, lists of tables, continuation tokens |
+//! | [`token`] | continuation tokens |
 //! | [`blob`] | names of containers and blobs, checksums, headers |
 //! | [`queue`] | names of queues |
-//! | [`metadata`] | the metadata of queues, containers and blobs |
 //! | [`serial`] | values in serde formats, such as the JSON of an API |
 //! | [`headers`] | header names, versions, dates |
 
@@ -44,10 +43,9 @@ pub mod filter;
 pub mod headers;
 pub mod key;
 pub mod limits;
-pub mod metadata;
 pub mod multipart;
 pub mod odata;
 pub mod queue;
 pub mod serial;
-pub mod table;
+pub mod token;
 pub mod xml;

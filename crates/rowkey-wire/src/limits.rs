@@ -34,28 +34,11 @@ pub const MAX_PAGE: u32 = 1000;
 /// The most comparisons in a filter.
 pub const MAX_COMPARISONS: usize = 15;
 
-/// The most bytes in the address of a request, including the query and a shared access signature:
-/// the limit of HTTP libraries. The service's own limit is not documented; 32 KiB are said to be
-/// safe.
-pub const MAX_URL: usize = 65_534;
-
 /// The most stored access policies of a table, queue or container.
 pub const MAX_ACCESS_POLICIES: usize = 5;
 
-/// The most characters in the id of a stored access policy.
+/// The most characters in the id of a stored access policy (UTF-16 units).
 pub const MAX_POLICY_ID: usize = 64;
-
-/// The most CORS rules of a service.
-pub const MAX_CORS_RULES: usize = 5;
-
-/// The most characters in the `x-ms-client-request-id` header: 1 KiB.
-pub const MAX_CLIENT_REQUEST_ID: usize = 1024;
-
-/// The most names in `$select`.
-pub const MAX_SELECT: usize = 252;
-
-/// The largest difference, in seconds, between a request's date and the service's clock.
-pub const MAX_CLOCK_SKEW_SECONDS: i64 = 15 * 60;
 
 /// The most bytes in the names and values of the metadata of a queue, a container or a blob.
 pub const MAX_METADATA: usize = 8 * 1024;

@@ -128,17 +128,6 @@ pub fn parts(content_type: &str, body: &[u8], ending: Ending) -> Result<Vec<Part
     Ok(parts)
 }
 
-/// A message split into parts, each a range of the bytes.
-#[derive(Clone, Debug)]
-pub struct Message {
-    /// The request line or the status line.
-    pub start_line: Range<usize>,
-    /// The header lines.
-    pub headers: Range<usize>,
-    /// The body.
-    pub body: Range<usize>,
-}
-
 /// The header lines of a message.
 #[derive(Clone, Debug)]
 pub struct Head {
@@ -168,18 +157,6 @@ impl fmt::Debug for Header<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Header").field("at", &self.at).finish_non_exhaustive()
     }
-}
-
-/// Splits a message that [`parts`] found. Passes each header to `see`.
-pub fn message<'a>(
-    bytes: &'a [u8],
-    extent: Range<usize>,
-    see: impl FnMut(Header<'a>) -> Result<(), BatchError>,
-) -> Result<Message, BatchError> {
-    let (start_line, at) = start_line(bytes, extent.clone())?;
-    let head = head(bytes, at..extent.end, see)?;
-    let body = body(bytes, head.end..extent.end, head.content_length);
-    Ok(Message { start_line, headers: head.headers, body })
 }
 
 /// The first line of a message, and the start of its header lines.
@@ -217,17 +194,6 @@ pub fn head<'a>(
         see(header)?;
     }
     Ok(Head { headers, content_length, end: reader.at })
-}
-
-/// The header lines in `range`, as name and value.
-pub fn headers(
-    bytes: &[u8],
-    range: Range<usize>,
-) -> impl Iterator<Item = Result<(&[u8], &[u8]), BatchError>> {
-    let mut reader = Reader::new(&bytes[..range.end], range.start);
-    std::iter::from_fn(move || {
-        Some(header(bytes, reader.line()?).map(|header| (header.name, header.value)))
-    })
 }
 
 fn header(bytes: &[u8], line: Range<usize>) -> Result<Header<'_>, BatchError> {

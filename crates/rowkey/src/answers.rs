@@ -45,7 +45,7 @@ use rowkey_wire::etag::ETag;
 use rowkey_wire::multipart::ResponseWriter;
 use rowkey_wire::odata::render::{self, Origin};
 use rowkey_wire::odata::{Fields, Metadata};
-use rowkey_wire::table::{render as tables_of, token};
+use rowkey_wire::token;
 
 use crate::entity::Entity;
 use crate::error::{Error, Result};
@@ -156,7 +156,15 @@ pub fn error(code: ErrorCode) -> Answer {
 
 /// The response of Query Tables with these names.
 pub fn tables<'a>(names: impl IntoIterator<Item = &'a str>) -> Answer {
-    data(200, tables_of::tables(Metadata::None, ORIGIN, names.into_iter()))
+    let mut body = b"{\"value\":[".to_vec();
+    for (index, name) in names.into_iter().enumerate() {
+        body.extend_from_slice(if index == 0 { b"" } else { b"," });
+        body.extend_from_slice(b"{\"TableName\":");
+        render::string(&mut body, name);
+        body.push(b'}');
+    }
+    body.extend_from_slice(b"]}");
+    data(200, body)
 }
 
 impl Answer {

@@ -14,6 +14,7 @@ use self::typed::Stored;
 use crate::arg::Arg;
 use crate::entity::{Property, PropertyError, convert};
 use crate::error::{Error, Result};
+use crate::key::successor::text_successor;
 use crate::table::wire::odata::encode::is_valid_name;
 
 mod numbers;
@@ -169,7 +170,7 @@ where
     /// ```
     pub fn starts_with(self, prefix: &str) -> Filter {
         let from = wire::Filter::compare(self.name, Operator::GreaterOrEqual, prefix);
-        Filter(Ok(match rowkey_wire::key::text_successor(prefix) {
+        Filter(Ok(match text_successor(prefix) {
             Some(end) => from.and(wire::Filter::compare(self.name, Operator::Less, end)),
             None => from,
         }))

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use chrono::{DateTime, Utc};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use rowkey::{Credential, StorageAccount};
-use rowkey_wire::auth::{IpRange, Protocols, Sas, parse_time};
+pub use rowkey_emulator::fuzzing::{authorization, ip_range};
 use rowkey_wire::auth::{
-    Scheme, Service, SigningKey, Unsigned, parse_authorization, string_to_sign,
+    Protocols, Sas, Scheme, Service, SigningKey, Unsigned, parse_time, string_to_sign,
 };
 
 /// A fixed time, so that the result of an input is reproducible.
@@ -28,7 +28,7 @@ pub fn sas(text: &str) -> bool {
     let _ = rowkey::sas::lint(text, *NOW);
     let Some(sas) = Sas::from_query(text) else { return false };
     assert_eq!(Sas::from_query(&sas.encode()).as_ref(), Some(&sas));
-    let _ = (sas.start.as_deref().map(parse_time), sas.ip.as_deref().map(IpRange::parse));
+    let _ = (sas.start.as_deref().map(parse_time), sas.ip.as_deref().map(ip_range));
     let _ = sas.protocol.as_deref().map(Protocols::parse);
     true
 }
@@ -36,16 +36,6 @@ pub fn sas(text: &str) -> bool {
 /// Whether it is a time in a SAS.
 pub fn time(text: &str) -> bool {
     parse_time(text).is_some()
-}
-
-/// Whether it is a range of addresses.
-pub fn ip_range(text: &str) -> bool {
-    IpRange::parse(text).is_some()
-}
-
-/// Whether it is the value of an `Authorization` header.
-pub fn authorization(text: &str) -> bool {
-    parse_authorization(text).is_some()
 }
 
 /// Whether it is an account key; asserts that it verifies its own signatures.

@@ -1,7 +1,6 @@
 //! Headers of responses and of requests: every decoder returns, for all values.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use rowkey_wire::metadata::Metadata;
 
 /// Every decoder of headers. The input is lines of `name: value`.
 pub fn all(input: &[u8]) {
@@ -18,6 +17,6 @@ pub fn read(input: &[u8]) -> bool {
             headers.append(name, value);
         }
     }
-    let _ = Metadata::parse(&headers);
+    let _ = rowkey_emulator::fuzzing::metadata(&headers);
     rowkey::fuzzing::headers(&headers)
 }

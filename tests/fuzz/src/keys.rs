@@ -2,16 +2,17 @@
 
 use std::fmt::Debug;
 
-use rowkey::KeyPart;
 use rowkey::edm::{DateTime, Guid};
 use rowkey::key::{KeyReader, KeyWriter, Notation, PartFormat, PartKind};
+use rowkey::{Column, DynamicEntity, KeyPart, Partition};
 use rowkey_emulator::fuzzing;
 use rowkey_wire::key;
 
 /// Every decoder of keys.
 pub fn all(input: &[u8]) {
     crate::text(input, |text| {
-        let _ = (key::check(text), key::successor(text), key::text_successor(text));
+        let _ = (key::check(text), Column::<String>::named("A").starts_with(text));
+        let _ = Partition::<DynamicEntity>::new("").prefix(text);
         address(text);
         parts(text);
     });

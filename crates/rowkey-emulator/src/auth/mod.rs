@@ -4,6 +4,7 @@
 //! - [`sas`]: shared access signatures: permissions and validity
 //! - [`bearer`]: tokens of Microsoft Entra ID
 //! - [`access`]: [`Access`], the permissions of a request
+//! - [`wire`]: the formats that these read and write
 //!
 //! A request is authenticated before its body is read, and authorized after it has been parsed.
 
@@ -11,6 +12,7 @@ mod access;
 mod bearer;
 mod sas;
 mod shared_key;
+pub(crate) mod wire;
 
 #[cfg(test)]
 mod tests;
@@ -18,15 +20,17 @@ mod tests;
 pub(crate) use access::{Access, Need, Scope};
 use http::HeaderValue;
 use http::request::Parts;
-use rowkey_wire::auth::Resource;
-use rowkey_wire::auth::delegation::{DelegationKey, KeyInfo};
-use rowkey_wire::auth::{Authorization, Service, parse_authorization};
+use rowkey_wire::auth::{DelegationKey, KeyInfo, Resource, Service};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::error::{AUTHENTICATION_ERROR_DETAIL, Rejection};
+use rowkey_wire::error::Rejection;
 use tracing::info;
+use wire::{Authorization, parse_authorization};
 
 use crate::state::Account;
+
+/// The element of a 403 or 401 with the reason why a request is not authenticated.
+pub(crate) const AUTHENTICATION_ERROR_DETAIL: &str = "AuthenticationErrorDetail";
 
 /// The facts about a request and its connection that authentication uses.
 #[derive(Clone, Copy, Debug)]

@@ -4,15 +4,16 @@ use std::borrow::Cow;
 
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
-use rowkey_wire::auth::delegation::DelegationKey;
-use rowkey_wire::auth::{Delegation, IpRange, PARTS, Protocols, Resource, parse_time};
-use rowkey_wire::auth::{Sas, Service, SigningKey};
+use rowkey_wire::auth::{
+    Delegation, DelegationKey, PARTS, Protocols, Resource, Sas, Service, SigningKey, parse_time,
+};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::SignedIdentifier;
 
 use super::access::{Access, Grant, Scope};
+use super::wire::IpRange;
 use super::{Caller, failed};
 use crate::state::Account;
 use crate::store::Key;

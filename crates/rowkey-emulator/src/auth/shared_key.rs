@@ -8,11 +8,13 @@ use http::request::Parts;
 use rowkey_wire::auth::{Scheme, Service, Unsigned, string_to_sign};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::{MS_DATE, VERSION};
-use rowkey_wire::limits::MAX_CLOCK_SKEW_SECONDS;
 
 use super::{Caller, failed};
 use crate::clock::unix_seconds;
 use crate::state::Account;
+
+/// The largest difference, in seconds, between a request's date and the clock.
+const MAX_CLOCK_SKEW_SECONDS: i64 = 15 * 60;
 
 /// The first version that signs an empty line instead of a length of 0.
 const NO_ZERO: &[u8] = b"2015-02-21";

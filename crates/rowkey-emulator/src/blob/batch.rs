@@ -13,9 +13,8 @@ use hyper::body::Incoming;
 use rowkey_wire::auth::{Resource, Service};
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::code::ErrorCode;
-use rowkey_wire::error::{self, Rejection};
+use rowkey_wire::error::Rejection;
 use rowkey_wire::headers;
-use rowkey_wire::limits::MAX_CLIENT_REQUEST_ID;
 use rowkey_wire::multipart::boundary;
 
 use super::call::Call;
@@ -27,6 +26,7 @@ use crate::blob::wire::batch::{
 };
 use crate::blob::wire::op::{BlobOp, Op, Target};
 use crate::blob::wire::parse;
+use crate::error_body::render_xml_plain;
 use crate::head;
 use crate::options::{Options, decode_path};
 use crate::respond::{self, Answer, Refused, Stamps};
@@ -100,7 +100,7 @@ fn answer(
     writer: &mut ResponseWriter,
 ) {
     let client_id = subrequest.headers.get(headers::CLIENT_REQUEST_ID);
-    let client_id = client_id.filter(|id| id.len() <= MAX_CLIENT_REQUEST_ID).cloned();
+    let client_id = client_id.filter(|id| id.len() <= head::MAX_CLIENT_REQUEST_ID).cloned();
     let stamps = Stamps { id: call.state.ids.next(), client_id, ..call.stamps.clone() };
     let content_id = subrequest.content_id;
     let outcome = perform(call, container, subrequest, &stamps);
@@ -195,7 +195,7 @@ fn write(
             let code = respond::value(rejection.code.as_str().to_owned());
             headers.insert(headers::ERROR_CODE, code);
             let message = respond::message(&rejection.message, stamps);
-            let body = error::render_xml_plain(&rejection.code, &message, &rejection.details);
+            let body = render_xml_plain(&rejection.code, &message, &rejection.details);
             (rejection.status, rejection.message, body)
         }
     };

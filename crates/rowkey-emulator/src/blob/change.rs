@@ -7,13 +7,13 @@ use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::blob::{AppendLimits, ContentHeaders, LeaseAction, Sums};
 use rowkey_wire::error::Rejection;
-use rowkey_wire::metadata::Metadata;
 
 use super::call::{Call, Names, TRUE, versioned};
 use super::upload;
 use crate::blob::wire::op::{Delete, Guard, SetTier};
 use crate::blob::wire::tag::Conditions;
 use crate::blob::wire::tags::Tags;
+use crate::metadata::Metadata;
 use crate::respond::{self, Answer, Refused};
 use crate::store::blob::lease::Leased;
 

@@ -6,7 +6,6 @@ use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::blob::{LeaseAction, PublicAccess};
 use rowkey_wire::error::Rejection;
-use rowkey_wire::metadata::Metadata;
 
 use super::call::{Call, versioned, write_version};
 use super::change::write_lease;
@@ -16,6 +15,7 @@ use crate::blob::wire::render::{self, BlobView, ContainerView, CopyView, Item};
 use crate::blob::wire::tag::Conditions;
 use crate::blob::wire::unsupported::check_properties;
 use crate::documents;
+use crate::metadata::Metadata;
 use crate::respond::{self, Answer, Refused};
 use crate::store::blob::Container;
 use crate::store::blob::list::{Listed, MAX_PAGE};

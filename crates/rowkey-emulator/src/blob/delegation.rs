@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use rowkey_wire::auth::delegation::{self, KeyInfo};
-use rowkey_wire::auth::parse_time;
+use rowkey_wire::auth::{KeyInfo, parse_time};
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
 use super::call::Call;
 use super::upload;
+use crate::auth::wire::{parse_key_info, render_delegation_key};
 use crate::auth::{self, Access};
 use crate::documents;
 use crate::rejection::invalid_document;
@@ -27,7 +27,7 @@ pub(super) async fn get_key(call: &Call<'_>, body: &mut Incoming) -> Result<Answ
     let headers = &call.request.headers;
     let checksum = Checksum::new(false, false);
     let (document, _) = upload::receive_document(body, headers, checksum).await?;
-    let info = delegation::parse(&document).map_err(|error| invalid_document(&error, &document))?;
+    let info = parse_key_info(&document).map_err(|error| invalid_document(&error, &document))?;
     let now = call.stamps.now.to_chrono();
     let begin = if info.start.is_empty() { Some(now) } else { parse_time(&info.start) };
     let (Some(begin), Some(end)) = (begin, parse_time(&info.expiry)) else {
@@ -41,5 +41,5 @@ pub(super) async fn get_key(call: &Call<'_>, body: &mut Incoming) -> Result<Answ
     let start = begin.format("%Y-%m-%dT%H:%M:%SZ").to_string();
     let info = KeyInfo { start, expiry: info.expiry };
     let key = auth::delegation_key(call.account, call.request, info, call.version);
-    Ok(documents::document(delegation::render(&key)))
+    Ok(documents::document(render_delegation_key(&key)))
 }

@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::metadata::{Metadata, Spelling};
 use rowkey_wire::xml::{
     ServiceProperties, SignedIdentifier, parse_acl, parse_properties, render_acl, render_properties,
 };
 
 use super::code::{In, Out, invalid};
 use super::journal::{Journal, Space, Unit};
+use crate::metadata::{Metadata, Spelling};
 
 /// The kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use http::{HeaderValue, StatusCode, header};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::APPROXIMATE_COUNT;
 use rowkey_wire::limits::MAX_LISTING;
-use rowkey_wire::metadata::Metadata;
 use rowkey_wire::xml::ServiceProperties;
 
 use super::call::Call;
 use crate::documents;
+use crate::metadata::Metadata;
 use crate::queue::wire::op::Listing;
 use crate::queue::wire::render;
 use crate::respond::{self, Answer, NO_CACHE};

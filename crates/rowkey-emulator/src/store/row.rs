@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rowkey_wire::edm::{DateTime, Guid, Type, ValueRef};
 use rowkey_wire::odata::Metadata;
-use rowkey_wire::odata::render::{self, is_annotated};
+use rowkey_wire::odata::render::{self, is_annotated, is_annotated_value};
 
 use super::shape::{END_WIDTH, Shape, Shapes, Slot};
 
@@ -188,14 +188,6 @@ impl Row {
 
     fn array<const N: usize>(&self, at: usize) -> [u8; N] {
         self.data.get(at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or([0; N])
-    }
-}
-
-/// Whether a value has a type annotation. A Double has one only if it is rendered as text.
-fn is_annotated_value(value: &ValueRef<'_>) -> bool {
-    match value {
-        ValueRef::Double(number) => !number.is_finite(),
-        value => is_annotated(value.edm_type()),
     }
 }
 

@@ -6,7 +6,6 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::{DateTime, Iso};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::etag::{ETAG_LEN, write_etag};
-use rowkey_wire::headers;
 use rowkey_wire::odata::Metadata;
 use rowkey_wire::odata::render::{self, Origin};
 
@@ -61,7 +60,7 @@ pub(super) fn change(call: &Call<'_>, change: &Change<'_>) -> Result<Answer, Fai
     let headers = answer.headers_mut();
     let location = location.map(respond::value);
     if let ChangeKind::Insert(_, Some(Prefer::NoContent)) = kind {
-        headers.extend(location.clone().map(|location| (headers::DATA_SERVICE_ID, location)));
+        headers.extend(location.clone().map(|location| (respond::DATA_SERVICE_ID, location)));
     }
     if let Some(timestamp) = timestamp {
         headers.insert(header::ETAG, etag(timestamp));

@@ -5,7 +5,7 @@ use rowkey_wire::edm::{DateTime, IsoWriter};
 use rowkey_wire::headers;
 use rowkey_wire::limits::MAX_PAGE;
 use rowkey_wire::odata::render;
-use rowkey_wire::table::token;
+use rowkey_wire::token;
 
 use super::call::Call;
 use super::entity::View;

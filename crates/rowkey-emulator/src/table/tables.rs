@@ -3,10 +3,9 @@
 use http::StatusCode;
 use http::header;
 use rowkey_wire::headers;
-use rowkey_wire::table::{render, token};
 
 use super::call::Call;
-use super::wire::location;
+use super::wire::{location, render, token};
 use crate::respond::{self, Answer, Failure};
 use crate::table::wire::op::{Prefer, TableQuery};
 
@@ -25,7 +24,7 @@ pub(super) fn create(
     let location = respond::value(location::table_location(&call.place.endpoint, name));
     let mut answer = if prefer == Some(Prefer::NoContent) {
         let mut answer = respond::data_empty(StatusCode::NO_CONTENT);
-        answer.headers_mut().insert(headers::DATA_SERVICE_ID, location.clone());
+        answer.headers_mut().insert(respond::DATA_SERVICE_ID, location.clone());
         answer
     } else {
         let level = call.wanted.level;

@@ -4,7 +4,6 @@
 //! [account SAS](https://learn.microsoft.com/rest/api/storageservices/create-account-sas).
 
 use std::fmt;
-use std::net::IpAddr;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Utc};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
@@ -27,7 +26,7 @@ pub struct Sas {
     pub start: Option<String>,
     /// `se`: the end of the validity, see [`parse_time`].
     pub expiry: Option<String>,
-    /// `sip`: an address or a range, see [`IpRange`].
+    /// `sip`: an address or a range, such as `168.1.5.60-168.1.5.70`.
     pub ip: Option<String>,
     /// `spr`: see [`Protocols`].
     pub protocol: Option<String>,
@@ -484,28 +483,6 @@ pub fn parse_time(text: &str) -> Option<DateTime<Utc>> {
         .into_iter()
         .find_map(|format| DateTime::parse_from_str(text, format).ok())
         .map(|time| time.to_utc())
-}
-
-/// The addresses that `sip` permits: `168.1.5.65` or `168.1.5.60-168.1.5.70`, ends included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IpRange {
-    first: IpAddr,
-    last: IpAddr,
-}
-
-impl IpRange {
-    /// Parses `sip`; `None` if it is neither an address nor a range of one kind of address.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (first, last) = text.split_once('-').unwrap_or((text, text));
-        let (first, last): (IpAddr, IpAddr) = (first.parse().ok()?, last.parse().ok()?);
-        (first.is_ipv4() == last.is_ipv4()).then_some(Self { first, last })
-    }
-
-    /// Whether `address` is in the range. An IPv4 address written as IPv6 counts as IPv4.
-    pub fn contains(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        address.is_ipv4() == self.first.is_ipv4() && self.first <= address && address <= self.last
-    }
 }
 
 /// The protocols that `spr` permits.

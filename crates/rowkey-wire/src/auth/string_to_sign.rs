@@ -4,7 +4,6 @@
 //! signatures that other libraries made.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
@@ -81,57 +80,6 @@ pub const fn authorization<'a>(
     signature: &'a str,
 ) -> [&'a str; 5] {
     [scheme.name(), " ", account, ":", signature]
-}
-
-/// A parsed `Authorization` header.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Authorization<'a> {
-    /// A token of Microsoft Entra ID.
-    Bearer(&'a str),
-    /// A signature with the account key.
-    SharedKey {
-        /// The scheme of the string to sign.
-        scheme: Scheme,
-        /// The account's name.
-        account: &'a str,
-        /// The signature in base64.
-        signature: &'a str,
-    },
-}
-
-/// Parses the value of an `Authorization` header; `None` if it is malformed, or neither Shared Key,
-/// Shared Key Lite nor a bearer token.
-pub fn parse_authorization(value: &str) -> Option<Authorization<'_>> {
-    let (scheme, rest) = value.trim().split_once(' ')?;
-    let rest = rest.trim_start();
-    if rest.is_empty() {
-        return None;
-    }
-    if scheme.eq_ignore_ascii_case("Bearer") {
-        return Some(Authorization::Bearer(rest));
-    }
-    let scheme = [Scheme::SharedKey, Scheme::SharedKeyLite]
-        .into_iter()
-        .find(|known| scheme.eq_ignore_ascii_case(known.name()))?;
-    let (account, signature) = rest.split_once(':')?;
-    if account.is_empty() || signature.is_empty() {
-        return None;
-    }
-    Some(Authorization::SharedKey { scheme, account, signature })
-}
-
-impl fmt::Debug for Authorization<'_> {
-    /// Shows neither the token nor the signature.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Bearer(_) => f.write_str("Bearer(..)"),
-            Self::SharedKey { scheme, account, .. } => f
-                .debug_struct("SharedKey")
-                .field("scheme", scheme)
-                .field("account", account)
-                .finish_non_exhaustive(),
-        }
-    }
 }
 
 /// Signs only the headers Content-MD5, Content-Type and the date, and of the query only `comp`.

@@ -8,7 +8,7 @@ use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
 use serde_json::Value;
 
-use super::sas::{IpRange, PARTS, Protocols, Resource, UnsafePart, parse_time};
+use super::sas::{PARTS, Protocols, Resource, UnsafePart, parse_time};
 use super::*;
 
 struct Vector {
@@ -308,35 +308,9 @@ fn header_values_are_signed_as_utf8_or_else_as_latin_1() {
 }
 
 #[test]
-fn the_header_is_written_and_read() {
-    let value = authorization(Scheme::SharedKeyLite, "devstoreaccount1", "AA+/=").concat();
-    assert_eq!(value, "SharedKeyLite devstoreaccount1:AA+/=");
-    assert_eq!(
-        parse_authorization("SharedKey golangrocksonazure:NusX="),
-        Some(Authorization::SharedKey {
-            scheme: Scheme::SharedKey,
-            account: "golangrocksonazure",
-            signature: "NusX="
-        })
-    );
-    assert!(matches!(
-        parse_authorization(&value),
-        Some(Authorization::SharedKey { scheme: Scheme::SharedKeyLite, signature: "AA+/=", .. })
-    ));
-    assert_eq!(parse_authorization("Bearer a.b.c"), Some(Authorization::Bearer("a.b.c")));
-    for wrong in
-        ["", "SharedKey", "SharedKey ", "SharedKey a", "SharedKey a:", "SharedKey :x", "Basic a:b"]
-    {
-        assert_eq!(parse_authorization(wrong), None, "{wrong}");
-    }
-}
-
-#[test]
-fn debug_shows_no_signature_and_no_token() {
-    let header = parse_authorization("SharedKey a:c2VjcmV0").unwrap();
-    let token = parse_authorization("Bearer c2VjcmV0").unwrap();
+fn debug_shows_no_signature_and_no_keys() {
     let sas = Sas::from_query("sv=2019-02-02&sig=c2VjcmV0&spk=private").unwrap();
-    let shown = format!("{header:?} {token:?} {sas:?}");
+    let shown = format!("{sas:?}");
     assert!(!shown.contains("c2VjcmV0") && !shown.contains("private"), "{shown}");
 }
 
@@ -417,27 +391,6 @@ fn times_are_read_in_all_documented_forms() {
     }
     for wrong in ["", "Z", "tomorrow", "2021-13-01", "2021-12-12T25:00Z", "2021-12-12T01:30:05"] {
         assert_eq!(parse_time(wrong), None, "{wrong}");
-    }
-}
-
-#[test]
-fn address_ranges_include_their_ends() {
-    let range = IpRange::parse("168.1.5.60-168.1.5.70").unwrap();
-    for (address, inside) in [
-        ("168.1.5.60", true),
-        ("168.1.5.70", true),
-        ("::ffff:168.1.5.65", true),
-        ("168.1.5.59", false),
-        ("168.1.5.71", false),
-        ("::1", false),
-    ] {
-        assert_eq!(range.contains(address.parse().unwrap()), inside, "{address}");
-    }
-    let one = IpRange::parse("127.0.0.1").unwrap();
-    assert!(one.contains("127.0.0.1".parse().unwrap()));
-    assert!(!one.contains("127.0.0.2".parse().unwrap()));
-    for wrong in ["", "1.2.3", "1.2.3.4-", "1.2.3.4-::1", "a-b"] {
-        assert_eq!(IpRange::parse(wrong), None, "{wrong}");
     }
 }
 

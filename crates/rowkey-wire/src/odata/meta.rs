@@ -12,15 +12,6 @@ pub enum Metadata {
 }
 
 impl Metadata {
-    /// The value of `Accept` that requests this level.
-    pub const fn accept(self) -> &'static str {
-        match self {
-            Self::Full => "application/json;odata=fullmetadata",
-            Self::Minimal => "application/json;odata=minimalmetadata",
-            Self::None => "application/json;odata=nometadata",
-        }
-    }
-
     /// The `Content-Type` of a response with this level, exactly as the service writes it.
     pub const fn content_type(self) -> &'static str {
         match self {

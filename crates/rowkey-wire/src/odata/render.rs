@@ -3,7 +3,6 @@
 //! The functions here append to one buffer; the caller combines them. The output has the form of
 //! recorded responses: annotations come before their property, and non-ASCII characters are written
 //! as `\uXXXX` in lower case.
-//! outside ASCII is written as `\uXXXX` in lower case.
 
 #![expect(clippy::arithmetic_side_effects, reason = "lengths of what is in memory")]
 
@@ -136,11 +135,13 @@ impl<'a> Prefix<'a> {
 }
 
 /// Whether a value of this type is annotated. A non-finite Double is text and annotated, too.
+#[inline]
 pub const fn is_annotated(edm_type: Type) -> bool {
     matches!(edm_type, Type::Binary | Type::DateTime | Type::Guid | Type::Int64)
 }
 
 /// Whether a value needs a type annotation.
+#[inline]
 pub const fn is_annotated_value(value: &ValueRef<'_>) -> bool {
     match value {
         ValueRef::Double(number) => !number.is_finite(),

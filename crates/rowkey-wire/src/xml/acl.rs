@@ -5,10 +5,7 @@
 use super::element::{Element, Writer, XmlError};
 use crate::edm::DateTime;
 use crate::edm::size::utf16_len;
-use crate::limits::MAX_ACCESS_POLICIES;
-
-/// The most characters in the id of a stored access policy (UTF-16 units).
-const MAX_ID: usize = 64;
+use crate::limits::{MAX_ACCESS_POLICIES, MAX_POLICY_ID};
 
 /// A stored access policy: terms that a shared access signature can refer to by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,7 +86,7 @@ fn parse_identifier(element: &Element) -> Result<SignedIdentifier, XmlError> {
     }
     element.holds_only("SignedIdentifier", &["Id", "AccessPolicy"])?;
     let id = &element.require("Id")?.text;
-    if id.is_empty() || utf16_len(id) > MAX_ID {
+    if id.is_empty() || utf16_len(id) > MAX_POLICY_ID {
         return Err(XmlError::Value("Id"));
     }
     let mut identifier = SignedIdentifier { id: id.clone(), ..SignedIdentifier::default() };

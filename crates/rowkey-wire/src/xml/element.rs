@@ -66,28 +66,6 @@ pub enum XmlError {
     Value(&'static str),
 }
 
-impl XmlError {
-    /// The position in the document, in bytes, if known.
-    pub const fn position(&self) -> Option<u64> {
-        match self {
-            Self::Empty { at } | Self::RetentionDays { at } | Self::Syntax { at } => Some(*at),
-            _ => None,
-        }
-    }
-
-    /// The `<Reason>` that the Queue and Blob services add to the error's body. The Table service
-    /// adds none.
-    pub const fn reason(&self) -> &'static str {
-        match self {
-            Self::RetentionDays { .. } => {
-                "Retention days must be greater than 0 and less than or equal to 365 days."
-            }
-            Self::Syntax { .. } => "Error parsing Xml content",
-            _ => "",
-        }
-    }
-}
-
 impl fmt::Display for XmlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -3,8 +3,9 @@
 //! Reference: [Set Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-table-service-properties).
 
 use super::element::{Element, Writer, XmlError};
-use crate::limits::MAX_CORS_RULES;
 
+/// The most rules of a service.
+const MAX_CORS_RULES: usize = 5;
 /// The most origins in a rule.
 const MAX_ORIGINS: usize = 64;
 /// The most header names in a rule; prefixes (`x-ms-meta-*`) are counted separately.

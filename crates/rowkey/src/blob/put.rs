@@ -3,7 +3,8 @@
 use std::fmt;
 
 use bytes::Bytes;
-use rowkey_wire::blob::{self as wire, checksum};
+use rowkey_wire::blob as wire;
+use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::etag::Match;
 
 use super::conditions::safety;
@@ -151,10 +152,10 @@ pub(super) fn insertion(result: Result<Written>) -> Result<Insertion> {
 }
 
 pub(super) fn sums(check: Option<Check>, body: &[u8]) -> wire::Sums {
-    wire::Sums {
-        md5: (check == Some(Check::Md5)).then(|| checksum::md5(body)),
-        crc64: (check == Some(Check::Crc64)).then(|| checksum::crc64(body)),
-    }
+    let mut sums = Checksum::new(check == Some(Check::Md5), check == Some(Check::Crc64));
+    sums.update(body);
+    let (md5, crc64) = sums.finish();
+    wire::Sums { md5, crc64 }
 }
 
 pub(super) fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {

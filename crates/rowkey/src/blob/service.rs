@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use rowkey_wire::auth::SigningKey;
-use rowkey_wire::auth::delegation::{DelegationKey, KeyInfo};
+use rowkey_wire::auth::{DelegationKey, KeyInfo};
 use zeroize::Zeroize as _;
 
 use super::ContainerProperties;

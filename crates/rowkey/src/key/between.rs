@@ -17,7 +17,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::ops::Bound;
 
-use super::stretch::{RowKeys, Stretch, after, end_of, prefix, start_of};
+use super::stretch::{RowKeys, Stretch, end_of, prefix, start_of};
+use super::successor::successor;
 use super::template::{Extent, Order, Piece, Place, split};
 
 /// An end of a range.
@@ -81,7 +82,7 @@ impl End {
             // Nothing follows, so only one row has this part.
             return Some(Bound::Excluded(equal.to_owned()));
         }
-        after(equal).map(Bound::Included)
+        successor(equal).map(Bound::Included)
     }
 
     /// The end of the rows whose part is before this one in key order.

@@ -10,7 +10,8 @@
 //! - `template`: [`Piece`], templates as the derives declare them
 //! - `bucket`: [`bucket_of`], the bucket that a value belongs to
 //! - `instant`: dates in all their notations
-//! - `stretch`: contiguous ranges of RowKeys; `between`: those between two values
+//! - `stretch`: contiguous ranges of RowKeys; `between`: those between two values; `successor`: the
+//!   ends of prefixes
 
 pub(crate) mod address;
 pub(crate) mod between;
@@ -22,6 +23,7 @@ pub(crate) mod read;
 pub(crate) mod stretch;
 #[cfg(test)]
 mod strict_tests;
+pub(crate) mod successor;
 pub(crate) mod template;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rowkey_wire::key as wire;
 
 use super::between::Between;
+use super::successor::successor;
 
 /// The bounds of a contiguous range of RowKeys.
 pub(crate) type Stretch = (Bound<String>, Bound<String>);
@@ -103,12 +104,7 @@ pub(crate) fn start_of(head: &str) -> Bound<String> {
 
 /// The end of the rows that begin with `head`.
 pub(crate) fn end_of(head: &str) -> Bound<String> {
-    after(head).map_or(Bound::Unbounded, Bound::Excluded)
-}
-
-/// The first key after all rows that begin with `head`; `None` if no key is greater.
-pub(crate) fn after(head: &str) -> Option<String> {
-    wire::successor(head)
+    successor(head).map_or(Bound::Unbounded, Bound::Excluded)
 }
 
 /// Whether the stretch contains no key.

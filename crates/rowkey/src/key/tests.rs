@@ -10,6 +10,7 @@ use rowkey_wire::key as wire;
 
 use super::notation::Sorting;
 use super::part::KeyPart;
+use super::successor::successor;
 use super::template::Order;
 use super::{
     Key, KeyError, KeyReadError, KeyReader, KeyWriter, Notation, PartFormat, PartKind, Partition,
@@ -417,7 +418,7 @@ fn what_begins_with_one_text_lies_together_and_in_order() {
         }
         // The range that a query of `under_name` requests.
         let from = prefix(name).finish().unwrap();
-        let to = wire::successor(&from).unwrap();
+        let to = successor(&from).unwrap();
         let within = wire::compare(&from, &y).is_le() && wire::compare(&y, &to).is_lt();
         assert_eq!(within, name == other, "seed {seed}: {from:?} and {y:?}");
 
@@ -437,7 +438,7 @@ fn the_end_of_a_prefix_range_is_right_behind_what_begins_with_it() {
             continue;
         };
         let key = if random.below(2) == 0 { format!("{prefix}{rest}") } else { rest };
-        let end = wire::successor(&prefix);
+        let end = successor(&prefix);
         let below = end.as_ref().is_none_or(|end| wire::compare(&key, end).is_lt());
         let within = wire::compare(&prefix, &key).is_le() && below;
         assert_eq!(within, key.starts_with(&prefix), "seed {seed}: {prefix:?} and {key:?}");

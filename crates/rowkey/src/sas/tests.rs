@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use chrono::{DateTime, TimeDelta, Utc};
-use rowkey_wire::auth::delegation::DelegationKey;
+use rowkey_wire::auth::DelegationKey;
 use serde_json::Value;
 
 use super::*;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use rowkey_wire::etag::{ETag, Match};
 use rowkey_wire::odata::Fields;
-use rowkey_wire::table::name;
 
 use super::failed::FailedRow;
+use super::name;
 use super::query::Query;
 use super::transaction::Transaction;
 use crate::account::StorageAccount;

@@ -15,7 +15,7 @@
 //! - `explain`: [`Explanation`], the requests of a query without sending them
 //! - `transaction`: [`Transaction`](crate::Transaction), entity group transactions
 //! - `service_token`: [`ServiceToken`], the continuation tokens of other libraries
-//! - `service`: the account's tables
+//! - `service`: the account's tables; `name`: the rules for their names
 //! - `access`: stored access policies
 
 mod access;
@@ -28,6 +28,7 @@ mod explain;
 pub(crate) mod failed;
 pub(crate) mod handle;
 mod keyed;
+mod name;
 mod once;
 pub(crate) mod pages;
 pub(crate) mod plan;

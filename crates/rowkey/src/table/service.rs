@@ -9,6 +9,7 @@ use super::handle::{Table, body_error};
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
 use crate::filter::Filter;
+use crate::key::successor::successor;
 use crate::service::listing::{Listing, Next, Read};
 use crate::table::wire::odata::decode;
 use crate::table::wire::{decode as headers, encode};
@@ -63,7 +64,7 @@ fn beginning_with(prefix: &str) -> WireFilter {
         WireFilter::compare("TableName", operator, Value::String(name.to_owned()))
     };
     let begin = compare(Operator::GreaterOrEqual, prefix);
-    match rowkey_wire::key::successor(prefix) {
+    match successor(prefix) {
         Some(end) => begin.and(compare(Operator::Less, &end)),
         None => begin,
     }

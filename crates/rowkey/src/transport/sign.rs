@@ -9,7 +9,6 @@ use http::{HeaderMap, HeaderValue, Method};
 use reqwest::Url;
 use rowkey_wire::auth::{SIGNATURE_LEN, Service, Unsigned, authorization, string_to_sign};
 use rowkey_wire::headers::{self, CLIENT_REQUEST_ID, MS_DATE, VERSION};
-use rowkey_wire::limits::MAX_URL;
 
 use super::policy::{Additions, Attempt};
 use super::retry::Jitter;
@@ -18,6 +17,11 @@ use crate::clock::Clock;
 use crate::credential::{Authority, Credential, SharedKey};
 use crate::error::{Error, Result};
 use crate::transport::Request;
+
+/// The most bytes in the address of a request, including the query and a shared access signature:
+/// the limit of HTTP libraries. The service's own limit is not documented; 32 KiB are said to be
+/// safe.
+const MAX_URL: usize = 65_534;
 
 /// Adds date, request id and authorization to requests.
 #[derive(Debug)]

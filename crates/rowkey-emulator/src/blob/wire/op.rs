@@ -5,7 +5,6 @@
 
 use rowkey_wire::blob::{AppendLimits, BlobType, ContentHeaders, LeaseAction, PublicAccess, Sums};
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::metadata::Metadata;
 use uuid::Uuid;
 
 use super::marker::Marker;
@@ -13,6 +12,7 @@ use super::tag::Conditions;
 use super::tag_filter::TagFilter;
 use super::tags::Tags;
 use super::tier::{AccessTier, RehydratePriority};
+use crate::metadata::Metadata;
 
 /// The resource that an address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@ use rowkey_wire::blob::name::{self, NameError, ROOT};
 use rowkey_wire::blob::{AppendLimits, BlobType, ContentHeaders};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::metadata::Metadata;
 
 use super::marker::Marker;
 use super::op::{
@@ -19,6 +18,7 @@ use super::tag_filter::{Place, TagFilter};
 use super::tags::Tags;
 use super::unsupported::{self, unsupported};
 use super::values;
+use crate::metadata::Metadata;
 use crate::options::Options;
 
 /// The most bytes in the id of a block, before base64.

@@ -7,13 +7,13 @@ use rowkey_wire::blob::checksum;
 use rowkey_wire::blob::{BlobType, ContentHeaders, PublicAccess};
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::headers::http_date;
-use rowkey_wire::metadata::Metadata;
 use rowkey_wire::xml::{Writer, push_escaped};
 
 use super::op::{FindByTags, ListBlobs, ListContainers};
 use super::tag::Tag;
 use super::tags::{self, Tags};
 use super::tier::{AccessTier, TierView};
+use crate::metadata::Metadata;
 
 /// The first version in which listings contain the creation time of a blob.
 const CREATION_TIME: &str = "2017-11-09";

@@ -6,7 +6,6 @@ use rowkey_wire::blob::{BlobType, ContentHeaders, LeaseAction, PublicAccess};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::metadata::Metadata;
 
 use super::op::{
     AccountOp, BlobOp, ContainerOp, Delete, ListBlobs, ListContainers, Op, Range, Target,
@@ -16,6 +15,8 @@ use super::render::{self, BlobView, ContainerView, FoundView, Item as View, Leas
 use super::tag::{Match, Tag};
 use super::tags::Tags;
 use super::tier::{AccessTier, RehydratePriority, TierView};
+use super::values::decode_any;
+use crate::metadata::Metadata;
 use crate::options::Options;
 
 /// `test_container.test_list_blobs_with_delimiter`, version 2019-07-07, except for the tier.
@@ -62,7 +63,7 @@ fn code(method: &str, path: &str, query: &str, pairs: &[(&'static str, &'static 
 fn a_list_of_blobs_matches_a_recording() {
     let content = ContentHeaders {
         content_type: Some(HeaderValue::from_static("application/octet-stream")),
-        md5: checksum::decode_any(SUM),
+        md5: decode_any(SUM),
         ..ContentHeaders::default()
     };
     let blob = BlobView {
@@ -269,7 +270,7 @@ fn put_blob_stores_content_headers_with_the_blob() {
     let content = put.description.headers;
     assert_eq!(content.content_type.unwrap(), "text/plain");
     assert_eq!(content.language.unwrap(), "spanish");
-    assert_eq!(content.md5, checksum::decode_any(SUM));
+    assert_eq!(content.md5, decode_any(SUM));
     assert_eq!(put.sums.md5, None);
 }
 

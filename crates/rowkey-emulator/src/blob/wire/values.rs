@@ -1,5 +1,7 @@
 //! Parses single headers and options of requests.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use rowkey_wire::blob::checksum;
 use rowkey_wire::blob::headers as names;
@@ -165,7 +167,7 @@ pub(super) fn public_access(headers: &HeaderMap) -> Result<Option<PublicAccess>,
 pub(super) fn content_headers(headers: &HeaderMap) -> Result<ContentHeaders, Rejection> {
     let md5 = match text(headers, &names::CONTENT_MD5)? {
         None => None,
-        Some(text) => Some(checksum::decode_any(text).ok_or_else(|| invalid_md5(text))?),
+        Some(text) => Some(decode_any(text).ok_or_else(|| invalid_md5(text))?),
     };
     Ok(ContentHeaders {
         cache_control: kept(headers, &names::CACHE_CONTROL),
@@ -175,6 +177,11 @@ pub(super) fn content_headers(headers: &HeaderMap) -> Result<ContentHeaders, Rej
         md5,
         content_type: kept(headers, &names::CONTENT_TYPE),
     })
+}
+
+/// Decodes a checksum of any length. Empty text is invalid.
+pub(super) fn decode_any(text: &str) -> Option<Box<[u8]>> {
+    STANDARD.decode(text).ok().filter(|sum| !sum.is_empty()).map(Vec::into_boxed_slice)
 }
 
 /// The same for Put Blob, which falls back to the request's own headers.

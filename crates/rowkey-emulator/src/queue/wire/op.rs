@@ -4,7 +4,7 @@
 //! the [`Op`] from everything except the body, so that it can be authorized before the body is
 //! read.
 
-use rowkey_wire::metadata::Metadata;
+use crate::metadata::Metadata;
 
 /// The resource that an address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

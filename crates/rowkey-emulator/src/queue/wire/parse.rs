@@ -4,12 +4,12 @@ use http::{HeaderMap, Method};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::limits::{MAX_LISTING, MAX_MESSAGE, MAX_MESSAGES, MAX_VISIBILITY_SECONDS};
-use rowkey_wire::metadata::Metadata;
 use rowkey_wire::queue::name::{self, NameError};
 use rowkey_wire::xml::{Element, XmlError};
 
 use super::op::{Handle, Listing, Op, Target};
 use super::receipt;
+use crate::metadata::Metadata;
 use crate::options::Options;
 use crate::rejection::invalid_document;
 

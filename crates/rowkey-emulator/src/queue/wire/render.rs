@@ -5,10 +5,10 @@
 use std::fmt::Write as _;
 
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::metadata::Metadata;
 use rowkey_wire::xml::{Writer, push_escaped};
 
 use super::op::Listing;
+use crate::metadata::Metadata;
 
 /// The start of every document: a byte order mark and a declaration.
 const DECLARATION: &str = "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>";

@@ -7,10 +7,10 @@ use http::{HeaderMap, HeaderValue, Method};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::metadata::Metadata;
 
 use super::op::{Handle, Op, Target};
 use super::{op, parse, receipt, render};
+use crate::metadata::Metadata;
 use crate::options::Options;
 
 const REQUEST: &str = "<?xml version='1.0' encoding='utf-8'?>\n<QueueMessage><MessageText>message1</MessageText></QueueMessage>";

@@ -7,7 +7,6 @@ use rowkey_wire::blob::PublicAccess;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::metadata::Metadata;
 use rowkey_wire::xml::ServiceProperties;
 use uuid::Uuid;
 
@@ -16,6 +15,7 @@ use super::container::Container;
 use super::lease::Subject;
 use crate::blob::wire::op::{Guard, ListContainers};
 use crate::blob::wire::tag::Tag;
+use crate::metadata::Metadata;
 use crate::store::names::{Names, being_deleted};
 use crate::store::properties;
 use crate::store::touched::Touched;

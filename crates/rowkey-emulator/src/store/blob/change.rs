@@ -5,7 +5,6 @@ use rowkey_wire::blob::{ContentHeaders, LeaseAction};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::metadata::Metadata;
 use uuid::Uuid;
 
 use super::account::Version;
@@ -16,6 +15,7 @@ use super::lease::{Lease, Leased, Subject};
 use crate::blob::wire::op::{Delete, Guard};
 use crate::blob::wire::tag::Conditions;
 use crate::blob::wire::tags::Tags;
+use crate::metadata::Metadata;
 
 impl Container {
     /// Replaces a blob's HTTP headers. Headers that are not given are removed.

@@ -7,7 +7,6 @@ use rowkey_wire::blob::{LeaseAction, PublicAccess};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::metadata::Metadata;
 use rowkey_wire::xml::SignedIdentifier;
 use uuid::Uuid;
 
@@ -18,6 +17,7 @@ use super::lease::{Lease, Leased, Subject};
 use crate::blob::wire::op::Guard;
 use crate::blob::wire::tag::Conditions;
 use crate::blob::wire::tags::Tags;
+use crate::metadata::Metadata;
 use crate::store::touched::Touched;
 
 /// A container.

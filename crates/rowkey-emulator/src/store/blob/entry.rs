@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use rowkey_wire::blob::{BlobType, ContentHeaders};
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::metadata::Metadata;
 
 use super::account::Version;
 use super::content::Content;
 use super::lease::Lease;
 use super::tier::Tier;
 use crate::blob::wire::tags::Tags;
+use crate::metadata::Metadata;
 
 /// How long uncommitted blocks are kept: a week, in ticks.
 const STAGED: i64 = 7 * 86_400 * 10_000_000;

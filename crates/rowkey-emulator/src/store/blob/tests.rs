@@ -5,7 +5,6 @@ use rowkey_wire::blob::BlockSource;
 use rowkey_wire::blob::{AppendLimits, BlobType, LeaseAction};
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::metadata::Metadata;
 use uuid::Uuid;
 
 use super::account::Blobs;
@@ -18,6 +17,7 @@ use crate::blob::wire::op::{Copy, Delete, Description, Guard, ListBlobs, ListCon
 use crate::blob::wire::tag::{Conditions, Match, Tag};
 use crate::blob::wire::tags::Tags;
 use crate::blob::wire::tier::RehydratePriority;
+use crate::metadata::Metadata;
 use crate::store::Names;
 
 const A: Uuid = Uuid::from_u128(0xA);

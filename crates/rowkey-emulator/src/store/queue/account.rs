@@ -6,11 +6,11 @@ use std::ops::Bound;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::metadata::Metadata;
 use rowkey_wire::xml::ServiceProperties;
 use uuid::{Builder, Uuid};
 
 use super::messages::Queue;
+use crate::metadata::Metadata;
 use crate::queue::wire::op::Listing;
 use crate::queue::wire::render::marker_name;
 use crate::random::split_mix;

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, HashMap};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::metadata::Metadata;
 use rowkey_wire::xml::SignedIdentifier;
 use uuid::Uuid;
 
+use crate::metadata::Metadata;
 use crate::store::touched::Touched;
 
 /// Ticks (100 ns) in a second.

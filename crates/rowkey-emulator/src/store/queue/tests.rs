@@ -3,11 +3,11 @@
 use http::{HeaderMap, HeaderValue};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::metadata::Metadata;
 use uuid::Uuid;
 
 use super::account::{Created, Queues};
 use super::messages::{Message, Queue};
+use crate::metadata::Metadata;
 use crate::queue::wire::op::Listing;
 use crate::store::Names;
 

@@ -7,9 +7,13 @@
 //! | [`batch`] | entity group transactions |
 //! | [`entity`] | entities in request bodies, with the service's checks |
 //! | [`location`] | addresses of tables and entities |
+//! | [`render`] | tables; entities are rendered by `rowkey_wire::odata` |
+//! | [`token`] | continuation tokens |
 
 pub(crate) mod batch;
 pub(crate) mod entity;
 pub(crate) mod location;
 pub(crate) mod op;
 pub(crate) mod parse;
+pub(crate) mod render;
+pub(crate) mod token;

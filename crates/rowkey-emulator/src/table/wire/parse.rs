@@ -9,15 +9,18 @@ use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::filter::{self, Filter};
 use rowkey_wire::headers;
-use rowkey_wire::limits::{MAX_COMPARISONS, MAX_PAGE, MAX_SELECT};
+use rowkey_wire::limits::{MAX_COMPARISONS, MAX_PAGE};
 use rowkey_wire::odata::{Fields, Metadata, Scalar};
-use rowkey_wire::table::token;
 
 use super::entity::{self, Keys, Strictness};
 use super::op::{
     Address, Change, ChangeKind, Condition, EntityQuery, Op, Prefer, Select, TableQuery, Target,
 };
+use super::token;
 use crate::options::Options;
+
+/// The most names in `$select`.
+const MAX_SELECT: usize = 252;
 
 /// Rejects OData options that Table storage does not support.
 fn check(options: &Options<'_>) -> Result<(), Rejection> {
@@ -207,7 +210,7 @@ pub(crate) fn wanted(options: &Options<'_>, headers: &HeaderMap) -> Wanted {
         .unwrap_or_default();
     // Values that libraries send, before the search in any other value.
     for level in [Metadata::Minimal, Metadata::None, Metadata::Full] {
-        if text == level.accept() {
+        if text == accept(level) {
             return Wanted { json: true, level, atom: false };
         }
     }
@@ -220,6 +223,15 @@ pub(crate) fn wanted(options: &Options<'_>, headers: &HeaderMap) -> Wanted {
         Metadata::Minimal
     };
     Wanted { json, level, atom: !json && text.contains("atom") }
+}
+
+/// The value of `Accept` that requests this level.
+const fn accept(level: Metadata) -> &'static str {
+    match level {
+        Metadata::Full => "application/json;odata=fullmetadata",
+        Metadata::Minimal => "application/json;odata=minimalmetadata",
+        Metadata::None => "application/json;odata=nometadata",
+    }
 }
 
 /// Rejects an invalid table name, as the service does wherever a table is named.

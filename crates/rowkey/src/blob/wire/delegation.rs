@@ -2,7 +2,7 @@
 //!
 //! Reference: [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key).
 
-use rowkey_wire::auth::delegation::{DelegationKey, KeyInfo};
+use rowkey_wire::auth::{DelegationKey, KeyInfo};
 use rowkey_wire::xml::{Element, Writer, XmlError};
 
 /// The body of the request.

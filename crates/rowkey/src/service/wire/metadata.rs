@@ -6,8 +6,8 @@
 use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use rowkey_wire::headers::METADATA_PREFIX;
 use rowkey_wire::limits::MAX_METADATA;
-use rowkey_wire::metadata::PREFIX;
 
 /// The error for invalid metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub(crate) fn encode<'a>(
             return Err(MetadataError::TooLarge);
         }
         let header: HeaderName =
-            format!("{PREFIX}{name}").parse().map_err(|_| MetadataError::Name)?;
+            format!("{METADATA_PREFIX}{name}").parse().map_err(|_| MetadataError::Name)?;
         let value = HeaderValue::from_str(value).map_err(|_| MetadataError::Value)?;
         if headers.insert(header, value).is_some() {
             return Err(MetadataError::Repeated);
@@ -50,7 +50,7 @@ pub(crate) fn encode<'a>(
 pub(crate) fn decode(headers: &HeaderMap) -> Vec<(String, String)> {
     headers
         .iter()
-        .filter_map(|(name, value)| Some((name.as_str().strip_prefix(PREFIX)?, value)))
+        .filter_map(|(name, value)| Some((name.as_str().strip_prefix(METADATA_PREFIX)?, value)))
         .map(|(name, value)| (name.to_owned(), text(value)))
         .collect()
 }

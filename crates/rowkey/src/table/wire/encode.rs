@@ -1,7 +1,7 @@
 //! Encodes requests, with one function for each operation.
 //!
 //! Keys and names must be valid; the caller checks them first, see [`rowkey_wire::key::check`] and
-//! [`rowkey_wire::table::name::check`].
+//! [`crate::table::name::check`].
 
 #![expect(clippy::arithmetic_side_effects, reason = "lengths of data in memory")]
 

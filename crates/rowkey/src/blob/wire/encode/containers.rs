@@ -1,7 +1,7 @@
 //! Containers, listings of containers and blobs, and service documents.
 
 use http::Method;
-use rowkey_wire::auth::delegation::KeyInfo;
+use rowkey_wire::auth::KeyInfo;
 use rowkey_wire::blob::PublicAccess;
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::xml::{SignedIdentifier, encode_acl};

@@ -25,10 +25,14 @@ impl<'a> PartResponse<'a> {
     /// The value of a header, whose name is compared case-insensitively; `None` also if it is not
     /// UTF-8.
     pub(crate) fn header(&self, name: &str) -> Option<&'a str> {
-        multipart::headers(self.headers, 0..self.headers.len())
-            .filter_map(Result::ok)
-            .find(|(found, _)| found.eq_ignore_ascii_case(name.as_bytes()))
-            .and_then(|(_, value)| std::str::from_utf8(value).ok())
+        let mut found = None;
+        let _ = multipart::head(self.headers, 0..self.headers.len(), |header| {
+            if found.is_none() && header.name.eq_ignore_ascii_case(name.as_bytes()) {
+                found = Some(header.value);
+            }
+            Ok(())
+        });
+        found.and_then(|value| std::str::from_utf8(value).ok())
     }
 }
 
@@ -86,19 +90,21 @@ fn is_success(status: u16) -> bool {
 
 fn response(bytes: &[u8], extent: Range<usize>) -> Result<PartResponse<'_>, BatchError> {
     let mut etag = None;
-    let message = multipart::message(bytes, extent, |Header { name, value, .. }| {
+    let (start_line, at) = multipart::start_line(bytes, extent.clone())?;
+    let head = multipart::head(bytes, at..extent.end, |Header { name, value, .. }| {
         if etag.is_none() && name.eq_ignore_ascii_case(b"ETag") {
             etag = Some(value);
         }
         Ok(())
     })?;
-    let fault = BatchError::new(message.start_line.start, BatchFault::StartLine);
-    let status = status(&bytes[message.start_line]).ok_or(fault)?;
+    let fault = BatchError::new(start_line.start, BatchFault::StartLine);
+    let status = status(&bytes[start_line]).ok_or(fault)?;
+    let body = multipart::body(bytes, head.end..extent.end, head.content_length);
     Ok(PartResponse {
         status,
         etag: etag.and_then(|etag| std::str::from_utf8(etag).ok()),
-        body: &bytes[message.body],
-        headers: &bytes[message.headers],
+        body: &bytes[body],
+        headers: &bytes[head.headers],
     })
 }
 

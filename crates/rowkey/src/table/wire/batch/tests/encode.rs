@@ -98,7 +98,8 @@ fn a_value_with_line_breaks_adds_no_header_and_no_operation() {
     let [Part::Changeset { messages, .. }] = &*parts else { panic!("not one changeset") };
     assert_eq!(messages.len(), 1);
     let mut names = Vec::new();
-    multipart::message(&body, messages[0].clone(), |header| {
+    let (_, at) = multipart::start_line(&body, messages[0].clone()).unwrap();
+    multipart::head(&body, at..messages[0].end, |header| {
         names.push(header.name.to_owned());
         Ok(())
     })

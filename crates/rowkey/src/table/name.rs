@@ -5,7 +5,7 @@ use std::fmt;
 /// The error for an invalid table name. Valid names have 3 to 63 letters and digits, start with a
 /// letter, and are not `tables`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NameError {
+pub(crate) enum NameError {
     /// A character other than ASCII letters and digits, or a digit first.
     Characters,
     /// Shorter than 3 or longer than 63 characters.
@@ -15,7 +15,7 @@ pub enum NameError {
 }
 
 /// Checks that a table name is valid. Names are compared without case.
-pub fn check(name: &str) -> Result<(), NameError> {
+pub(crate) fn check(name: &str) -> Result<(), NameError> {
     if !(3..=63).contains(&name.len()) {
         return Err(NameError::Length);
     }

@@ -1,10 +1,10 @@
-//! Renders tables as the service writes them. Entities are rendered by [`crate::odata::render`].
+//! Renders tables as the service writes them. Entities are rendered by [`rowkey_wire::odata::render`].
 
-use crate::odata::Metadata;
-use crate::odata::render::Origin;
+use rowkey_wire::odata::Metadata;
+use rowkey_wire::odata::render::Origin;
 
 /// The response to Create Table and Get Table.
-pub fn table(level: Metadata, origin: Origin<'_>, name: &str) -> Vec<u8> {
+pub(crate) fn table(level: Metadata, origin: Origin<'_>, name: &str) -> Vec<u8> {
     let mut out = String::with_capacity(256);
     out.push('{');
     if level != Metadata::None {
@@ -18,7 +18,7 @@ pub fn table(level: Metadata, origin: Origin<'_>, name: &str) -> Vec<u8> {
 }
 
 /// The response to Query Tables.
-pub fn tables<'a>(
+pub(crate) fn tables<'a>(
     level: Metadata,
     origin: Origin<'_>,
     names: impl Iterator<Item = &'a str>,

@@ -1,35 +1,20 @@
-//! Continuation tokens: opaque to clients, `1!length!base64` inside.
-//!
-//! Recorded: `1!8!cGtleQ--` is `pkey`. `=` is written as `-`. The service's replacements of `+` and
-//! `/` were never recorded; here they are `*` and `_`, which need no encoding in a query string.
+//! Continuation tokens as the server writes and reads them. See [`rowkey_wire::token`].
+
+// Decoders read untrusted input: see the wire crate.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-
-use crate::code::ErrorCode;
-use crate::edm::DateTime;
-use crate::error::Rejection;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::token::encode;
 
 /// Ticks from 0001-01-01 to 1601-01-01, where FILETIME begins.
 const FILETIME: i64 = DateTime::MIN.ticks();
 
-/// Encodes a token with the key `key`.
-pub fn encode(key: &str) -> String {
-    let text: String = STANDARD
-        .encode(key)
-        .chars()
-        .map(|c| match c {
-            '=' => '-',
-            '+' => '*',
-            '/' => '_',
-            other => other,
-        })
-        .collect();
-    format!("1!{}!{text}", text.len())
-}
-
 /// Encodes a token for a table, with its name and creation time.
-pub fn encode_table(name: &str, created: DateTime) -> String {
+pub(crate) fn encode_table(name: &str, created: DateTime) -> String {
     encode(&format!(
         "{}\u{1}{:016x}",
         name.to_ascii_lowercase(),
@@ -38,7 +23,7 @@ pub fn encode_table(name: &str, created: DateTime) -> String {
 }
 
 /// Decodes the key in a token.
-pub fn decode(token: &str) -> Result<String, Rejection> {
+pub(crate) fn decode(token: &str) -> Result<String, Rejection> {
     let mut parts = token.splitn(3, '!');
     let (Some("1"), Some(length), Some(text)) = (parts.next(), parts.next(), parts.next()) else {
         return Err(invalid());
@@ -60,7 +45,7 @@ pub fn decode(token: &str) -> Result<String, Rejection> {
 }
 
 /// Decodes the name of the table in a token.
-pub fn decode_table(token: &str) -> Result<String, Rejection> {
+pub(crate) fn decode_table(token: &str) -> Result<String, Rejection> {
     let mut name = decode(token)?;
     name.truncate(name.find('\u{1}').unwrap_or(name.len()));
     Ok(name)

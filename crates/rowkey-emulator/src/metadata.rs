@@ -1,4 +1,4 @@
-//! Metadata as a server reads, stores and writes it: names and values of a queue, a container or a
+//! Metadata as the server reads, stores and writes it: names and values of a queue, a container or a
 //! blob, each in a header `x-ms-meta-name`.
 //!
 //! The services keep the case of these names and compare them without case. The HTTP library
@@ -7,23 +7,24 @@
 //!
 //! Reference: [Setting and retrieving properties and metadata](https://learn.microsoft.com/rest/api/storageservices/setting-and-retrieving-properties-and-metadata-for-blob-resources).
 
+// Lengths come from requests: arithmetic on them is checked or saturates.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
-use crate::code::ErrorCode;
-use crate::error::Rejection;
-use crate::limits::MAX_METADATA;
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
+use rowkey_wire::headers::METADATA_PREFIX as PREFIX;
+use rowkey_wire::limits::MAX_METADATA;
 
-/// The prefix of metadata headers.
-pub const PREFIX: &str = "x-ms-meta-";
-
-/// Metadata as a server stores it: headers, in the order of their names. Two are equal if they
+/// Metadata as the server stores it: headers, in the order of their names. Two are equal if they
 /// differ at most in the case of names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Metadata(Vec<Pair>);
+pub(crate) struct Metadata(Vec<Pair>);
 
 /// Metadata headers as a client spelled them, if not in lower case.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spelling(Vec<Box<str>>);
+pub(crate) struct Spelling(Vec<Box<str>>);
 
 #[derive(Clone, Debug)]
 struct Pair {
@@ -43,7 +44,7 @@ impl Eq for Pair {}
 
 impl Metadata {
     /// The metadata that a request sets.
-    pub fn parse(headers: &HeaderMap) -> Result<Self, Rejection> {
+    pub(crate) fn parse(headers: &HeaderMap) -> Result<Self, Rejection> {
         let mut pairs: Vec<Pair> = Vec::new();
         let mut length = 0_usize;
         for header in headers.keys() {
@@ -66,7 +67,7 @@ impl Metadata {
     }
 
     /// Restores the case in which the names were written.
-    pub fn spell(&mut self, spelling: &Spelling) {
+    pub(crate) fn spell(&mut self, spelling: &Spelling) {
         for pair in &mut self.0 {
             let header = pair.header.as_str();
             let written = spelling.0.iter().find(|written| written.eq_ignore_ascii_case(header));
@@ -75,7 +76,7 @@ impl Metadata {
     }
 
     /// Adds the headers to a response, and their [`Spelling`] to its extensions.
-    pub fn write<B>(&self, answer: &mut Response<B>) {
+    pub(crate) fn write<B>(&self, answer: &mut Response<B>) {
         let headers = answer.headers_mut();
         for pair in &self.0 {
             headers.insert(pair.header.clone(), pair.value.clone());
@@ -87,7 +88,7 @@ impl Metadata {
     }
 
     /// The names, without the prefix of their headers, and the values.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, String)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, String)> {
         self.0.iter().map(|pair| {
             let header = pair.written.as_deref().unwrap_or(pair.header.as_str());
             (&header[PREFIX.len()..], text(&pair.value))
@@ -95,14 +96,14 @@ impl Metadata {
     }
 
     /// Whether there is no metadata.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl Spelling {
     /// Finds the spelling of metadata headers in the raw head of a request.
-    pub fn of_head(head: &[u8]) -> Self {
+    pub(crate) fn of_head(head: &[u8]) -> Self {
         let written = head.split(|byte| *byte == b'\n').filter_map(|line| {
             let is_metadata = line
                 .get(..PREFIX.len())
@@ -115,12 +116,12 @@ impl Spelling {
     }
 
     /// Whether all names are in lower case.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Restores the spelling of these headers in the head of a response.
-    pub fn restore(&self, head: &mut [u8]) {
+    pub(crate) fn restore(&self, head: &mut [u8]) {
         for line in head.split_mut(|byte| *byte == b'\n') {
             let Some(end) = line.iter().position(|byte| *byte == b':') else { continue };
             let name = &mut line[..end];
