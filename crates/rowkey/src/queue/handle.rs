@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use rowkey_wire::queue::name;
+use rowkey_wire::queue::check_name;
 use rowkey_wire::xml;
 
 use crate::account::StorageAccount;
@@ -278,7 +278,7 @@ impl Queue {
     }
 
     pub(crate) fn check_name(&self, operation: &'static str) -> Result<()> {
-        name::check(&self.name)
+        check_name(&self.name)
             .map_err(|error| Error::invalid(error.to_string()).of(operation, &self.name))
     }
 }

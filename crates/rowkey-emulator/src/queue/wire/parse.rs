@@ -4,7 +4,7 @@ use http::{HeaderMap, Method};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::limits::{MAX_LISTING, MAX_MESSAGE, MAX_MESSAGES, MAX_VISIBILITY_SECONDS};
-use rowkey_wire::queue::name::{self, NameError};
+use rowkey_wire::queue::{self, NameError};
 use rowkey_wire::xml::{Element, XmlError};
 
 use super::op::{Handle, Listing, Op, Target};
@@ -203,7 +203,7 @@ fn listing(options: &Options<'_>) -> Result<Listing, Rejection> {
 }
 
 fn check_name(queue: &str) -> Result<(), Rejection> {
-    match name::check(queue) {
+    match queue::check_name(queue) {
         Ok(()) => Ok(()),
         Err(NameError::Characters) => Err(Rejection::new(ErrorCode::INVALID_RESOURCE_NAME)),
         Err(NameError::Length) => Err(Rejection::with_message(

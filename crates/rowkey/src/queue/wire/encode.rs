@@ -1,7 +1,7 @@
 //! Encodes requests, one function for each operation: the client's half.
 //!
 //! Queue names are assumed to be valid; the caller checks them first, see
-//! [`rowkey_wire::queue::name::check`]. Numbers are not checked; the service refuses those beyond its limits
+//! [`rowkey_wire::queue::check_name`]. Numbers are not checked; the service refuses those beyond its limits
 //! with `OutOfRangeQueryParameterValue`.
 
 #![expect(clippy::arithmetic_side_effects, reason = "lengths of data in memory")]

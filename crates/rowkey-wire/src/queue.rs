@@ -14,7 +14,7 @@ pub enum NameError {
 }
 
 /// Checks that a queue name is valid.
-pub fn check(name: &str) -> Result<(), NameError> {
+pub fn check_name(name: &str) -> Result<(), NameError> {
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if !name.bytes().all(allowed)
         || name.starts_with('-')
@@ -46,13 +46,13 @@ mod tests {
     #[test]
     fn names_are_those_of_the_documentation() {
         for name in ["abc", "1-a", "a-b-c", &"x".repeat(63)] {
-            assert_eq!(check(name), Ok(()), "{name}");
+            assert_eq!(check_name(name), Ok(()), "{name}");
         }
         for name in ["ab", &"x".repeat(64), ""] {
-            assert_eq!(check(name), Err(NameError::Length), "{name}");
+            assert_eq!(check_name(name), Err(NameError::Length), "{name}");
         }
         for name in ["Abc", "a_bc", "-abc", "abc-", "a--b", "äbc", "a b", "$root"] {
-            assert_eq!(check(name), Err(NameError::Characters), "{name}");
+            assert_eq!(check_name(name), Err(NameError::Characters), "{name}");
         }
     }
 }
