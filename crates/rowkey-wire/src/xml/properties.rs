@@ -96,30 +96,19 @@ pub struct CorsRule {
 
 /// Renders the body of a request that sets the sections which are `Some`.
 pub fn encode_properties(properties: &ServiceProperties) -> String {
-    let mut writer = Writer::request();
-    writer.start("StorageServiceProperties");
-    if let Some(logging) = &properties.logging {
-        writer.start("Logging");
-        writer.leaf("Version", "1.0");
-        writer.leaf("Delete", flag(logging.delete));
-        writer.leaf("Read", flag(logging.read));
-        writer.leaf("Write", flag(logging.write));
-        write_retention(&mut writer, logging.retention_days);
-        writer.end("Logging");
-    }
-    write_metrics(&mut writer, properties);
-    write_cors(&mut writer, properties, |writer, rule| {
-        writer.leaf("AllowedOrigins", &rule.allowed_origins.join(","));
-        writer.leaf("AllowedMethods", &rule.allowed_methods.join(","));
-        writer.leaf("AllowedHeaders", &rule.allowed_headers.join(","));
-        writer.leaf("ExposedHeaders", &rule.exposed_headers.join(","));
-    });
-    if let Some(version) = &properties.default_service_version {
-        writer.leaf("DefaultServiceVersion", version);
-    }
-    write_static_website(&mut writer, properties);
-    writer.end("StorageServiceProperties");
-    writer.finish()
+    write(
+        Writer::request(),
+        properties,
+        |on| [("Delete", on.delete), ("Read", on.read), ("Write", on.write)],
+        |rule| {
+            [
+                ("AllowedOrigins", rule.allowed_origins.join(",")),
+                ("AllowedMethods", rule.allowed_methods.join(",")),
+                ("AllowedHeaders", rule.allowed_headers.join(",")),
+                ("ExposedHeaders", rule.exposed_headers.join(",")),
+            ]
+        },
+    )
 }
 
 /// Reads the body of a response. Unknown elements are ignored.
@@ -189,24 +178,56 @@ pub fn parse_properties(body: &[u8]) -> Result<ServiceProperties, XmlError> {
 /// Renders the body of a response. Sections that are `None` are left out; the service itself always
 /// writes all four.
 pub fn render_properties(properties: &ServiceProperties) -> String {
-    let mut writer = Writer::response();
+    write(
+        Writer::response(),
+        properties,
+        |on| [("Read", on.read), ("Write", on.write), ("Delete", on.delete)],
+        |rule| {
+            [
+                ("AllowedMethods", rule.allowed_methods.join(",")),
+                ("AllowedOrigins", rule.allowed_origins.join(",")),
+                ("AllowedHeaders", prefixes_last(&rule.allowed_headers)),
+                ("ExposedHeaders", prefixes_last(&rule.exposed_headers)),
+            ]
+        },
+    )
+}
+
+/// Writes the document. `logged` and `lists` return the elements of a section in the order of the
+/// client's or the server's side.
+fn write(
+    mut writer: Writer,
+    properties: &ServiceProperties,
+    logged: impl Fn(&Logging) -> [(&'static str, bool); 3],
+    lists: impl Fn(&CorsRule) -> [(&'static str, String); 4],
+) -> String {
     writer.start("StorageServiceProperties");
     if let Some(logging) = &properties.logging {
         writer.start("Logging");
         writer.leaf("Version", "1.0");
-        writer.leaf("Read", flag(logging.read));
-        writer.leaf("Write", flag(logging.write));
-        writer.leaf("Delete", flag(logging.delete));
+        for (name, on) in logged(logging) {
+            writer.leaf(name, flag(on));
+        }
         write_retention(&mut writer, logging.retention_days);
         writer.end("Logging");
     }
     write_metrics(&mut writer, properties);
-    write_cors(&mut writer, properties, |writer, rule| {
-        writer.leaf("AllowedMethods", &rule.allowed_methods.join(","));
-        writer.leaf("AllowedOrigins", &rule.allowed_origins.join(","));
-        writer.leaf("AllowedHeaders", &prefixes_last(&rule.allowed_headers));
-        writer.leaf("ExposedHeaders", &prefixes_last(&rule.exposed_headers));
-    });
+    match properties.cors.as_deref() {
+        None => {}
+        Some([]) => writer.empty("Cors"),
+        Some(rules) => {
+            writer.start("Cors");
+            for rule in rules {
+                writer.start("CorsRule");
+                for (name, list) in lists(rule) {
+                    writer.leaf(name, &list);
+                }
+                writer.leaf("MaxAgeInSeconds", &rule.max_age_seconds.to_string());
+                writer.end("CorsRule");
+            }
+            writer.end("Cors");
+        }
+    }
     if let Some(version) = &properties.default_service_version {
         writer.leaf("DefaultServiceVersion", version);
     }
@@ -394,28 +415,6 @@ fn write_retention(writer: &mut Writer, days: Option<u16>) {
         writer.leaf("Days", &days.to_string());
     }
     writer.end("RetentionPolicy");
-}
-
-/// Writes the rules; `lists` writes everything in a rule except its age, in the order of its side.
-fn write_cors(
-    writer: &mut Writer,
-    properties: &ServiceProperties,
-    lists: impl Fn(&mut Writer, &CorsRule),
-) {
-    match properties.cors.as_deref() {
-        None => {}
-        Some([]) => writer.empty("Cors"),
-        Some(rules) => {
-            writer.start("Cors");
-            for rule in rules {
-                writer.start("CorsRule");
-                lists(writer, rule);
-                writer.leaf("MaxAgeInSeconds", &rule.max_age_seconds.to_string());
-                writer.end("CorsRule");
-            }
-            writer.end("Cors");
-        }
-    }
 }
 
 /// The service returns headers with the prefixes after the full names.
