@@ -54,9 +54,9 @@ pub(super) fn verify(
     let genuine = |key: &SigningKey| match &sas.delegation {
         Some(delegation) => {
             let value = delegated_value(key, &claimed_key(delegation));
-            SigningKey::from_base64(&value).is_ok_and(|key| key.verify(&text, sas.signature()))
+            SigningKey::from_base64(&value).is_ok_and(|key| key.verify(&text, &sas.signature))
         }
-        None => key.verify(&text, sas.signature()),
+        None => key.verify(&text, &sas.signature),
     };
     if !account.keys.iter().any(genuine) {
         caller.log_signing(&text);

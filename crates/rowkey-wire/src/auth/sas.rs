@@ -66,7 +66,8 @@ pub struct Sas {
     pub content_type: Option<String>,
     /// The description of the user delegation key that signs; `None` for an account key.
     pub delegation: Option<Box<Delegation>>,
-    signature: String,
+    /// `sig`: the signature in base64.
+    pub signature: String,
 }
 
 /// The parameters that describe the user delegation key, and others that require one.
@@ -111,45 +112,72 @@ pub enum Resource<'a> {
     Table(&'a str),
 }
 
-/// The names of a signature's parts in queries, as written there, without the signature itself.
-pub const PARTS: [&str; 36] = [
-    "sv",
-    "ss",
-    "srt",
-    "sr",
-    "tn",
-    "st",
-    "se",
-    "sp",
-    "si",
-    "sip",
-    "spr",
-    "spk",
-    "srk",
-    "epk",
-    "erk",
-    "snapshot",
-    "versionid",
-    "ses",
-    "rscc",
-    "rscd",
-    "rsce",
-    "rscl",
-    "rsct",
-    "skoid",
-    "sktid",
-    "skt",
-    "ske",
-    "sks",
-    "skv",
-    "saoid",
-    "suoid",
-    "scid",
-    "skdutid",
-    "sduoid",
-    "srh",
-    "srq",
-];
+/// Declares the parts of a signature by their names in queries: first those of [`Sas`], then those of
+/// its [`Delegation`].
+macro_rules! parts {
+    ($($name:literal = $field:ident,)* ; $($key_name:literal = $key_field:ident,)*) => {
+        /// The names of a signature's parts in queries, as written there, without the signature
+        /// itself.
+        pub const PARTS: [&str; 36] = [$($name,)* $($key_name,)*];
+
+        impl Sas {
+            /// All parts except the signature, by their names in queries, which are [`PARTS`].
+            pub(super) fn parts(&self) -> impl Iterator<Item = (&'static str, &Option<String>)> {
+                let key = self.delegation.as_deref();
+                let key = key.map(|key| [$(($key_name, &key.$key_field)),*]);
+                [$(($name, &self.$field)),*].into_iter().chain(key.into_iter().flatten())
+            }
+
+            fn field(&mut self, name: &str) -> Option<&mut Option<String>> {
+                Some(match name {
+                    $($name => &mut self.$field,)*
+                    $($key_name => &mut self.delegation.get_or_insert_default().$key_field,)*
+                    _ => return None,
+                })
+            }
+        }
+    };
+}
+
+parts! {
+    "sv" = version,
+    "ss" = services,
+    "srt" = resource_types,
+    "sr" = blob_resource,
+    "tn" = table,
+    "st" = start,
+    "se" = expiry,
+    "sp" = permissions,
+    "si" = identifier,
+    "sip" = ip,
+    "spr" = protocol,
+    "spk" = start_partition_key,
+    "srk" = start_row_key,
+    "epk" = end_partition_key,
+    "erk" = end_row_key,
+    "snapshot" = snapshot,
+    "versionid" = version_id,
+    "ses" = encryption_scope,
+    "rscc" = cache_control,
+    "rscd" = content_disposition,
+    "rsce" = content_encoding,
+    "rscl" = content_language,
+    "rsct" = content_type,
+    ;
+    "skoid" = oid,
+    "sktid" = tid,
+    "skt" = start,
+    "ske" = expiry,
+    "sks" = service,
+    "skv" = version,
+    "saoid" = authorized_oid,
+    "suoid" = unauthorized_oid,
+    "scid" = correlation,
+    "skdutid" = delegated_tid,
+    "sduoid" = delegated_oid,
+    "srh" = request_headers,
+    "srq" = request_query,
+}
 
 impl Sas {
     /// Parses the signature in a request's query; `None` if there is none (no `sig`).
@@ -219,58 +247,6 @@ impl Sas {
         query.push_str("sig=");
         query.extend(utf8_percent_encode(&self.signature, UNRESERVED));
         query
-    }
-
-    /// All parts except the signature, by their names in queries, which are [`PARTS`].
-    pub(super) fn parts(&self) -> impl Iterator<Item = (&'static str, &Option<String>)> {
-        let parts = [
-            ("sv", &self.version),
-            ("ss", &self.services),
-            ("srt", &self.resource_types),
-            ("sr", &self.blob_resource),
-            ("tn", &self.table),
-            ("st", &self.start),
-            ("se", &self.expiry),
-            ("sp", &self.permissions),
-            ("si", &self.identifier),
-            ("sip", &self.ip),
-            ("spr", &self.protocol),
-            ("spk", &self.start_partition_key),
-            ("srk", &self.start_row_key),
-            ("epk", &self.end_partition_key),
-            ("erk", &self.end_row_key),
-            ("snapshot", &self.snapshot),
-            ("versionid", &self.version_id),
-            ("ses", &self.encryption_scope),
-            ("rscc", &self.cache_control),
-            ("rscd", &self.content_disposition),
-            ("rsce", &self.content_encoding),
-            ("rscl", &self.content_language),
-            ("rsct", &self.content_type),
-        ];
-        let delegation = self.delegation.as_deref().map(|key| {
-            [
-                ("skoid", &key.oid),
-                ("sktid", &key.tid),
-                ("skt", &key.start),
-                ("ske", &key.expiry),
-                ("sks", &key.service),
-                ("skv", &key.version),
-                ("saoid", &key.authorized_oid),
-                ("suoid", &key.unauthorized_oid),
-                ("scid", &key.correlation),
-                ("skdutid", &key.delegated_tid),
-                ("sduoid", &key.delegated_oid),
-                ("srh", &key.request_headers),
-                ("srq", &key.request_query),
-            ]
-        });
-        parts.into_iter().chain(delegation.into_iter().flatten())
-    }
-
-    /// The signature, in base64.
-    pub fn signature(&self) -> &str {
-        &self.signature
     }
 
     /// Whether this is an account SAS; otherwise it is for one resource of one service.
@@ -394,48 +370,6 @@ impl Sas {
     /// Versions are dates, so they are compared as text.
     fn is_since(&self, version: &str) -> bool {
         self.version.as_deref().unwrap_or_default() >= version
-    }
-
-    fn field(&mut self, name: &str) -> Option<&mut Option<String>> {
-        Some(match name {
-            "sv" => &mut self.version,
-            "sp" => &mut self.permissions,
-            "st" => &mut self.start,
-            "se" => &mut self.expiry,
-            "sip" => &mut self.ip,
-            "spr" => &mut self.protocol,
-            "si" => &mut self.identifier,
-            "tn" => &mut self.table,
-            "spk" => &mut self.start_partition_key,
-            "srk" => &mut self.start_row_key,
-            "epk" => &mut self.end_partition_key,
-            "erk" => &mut self.end_row_key,
-            "ss" => &mut self.services,
-            "srt" => &mut self.resource_types,
-            "sr" => &mut self.blob_resource,
-            "snapshot" => &mut self.snapshot,
-            "versionid" => &mut self.version_id,
-            "ses" => &mut self.encryption_scope,
-            "rscc" => &mut self.cache_control,
-            "rscd" => &mut self.content_disposition,
-            "rsce" => &mut self.content_encoding,
-            "rscl" => &mut self.content_language,
-            "rsct" => &mut self.content_type,
-            "skoid" => &mut self.delegation.get_or_insert_default().oid,
-            "sktid" => &mut self.delegation.get_or_insert_default().tid,
-            "skt" => &mut self.delegation.get_or_insert_default().start,
-            "ske" => &mut self.delegation.get_or_insert_default().expiry,
-            "sks" => &mut self.delegation.get_or_insert_default().service,
-            "skv" => &mut self.delegation.get_or_insert_default().version,
-            "saoid" => &mut self.delegation.get_or_insert_default().authorized_oid,
-            "suoid" => &mut self.delegation.get_or_insert_default().unauthorized_oid,
-            "scid" => &mut self.delegation.get_or_insert_default().correlation,
-            "skdutid" => &mut self.delegation.get_or_insert_default().delegated_tid,
-            "sduoid" => &mut self.delegation.get_or_insert_default().delegated_oid,
-            "srh" => &mut self.delegation.get_or_insert_default().request_headers,
-            "srq" => &mut self.delegation.get_or_insert_default().request_query,
-            _ => return None,
-        })
     }
 }
 

@@ -160,7 +160,7 @@ fn sas_text(vector: &Vector) -> String {
     };
     let sas = Sas::from_query(query).unwrap();
     if vector.inputs.get("query").is_some() {
-        assert_eq!(sas.signature(), vector.signature, "{}", vector.name);
+        assert_eq!(sas.signature, vector.signature, "{}", vector.name);
     }
     assert_eq!(sas.is_account(), vector.kind.starts_with("account"), "{}", vector.name);
     let resource = match vector.name.as_str() {
@@ -319,7 +319,7 @@ fn a_query_without_sig_has_no_sas_and_parts_are_decoded_once() {
     assert_eq!(Sas::from_query("sv=2019-02-02&sp=r"), None);
     assert_eq!(Sas::from_query(""), None);
     let sas = Sas::from_query("$filter=x&sig=a%2Bb+c&spk=100%2525&srk=&sp=r&sp=raud").unwrap();
-    assert_eq!(sas.signature(), "a+b+c");
+    assert_eq!(sas.signature, "a+b+c");
     assert_eq!(sas.start_partition_key.as_deref(), Some("100%25"));
     assert_eq!(sas.start_row_key.as_deref(), Some(""));
     assert_eq!(sas.permissions.as_deref(), Some("r"), "the first one counts");
@@ -413,7 +413,7 @@ fn a_user_delegation_signature_is_that_of_the_official_library() {
     assert!(sas.delegation.is_some());
     let blob = Resource::Blob { container: "photos", name: "a b/7.jpg" };
     let text = sas.string_to_sign("acct", blob);
-    assert!(SigningKey::from_base64("c2VjcmV0").unwrap().verify(&text, sas.signature()), "{text}");
+    assert!(SigningKey::from_base64("c2VjcmV0").unwrap().verify(&text, &sas.signature), "{text}");
     let again = Sas::from_query(&sas.encode()).unwrap();
     assert_eq!(again, sas);
 }
@@ -438,7 +438,7 @@ fn no_part_of_a_signature_can_be_taken_for_several() {
             let refused = Err(unsafe_part);
             assert_eq!(sas.check(), refused, "{part} {character:?}");
             assert_eq!(sas.sign(&key, "a", Resource::Table("t")), refused);
-            assert_eq!(sas.signature(), "x", "nothing is signed");
+            assert_eq!(sas.signature, "x", "nothing is signed");
             let shown = unsafe_part.to_string();
             assert!(shown.contains(part) && !shown.contains("ab"), "{shown}");
         }
@@ -457,8 +457,7 @@ fn no_part_of_a_signature_can_be_taken_for_several() {
     }
     // All other characters may be signed.
     for text in ["", " ", "a b", "100%", "\u{A0}", "\u{2027}", "\u{FFFF}", "😀"] {
-        let mut sas = Sas::default();
-        sas.start_partition_key = Some(text.to_owned());
+        let mut sas = Sas { start_partition_key: Some(text.to_owned()), ..Sas::default() };
         assert_eq!(sas.sign(&key, "a", Resource::Table("t")), Ok(()), "{text:?}");
     }
 }

@@ -65,15 +65,16 @@ impl Terms {
         }
         // An emulator supports only http.
         let allow_http = self.allow_http || place.primary.is_trusted_http();
-        let mut sas = Sas::default();
-        sas.version = Some(self.version.unwrap_or(VERSION).to_owned());
-        sas.permissions = (!permissions.is_empty()).then(|| permissions.to_owned());
-        sas.start = self.start.map(time);
-        sas.expiry = expiry.map(time);
-        sas.ip.clone_from(&self.ip);
-        sas.protocol = (!allow_http).then(|| "https".to_owned());
-        sas.identifier.clone_from(&self.policy);
-        Ok(sas)
+        Ok(Sas {
+            version: Some(self.version.unwrap_or(VERSION).to_owned()),
+            permissions: (!permissions.is_empty()).then(|| permissions.to_owned()),
+            start: self.start.map(time),
+            expiry: expiry.map(time),
+            ip: self.ip.clone(),
+            protocol: (!allow_http).then(|| "https".to_owned()),
+            identifier: self.policy.clone(),
+            ..Sas::default()
+        })
     }
 }
 
