@@ -20,10 +20,14 @@ use table::wire::op::{Address, Change, ChangeKind, Condition};
 #[expect(dead_code, unreachable_pub, unused_imports, reason = "it is a part of the library")]
 #[path = "../src/clock.rs"]
 mod clock;
+#[expect(dead_code, reason = "it is a part of the library")]
+#[path = "../src/metadata.rs"]
+mod metadata;
 #[path = "../src/options.rs"]
 mod options;
 #[path = "../src/random.rs"]
 mod random;
+#[expect(unused_imports, reason = "it is a part of the library")]
 #[path = "../src/rejection.rs"]
 mod rejection;
 #[expect(dead_code, unused_imports, reason = "it is a part of the library")]

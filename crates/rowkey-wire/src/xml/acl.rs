@@ -32,10 +32,7 @@ pub fn decode_acl(body: &[u8]) -> Result<Vec<SignedIdentifier>, XmlError> {
     identifiers
         .map(|identifier| {
             let policy = identifier.child("AccessPolicy");
-            let instant = |name: &'static str| {
-                let text = policy.and_then(|policy| policy.text_of(name));
-                text.map(|text| text.parse().map_err(|_| XmlError::Value(name))).transpose()
-            };
+            let instant = |name| policy.map_or(Ok(None), |policy| parse_instant(policy, name));
             Ok(SignedIdentifier {
                 id: identifier.require("Id")?.text.clone(),
                 start: instant("Start")?,

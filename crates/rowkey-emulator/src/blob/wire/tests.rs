@@ -1,7 +1,6 @@
 //! Parses recorded requests, and compares responses with recorded ones.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use rowkey_wire::blob::checksum;
 use rowkey_wire::blob::{BlobType, ContentHeaders, LeaseAction, PublicAccess};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;

@@ -64,9 +64,7 @@ mod tests {
 
     #[test]
     fn tokens_are_those_of_recordings() {
-        assert_eq!(encode("pkey"), "1!8!cGtleQ--");
         assert_eq!(decode("1!8!cGtleQ--").unwrap(), "pkey");
-        assert_eq!(encode(""), "1!0!");
         assert_eq!(decode("1!0!").unwrap(), "");
         let created = DateTime::from_ticks(0x01d3_59cd_ab1b_7985 + FILETIME).unwrap();
         let token = encode_table("tablE358619d2", created);
