@@ -23,6 +23,7 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::entity::Older;
 use rowkey::index::Index;
@@ -175,8 +176,8 @@ impl Layers {
         if !self.is_wide() {
             return Ok(Some((stored, Beside::None)));
         }
-        // Boxed, so that the futures of types with one row stay small.
-        Box::pin(Self::gather(table, stored)).await
+        // Boxed, so that it is compiled here, and the futures of types with one row stay small.
+        Self::gather(table, stored).boxed().await
     }
 
     async fn gather(

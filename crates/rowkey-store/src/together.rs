@@ -42,7 +42,8 @@ where
         }
         .boxed()
     });
-    drive(tasks.collect(), concurrency).await;
+    // Boxed, so that the pool is compiled here.
+    drive(tasks.collect(), concurrency).boxed().await;
     returned.into_iter().flatten().collect()
 }
 

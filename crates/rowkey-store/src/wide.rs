@@ -12,7 +12,8 @@
 
 use std::collections::BTreeMap;
 
-use futures_util::TryStreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, TryStreamExt as _};
 use rowkey::DecodeError;
 use rowkey::edm::{Value, ValueRef, size};
 use rowkey::entity::{RowReader, RowWriter};
@@ -170,7 +171,15 @@ impl Wide {
     }
 
     /// Adds the properties of the further rows to those of a head. One range query if there are any.
-    pub(crate) async fn gather(table: &Table, head: &mut DynamicEntity) -> Result<Gathered> {
+    pub(crate) fn gather<'a>(
+        table: &'a Table,
+        head: &'a mut DynamicEntity,
+    ) -> BoxFuture<'a, Result<Gathered>> {
+        // Boxed, so that it is compiled here, and not again in each program.
+        Self::gather_rows(table, head).boxed()
+    }
+
+    async fn gather_rows(table: &Table, head: &mut DynamicEntity) -> Result<Gathered> {
         let Some(rows) = rows_of(head)? else { return Ok(Gathered::All(Beside::None)) };
         let key = |number| {
             let row_key = further_key(&head.row_key, number);

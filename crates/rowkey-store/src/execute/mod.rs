@@ -10,6 +10,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use rowkey::blob::Check;
 use rowkey::telemetry::TraceParent;
 use rowkey::{ETag, Error, Outcome, Result};
@@ -72,7 +74,14 @@ pub(crate) enum Ran {
 impl Executor {
     /// Runs a plan: prepares, commits and settles. If the future is dropped, a worker finishes the write,
     /// and a sweep deletes blobs that are left.
-    pub(crate) async fn run(&self, mut plan: Plan) -> Result<Ran> {
+    ///
+    /// Boxed, so that it is compiled here, and not again in each program that writes; and so that the
+    /// futures of callers stay small.
+    pub(crate) fn run(&self, plan: Plan) -> BoxFuture<'_, Result<Ran>> {
+        self.run_plan(plan).boxed()
+    }
+
+    async fn run_plan(&self, mut plan: Plan) -> Result<Ran> {
         if !plan.has_op_row() {
             // `commit` also checks before it sends anything.
             return Ok(match commit(&self.table, &plan, &mut false).await? {
@@ -295,7 +304,11 @@ impl Executor {
 
     /// Handles an announcement in a worker: decides the write, and settles or undoes it. Settling and
     /// undoing are the same procedure, because both go by the stored state.
-    pub(crate) async fn resume(&self, notice: &Notice) -> Result<Resumed> {
+    pub(crate) fn resume<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<Resumed>> {
+        self.resume_notice(notice).boxed()
+    }
+
+    async fn resume_notice(&self, notice: &Notice) -> Result<Resumed> {
         let op = &notice.op;
         let mut found = claim::fate(&self.table, op).await?;
         if found.is_none() && !self.is_over(op) {

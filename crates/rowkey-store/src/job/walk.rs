@@ -106,12 +106,7 @@ impl<P: Projection + Send + 'static> Walk<P> {
         split_by: &'static str,
         keys: impl IntoIterator<Item = impl Into<String>>,
     ) -> Self {
-        let mut keys: Vec<String> = keys.into_iter().map(Into::into).collect();
-        // The service orders keys by UTF-16 code units.
-        keys.sort_by(|one, other| one.encode_utf16().cmp(other.encode_utf16()));
-        keys.dedup();
-        let step = keys.len().div_ceil(MAX_RANGES - 1).max(1);
-        self.splits = keys.into_iter().skip(step - 1).step_by(step).collect();
+        self.splits = splits(keys.into_iter().map(Into::into).collect());
         self.split_by = split_by;
         self
     }
@@ -330,6 +325,15 @@ where
 }
 
 /// Separates the rows that decode from the others, which it reports.
+/// The keys at which a query is split: sorted, and few enough. Apart, so that it is compiled once.
+fn splits(mut keys: Vec<String>) -> Vec<String> {
+    // The service orders keys by UTF-16 code units.
+    keys.sort_by(|one, other| one.encode_utf16().cmp(other.encode_utf16()));
+    keys.dedup();
+    let step = keys.len().div_ceil(MAX_RANGES - 1).max(1);
+    keys.into_iter().skip(step - 1).step_by(step).collect()
+}
+
 fn readable<P>(page: Page<Result<P, FailedRow>>) -> (Page<P>, Report) {
     let mut report = Report::default();
     let mut entities = Vec::with_capacity(page.entities.len());

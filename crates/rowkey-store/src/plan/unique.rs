@@ -64,7 +64,12 @@ impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
             }
         }
         // Sorted in the same order by all writers, so that two writers do not block each other's claims.
-        plan.plan.claims.sort_by(|a, b| a.reference.keys.cmp(&b.reference.keys));
+        sort(&mut plan.plan.claims);
         Ok(())
     }
+}
+
+/// Apart, so that it is compiled once, and not for each type.
+fn sort(claims: &mut [NewClaim]) {
+    claims.sort_by(|a, b| a.reference.keys.cmp(&b.reference.keys));
 }

@@ -460,8 +460,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let mut plan = Plan::new(keys.0.clone(), op.clone());
             plan.rewrites = rewrites;
             self.add(&mut plan, keys, before.as_ref(), after).await?;
-            // Boxed, so that the futures of callers stay small.
-            match Box::pin(executor.run(plan)).await? {
+            match executor.run(plan).await? {
                 Ran::Done { etags, settled } => {
                     let etag = etags.into_iter().next().flatten();
                     return Ok((OneWritten { etag, settled, mark: op.mark().to_owned() }, op));

@@ -239,7 +239,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     async fn resume(&self, notice: &Notice) -> Result<Resumed> {
         let executor = self.executor();
         // Boxed, so that the future of a worker stays small.
-        let resumed = AssertUnwindSafe(Box::pin(executor.resume(notice))).catch_unwind().await;
+        let resumed = AssertUnwindSafe(executor.resume(notice)).catch_unwind().await;
         resumed.unwrap_or_else(|_| {
             Err(Error::refused(ErrorKind::Unexpected, "settling panicked")
                 .advise("fix the cause of the panic; the write is settled again later"))

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use http::header::SERVER;
 use http::{HeaderMap, HeaderValue};
 use rowkey_wire::auth::Service;
@@ -124,15 +126,25 @@ impl Pipeline {
         self.shared.signer.check_length(endpoint, target)
     }
 
-    async fn perform(&self, request: Request, call: Call<'_>, take: Take) -> Result<Reply> {
-        let place = place(&self.shared.endpoints, request.service)
-            .map_err(|error| error.of(call.operation, call.resource))?;
-        let mut route = Route::new(place, &self.options, &call)?;
-        let span = trace::operation(&call, &request, route.endpoint(), &self.options);
-        let run = self.run(&request, &call, &mut route, take, &span);
-        let result = run.instrument(span.clone()).await;
-        trace::finish(&span, &call, &result);
-        result
+    /// Boxed, so that it is compiled here, with all that it awaits, and not again in each program; and so
+    /// that the futures of callers stay small.
+    fn perform<'a>(
+        &'a self,
+        request: Request,
+        call: Call<'a>,
+        take: Take,
+    ) -> BoxFuture<'a, Result<Reply>> {
+        let perform = async move {
+            let place = place(&self.shared.endpoints, request.service)
+                .map_err(|error| error.of(call.operation, call.resource))?;
+            let mut route = Route::new(place, &self.options, &call)?;
+            let span = trace::operation(&call, &request, route.endpoint(), &self.options);
+            let run = self.run(&request, &call, &mut route, take, &span);
+            let result = run.instrument(span.clone()).await;
+            trace::finish(&span, &call, &result);
+            result
+        };
+        perform.boxed()
     }
 
     async fn run(
