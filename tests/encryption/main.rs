@@ -27,7 +27,7 @@ use rowkey_encryption::{AesKeyWrap, IndexKey, KeyRing, MacKey};
 use rowkey_store::{Op, Sealer, Store, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
-use rowkey_tests::sweep::{account, once, sweep_sample};
+use rowkey_tests::sweep::{account, is_brief, once, sweep_sample};
 
 mod blobs;
 mod older;
@@ -383,6 +383,6 @@ async fn random_operations_agree_with_a_model() -> TestResult {
             table.delete_if_exists(row.entity.key(), Match::Any).await?;
         }
     }
-    assert!(rewritten > 20, "{rewritten}");
+    assert!(is_brief() || rewritten > 20, "{rewritten}");
     Ok(())
 }

@@ -8,7 +8,7 @@ use rowkey::blob::Check;
 use rowkey::{Outcome, StorageAccount};
 use rowkey_emulator::{Fault, JournalEntry, Operation, Snapshot};
 use rowkey_tests::TestResult;
-use rowkey_tests::sweep::{Runs, once, sweep};
+use rowkey_tests::sweep::{Runs, once, sweep_all};
 
 use crate::start;
 
@@ -33,7 +33,7 @@ async fn a_staged_upload_is_atomic() -> TestResult {
     account.container("logs").create().await?;
     account.container("logs").blob("today").put(BEFORE).send().await?;
     let before = server.journal();
-    let runs = sweep(
+    let runs = sweep_all(
         &server,
         upload,
         async |_, _| Ok(()),
@@ -45,7 +45,7 @@ async fn a_staged_upload_is_atomic() -> TestResult {
     .await?;
     assert_eq!(runs, Runs { requests: 4, failures: 16 });
 
-    let runs = sweep(
+    let runs = sweep_all(
         &server,
         async |account| upload(&once(account)).await,
         // A program uploads again after an error, over the remains of the first attempt.
@@ -59,7 +59,7 @@ async fn a_staged_upload_is_atomic() -> TestResult {
     )
     .await?;
     assert_eq!(runs.failures, 16);
-    let no_recovery = sweep(
+    let no_recovery = sweep_all(
         &server,
         async |account| upload(&once(account)).await,
         async |_, _| Ok(()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rowkey::{ErrorKind, Match, Outcome, Result};
 use rowkey_emulator::{Server, Snapshot, StoredTable, Sweep, SweepFault};
 use rowkey_tests::TestResult;
-use rowkey_tests::sweep::{Runs, account, once, sweep};
+use rowkey_tests::sweep::{Runs, account, once, sweep_all};
 
 use crate::{Counter, counter, start};
 
@@ -31,7 +31,7 @@ fn counts(snapshot: &Snapshot) -> Vec<i32> {
 async fn an_update_that_sets_a_value_survives_every_failure() -> TestResult {
     let (server, _, table) = start().await?;
     table.insert(&counter("a", 1)).await?;
-    let runs = sweep(
+    let runs = sweep_all(
         &server,
         async |account| {
             let table = account.table("counters");
@@ -55,7 +55,7 @@ async fn an_incrementing_update_applies_once_or_reports_an_unknown_outcome() -> 
     for repeats in [true, false] {
         let (server, _, table) = start().await?;
         table.insert(&counter("a", 1)).await?;
-        sweep(
+        sweep_all(
             &server,
             async |account| {
                 let account = if repeats { account.clone() } else { once(account) };
@@ -79,7 +79,7 @@ async fn an_incrementing_update_applies_once_or_reports_an_unknown_outcome() -> 
 async fn an_update_survives_a_concurrent_write_and_a_failure() -> TestResult {
     let (server, _, table) = start().await?;
     table.insert(&counter("a", 1)).await?;
-    let runs = sweep(
+    let runs = sweep_all(
         &server,
         async |account| {
             let table = account.table("counters");
@@ -126,9 +126,9 @@ async fn a_transaction_is_atomic_if_any_request_fails() -> TestResult {
             .insert(&counter("a", 3));
         transaction.submit().await.map(drop)
     };
-    let runs = sweep(&server, submit, async |_, _| Ok(()), check).await?;
+    let runs = sweep_all(&server, submit, async |_, _| Ok(()), check).await?;
     assert_eq!(runs, Runs { requests: 2, failures: 8 });
-    sweep(&server, async |account| submit(&once(account)).await, async |_, _| Ok(()), check)
+    sweep_all(&server, async |account| submit(&once(account)).await, async |_, _| Ok(()), check)
         .await?;
     Ok(())
 }
@@ -136,7 +136,7 @@ async fn a_transaction_is_atomic_if_any_request_fails() -> TestResult {
 #[tokio::test]
 async fn an_insert_is_applied_at_most_once_and_reported_correctly() -> TestResult {
     let (server, ..) = start().await?;
-    sweep(
+    sweep_all(
         &server,
         async |account| account.table("counters").insert(&counter("a", 1)).await,
         // A careful caller reads after an unknown outcome, and inserts if the entity is missing.
@@ -164,7 +164,7 @@ async fn an_insert_is_applied_at_most_once_and_reported_correctly() -> TestResul
 #[tokio::test]
 async fn create_if_missing_survives_every_failure() -> TestResult {
     let (server, ..) = start().await?;
-    sweep(
+    sweep_all(
         &server,
         async |account| account.table("fresh").create_if_missing().await,
         async |_, _| Ok(()),
@@ -181,7 +181,7 @@ async fn create_if_missing_survives_every_failure() -> TestResult {
 async fn delete_if_exists_survives_every_failure() -> TestResult {
     let (server, _, table) = start().await?;
     table.insert(&counter("a", 1)).await?;
-    let runs = sweep(
+    let runs = sweep_all(
         &server,
         async |account| {
             let table = account.table("counters");
@@ -204,7 +204,7 @@ async fn delete_if_exists_survives_every_failure() -> TestResult {
 async fn a_table_is_recreated_when_its_name_is_free() -> TestResult {
     let (server, _, table) = start().await?;
     table.insert(&counter("a", 1)).await?;
-    sweep(
+    sweep_all(
         &server,
         async |account| once(account).table("counters").delete_table().await,
         // A minute later the name is free, if the table was deleted at all.

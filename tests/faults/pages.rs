@@ -7,7 +7,7 @@ use rowkey::blob::Entry;
 use rowkey::{Continuation, Filter, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Pages};
 use rowkey_tests::TestResult;
-use rowkey_tests::sweep::{once, sweep};
+use rowkey_tests::sweep::{once, sweep_all};
 
 use crate::{Counter, counter, start};
 
@@ -58,7 +58,7 @@ impl Progress {
 async fn every_entity_is_read_exactly_once() -> TestResult {
     let (server, _, table) = start().await?;
     fill(&table).await?;
-    let runs = sweep(
+    let runs = sweep_all(
         &server,
         async |account| {
             let mut progress = Progress::default();
@@ -80,7 +80,7 @@ async fn every_entity_is_read_exactly_once() -> TestResult {
 async fn an_interrupted_scan_resumes_from_its_token() -> TestResult {
     let (server, _, table) = start().await?;
     fill(&table).await?;
-    sweep(
+    sweep_all(
         &server,
         async |account| {
             let mut progress = Progress::default();
@@ -164,7 +164,7 @@ async fn the_next_page_is_prefetched() -> TestResult {
 async fn prefetched_pages_are_unchanged_if_any_request_fails() -> TestResult {
     let (server, _, table) = start().await?;
     fill(&table).await?;
-    let runs = sweep(
+    let runs = sweep_all(
         &server,
         async |account| {
             let query = account.table("counters").scan::<Counter>().page_size(5).prefetch();

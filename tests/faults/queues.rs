@@ -5,7 +5,7 @@ use std::time::Duration;
 use rowkey::queue::Body;
 use rowkey_emulator::{Fault, Operation};
 use rowkey_tests::TestResult;
-use rowkey_tests::sweep::{account, sweep};
+use rowkey_tests::sweep::{account, sweep_all};
 
 use crate::start;
 
@@ -56,7 +56,7 @@ async fn every_message_is_processed_at_least_once() -> TestResult {
         Ok::<_, rowkey::Error>(())
     };
     client.queue("jobs").put(Body::text("7")).send().await?;
-    let runs = sweep(
+    let runs = sweep_all(
         &server,
         async |account| work(account).await,
         async |account, _| Ok(work(account).await?),

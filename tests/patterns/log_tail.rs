@@ -9,7 +9,7 @@ use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, ErrorKind, ManualClock, Outcome, StorageAccount, Table};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Pages, Server, Snapshot};
 use rowkey_patterns::log_tail::{EntryId, LogTail, Position};
-use rowkey_tests::sweep::{account, once, sweep};
+use rowkey_tests::sweep::{account, is_brief, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
 use rowkey_tests::random::{Random, seeds};
@@ -157,7 +157,7 @@ async fn newest_costs_one_request_per_page() -> TestResult {
         assert_eq!(texts(&newest), expected, "seed {seed}");
         cuts += chaos.cuts();
     }
-    assert!(cuts > 50, "{cuts} pages of 50 readings were cut");
+    assert!(is_brief() || cuts > 50, "{cuts} pages of 50 readings were cut");
     Ok(())
 }
 

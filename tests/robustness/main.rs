@@ -3,7 +3,7 @@
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
-//! | `ROWKEY_MUTATIONS` | how many damaged requests are sent | 5,000 |
+//! | `ROWKEY_MUTATIONS` | how many damaged requests are sent | 5,000, or 1,000 without `ROWKEY_SWEEP` |
 //! | `ROWKEY_GARBAGE` | how many damaged inputs every decoder gets | 500 |
 //! | `ROWKEY_SEED` | the run to repeat | another each time, printed |
 //! | `ROWKEY_RECORDINGS` | a folder with more recordings, `*.jsonl.gz` | none |

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use rowkey_emulator::{Server, Service};
+use rowkey_tests::sweep::is_brief;
 
 use crate::corpus::{self, NAME, Request};
 use crate::exchange::{self, Access, Answer, Connection, Signer};
@@ -101,7 +102,7 @@ impl Bench {
 #[tokio::test]
 async fn damaged_requests_are_answered_and_change_nothing_else() {
     count_panics();
-    let times = setting("ROWKEY_MUTATIONS", 5_000);
+    let times = setting("ROWKEY_MUTATIONS", if is_brief() { 1_000 } else { 5_000 });
     let mut random = Random(seed());
     let own = corpus::own();
     let recorded = corpus::recorded();

@@ -51,5 +51,5 @@ fn main() -> Result {
         return runtime.block_on(roles::run(&role));
     }
     let tasks = std::env::var("ROWKEY_SOAK").ok().and_then(|tasks| tasks.parse().ok());
-    runtime.block_on(soak::run(tasks.unwrap_or(soak::USUAL)))
+    runtime.block_on(soak::run(tasks.unwrap_or_else(soak::usual)))
 }

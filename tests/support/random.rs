@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::sweep::is_brief;
+
 /// A small generator (`SplitMix64`): the same seed gives the same choices.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
@@ -37,10 +39,15 @@ impl Random {
     }
 }
 
-/// The seeds for a test of random operations: `usual` seeds, multiplied by `ROWKEY_SEEDS` if set.
+/// The seeds for a test of random operations: `usual` seeds, multiplied by `ROWKEY_SEEDS` if set. A tenth of
+/// them where neither that nor `ROWKEY_SWEEP` is set, as [`is_brief`] says.
 pub fn seeds(usual: u64) -> Range<u64> {
-    let times = std::env::var("ROWKEY_SEEDS").ok().and_then(|times| times.parse().ok());
-    0..usual * times.unwrap_or(1)
+    let times = std::env::var("ROWKEY_SEEDS").ok().and_then(|times| times.parse::<u64>().ok());
+    match times {
+        Some(times) => 0..usual * times,
+        None if is_brief() => 0..usual.div_ceil(10),
+        None => 0..usual,
+    }
 }
 
 /// Prints the seed when a test panics.

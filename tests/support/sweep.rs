@@ -31,33 +31,53 @@ impl fmt::Display for Runs {
     }
 }
 
-/// One in this many runs of a long sweep is made by a test; the nightly command makes all.
+/// One in this many runs of a long sweep is made by CI; the nightly command makes all.
 const SAMPLE: u64 = 5;
 
-/// The seed that selects the runs of long sweeps: `None` if `ROWKEY_SWEEP` is `all`, otherwise the number in
-/// it. The default is 0, so that each execution of the tests makes the same runs.
-fn seed() -> Option<u64> {
+/// One in this many runs of a sweep is made where `ROWKEY_SWEEP` is not set, and of a long one.
+const BRIEF: u64 = 8;
+const LONG_BRIEF: u64 = 40;
+
+/// Whether tests make few of their runs, because `ROWKEY_SWEEP` is not set: all tests of the workspace,
+/// compiled on two cores, should take no more than five minutes. CI sets it.
+pub fn is_brief() -> bool {
+    std::env::var_os("ROWKEY_SWEEP").is_none()
+}
+
+/// The runs of a long sweep that are made: one in `.0`, selected by `.1`. `None` if `ROWKEY_SWEEP` is
+/// `all`; otherwise it is the number that selects them. Without it each execution makes the same runs.
+fn selected() -> Option<(u64, u64)> {
     match std::env::var("ROWKEY_SWEEP").as_deref() {
         Ok("all") => None,
-        Ok(seed) => Some(seed.parse().expect("ROWKEY_SWEEP is `all` or a number")),
-        Err(_) => Some(0),
+        Ok(seed) => Some((SAMPLE, seed.parse().expect("ROWKEY_SWEEP is `all` or a number"))),
+        Err(_) => Some((LONG_BRIEF, 0)),
     }
 }
 
-/// A long sweep that makes all runs if `ROWKEY_SWEEP` is `all`, otherwise one in five, in which every request
-/// fails and every fault happens. The number in `ROWKEY_SWEEP`, and `name`, select the runs.
+/// A long sweep that makes all runs if `ROWKEY_SWEEP` is `all`. If it is a number, one in five, in which
+/// every request fails and every fault happens; the number and `name` select the runs. Few without it.
 pub fn sample<'s>(sweep: Sweep<'s>, name: &str) -> Sweep<'s> {
-    let Some(seed) = seed() else { return sweep };
-    sweep.sample(SAMPLE, name.bytes().map(u64::from).sum::<u64>() + seed)
+    let Some((of, seed)) = selected() else { return sweep };
+    sweep.sample(of, name.bytes().map(u64::from).sum::<u64>() + seed)
 }
 
 /// The same for a test that counts its runs itself.
 pub fn is_in_sample(run: u64) -> bool {
-    seed().is_none_or(|seed| (run + seed).is_multiple_of(SAMPLE))
+    selected().is_none_or(|(of, seed)| (run + seed).is_multiple_of(of))
+}
+
+/// Whether a run of a test that counts its runs itself is made: all are, or few if [`is_brief`].
+pub fn is_made(run: u64) -> bool {
+    !is_brief() || run.is_multiple_of(BRIEF)
+}
+
+/// The sweep with all runs, or with few if [`is_brief`].
+pub fn brief(sweep: Sweep<'_>) -> Sweep<'_> {
+    if is_brief() { sweep.sample(BRIEF, 1) } else { sweep }
 }
 
 /// Runs `scenario` on copies of `server`: once without faults, then once for each of its requests and each of
-/// [`ANSWERED`], in which that request fails. After each run a minute passes, `recover` does what the program
+/// [`ANSWERED`], in which that request fails; for few of them if [`is_brief`]. After each run a minute passes, `recover` does what the program
 /// would do then, and `invariants` checks the store.
 ///
 /// The account passed to the scenario retries requests where allowed, and its waits take no time; [`once`]
@@ -72,6 +92,18 @@ pub async fn sweep<T>(
     sweep_on(server, account, scenario, recover, invariants).await
 }
 
+/// A [`sweep`] that always makes all runs.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
+pub async fn sweep_all<T>(
+    server: &Server,
+    scenario: impl AsyncFn(&StorageAccount) -> T,
+    recover: impl AsyncFn(&StorageAccount, &T) -> TestResult,
+    invariants: impl Fn(&Snapshot, &T),
+) -> Result<Runs, Box<dyn Error>> {
+    let answered = Sweep::new(server).faults(ANSWERED);
+    answers(answered, account, scenario, recover, invariants).await
+}
+
 /// A [`sweep`] over many requests, of which only a [sample] of runs is made.
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn sweep_sample<T>(
@@ -82,14 +114,7 @@ pub async fn sweep_sample<T>(
     invariants: impl Fn(&Snapshot, &T),
 ) -> Result<Runs, Box<dyn Error>> {
     let answered = sample(Sweep::new(server).faults(ANSWERED), name);
-    run(answered, account, scenario, async |server, connected, result| {
-        if let Some(result) = result {
-            recover(connected, result).await?;
-            invariants(&server.snapshot(), result);
-        }
-        Ok(())
-    })
-    .await
+    answers(answered, account, scenario, recover, invariants).await
 }
 
 /// A [`sweep`] of a scenario with several accounts of the server: `connect` creates the program's state, with
@@ -102,22 +127,30 @@ pub async fn sweep_on<A, T>(
     recover: impl AsyncFn(&A, &T) -> TestResult,
     invariants: impl Fn(&Snapshot, &T),
 ) -> Result<Runs, Box<dyn Error>> {
-    run(
-        Sweep::new(server).faults(ANSWERED),
-        connect,
-        scenario,
-        async |server, connected, result| {
-            if let Some(result) = result {
-                recover(connected, result).await?;
-                invariants(&server.snapshot(), result);
-            }
-            Ok(())
-        },
-    )
+    let answered = brief(Sweep::new(server).faults(ANSWERED));
+    answers(answered, connect, scenario, recover, invariants).await
+}
+
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
+async fn answers<A, T>(
+    sweep: Sweep<'_>,
+    connect: impl Fn(&Server) -> Result<A, rowkey::Error>,
+    scenario: impl AsyncFn(&A) -> T,
+    recover: impl AsyncFn(&A, &T) -> TestResult,
+    invariants: impl Fn(&Snapshot, &T),
+) -> Result<Runs, Box<dyn Error>> {
+    run(sweep, connect, scenario, async |server, connected, result| {
+        if let Some(result) = result {
+            recover(connected, result).await?;
+            invariants(&server.snapshot(), result);
+        }
+        Ok(())
+    })
     .await
 }
 
-/// Runs `scenario` on copies of `server` and drops it at each of its requests. A minute later `recover` does
+/// Runs `scenario` on copies of `server` and drops it at each of its requests, at few of them if
+/// [`is_brief`]. A minute later `recover` does
 /// what a new program would do, and `invariants` checks the store.
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn stopped_at_every_request<T>(
@@ -138,7 +171,7 @@ pub async fn stopped_at_every_request_on<A, T>(
     recover: impl AsyncFn(&A) -> TestResult,
     invariants: impl Fn(&Snapshot),
 ) -> Result<Runs, Box<dyn Error>> {
-    let dropped = Sweep::new(server).faults([SweepFault::Dropped]);
+    let dropped = brief(Sweep::new(server).faults([SweepFault::Dropped]));
     run(dropped, connect, scenario, async |server, connected, _| {
         recover(connected).await?;
         invariants(&server.snapshot());

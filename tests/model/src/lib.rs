@@ -14,3 +14,14 @@ pub mod letters;
 pub mod plan;
 pub mod rollout;
 pub mod tasks;
+
+/// Whether tests check a part of the larger models: where `ROWKEY_SWEEP` is not set, which CI does, nor
+/// `ROWKEY_MODEL_LARGE`, which the nightly command does. All states take three minutes of a processor.
+#[cfg(test)]
+fn is_brief() -> bool {
+    ["ROWKEY_SWEEP", "ROWKEY_MODEL_LARGE"].iter().all(|name| std::env::var_os(name).is_none())
+}
+
+/// The number of states that a brief check of a larger model visits, depth first: runs to their ends.
+#[cfg(test)]
+const BRIEF: usize = 60_000;

@@ -11,7 +11,7 @@ use rowkey_large::BlobLog;
 use rowkey_large::log_blob::LogWriter;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
-use rowkey_tests::sweep::account;
+use rowkey_tests::sweep::{account, is_brief};
 
 use super::begin;
 
@@ -104,7 +104,7 @@ async fn ranges_contain_flushed_lines_once_and_in_order_after_any_faults() -> Te
         read += assert_range(&log, &writers, all).await?;
     }
     eprintln!("{read} lines read, {failed} closes failed, {ended} writers ended");
-    assert!(read > 500 && failed > 5 && ended > 20);
+    assert!(is_brief() || (read > 500 && failed > 5 && ended > 20));
     Ok(())
 }
 

@@ -142,7 +142,8 @@ async fn every_effect_happens_once_under_any_schedule() -> TestResult {
     }
     eprintln!("{seen:?}");
     let Seen { requests, failed, ended, redriven } = seen;
-    assert!([requests, failed, ended, redriven].iter().all(|count| *count > 10), "too little");
+    let is_much = [requests, failed, ended, redriven].iter().all(|count| *count > 10);
+    assert!(is_much || sweep::is_brief(), "too little");
     Ok(())
 }
 

@@ -192,8 +192,7 @@ async fn the_rows_of_an_entity_have_one_version_after_any_fault() -> TestResult 
     stations_now.insert(&station(1, 600)).await?;
     let grown = || Station { tag: "old".into(), ..station(1, 900) };
     let shrunk = || Station { owner: "lee".into(), ..station(1, 280) };
-    let report = Sweep::new(&server)
-        .lagging_secondary()
+    let report = brief(Sweep::new(&server).lagging_secondary())
         .run(
             async |server| Ok(stations(&connect(server)?, "2025")?),
             async |stations| {

@@ -20,7 +20,7 @@ use rowkey_emulator::{Fault, Operation, Pages, Server, Snapshot, Sweep};
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
-use rowkey_tests::sweep::account;
+use rowkey_tests::sweep::{account, brief};
 
 mod declarations;
 mod foreign;
