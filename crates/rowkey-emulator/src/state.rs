@@ -14,7 +14,7 @@ use rowkey_wire::xml::{CorsRule, SignedIdentifier};
 use crate::clock::ServerClock;
 use crate::connection::KeepAlive;
 use crate::control::Control;
-use crate::durable::{self, Durable, Held, Records};
+use crate::durable::{Durable, Held, Records};
 use crate::hosts::Hosts;
 use crate::respond::RequestIds;
 use crate::route::Place;

@@ -86,7 +86,6 @@ impl Server {
     /// on the two are independent.
     ///
     /// It has the options of this server; faults, chaos and the journal are not copied.
-    #[expect(clippy::unused_async, reason = "async in anticipation of waiting")]
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -97,7 +96,7 @@ impl Server {
     /// assert_ne!(server.table_endpoint(), prepared.table_endpoint());
     /// # Ok(()) }
     /// ```
-    #[expect(clippy::unused_async, reason = "starting may come to wait, and callers are async")]
+    #[expect(clippy::unused_async, reason = "async in anticipation of waiting")]
     pub async fn fork(&self) -> io::Result<Self> {
         let snapshot = self.snapshot();
         let builder = self.builder.clone().apart();

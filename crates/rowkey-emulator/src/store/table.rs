@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::ops::Bound;
 
 use rowkey_wire::code::ErrorCode;

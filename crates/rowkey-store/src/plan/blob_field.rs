@@ -423,7 +423,9 @@ impl Pointer {
                  program",
                 newer.v
             )),
-            None => refused(format!("`{pointer}` is not a valid reference to a blob")),
+            None => {
+                refused(format!("`{pointer}`, which names the blob of `{property}`, is not valid"))
+            }
         }
     }
 }
