@@ -3,11 +3,10 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
-use rowkey::fuzzing;
+use rowkey::internals::{self, Body};
 use rowkey_emulator::fuzzing as server;
 use rowkey_wire::auth::{Scheme, Service, Unsigned, string_to_sign};
 use rowkey_wire::limits::MAX_MESSAGE;
-use rowkey_wire::odata::Fields;
 use rowkey_wire::xml::Element;
 use rowkey_wire::{auth, filter, xml};
 
@@ -74,10 +73,9 @@ fn entities() {
         long("", " ", "{}"),
     ] {
         let _ = server::entity(text.as_bytes());
-        let _ = fuzzing::entity(text.as_bytes(), &mut Fields::default());
-        let _ = fuzzing::page(text.as_bytes(), |_| ());
-        let _ = fuzzing::tables(text.as_bytes());
-        let _ = fuzzing::error(text.as_bytes());
+        for what in [Body::Entity, Body::Page, Body::Tables, Body::Error] {
+            let _ = internals::read(what, text.as_bytes(), |_| ());
+        }
     }
 }
 
@@ -114,12 +112,12 @@ fn documents() {
         }
     }
     let text = long("<QueueMessagesList>", "<QueueMessage/>", "</QueueMessagesList>");
-    assert!(!fuzzing::messages(text.as_bytes()));
+    assert!(!internals::read(Body::Messages, text.as_bytes(), |_| ()));
     let text = numbered("<BlockList>", "<Latest>#</Latest>", "</BlockList>");
     let _ = server::blocks(text.as_bytes());
     let (begin, end) = ("<EnumerationResults><Blobs>", "</Blobs></EnumerationResults>");
     let blob = "<Blob><Name>#</Name><Properties/></Blob>";
-    assert!(fuzzing::blobs(numbered(begin, blob, end).as_bytes()));
+    assert!(internals::read(Body::Blobs, numbered(begin, blob, end).as_bytes(), |_| ()));
 }
 
 #[test]
@@ -144,7 +142,7 @@ fn batches() {
     ] {
         let body = Bytes::from(text);
         let _ = server::batch(content_type, &body);
-        let _ = fuzzing::batch(content_type, &body);
+        let _ = internals::batch(content_type, &body);
         let dashes = format!("multipart/mixed; boundary={}", "-".repeat(60_000));
         let _ = server::batch(&dashes, &body);
     }

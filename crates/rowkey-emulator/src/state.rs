@@ -227,7 +227,7 @@ impl Account {
     /// Hands all later changes to `records`, which keep them on disk.
     #[cfg(feature = "durable")]
     pub(crate) fn keep(&mut self, records: Records) {
-        self.store().watch(durable::entity);
+        self.store().watch(crate::durable::entity);
         self.queues().watch();
         self.blobs().watch();
         self.records = Some(records);
@@ -277,7 +277,7 @@ impl Stores<'_> {
     /// Restores data from disk, without recording it as a change.
     pub(crate) fn put_back(&mut self, holdings: Holdings) {
         let Holdings { mut tables, mut queues, mut blobs } = holdings;
-        tables.watch(durable::entity);
+        tables.watch(crate::durable::entity);
         queues.watch();
         blobs.watch();
         (*self.tables, *self.queues, *self.blobs) = (tables, queues, blobs);

@@ -9,8 +9,8 @@ use std::hint::black_box;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use rowkey::edm::{DateTime, Guid};
+use rowkey::internals::{decode, decode_page, encode};
 use rowkey::key::{KeyReader, Notation, PartFormat};
-use rowkey::measured::{decode, decode_page, encode};
 use rowkey::{Entity, Key};
 
 /// Shows allocations beside the times.

@@ -91,12 +91,10 @@ mod credential;
 pub mod entity;
 mod error;
 mod filter;
-#[doc(hidden)]
-pub mod fuzzing;
 pub mod index;
-pub mod key;
 #[doc(hidden)]
-pub mod measured;
+pub mod internals;
+pub mod key;
 mod options;
 pub mod queue;
 pub mod sas;

@@ -1,7 +1,7 @@
 //! Entity group transactions as `multipart/mixed`, and the errors in their responses.
 
 use bytes::Bytes;
-use rowkey::fuzzing;
+use rowkey::internals::{self, Body};
 use rowkey_emulator::fuzzing as server;
 
 /// Every decoder of batches. Those of 300 bytes matter as much as whole ones, so the boundary is taken
@@ -27,7 +27,7 @@ pub fn request(content_type: &str, input: &[u8]) -> bool {
 
 /// Whether it is a response; asserts that faults are placed within the body.
 pub fn response(content_type: &str, input: &[u8]) -> bool {
-    match fuzzing::batch(content_type, input) {
+    match internals::batch(content_type, input) {
         Ok(bodies) => {
             for body in bodies {
                 let _ = error(body);
@@ -43,5 +43,5 @@ pub fn response(content_type: &str, input: &[u8]) -> bool {
 
 /// Whether it is an error's body.
 pub fn error(input: &[u8]) -> bool {
-    fuzzing::error(input)
+    internals::read(Body::Error, input, |_| ())
 }

@@ -18,5 +18,5 @@ pub fn read(input: &[u8]) -> bool {
         }
     }
     let _ = rowkey_emulator::fuzzing::metadata(&headers);
-    rowkey::fuzzing::headers(&headers)
+    rowkey::internals::headers(&headers)
 }

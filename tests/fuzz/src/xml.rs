@@ -1,6 +1,6 @@
 //! XML documents of the three services, those of requests and those of responses.
 
-use rowkey::fuzzing;
+use rowkey::internals::{self, Body};
 use rowkey_emulator::fuzzing as server;
 use rowkey_wire::xml;
 
@@ -8,10 +8,17 @@ use rowkey_wire::xml;
 pub fn all(input: &[u8]) {
     let _ = (policies(input), policies_of_response(input));
     let _ = (properties(input), xml::decode_properties(input).is_ok());
-    let _ = (fuzzing::statistics(input), fuzzing::delegation_key(input));
     let _ = (server::key_info(input), message(input));
-    let _ = (fuzzing::messages(input), fuzzing::queues(input));
-    let _ = (fuzzing::containers(input), fuzzing::blobs(input));
+    for what in [
+        Body::Blobs,
+        Body::Containers,
+        Body::DelegationKey,
+        Body::Messages,
+        Body::Queues,
+        Body::Statistics,
+    ] {
+        let _ = internals::read(what, input, |_| ());
+    }
     let _ = blocks(input);
 }
 
@@ -48,7 +55,7 @@ pub fn message(input: &[u8]) -> bool {
 /// Whether it is a list of blocks to commit; asserts that it is read again as written.
 pub fn blocks(input: &[u8]) -> bool {
     let Some(blocks) = server::blocks(input) else { return false };
-    let text = fuzzing::block_list(blocks.iter().map(|(source, id)| (*source, id.as_str())));
+    let text = internals::block_list(blocks.iter().map(|(source, id)| (*source, id.as_str())));
     assert_eq!(server::blocks(text.as_bytes()).expect("an encoded list"), blocks);
     true
 }

@@ -1,0 +1,112 @@
+//! Decoders of responses and encoders of bodies that send no request, for fuzz targets, robustness
+//! tests and `cargo bench`. Not part of the stable API.
+
+use std::convert::Infallible;
+
+use http::HeaderMap;
+use rowkey_wire::blob::BlockSource;
+use rowkey_wire::multipart::BatchError;
+use rowkey_wire::odata::Fields;
+
+use crate::entity::{Entity, Projection, Stored};
+use crate::error::{Error, Result};
+use crate::service::wire::error_body::ErrorBody;
+use crate::service::wire::{metadata, stats};
+use crate::table::handle::{Row, decode_body};
+use crate::table::wire::batch as batches;
+use crate::table::wire::odata::decode as odata;
+use crate::{blob, queue, table};
+
+/// The bodies of responses that [`read`] decodes.
+#[derive(Clone, Copy, Debug)]
+pub enum Body {
+    Blobs,
+    Containers,
+    DelegationKey,
+    Entity,
+    Error,
+    Messages,
+    /// A page of entities.
+    Page,
+    Queues,
+    Statistics,
+    /// A page of table names.
+    Tables,
+}
+
+/// Returns whether `body` is `what`, and passes each entity in it to `see`.
+pub fn read<'de>(what: Body, body: &'de [u8], mut see: impl FnMut(&Fields<'de>)) -> bool {
+    match what {
+        Body::Blobs => blob::wire::decode::blobs(body).is_ok(),
+        Body::Containers => blob::wire::decode::containers(body).is_ok(),
+        Body::DelegationKey => blob::wire::delegation::decode(body).is_ok(),
+        Body::Entity => {
+            let mut fields = Fields::default();
+            let is_entity = odata::entity(body, &mut fields).is_ok();
+            see(&fields);
+            is_entity
+        }
+        Body::Error => ErrorBody::decode(body).is_some_and(|error| {
+            let _ = error.batch_index();
+            true
+        }),
+        Body::Messages => queue::wire::decode::messages(body).is_ok(),
+        Body::Page => {
+            let page = odata::page(body, |fields| {
+                see(fields);
+                Ok::<_, Infallible>(())
+            });
+            page.is_ok()
+        }
+        Body::Queues => queue::wire::decode::list(body).is_ok(),
+        Body::Statistics => stats::decode(body).is_ok(),
+        Body::Tables => odata::tables(body).is_ok(),
+    }
+}
+
+/// Passes `headers` to every decoder of headers. Returns whether they held a continuation and a
+/// length of 1024.
+pub fn headers(headers: &HeaderMap) -> bool {
+    use blob::wire::decode as blobs;
+    let (properties, _) = (blobs::properties(headers), blobs::container(headers));
+    let _ = (blobs::written(headers), blobs::appended(headers));
+    let _ = (blobs::lease_id(headers), blobs::lease_time(headers));
+    let _ = (blobs::content_md5(headers), blobs::content_crc64(headers));
+    let _ = queue::wire::decode::approximate_count(headers);
+    let _ = (queue::wire::decode::updated(headers), table::wire::decode::next_table(headers));
+    let _ = metadata::decode(headers);
+    table::wire::decode::continuation(headers).is_some() && properties.length == 1024
+}
+
+/// Returns the bodies in the response to a batch. Reads their headers as well.
+pub fn batch<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<&'a [u8]>, BatchError> {
+    let _ = batches::failure(content_type, body);
+    let parts = batches::decode_response(content_type, body)?;
+    Ok(parts.iter().map(|part| (part.header("Location"), part.body).1).collect())
+}
+
+/// Encodes the body that commits blocks, whose ids are in base64.
+pub fn block_list<'a>(blocks: impl IntoIterator<Item = (BlockSource, &'a str)>) -> String {
+    blob::wire::encode::block_list(blocks)
+}
+
+/// Encodes the body of an insert.
+pub fn encode<E: Entity>(entity: &E) -> Result<Vec<u8>> {
+    Ok(Row::of(entity)?.body)
+}
+
+/// Decodes the response to a point get.
+pub fn decode<P: Projection>(body: &[u8]) -> Result<Stored<P>> {
+    decode_body(body, None)
+}
+
+/// Decodes the response to a query.
+pub fn decode_page<P: Projection>(body: &[u8]) -> Result<Vec<Stored<P>>> {
+    let mut entities = Vec::new();
+    odata::page(body, |fields| {
+        entities.push(Stored::decode(fields).map_err(|error| error.to_string())?);
+        Ok::<_, String>(())
+    })
+    .map_err(|error| Error::decode(format!("{error:?}")))?;
+    Ok(entities)
+}
