@@ -72,7 +72,7 @@ impl Archiver {
         // this one fail.
         let there = self.archive.get(key.clone()).await?;
         let photo_there = match archived_photo.properties().await? {
-            Some(properties) => Conditions::unchanged(&properties.etag),
+            Some(properties) => Conditions::from(&properties.etag),
             None => Conditions::missing(),
         };
 

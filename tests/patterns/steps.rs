@@ -136,7 +136,7 @@ impl Office {
         // The targets first, so that a worker that is overtaken loses.
         let there = self.archive.get(key(id)).await?;
         let photo_there = match archived.properties().await? {
-            Some(properties) => Conditions::unchanged(&properties.etag),
+            Some(properties) => Conditions::from(&properties.etag),
             None => Conditions::missing(),
         };
         let Some(employee) = self.current.get(key(id)).await? else { return Ok(None) };

@@ -120,7 +120,7 @@ async fn conditions_of_a_handle_are_sent_with_every_operation() {
     let (stub, blob) = blob(written(200)).await;
     let conditions = Conditions {
         if_unmodified_since: Some("2026-11-19T08:07:06Z".parse().unwrap()),
-        ..Conditions::unchanged(&rowkey::ETag::new(TAG))
+        ..Conditions::from(&rowkey::ETag::new(TAG))
     };
     let headers =
         ContentHeaders { cache_control: Some("no-cache".into()), ..ContentHeaders::default() };

@@ -135,7 +135,7 @@ pub(crate) async fn write(
     listed: &Listed,
     etag: Option<&ETag>,
 ) -> Result<()> {
-    let condition = etag.map_or_else(Conditions::missing, Conditions::unchanged);
+    let condition = etag.map_or_else(Conditions::missing, Conditions::from);
     let blob = blob.with_conditions(condition);
     if listed.is_empty() {
         return blob.delete().await;

@@ -36,11 +36,6 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Requires that it still has this `ETag`. The same as `Conditions::from(&etag)`.
-    pub fn unchanged(etag: &ETag) -> Self {
-        Self { if_match: Some(etag.into()), ..Self::default() }
-    }
-
     /// Requires that it no longer has this `ETag`, for reading only if there is something new.
     pub fn changed(etag: &ETag) -> Self {
         Self { if_none_match: Some(etag.into()), ..Self::default() }
@@ -60,15 +55,16 @@ impl Conditions {
     }
 }
 
+/// Requires that it still has this `ETag`.
 impl From<&ETag> for Conditions {
     fn from(etag: &ETag) -> Self {
-        Self::unchanged(etag)
+        Self { if_match: Some(etag.into()), ..Self::default() }
     }
 }
 
 impl From<ETag> for Conditions {
     fn from(etag: ETag) -> Self {
-        Self::unchanged(&etag)
+        Self::from(&etag)
     }
 }
 
