@@ -1,7 +1,7 @@
 //! Deciding reads: reads on the primary, for writes, claims and repairs that depend on them.
 
 use rowkey::{
-    ClientOptions, Clock, DynamicEntity, ETag, Entity, Error, Key, Projection, Query, Result,
+    ClientOptions, Clock, DynamicEntity, ETag, Entity, Key, Outcome, Projection, Query, Result,
     RetryOptions, ScanPolicy, Stored, Table, Transaction,
 };
 
@@ -92,7 +92,7 @@ impl Deciding {
     pub(crate) async fn row_as<P: Projection>(&self, keys: &Keys) -> Result<Option<Stored<P>>> {
         let read = self.get_as(Key::<DynamicEntity>::new(&*keys.0, &*keys.1)).await;
         // An unanswered read changed nothing.
-        read.map_err(Error::not_applied)
+        read.map_err(|error| error.with_outcome(Outcome::Rejected))
     }
 
     /// Reads an entity and opens it. One request, and those of the layers.
@@ -103,7 +103,7 @@ impl Deciding {
     ) -> Result<Option<Stored<Head<E>>>> {
         // An unanswered read changed nothing.
         let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
-        layers.head(&self.table, key).await.map_err(Error::not_applied)
+        layers.head(&self.table, key).await.map_err(|error| error.with_outcome(Outcome::Rejected))
     }
 
     /// Begins a transaction that is not sent again if it inserts and its response is lost.

@@ -283,29 +283,26 @@ impl Error {
         self
     }
 
-    /// Sets the outcome to unknown: the operation may have been applied, at least in part, by an
-    /// earlier attempt or by an earlier request of an operation that sends several.
-    #[must_use = "the error itself is what tells the caller"]
-    pub fn after_unknown(mut self) -> Self {
-        self.0.outcome = Outcome::Unknown;
-        self.0.changes = true;
-        self
-    }
-
-    /// Sets the outcome to not applied. For an operation of several requests that failed before the
-    /// decisive one, although an earlier request was not answered.
+    /// Sets the outcome of an operation that sends several requests or attempts.
+    ///
+    /// [`Outcome::Unknown`]: an earlier one may have applied the operation, at least in part.
+    /// [`Outcome::Rejected`]: the operation failed before the decisive request, although an earlier
+    /// one was not answered; an error without a request stays [`Outcome::NotSent`].
     ///
     /// ```
     /// use rowkey::{Error, ErrorKind, Outcome};
     ///
-    /// let error = Error::refused(ErrorKind::Unavailable, "no answer").after_unknown();
-    /// assert_eq!(error.not_applied().outcome(), Outcome::Rejected);
+    /// let error = Error::refused(ErrorKind::Unavailable, "no answer");
+    /// let error = error.with_outcome(Outcome::Unknown);
+    /// assert_eq!(error.outcome(), Outcome::Unknown);
+    /// assert_eq!(error.with_outcome(Outcome::Rejected).outcome(), Outcome::Rejected);
     /// ```
     #[must_use = "the error itself is what tells the caller"]
-    pub fn not_applied(mut self) -> Self {
-        if self.0.outcome == Outcome::Unknown {
-            self.0.outcome = Outcome::Rejected;
+    pub fn with_outcome(mut self, outcome: Outcome) -> Self {
+        if outcome != Outcome::Rejected || self.0.outcome == Outcome::Unknown {
+            self.0.outcome = outcome;
         }
+        self.0.changes |= outcome == Outcome::Unknown;
         self
     }
 

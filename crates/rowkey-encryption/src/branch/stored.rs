@@ -5,8 +5,8 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::TryStreamExt as _;
 use rowkey::{
-    DynamicEntity, Error, ErrorKind, Filter, Key, Operator, Partition, Result, ScanPolicy, Table,
-    edm,
+    DynamicEntity, Error, ErrorKind, Filter, Key, Operator, Outcome, Partition, Result, ScanPolicy,
+    Table, edm,
 };
 use rowkey_store::job::Keys;
 use rowkey_store::{Deciding, Op};
@@ -154,7 +154,11 @@ impl KeyRing {
             let deciding = Deciding::new(table);
             let key = Key::<DynamicEntity>::new(PARTITION, format!("{HEAD}{id}"));
             // A failed read has changed nothing. A name that is not a valid key has no record.
-            let stored = match deciding.get(key).await.map_err(Error::not_applied) {
+            let stored = match deciding
+                .get(key)
+                .await
+                .map_err(|error| error.with_outcome(Outcome::Rejected))
+            {
                 Ok(stored) => stored.ok_or_else(refused)?,
                 Err(error) if error.kind() == ErrorKind::Invalid => return Err(refused()),
                 Err(error) => return Err(error),
@@ -188,7 +192,7 @@ impl KeyRing {
             // An earlier attempt of this insert succeeded: no other operation uses this key.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             // No data of an entity was sent. If the insert still succeeds later, there is one more record.
-            Err(error) => return Err(error.not_applied()),
+            Err(error) => return Err(error.with_outcome(Outcome::Rejected)),
         }
         let kept = self.branches.cell(record.id.into_bytes());
         Ok(kept.get_or_init(|| async { branch }).await.clone())
@@ -262,7 +266,8 @@ async fn newest_id(table: &Table) -> Result<Option<String>> {
         .filter(row_key(Operator::Less, "encryption_key`"))
         .project::<Keys>();
     let records = records.stream().map_ok(|row| row.entity.row_key).try_collect::<Vec<_>>();
-    let newest = records.await.map_err(Error::not_applied)?.into_iter().max();
+    let newest =
+        records.await.map_err(|error| error.with_outcome(Outcome::Rejected))?.into_iter().max();
     Ok(newest.and_then(|row_key| row_key.strip_prefix(HEAD).map(str::to_owned)))
 }
 

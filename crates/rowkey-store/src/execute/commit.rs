@@ -50,7 +50,7 @@ pub(crate) async fn commit(
             let what = "the write was delayed until its operation was voided";
             let error = Error::refused(ErrorKind::Unavailable, what);
             return if *in_doubt {
-                Err(error.after_unknown())
+                Err(error.with_outcome(Outcome::Unknown))
             } else {
                 Ok(Committed::Stale(error))
             };
@@ -92,7 +92,7 @@ pub(crate) async fn commit(
                 }
                 Decided::NotYet if repeats => continue,
                 Decided::NotYet if unanswered => return Err(error),
-                Decided::Unknown => return Err(error.after_unknown()),
+                Decided::Unknown => return Err(error.with_outcome(Outcome::Unknown)),
                 Decided::Never | Decided::NotYet => {}
             }
         }

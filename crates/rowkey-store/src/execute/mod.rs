@@ -98,15 +98,15 @@ impl Executor {
         let announcer = self.announcer()?;
         if let Err(error) = upload(&plan).await {
             forget(&plan, false).await;
-            return Err(error.not_applied());
+            return Err(error.with_outcome(Outcome::Rejected));
         }
-        // Errors before the transaction are `not_applied`, even if a request was not answered.
+        // Errors before the transaction are `Outcome::Rejected`, even if a request was not answered.
         let announced = announcer.announce(&self.table, &notice).await;
         let announced = match announced {
             Ok(announced) => announced,
             Err(error) => {
                 forget(&plan, false).await;
-                return Err(error.not_applied());
+                return Err(error.with_outcome(Outcome::Rejected));
             }
         };
         let mut in_doubt = false;
@@ -117,7 +117,7 @@ impl Executor {
             if let Err(error) = claim.await {
                 forget(&plan, in_doubt).await;
                 self.undo(&op, claimed, announced, in_doubt).await;
-                return Err(error.not_applied());
+                return Err(error.with_outcome(Outcome::Rejected));
             }
         }
         let etags = match commit(&self.table, &plan, &mut in_doubt).await {

@@ -273,7 +273,11 @@ impl Pace {
                     attempt.after_unknown |= error.outcome() == Outcome::Unknown;
                     if !error.is_retryable() {
                         permit.answered(0);
-                        return Err(if was_unknown { error.after_unknown() } else { error });
+                        return Err(if was_unknown {
+                            error.with_outcome(Outcome::Unknown)
+                        } else {
+                            error
+                        });
                     }
                     tracing::debug!(
                         attempt = attempt.number,
@@ -282,7 +286,11 @@ impl Pace {
                     );
                     permit.failed(&error);
                     attempt.number = attempt.number.saturating_add(1);
-                    last = Some(if was_unknown { error.after_unknown() } else { error });
+                    last = Some(if was_unknown {
+                        error.with_outcome(Outcome::Unknown)
+                    } else {
+                        error
+                    });
                 }
             }
         }

@@ -20,7 +20,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::blob::Conditions;
 use rowkey::index::{List, ListPlace};
-use rowkey::{Blob, ETag, Entity, Error, ErrorKind, Result};
+use rowkey::{Blob, ETag, Entity, Error, ErrorKind, Outcome, Result};
 use serde::{Deserialize, Serialize};
 
 use super::list::{edits, list_keys};
@@ -119,7 +119,10 @@ pub(crate) async fn stored(
     list: &'static List,
 ) -> Result<Option<(Listed, ETag)>> {
     // An unanswered read changed nothing.
-    let Some(content) = blob.get().await.map_err(Error::not_applied)? else { return Ok(None) };
+    let Some(content) = blob.get().await.map_err(|error| error.with_outcome(Outcome::Rejected))?
+    else {
+        return Ok(None);
+    };
     let found = parse(&content.bytes, list)?;
     if found.0 != row_key {
         return Err(damaged(list, "holds the list of another value"));

@@ -199,7 +199,10 @@ async fn merge<E: Entity + Clone + Send + Sync + 'static>(
     };
     if error.outcome() == Outcome::Unknown {
         // The mark shows whether the merge was applied.
-        let now = deciding.row_as::<Marked>(keys).await.map_err(Error::after_unknown)?;
+        let now = deciding
+            .row_as::<Marked>(keys)
+            .await
+            .map_err(|error| error.with_outcome(Outcome::Unknown))?;
         if let Some(now) = now.filter(|now| now.entity.0.as_deref() == Some(op.mark())) {
             return Ok(Version::of_head(&now.etag));
         }

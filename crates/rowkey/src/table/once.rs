@@ -4,7 +4,7 @@ use rowkey_wire::etag::ETag;
 
 use super::handle::{Row, Table};
 use crate::entity::{Entity, Stored};
-use crate::error::{Error, Outcome, Result};
+use crate::error::{Outcome, Result};
 use crate::options::{ClientOptions, RetryOptions};
 
 const OPERATION: &str = "InsertEntity";
@@ -51,7 +51,7 @@ impl Table {
             let found = match found {
                 // If this read fails, the outcome of the insert is still unknown.
                 Err(reading) if error.outcome() == Outcome::Unknown => {
-                    return Err(Error::after_unknown(reading));
+                    return Err(reading.with_outcome(Outcome::Unknown));
                 }
                 found => found?,
             };

@@ -117,10 +117,11 @@ impl Table {
                     && error.outcome() == Outcome::Unknown =>
             {
                 // If this read fails, the outcome of the write is still unknown.
-                let reply = self.read(keys).await.map_err(Error::after_unknown)?;
-                let mut again: Stored<E> = self.decode_one(&reply).map_err(Error::after_unknown)?;
+                let lost = |error: Error| error.with_outcome(Outcome::Unknown);
+                let reply = self.read(keys).await.map_err(lost)?;
+                let mut again: Stored<E> = self.decode_one(&reply).map_err(lost)?;
                 change(&mut again.entity);
-                let now: Stored<E> = self.decode_one(&reply).map_err(Error::after_unknown)?;
+                let now: Stored<E> = self.decode_one(&reply).map_err(lost)?;
                 let is_sent = |entity| Row::of(entity).is_ok_and(|row| row.body == sent);
                 if is_sent(&now.entity) && is_sent(&again.entity) { Ok(now) } else { Err(error) }
             }

@@ -168,14 +168,14 @@ impl Pipeline {
             let started = Instant::now();
             let authority = match self.settle(route.endpoint(), budget).await {
                 Ok(authority) => authority,
-                Err(error) if ambiguous => return Err(error.after_unknown()),
+                Err(error) if ambiguous => return Err(error.with_outcome(Outcome::Unknown)),
                 Err(error) => return Err(error),
             };
             let mut attempt = Attempt::new(call, &request.method, attempts, route.at_secondary());
             let signed = self.sign(route.endpoint(), request, &authority, &mut attempt);
             let signed = match signed {
                 Ok(signed) => signed,
-                Err(error) if ambiguous => return Err(error.after_unknown()),
+                Err(error) if ambiguous => return Err(error.with_outcome(Outcome::Unknown)),
                 Err(error) => return Err(error.of(call.operation, call.resource)),
             };
             trace::attempt(span, &signed);

@@ -50,7 +50,7 @@ async fn a_final_error_keeps_the_unknown_outcome_of_earlier_attempts() {
         seen.push((attempt.number, attempt.after_unknown));
         ready(match attempt.number {
             1 => Err::<(), _>(busy()),
-            2 => Err(Error::refused(ErrorKind::Unavailable, "lost").after_unknown()),
+            2 => Err(Error::refused(ErrorKind::Unavailable, "lost").with_outcome(Outcome::Unknown)),
             _ => Err(Error::refused(ErrorKind::Conflict, "changed")),
         })
     });
