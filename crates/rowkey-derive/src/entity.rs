@@ -235,8 +235,13 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             }
         }
     });
-    let write_version = model.version.map(|version| quote! { #out.version(#version); });
-    let write_kind = model.kind.as_ref().map(|kind| quote! { #out.kind(#discriminator, #kind); });
+    let write_type = (model.kind.is_some() || model.version.is_some()).then(|| {
+        let kind = model.kind.as_ref().map_or_else(
+            || quote! { ::core::option::Option::None },
+            |kind| quote! { ::core::option::Option::Some((#discriminator, #kind)) },
+        );
+        quote! { #out.of_type(#kind, <Self as #krate::Entity>::VERSION); }
+    });
     let properties = model.fields.iter().filter_map(|field| write(model, field, &out));
     let store = keys.store.then(|| quote! { const STORE: bool = true; });
     let most = model.rows();
@@ -272,8 +277,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
 
             fn encode(&self, #out: &mut #krate::entity::RowWriter) {
                 #apart
-                #write_kind
-                #write_version
+                #write_type
                 #(#properties)*
             }
 
@@ -328,18 +332,12 @@ fn columns(model: &Model<'_>) -> TokenStream {
         let ty = option_of(field.ty).unwrap_or(field.ty);
         let what = if *encrypt { "for patches; it is encrypted" } else { "for filters" };
         let doc = format!("The property `{name}`, {what}.");
-        let exact = *exact || model.exact;
-        let column = match stored(model, field) {
-            None if !exact => quote! { #krate::Column::named(#name) },
-            stored => {
-                let none = || quote! { ::core::option::Option::None };
-                let stored = stored.unwrap_or_else(none);
-                quote! { #krate::Column::declared(#name, #stored, #exact) }
-            }
-        };
+        let stored = stored(model, field).map(|stored| quote! { .stored_as(#stored) });
+        let exact = (*exact || model.exact).then(|| quote! { .exact() });
         Some(quote! {
             #[doc = #doc]
-            #vis const #constant: #krate::Column<#ty> = #column;
+            #vis const #constant: #krate::Column<#ty> =
+                #krate::Column::named(#name) #stored #exact;
         })
     });
     quote! { #(#columns)* }
@@ -511,7 +509,11 @@ fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> Toke
         }
         // The value of a field in a blob is not read with the row.
         Role::Property { name, json: false, blob: true, .. } => quote_spanned! { span =>
-            #row.property_or::<#ty>(#name, <#ty as ::core::default::Default>::default)?
+            #row.property_as::<#ty>(
+                #name,
+                ::core::option::Option::None,
+                || ::core::option::Option::Some(<#ty as ::core::default::Default>::default()),
+            )?
         },
         Role::Property { name, json: true, blob: true, .. } if option_of(ty).is_none() => {
             quote_spanned! { span => #row.json::<#ty>(#name)?.unwrap_or_default() }
@@ -519,18 +521,19 @@ fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> Toke
         Role::Property { name, json: false, default: None, .. } => stored(model, field)
             .map_or_else(
                 || quote_spanned! { span => #row.property::<#ty>(#name)? },
-                |stored| quote_spanned! { span => #row.property_as::<#ty>(#name, #stored)? },
+                |stored| {
+                    quote_spanned! { span =>
+                        #row.property_as::<#ty>(#name, #stored, <#ty as #krate::Property>::absent)?
+                    }
+                },
             ),
         Role::Property { name, json: false, default, .. } => {
             let default = default_path(default.as_ref());
-            stored(model, field).map_or_else(
-                || quote_spanned! { span => #row.property_or::<#ty>(#name, #default)? },
-                |stored| {
-                    quote_spanned! { span =>
-                        #row.property_as_or::<#ty>(#name, #stored, #default)?
-                    }
-                },
-            )
+            let none = || quote! { ::core::option::Option::None };
+            let stored = stored(model, field).unwrap_or_else(none);
+            quote_spanned! { span =>
+                #row.property_as::<#ty>(#name, #stored, || ::core::option::Option::Some(#default()))?
+            }
         }
         Role::Property { name, json: true, default, .. } => {
             let read = option_of(ty).unwrap_or(ty);

@@ -1,13 +1,14 @@
 //! `index(..)`: the templates of an entity's indexes, and the code generated for them.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt as _;
 use syn::{Error, Ident, LitStr, Path, Result};
 
 use crate::attrs::Index as Declared;
 use crate::keys::{
-    arguments, declared, distinct, format, indices, local, local_named, part_type, template, write,
+    arguments, declared, distinct, format, from_written, indices, local, local_named, part_type,
+    template, write,
 };
 use crate::model::{KIND, Keys, Model, combine, plain};
 use crate::names::did_you_mean;
@@ -459,11 +460,12 @@ impl Constructors<'_> {
         let doc = format!("The row of one entity in the index `{}`.", index.row.literal.value());
         let scope = self.scope();
         let (arguments, body) = self.written(&index.row.pieces);
+        let made = from_written(krate, *position, &pk, &rk.to_token_stream(), None);
         quote! {
             #[doc = #doc]
             #vis fn #name(#arguments) -> #krate::index::IndexKey<Self, #scope> {
                 #body
-                #krate::index::IndexKey::from_writers(#position, #pk, #rk)
+                #made
             }
         }
     }
@@ -481,12 +483,12 @@ impl Constructors<'_> {
             Piece::Part(part) => Some(format(model, part)),
             Piece::Literal(_) => None,
         });
-        let next = next.unwrap_or_else(|| quote! { ::core::default::Default::default() });
+        let made = from_written(krate, *position, &pk, &rk.to_token_stream(), next);
         quote! {
             #[doc = #doc]
             #vis fn #name(#arguments) -> #krate::index::IndexRange<Self, #scope> {
                 #body
-                #krate::index::IndexRange::from_writers(#position, #pk, #rk, #next)
+                #made
             }
         }
     }

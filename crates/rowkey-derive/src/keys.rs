@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::Type;
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
+use syn::{Path, Type};
 
 use crate::index::Index;
 use crate::list::List;
@@ -28,6 +28,7 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let write_partition = write(model, &keys.partition.pieces, &pk, local);
     let write_row = write(model, &keys.row.pieces, &rk, local);
     let doc = format!("The key of one entity: `{pk_template}`, `{rk_template}`.");
+    let made = from_written(krate, 0, &pk, &rk.to_token_stream(), None);
     let key = quote! {
         #[doc = #doc]
         #vis fn key(#arguments) -> #krate::Key<Self> {
@@ -36,19 +37,20 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
             #write_partition
             let mut #rk = #krate::key::KeyWriter::new();
             #write_row
-            #krate::Key::from_writers(#pk, #rk)
+            #made
         }
     };
 
     let (arguments, bind) = self::arguments(model, partition.iter().copied());
     let doc = format!("All entities of this type in the partition `{pk_template}`.");
+    let all_rows = from_written(krate, 0, &pk, &quote! { #krate::key::KeyWriter::new() }, None);
     let whole = quote! {
         #[doc = #doc]
         #vis fn partition(#arguments) -> #krate::Partition<Self> {
             #bind
             let mut #pk = #krate::key::KeyWriter::new();
             #write_partition
-            #krate::Partition::from_writer(#pk)
+            #all_rows
         }
     };
     let partitions = partitions(model, keys);
@@ -77,7 +79,7 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
                 #write_partition
                 let mut #rk = #krate::key::KeyWriter::new();
                 #write_prefix
-                #krate::Partition::from_writer(#pk).under(#rk)
+                #made
             }
         }
     });
@@ -101,6 +103,9 @@ fn partitions(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
         "The partitions `{}` of all {buckets} buckets, to read them together.",
         keys.partition.literal.value()
     );
+    let all_rows = from_written(krate, 0, &pk, &quote! { #krate::key::KeyWriter::new() }, None);
+    // As wide as the number of the last bucket.
+    let digits = buckets.saturating_sub(1).to_string().len();
     Some(quote! {
         #[doc = #doc]
         #vis fn partitions(#arguments) -> ::std::vec::Vec<#krate::Partition<Self>> {
@@ -109,13 +114,32 @@ fn partitions(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
                 .map(|#bucket| {
                     let mut #pk = #krate::key::KeyWriter::new();
                     #before
-                    #pk.bucket_number(#bucket, #buckets);
+                    #pk.literal(&::std::format!("{:0width$}", #bucket, width = #digits));
                     #after
-                    #krate::Partition::from_writer(#pk)
+                    #all_rows
                 })
                 .collect()
         }
     })
+}
+
+/// An expression for a key, a partition or a range, depending on the type that the function returns.
+pub(crate) fn from_written(
+    krate: &Path,
+    position: usize,
+    partition: &Ident,
+    row: &TokenStream,
+    next: Option<TokenStream>,
+) -> TokenStream {
+    let next = next.unwrap_or_else(|| quote! { #krate::key::PartFormat::DEFAULT });
+    quote! {
+        ::core::convert::From::from(#krate::key::WrittenKeys {
+            position: #position,
+            partition_key: #partition,
+            row_key: #row,
+            next: #next,
+        })
+    }
 }
 
 /// Statements that write `pieces` to `out`; `value` is an expression for a field.
@@ -207,14 +231,14 @@ pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
             }
         };
         let notated = (notation != Notation::Standard).then(|| {
-            check(quote! { takes(#tokens) }, format!("`{{{field}:{words}}}`: {}", notation.whose()))
+            check(quote! { takes(#tokens, false) }, format!("`{{{field}:{words}}}`: {}", notation.whose()))
         });
         let descending = part.format.descending.then(|| {
             let what = format!(
                 "`{{{field}:desc}}`: `desc` requires a number, a bool, a date and time, or a \
                      newtype of these"
             );
-            check(quote! { descends(#tokens) }, what)
+            check(quote! { takes(#tokens, true) }, what)
         });
         let separator = part.separator.filter(|_| part.bucket.is_none()).map(|separator| {
             let what = format!(

@@ -1,12 +1,14 @@
 //! `list(..)`: the templates of an entity's lists, and the code generated for them.
 
 use proc_macro2::TokenStream;
-use quote::{quote, quote_spanned};
+use quote::{ToTokens as _, quote, quote_spanned};
 use syn::{Error, Ident, LitStr, Path, Result};
 
 use crate::attrs::List as Declared;
 use crate::index::{overlap, partition_text, taken, unambiguous, when_text};
-use crate::keys::{arguments, declared, distinct, indices, local, local_named, write};
+use crate::keys::{
+    arguments, declared, distinct, from_written, indices, local, local_named, write,
+};
 use crate::model::{Keys, Model, combine, plain};
 use crate::role::Role;
 use crate::template::{Part, Piece, Template};
@@ -300,6 +302,7 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
         let (write_partition, write_row) =
             (write(model, pieces.0, &pk, local), write(model, pieces.1, &rk, local));
         let doc = format!("The list of one value: `{}`.", list.row.literal.value());
+        let made = from_written(krate, position, &pk, &rk.to_token_stream(), None);
         quote! {
             #[doc = #doc]
             #vis fn #name(#arguments) -> #krate::index::ListKey<Self> {
@@ -308,7 +311,7 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
                 #write_partition
                 let mut #rk = #krate::key::KeyWriter::new();
                 #write_row
-                #krate::index::ListKey::from_writers(#position, #pk, #rk)
+                #made
             }
         }
     });

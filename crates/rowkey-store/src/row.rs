@@ -136,9 +136,9 @@ impl<'e, E: Entity> Content<'e, E> {
             match (name, E::KIND, value) {
                 // Partial copies contain these two as well.
                 (name, Some(kind), _) if name == E::DISCRIMINATOR => {
-                    out.kind(E::DISCRIMINATOR, kind);
+                    out.of_type(Some((E::DISCRIMINATOR, kind)), 1);
                 }
-                (VERSION, _, Value::Int32(version)) => out.version(*version),
+                (VERSION, _, Value::Int32(version)) => out.of_type(None, *version),
                 _ => out.property(name, value),
             }
         }

@@ -53,30 +53,28 @@ pub struct Column<P> {
 impl<P> Column<P> {
     /// The column with this name.
     pub const fn named(name: &'static str) -> Self {
-        Self::declared(name, None, false)
+        Self { name, stored: Stored { as_type: None, exact: false }, property: PhantomData }
     }
 
     /// The same column, for rows that all have the type that this program stores:
     /// `#[entity(exact)]`. Rows with another type then match no comparison.
     #[must_use]
-    pub const fn exact(self) -> Self {
-        Self::declared(self.name, self.stored.as_type, true)
+    pub const fn exact(mut self) -> Self {
+        self.stored.exact = true;
+        self
     }
 
-    /// The same column, for values that are stored as this type: `#[entity(as = "Int32")]`.
+    /// The same column, for values that are stored as this type: `#[entity(as = "Int32")]`; `None`
+    /// for their own type.
     ///
     /// Numbers, dates and GUIDs that are stored as text match [`is`](Self::is), [`ne`](Self::ne)
     /// and [`one_of`](Self::one_of), whether stored as this program writes them or as their own
     /// type; dates can also be compared with whole seconds by [`ge`](Self::ge) and
     /// [`lt`](Self::lt). A query refuses all other comparisons of them.
     #[must_use]
-    pub const fn stored_as(self, stored: Type) -> Self {
-        Self::declared(self.name, Some(stored), self.stored.exact)
-    }
-
-    #[doc(hidden)]
-    pub const fn declared(name: &'static str, as_type: Option<Type>, exact: bool) -> Self {
-        Self { name, stored: Stored { as_type, exact }, property: PhantomData }
+    pub const fn stored_as(mut self, stored: Option<Type>) -> Self {
+        self.stored.as_type = stored;
+        self
     }
 
     /// The property's name.

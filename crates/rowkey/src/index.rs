@@ -20,7 +20,7 @@ use crate::key::between::{End, NotOfTemplate, between};
 use crate::key::stretch::{RowKeys, prefix};
 use crate::key::template::Extent;
 use crate::key::write::ends_in_escape;
-use crate::key::{Key, KeyError, KeyWriter, PartFormat, Partition, Piece};
+use crate::key::{Key, KeyError, KeyWriter, PartFormat, Partition, Piece, WrittenKeys};
 
 mod list;
 
@@ -191,12 +191,6 @@ pub struct IndexRange<E, S> {
 }
 
 impl<E: Entity, S> IndexKey<E, S> {
-    #[doc(hidden)]
-    pub fn from_writers(position: usize, partition_key: KeyWriter, row_key: KeyWriter) -> Self {
-        let keys = partition_key.finish().and_then(|pk| Ok((pk, row_key.finish()?)));
-        Self { position, keys, entity: PhantomData }
-    }
-
     /// The index.
     pub fn index(&self) -> &'static Index {
         &E::INDEXES[self.position]
@@ -219,30 +213,6 @@ impl<E: Entity, S> IndexKey<E, S> {
 }
 
 impl<E: Entity, S> IndexRange<E, S> {
-    #[doc(hidden)]
-    pub fn from_writers(
-        position: usize,
-        partition_key: KeyWriter,
-        row_head: KeyWriter,
-        next: PartFormat,
-    ) -> Self {
-        let keys = partition_key.finish().and_then(|pk| Ok((pk, row_head.finish()?)));
-        let head = keys.as_ref().map(|(_, head)| head.clone()).unwrap_or_default();
-        let index = E::INDEXES.get(position);
-        let span = keys.map(|(partition_key, head)| {
-            let rows = RowKeys::beginning_with(&head);
-            Span { partition_key, rows, index }
-        });
-        Self {
-            position,
-            span,
-            head: (head, next),
-            extent: Extent::Beginning,
-            is_narrowed: false,
-            entity: PhantomData,
-        }
-    }
-
     /// The index.
     pub fn index(&self) -> &'static Index {
         &E::INDEXES[self.position]
@@ -332,6 +302,34 @@ impl<E: Entity, S> IndexRange<E, S> {
     /// The same rows, read as type `C`.
     pub fn partition_of<C>(self) -> Partition<C> {
         Partition::of(self.span)
+    }
+}
+
+impl<E, S> From<WrittenKeys> for IndexKey<E, S> {
+    fn from(written: WrittenKeys) -> Self {
+        Self { position: written.position, keys: written.finish(), entity: PhantomData }
+    }
+}
+
+/// The rows whose RowKeys begin with the one that was written.
+impl<E: Entity, S> From<WrittenKeys> for IndexRange<E, S> {
+    fn from(written: WrittenKeys) -> Self {
+        let (position, next) = (written.position, written.next);
+        let keys = written.finish();
+        let head = keys.as_ref().map(|(_, head)| head.clone()).unwrap_or_default();
+        let index = E::INDEXES.get(position);
+        let span = keys.map(|(partition_key, head)| {
+            let rows = RowKeys::beginning_with(&head);
+            Span { partition_key, rows, index }
+        });
+        Self {
+            position,
+            span,
+            head: (head, next),
+            extent: Extent::Beginning,
+            is_narrowed: false,
+            entity: PhantomData,
+        }
     }
 }
 

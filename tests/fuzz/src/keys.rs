@@ -78,8 +78,8 @@ fn part<P: KeyPart + PartialEq + Debug>(text: &str) {
         for descending in [false, true] {
             for notation in NOTATIONS {
                 let kind: PartKind = P::KIND;
-                let is_declared = kind.takes(notation)
-                    && (!descending || kind.descends(notation))
+                let is_declared = kind.takes(notation, false)
+                    && (!descending || kind.takes(notation, true))
                     && separator.is_none_or(|separator| kind.ends_at(notation, separator));
                 if is_declared {
                     reads_back::<P>(text, PartFormat { notation, descending, separator });

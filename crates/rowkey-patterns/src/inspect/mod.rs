@@ -113,7 +113,7 @@ impl Column {
 
 /// Returns whether a field of this type, stored as text, writes back exactly this text.
 fn is_spelled_as<P: Property>(text: &Value) -> bool {
-    let column = rowkey::Column::<P>::named("").stored_as(Type::String);
+    let column = rowkey::Column::<P>::named("").stored_as(Some(Type::String));
     let read = column.from_value(text.as_ref());
     read.and_then(|value| column.to_value(&value)).is_ok_and(|again| again.as_ref() == Some(text))
 }

@@ -174,11 +174,6 @@ impl RowWriter {
         }
     }
 
-    #[doc(hidden)]
-    pub fn kind(&mut self, discriminator: &'static str, kind: &'static str) {
-        self.put(discriminator, ValueRef::String(kind.into()));
-    }
-
     /// Writes only those properties of `write` that have these names (and the discriminator of a
     /// type that has a kind).
     pub fn only(&mut self, names: &'static [&'static str], write: impl FnOnce(&mut Self)) {
@@ -191,8 +186,12 @@ impl RowWriter {
         self.only.is_none_or(|names| names.contains(&&*full(self.prefix, name)))
     }
 
+    /// Writes the kind of the type, with the name of its discriminator, and its version.
     #[doc(hidden)]
-    pub fn version(&mut self, version: i32) {
+    pub fn of_type(&mut self, kind: Option<(&'static str, &'static str)>, version: i32) {
+        if let Some((discriminator, kind)) = kind {
+            self.put(discriminator, ValueRef::String(kind.into()));
+        }
         // Entities from before versioning have version 1, and version 1 is written the same way,
         // byte for byte.
         if version > 1 {
@@ -341,38 +340,21 @@ impl<'a> RowReader<'a> {
         }
     }
 
-    /// The property with this name, or the value of `default` if the entity does not have it.
-    pub fn property_or<P: Property>(
-        &self,
-        name: &str,
-        default: impl FnOnce() -> P,
-    ) -> Result<P, DecodeError> {
-        Ok(self.find(name)?.unwrap_or_else(default))
-    }
-
-    /// Like [`property`](Self::property), for a property that is stored as this type, `None` for
-    /// its own: text is read as the number, date or GUID that it represents, and other values as
-    /// without the type.
+    /// The property with this name, which is stored as this type, `None` for its own: text is read
+    /// as the number, date or GUID that it represents, and other values as without the type.
+    ///
+    /// If the entity does not have it, the value of `default`, and an error if that is `None`:
+    /// [`Property::absent`] or `|| Some(..)`.
     pub fn property_as<P: Property>(
         &self,
         name: &str,
         stored: impl Into<Option<Type>>,
+        default: impl FnOnce() -> Option<P>,
     ) -> Result<P, DecodeError> {
         match self.find_as::<P>(name, stored.into())? {
             Some(value) => Ok(value),
-            None => P::absent().ok_or_else(|| DecodeError::missing(&full(self.prefix, name))),
+            None => default().ok_or_else(|| DecodeError::missing(&full(self.prefix, name))),
         }
-    }
-
-    /// Like [`property_as`](Self::property_as), with the value of `default` if the entity does not
-    /// have it.
-    pub fn property_as_or<P: Property>(
-        &self,
-        name: &str,
-        stored: impl Into<Option<Type>>,
-        default: impl FnOnce() -> P,
-    ) -> Result<P, DecodeError> {
-        Ok(self.find_as(name, stored.into())?.unwrap_or_else(default))
     }
 
     /// A value of any deserializable type from JSON text; `None` if the entity does not have it.
@@ -438,7 +420,7 @@ impl<'a> RowReader<'a> {
     }
 
     pub(crate) fn stored_version(&self) -> Result<i32, DecodeError> {
-        self.property_or(VERSION, || 1)
+        self.property_as(VERSION, None, || Some(1))
     }
 
     /// The text of a String property.

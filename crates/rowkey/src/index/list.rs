@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use crate::entity::Entity;
-use crate::key::{KeyError, KeyWriter};
+use crate::key::{KeyError, WrittenKeys};
 
 /// A list that an entity declares: an item of [`Entity::LISTS`].
 ///
@@ -62,12 +62,6 @@ pub struct ListKey<E> {
 }
 
 impl<E: Entity> ListKey<E> {
-    #[doc(hidden)]
-    pub fn from_writers(position: usize, partition_key: KeyWriter, row_key: KeyWriter) -> Self {
-        let keys = partition_key.finish().and_then(|pk| Ok((pk, row_key.finish()?)));
-        Self { position, keys, entity: PhantomData }
-    }
-
     /// The declaration of the list.
     pub fn list(&self) -> &'static List {
         &E::LISTS[self.position]
@@ -82,6 +76,12 @@ impl<E: Entity> ListKey<E> {
     /// list in a blob, the PartitionKey is empty and the RowKey is the name of the blob.
     pub fn parts(&self) -> Result<(&str, &str), &KeyError> {
         self.keys.as_ref().map(|(partition_key, row_key)| (&**partition_key, &**row_key))
+    }
+}
+
+impl<E> From<WrittenKeys> for ListKey<E> {
+    fn from(written: WrittenKeys) -> Self {
+        Self { position: written.position, keys: written.finish(), entity: PhantomData }
     }
 }
 

@@ -46,17 +46,22 @@ fn writer(text: &str) -> KeyWriter {
     out
 }
 
+fn written(position: usize, partition_key: &str, row_key: &str) -> WrittenKeys {
+    let (partition_key, row_key) = (writer(partition_key), writer(row_key));
+    WrittenKeys { position, partition_key, row_key, next: LOWER }
+}
+
 fn all() -> Names {
-    IndexRange::from_writers(0, writer("p"), writer("name_"), LOWER)
+    written(0, "p", "name_").into()
 }
 
 fn name(text: &str) -> IndexKey<Person, SamePartition> {
-    IndexKey::from_writers(0, writer("p"), writer(&format!("name_{text}_")))
+    written(0, "p", &format!("name_{text}_")).into()
 }
 
 /// The rows of one name, as in an index that is not unique.
 fn every(text: &str) -> Names {
-    IndexRange::from_writers(0, writer("p"), writer(&format!("name_{text}_")), LOWER)
+    written(0, "p", &format!("name_{text}_")).into()
 }
 
 fn bounds(range: Names) -> Stretch {
@@ -126,10 +131,10 @@ fn columns_that_copies_do_not_have_are_named_with_the_index() {
 
 #[test]
 fn ranges_of_other_partitions_and_indexes_are_refused() {
-    let elsewhere: Names = IndexRange::from_writers(0, writer("q"), writer("name_b"), LOWER);
+    let elsewhere: Names = written(0, "q", "name_b").into();
     let range = all().range(elsewhere..);
     assert_eq!(range.span, Err(KeyError::OtherPartition));
-    let other: Names = IndexRange::from_writers(1, writer("p"), writer("name_b"), LOWER);
+    let other: Names = written(1, "p", "name_b").into();
     assert_eq!(all().range(..other).span, Err(KeyError::OtherIndex));
     assert!(matches!(all().prefix("\n").span, Err(KeyError::ControlCharacter)));
 }

@@ -9,7 +9,7 @@ use rowkey_wire::key as wire;
 use super::between::{End, NotOfTemplate, between};
 use super::stretch::RowKeys;
 use super::template::Extent;
-use super::write::{KeyError, KeyWriter};
+use super::write::{KeyError, KeyWriter, WrittenKeys};
 use crate::entity::Entity;
 use crate::index::Index;
 
@@ -39,13 +39,7 @@ impl<E> Key<E> {
         let (mut partition_key, mut row_key) = (KeyWriter::new(), KeyWriter::new());
         entity.partition_key(&mut partition_key);
         entity.row_key(&mut row_key);
-        Self::from_writers(partition_key, row_key)
-    }
-
-    #[doc(hidden)]
-    pub fn from_writers(partition_key: KeyWriter, row_key: KeyWriter) -> Self {
-        let keys = partition_key.finish().and_then(|pk| Ok((pk, row_key.finish()?)));
-        Self { keys, entity: PhantomData }
+        Self::from_keys(partition_key.finish().and_then(|pk| Ok((pk, row_key.finish()?))))
     }
 
     /// The PartitionKey and the RowKey, or the reason why the key is invalid.
@@ -86,6 +80,24 @@ impl<E> Partition<E> {
     }
 }
 
+impl<E> From<WrittenKeys> for Key<E> {
+    fn from(written: WrittenKeys) -> Self {
+        Self::from_keys(written.finish())
+    }
+}
+
+/// All entities of the type if the RowKey is empty, or those whose RowKeys begin with it.
+impl<E: Entity> From<WrittenKeys> for Partition<E> {
+    fn from(written: WrittenKeys) -> Self {
+        let span = written.finish().map(|(partition_key, head)| {
+            let rows =
+                if head.is_empty() { E::ROWS.keys() } else { RowKeys::beginning_with(&head) };
+            Span { partition_key, rows, index: None }
+        });
+        Self::of(span)
+    }
+}
+
 /// A PartitionKey and RowKeys.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Span {
@@ -103,11 +115,6 @@ impl<E: Entity> Partition<E> {
         Self::with_key(checked.map(|()| partition_key))
     }
 
-    #[doc(hidden)]
-    pub fn from_writer(partition_key: KeyWriter) -> Self {
-        Self::with_key(partition_key.finish())
-    }
-
     fn with_key(partition_key: Result<String, KeyError>) -> Self {
         let span = partition_key.map(|partition_key| Span {
             partition_key,
@@ -115,16 +122,6 @@ impl<E: Entity> Partition<E> {
             index: None,
         });
         Self { span, entity: PhantomData }
-    }
-
-    #[doc(hidden)]
-    #[must_use]
-    pub fn under(mut self, row_prefix: KeyWriter) -> Self {
-        self.span = self.span.and_then(|mut span| {
-            span.rows = RowKeys::beginning_with(&row_prefix.finish()?);
-            Ok(span)
-        });
-        self
     }
 
     /// Only the rows whose RowKey begins with `row_prefix`, given as it is stored, including the

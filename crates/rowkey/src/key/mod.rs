@@ -35,4 +35,4 @@ pub use notation::{Notation, PartKind};
 pub use part::PartFormat;
 pub use read::{KeyReadError, KeyReader};
 pub use template::Piece;
-pub use write::{KeyError, KeyWriter};
+pub use write::{KeyError, KeyWriter, WrittenKeys};

@@ -114,11 +114,18 @@ pub(super) enum Sorting {
 }
 
 impl PartKind {
-    /// Whether a template may use this notation.
+    /// Whether a template may use this notation, in descending order if `descending`.
     #[doc(hidden)]
-    pub const fn takes(self, notation: Notation) -> bool {
+    pub const fn takes(self, notation: Notation, descending: bool) -> bool {
         if matches!(self, Self::Failed) {
             return true;
+        }
+        if descending {
+            return matches!(
+                (self, notation),
+                (Self::Unsigned | Self::Signed, Notation::Standard | Notation::Digits(_))
+                    | (Self::Bool | Self::Instant, Notation::Standard)
+            );
         }
         match notation {
             Notation::Standard => true,
@@ -137,17 +144,6 @@ impl PartKind {
             }
             Notation::Words { .. } => matches!(self, Self::Bool),
         }
-    }
-
-    /// Whether a template may use this notation in descending order.
-    #[doc(hidden)]
-    pub const fn descends(self, notation: Notation) -> bool {
-        matches!(
-            (self, notation),
-            (Self::Failed, _)
-                | (Self::Unsigned | Self::Signed, Notation::Standard | Notation::Digits(_))
-                | (Self::Bool | Self::Instant, Notation::Standard)
-        )
     }
 
     /// Whether `symbol` after such a part marks its end: the text never contains it, or escapes it.

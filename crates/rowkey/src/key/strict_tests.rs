@@ -253,9 +253,9 @@ fn any_text_is_refused_or_written_again_in_every_notation() {
     /// The number of texts that were read.
     fn check<P: KeyPart>(texts: &[String]) -> usize {
         let mut accepted = 0;
-        for notation in notations().into_iter().filter(|one| P::KIND.takes(*one)) {
+        for notation in notations().into_iter().filter(|one| P::KIND.takes(*one, false)) {
             for descending in
-                [false, true].into_iter().filter(|desc| !desc || P::KIND.descends(notation))
+                [false, true].into_iter().filter(|desc| !desc || P::KIND.takes(notation, true))
             {
                 let format = PartFormat { notation, descending, separator: None };
                 for text in texts {

@@ -119,9 +119,9 @@ fn check<T: KeyPart + Clone + Debug + PartialEq>(
 ) {
     let mut formats = Vec::new();
     // (`Lower` does not read back.)
-    for notation in notations().into_iter().filter(|one| T::KIND.takes(*one)) {
+    for notation in notations().into_iter().filter(|one| T::KIND.takes(*one, false)) {
         for descending in [false, true] {
-            if descending && !T::KIND.descends(notation) {
+            if descending && !T::KIND.takes(notation, true) {
                 continue;
             }
             let separators = SEPARATORS.into_iter().filter(|one| T::KIND.ends_at(notation, *one));

@@ -57,6 +57,26 @@ pub enum KeyError {
     },
 }
 
+/// The keys that a constructor of a derive has written: of an entity, of a partition, or of a row
+/// of an index or list.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct WrittenKeys {
+    /// The position of the index or list in its declarations; 0 for the entity itself.
+    pub position: usize,
+    pub partition_key: KeyWriter,
+    /// The RowKey, or the text that the RowKeys of a range begin with.
+    pub row_key: KeyWriter,
+    /// The format of the part that follows in a range of an index.
+    pub next: PartFormat,
+}
+
+impl WrittenKeys {
+    pub(crate) fn finish(self) -> Result<(String, String), KeyError> {
+        Ok((self.partition_key.finish()?, self.row_key.finish()?))
+    }
+}
+
 impl KeyWriter {
     /// Starts an empty key.
     pub fn new() -> Self {
@@ -103,12 +123,7 @@ impl KeyWriter {
         }
         // The text of a part of several values may not be valid escaped text.
         let text = super::read::text(&alone.text, PartFormat::DEFAULT).unwrap_or(alone.text);
-        self.bucket_number(super::bucket_of(&text, buckets), buckets);
-    }
-
-    /// Writes the number of a bucket, padded to the digits of the largest.
-    #[doc(hidden)]
-    pub fn bucket_number(&mut self, bucket: u16, buckets: u16) {
+        let bucket = super::bucket_of(&text, buckets);
         self.digits(i128::from(bucket), super::bucket::digits(buckets));
     }
 
