@@ -94,18 +94,18 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
     let bounded = model.bounded();
     let (generics, arguments, bounds) = bounded.split_for_impl();
     let row = format_ident!("__row", span = Span::mixed_site());
-    let discriminator = &model.discriminator;
-    let kind = model.kind.as_ref().map(|kind| quote! { #row.kind(#discriminator, #kind)?; });
-    let version = model.version.map(|version| quote! { #row.version(#version)?; });
-    let older = model.version.zip(model.from.as_ref()).map(|(version, from)| {
-        quote_spanned! { at(from) =>
-            if #row.is_older(#version)? {
+    let (kind, version) = (kind_of(model), optional(model.version.as_ref()));
+    let of_type = match &model.from {
+        Some(from) if model.version.is_some() => quote_spanned! { at(from) =>
+            if #row.of_type(#kind, #version, true)? {
                 return ::core::result::Result::Ok(::core::convert::From::from(
                     <#from as #krate::Projection>::decode(#row)?,
                 ));
             }
-        }
-    });
+        },
+        _ if model.kind.is_none() && model.version.is_none() => TokenStream::new(),
+        _ => quote! { #row.of_type(#kind, #version, false)?; },
+    };
     let key_fields = keys.map(|keys| {
         let pattern = keys::tuple(keys::parsed(keys).map(keys::local));
         quote! { let #pattern = Self::parse_key(#row.partition_key()?, #row.row_key()?)?; }
@@ -149,9 +149,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
             fn decode(
                 #row: &#krate::entity::RowReader<'_>,
             ) -> ::core::result::Result<Self, #krate::DecodeError> {
-                #kind
-                #older
-                #version
+                #of_type
                 #key_fields
                 #decoded
             }
@@ -207,7 +205,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
                         "the older version has encrypted fields: keep at least one"
                     );
                 }
-                if #row.is_older(#version)? {
+                if #row.of_type(::core::option::Option::None, ::core::option::Option::Some(#version), true)? {
                     #krate::entity::Older::of::<#from>(#row).map(::core::option::Option::Some)
                 } else {
                     ::core::result::Result::Ok(::core::option::Option::None)
@@ -223,7 +221,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
                 #row: &#krate::entity::RowReader<'_>,
                 #out: &mut #krate::entity::RowWriter,
             ) -> ::core::result::Result<(), #krate::DecodeError> {
-                if #row.is_older(#version)? {
+                if #row.of_type(::core::option::Option::None, ::core::option::Option::Some(#version), true)? {
                     return <#from as #krate::Entity>::encode_stored(
                         &<#from as #krate::Projection>::decode(#row)?,
                         #row,
@@ -236,10 +234,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
         }
     });
     let write_type = (model.kind.is_some() || model.version.is_some()).then(|| {
-        let kind = model.kind.as_ref().map_or_else(
-            || quote! { ::core::option::Option::None },
-            |kind| quote! { ::core::option::Option::Some((#discriminator, #kind)) },
-        );
+        let kind = kind_of(model);
         quote! { #out.of_type(#kind, <Self as #krate::Entity>::VERSION); }
     });
     let properties = model.fields.iter().filter_map(|field| write(model, field, &out));
@@ -286,6 +281,20 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             #list_keys
         }
     }
+}
+
+/// An `Option`: the name of the discriminator, and the kind.
+fn kind_of(model: &Model<'_>) -> TokenStream {
+    let discriminator = &model.discriminator;
+    optional(model.kind.as_ref().map(|kind| quote! { (#discriminator, #kind) }).as_ref())
+}
+
+/// An expression for an `Option`.
+fn optional<T: ToTokens>(value: Option<&T>) -> TokenStream {
+    value.map_or_else(
+        || quote! { ::core::option::Option::None },
+        |value| quote! { ::core::option::Option::Some(#value) },
+    )
 }
 
 /// The `$select` list of a query.
@@ -359,7 +368,7 @@ fn stored(model: &Model<'_>, field: &Field<'_>) -> Option<TokenStream> {
         }
         (None, Some(compat)) => Some(quote_spanned! { at(ty) =>
             const {
-                #krate::entity::Compat::#compat.stored_as(<#ty as #krate::Property>::TYPE)
+                #krate::entity::derive::Compat::#compat.stored_as(<#ty as #krate::Property>::TYPE)
             }
         }),
         (None, None) => None,
@@ -379,7 +388,7 @@ fn type_checks(model: &Model<'_>) -> TokenStream {
         );
         Some(quote_spanned! { at(ty) =>
             const _: () = ::core::assert!(
-                #krate::entity::is_storable_as(
+                #krate::entity::derive::is_storable_as(
                     <#ty as #krate::Property>::TYPE,
                     #krate::edm::Type::#stored,
                 ),
@@ -414,7 +423,7 @@ fn names_apart(model: &Model<'_>) -> Option<TokenStream> {
     let taken = taken(model);
     let check = quote_spanned! { at(field.ty) =>
         ::core::assert!(
-            #krate::entity::names_apart(#taken),
+            #krate::entity::derive::names_apart(#taken),
             "a property of the flattened field has the name of another property or a reserved \
              name: give the field a `prefix`"
         )
@@ -529,8 +538,7 @@ fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> Toke
             ),
         Role::Property { name, json: false, default, .. } => {
             let default = default_path(default.as_ref());
-            let none = || quote! { ::core::option::Option::None };
-            let stored = stored(model, field).unwrap_or_else(none);
+            let stored = stored(model, field).unwrap_or_else(|| optional(None::<&i32>));
             quote_spanned! { span =>
                 #row.property_as::<#ty>(#name, #stored, || ::core::option::Option::Some(#default()))?
             }

@@ -100,7 +100,7 @@ fn encode_stored(set: &Set<'_>, out: &Ident) -> TokenStream {
     });
     let tag = set.variants.iter().any(|member| !member.older.is_empty()).then(|| {
         quote! {
-            let __tag = #krate::entity::set::Tag::read(
+            let __tag = #krate::entity::derive::Tag::read(
                 #row,
                 #discriminator,
                 <Self as #krate::Entity>::COPIES,
@@ -133,7 +133,7 @@ fn decode(set: &Set<'_>) -> TokenStream {
         let older = older.iter().map(|old| {
             quote_spanned! { at(old) =>
                 if __tag.is::<#old>() {
-                    return #krate::entity::set::upgraded::<#old, #ty>(#row).map(Self::#ident);
+                    return #krate::entity::derive::upgraded::<#old, #ty>(#row).map(Self::#ident);
                 }
             }
         });
@@ -160,7 +160,7 @@ fn decode(set: &Set<'_>) -> TokenStream {
             fn decode(
                 #row: &#krate::entity::RowReader<'_>,
             ) -> ::core::result::Result<Self, #krate::DecodeError> {
-                let __tag = #krate::entity::set::Tag::read(
+                let __tag = #krate::entity::derive::Tag::read(
                     #row,
                     #discriminator,
                     <Self as #krate::Entity>::COPIES,
@@ -186,7 +186,7 @@ fn checks(set: &Set<'_>) -> TokenStream {
         );
         quote_spanned! { at(ty) =>
             const _: () =
-                ::core::assert!(#krate::entity::set::is_told_by::<#ty>(#discriminator), "{}", #what);
+                ::core::assert!(#krate::entity::derive::is_told_by::<#ty>(#discriminator), "{}", #what);
         }
     });
     let pairs = all.iter().enumerate().flat_map(|(i, a)| all[..i].iter().map(move |b| (*b, *a)));
@@ -201,10 +201,9 @@ fn checks(set: &Set<'_>) -> TokenStream {
              different literal prefixes, and their `kind` and `version` are equal"
         );
         quote_spanned! { at(b) =>
-            const _: () = match #krate::entity::set::clash::<#a, #b>() {
-                #krate::entity::set::Clash::None => {}
-                #krate::entity::set::Clash::NoKind => ::core::panic!("{}", #no_kind),
-                #krate::entity::set::Clash::Same => ::core::panic!("{}", #same),
+            const _: () = match #krate::entity::derive::clash::<#a, #b>(#no_kind, #same) {
+                ::core::option::Option::None => {}
+                ::core::option::Option::Some(__what) => ::core::panic!("{}", __what),
             };
         }
     });

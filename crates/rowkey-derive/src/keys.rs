@@ -231,7 +231,10 @@ pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
             }
         };
         let notated = (notation != Notation::Standard).then(|| {
-            check(quote! { takes(#tokens, false) }, format!("`{{{field}:{words}}}`: {}", notation.whose()))
+            check(
+                quote! { takes(#tokens, false) },
+                format!("`{{{field}:{words}}}`: {}", notation.whose()),
+            )
         });
         let descending = part.format.descending.then(|| {
             let what = format!(

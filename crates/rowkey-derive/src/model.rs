@@ -233,7 +233,7 @@ impl<'a> Model<'a> {
                     let inner = option_of(ty).unwrap_or(ty);
                     let default =
                         blob.then(|| quote_spanned! { span => + ::core::default::Default });
-                    quote_spanned! { span => #inner: #krate::entity::Json #default }
+                    quote_spanned! { span => #inner: #krate::entity::derive::Json #default }
                 }
                 Role::Property { blob: true, .. } => {
                     quote_spanned! { span => #ty: #krate::Property + ::core::default::Default }

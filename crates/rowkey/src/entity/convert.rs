@@ -8,22 +8,6 @@ use rowkey_wire::edm::{DateTime, Guid, Type, ValueRef};
 use super::number::whole_double;
 use super::property::{Property, PropertyError};
 
-/// Whether values of one type can be stored as another: numbers as any number type; integers, dates
-/// and GUIDs as text.
-#[doc(hidden)]
-pub const fn is_storable_as(own: Option<Type>, stored: Type) -> bool {
-    use Type::{Binary, Boolean, DateTime, Double, Guid, Int32, Int64, String};
-    matches!(
-        (own, stored),
-        (Some(Int32 | Int64 | Double), Int32 | Int64 | Double)
-            | (Some(String | Int32 | Int64 | DateTime | Guid), String)
-            | (Some(DateTime), DateTime)
-            | (Some(Guid), Guid)
-            | (Some(Boolean), Boolean)
-            | (Some(Binary), Binary)
-    )
-}
-
 /// Converts the value to `stored` without loss.
 pub(crate) fn store(value: ValueRef<'_>, stored: Type) -> Result<ValueRef<'_>, PropertyError> {
     let own = value.edm_type();
@@ -104,33 +88,6 @@ fn instant(text: &str) -> Option<DateTime> {
 
 fn guid(text: &str) -> Option<Guid> {
     if text.len() == 36 { Guid::try_parse(text).ok() } else { None }
-}
-
-/// The library whose rows a type is compatible with, `#[entity(compat = "..")]`.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub enum Compat {
-    /// `azure_data_tables` 0.21, which writes a struct as serde serializes it.
-    AzureDataTables,
-    /// Azure.Data.Tables for .NET.
-    DotNet,
-    /// `@azure/data-tables` 13.
-    JavaScript,
-    /// `azure-data-tables` 12 for Python.
-    Python,
-}
-
-impl Compat {
-    /// The type that the library stores for values of type `own`; `None` for the same type.
-    pub const fn stored_as(self, own: Option<Type>) -> Option<Type> {
-        match (self, own) {
-            (Self::AzureDataTables | Self::JavaScript | Self::Python, Some(Type::Int64)) => {
-                Some(Type::Int32)
-            }
-            (Self::AzureDataTables, Some(Type::DateTime | Type::Guid)) => Some(Type::String),
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -219,20 +176,5 @@ mod tests {
             assert_eq!(load::<Guid>(text(spelled), Type::String), Ok(id));
         }
         assert!(load::<Guid>(text("c9da6455213d42c99a793e9149a57833"), Type::String).is_err());
-    }
-
-    #[test]
-    fn a_profile_stores_each_type_so_that_it_can() {
-        let all =
-            [Type::Binary, Type::Boolean, Type::DateTime, Type::Double, Type::Guid, Type::Int32];
-        for own in all.into_iter().chain([Type::Int64, Type::String]) {
-            for compat in
-                [Compat::AzureDataTables, Compat::DotNet, Compat::JavaScript, Compat::Python]
-            {
-                let stored = compat.stored_as(Some(own));
-                assert!(stored.is_none_or(|stored| is_storable_as(Some(own), stored)), "{own}");
-            }
-        }
-        assert_eq!(Compat::AzureDataTables.stored_as(None), None);
     }
 }

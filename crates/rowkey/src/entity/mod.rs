@@ -5,7 +5,7 @@
 //! - `property`: [`Property`], a value of one of the eight EDM types · `number`: those that are numbers
 //! - `convert`: values that are stored as another type than their own
 //! - `stored`: [`Stored`], an entity with the ETag and Timestamp it was read with
-//! - `set`: how an `EntitySet` distinguishes its types
+//! - `derive`: what the code of derives calls, such as how an `EntitySet` distinguishes its types
 //! - `dynamic`: [`DynamicEntity`], an entity with arbitrary properties
 //! - `properties`: [`Properties`](crate::Properties), properties by name
 //! - `flatten`: [`Flatten`](crate::Flatten), structs whose fields are properties of an entity
@@ -13,6 +13,8 @@
 //! - `unknown`: the stored properties that a type does not know
 
 pub(crate) mod convert;
+#[doc(hidden)]
+pub mod derive;
 pub(crate) mod dynamic;
 pub(crate) mod flatten;
 mod number;
@@ -26,25 +28,17 @@ pub(crate) mod row;
 mod serial;
 #[cfg(test)]
 mod serial_tests;
-#[doc(hidden)]
-pub mod set;
 mod shapes;
 pub(crate) mod stored;
 pub(crate) mod traits;
 pub(crate) mod unknown;
 
-#[doc(hidden)]
-pub use convert::{Compat, is_storable_as};
 pub(crate) use dynamic::DynamicEntity;
-#[doc(hidden)]
-pub use flatten::names_apart;
 pub use older::{Older, OlderRows};
 pub use properties::Rest;
 pub(crate) use property::Property;
 pub use property::PropertyError;
 pub(crate) use row::DecodeError;
-#[doc(hidden)]
-pub use row::Json;
 pub(crate) use row::{KIND, VERSION};
 pub use row::{RowReader, RowWriter};
 pub(crate) use stored::Stored;

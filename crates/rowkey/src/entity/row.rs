@@ -237,12 +237,6 @@ impl RowWriter {
     }
 }
 
-/// A type that a field with `#[entity(json)]` may have.
-#[doc(hidden)]
-pub trait Json: serde::Serialize + serde::de::DeserializeOwned {}
-
-impl<T: serde::Serialize + serde::de::DeserializeOwned> Json for T {}
-
 /// Reads the properties of one entity in a response.
 pub struct RowReader<'a> {
     source: Source<'a>,
@@ -375,20 +369,25 @@ impl<'a> RowReader<'a> {
         R::collect(self.values()?.into_iter().filter(|(name, _)| is_open(name)))
     }
 
+    /// Refuses a row of another kind or version. Returns whether its version is older, which is an
+    /// error unless `takes_older`.
     #[doc(hidden)]
-    pub fn kind(&self, discriminator: &'static str, kind: &'static str) -> Result<(), DecodeError> {
-        if self.text(discriminator) == Some(kind) {
-            return Ok(());
+    pub fn of_type(
+        &self,
+        kind: Option<(&'static str, &'static str)>,
+        version: Option<i32>,
+        takes_older: bool,
+    ) -> Result<bool, DecodeError> {
+        if let Some((discriminator, kind)) = kind
+            && self.text(discriminator) != Some(kind)
+        {
+            let what = format!("it is not {kind:?}, so it is of another type");
+            return Err(DecodeError::property(discriminator, what));
         }
-        let what = format!("it is not {kind:?}, so it is of another type");
-        Err(DecodeError::property(discriminator, what))
-    }
-
-    #[doc(hidden)]
-    pub fn version(&self, version: i32) -> Result<(), DecodeError> {
+        let Some(version) = version else { return Ok(false) };
         let stored = self.stored_version()?;
-        if stored == version {
-            return Ok(());
+        if stored == version || (stored < version && takes_older) {
+            return Ok(stored < version);
         }
         let how = if stored > version {
             "a newer program wrote it"
@@ -411,12 +410,6 @@ impl<'a> RowReader<'a> {
         }
         let expected = "the bucket of its entity; the number of buckets may have been another one";
         Err(DecodeError::key("PartitionKey", KeyReadError::malformed(expected)))
-    }
-
-    /// Whether an older version than this one wrote the entity.
-    #[doc(hidden)]
-    pub fn is_older(&self, version: i32) -> Result<bool, DecodeError> {
-        Ok(self.stored_version()? < version)
     }
 
     pub(crate) fn stored_version(&self) -> Result<i32, DecodeError> {

@@ -1,4 +1,4 @@
-//! Finds the type of a row in a set. `#[derive(EntitySet)]` generates calls to this module.
+//! What only the code of derives calls: checks at compile time, and the type of a row in a set.
 //!
 //! A row belongs to a type if its keys begin as the templates of the type do, its discriminator
 //! (`EntityType`, unless the set and its types name another property) equals the type's `kind` (a
@@ -8,7 +8,10 @@
 
 use std::fmt;
 
-use super::row::{DecodeError, RowReader, VERSION};
+use rowkey_wire::edm::Type;
+
+use super::flatten::Names;
+use super::row::{DecodeError, OWN, RowReader, VERSION};
 use super::traits::{Entity, Rows};
 use crate::index::Index;
 use crate::key::Key;
@@ -113,26 +116,19 @@ pub const fn is_told_by<E: Entity>(discriminator: &str) -> bool {
     E::KIND.is_none() || equal(E::DISCRIMINATOR, discriminator)
 }
 
-/// The reason why two types cannot be in one set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clash {
-    /// There is none: they can.
-    None,
-    /// Both could match one row, and at least one has no kind.
-    NoKind,
-    /// Both could match one row, and they have the same kind and version.
-    Same,
-}
-
-/// Whether the rows of two types can always be distinguished.
-pub const fn clash<A: Entity, B: Entity>() -> Clash {
+/// The reason why two types cannot be in one set, if there is one: `no_kind` if both could match one
+/// row and at least one has no kind, `same` if they also have the same kind and version.
+pub const fn clash<A: Entity, B: Entity>(
+    no_kind: &'static str,
+    same: &'static str,
+) -> Option<&'static str> {
     if apart(A::ROWS, B::ROWS) || A::VERSION != B::VERSION {
-        return Clash::None;
+        return None;
     }
     match (A::KIND, B::KIND) {
-        (Some(a), Some(b)) if equal(a, b) => Clash::Same,
-        (Some(_), Some(_)) => Clash::None,
-        _ => Clash::NoKind,
+        (Some(a), Some(b)) if equal(a, b) => Some(same),
+        (Some(_), Some(_)) => None,
+        _ => Some(no_kind),
     }
 }
 
@@ -166,6 +162,108 @@ const fn begins_with(text: &str, head: &str) -> bool {
     true
 }
 
+/// Whether all names are distinct, and none is a name that the service, the type or a store writes.
+/// The derives call it at compile time.
+#[must_use]
+pub const fn names_apart(names: &Names<'_>) -> bool {
+    let mut list = 0;
+    while list < names.len() {
+        let (prefix, own) = names[list];
+        let mut at = 0;
+        while at < own.len() {
+            let mut reserved = 0;
+            while list > 0 && reserved < OWN.len() {
+                if same((prefix, own[at]), ("", OWN[reserved])) {
+                    return false;
+                }
+                reserved += 1;
+            }
+            let mut other_list = 0;
+            while other_list < list {
+                let (other_prefix, others) = names[other_list];
+                let mut other = 0;
+                while other < others.len() {
+                    if same((prefix, own[at]), (other_prefix, others[other])) {
+                        return false;
+                    }
+                    other += 1;
+                }
+                other_list += 1;
+            }
+            at += 1;
+        }
+        list += 1;
+    }
+    true
+}
+
+/// Whether two names with their prefixes are the same.
+const fn same(a: (&str, &str), b: (&str, &str)) -> bool {
+    let length = a.0.len() + a.1.len();
+    if length != b.0.len() + b.1.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < length {
+        if byte(a, at) != byte(b, at) {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+const fn byte(name: (&str, &str), at: usize) -> u8 {
+    let prefix = name.0.as_bytes();
+    if at < prefix.len() { prefix[at] } else { name.1.as_bytes()[at - prefix.len()] }
+}
+
+/// Whether values of one type can be stored as another: numbers as any number type; integers, dates
+/// and GUIDs as text.
+pub const fn is_storable_as(own: Option<Type>, stored: Type) -> bool {
+    use Type::{Binary, Boolean, DateTime, Double, Guid, Int32, Int64, String};
+    matches!(
+        (own, stored),
+        (Some(Int32 | Int64 | Double), Int32 | Int64 | Double)
+            | (Some(String | Int32 | Int64 | DateTime | Guid), String)
+            | (Some(DateTime), DateTime)
+            | (Some(Guid), Guid)
+            | (Some(Boolean), Boolean)
+            | (Some(Binary), Binary)
+    )
+}
+
+/// The library whose rows a type is compatible with, `#[entity(compat = "..")]`.
+#[derive(Clone, Copy, Debug)]
+pub enum Compat {
+    /// `azure_data_tables` 0.21, which writes a struct as serde serializes it.
+    AzureDataTables,
+    /// Azure.Data.Tables for .NET.
+    DotNet,
+    /// `@azure/data-tables` 13.
+    JavaScript,
+    /// `azure-data-tables` 12 for Python.
+    Python,
+}
+
+impl Compat {
+    /// The type that the library stores for values of type `own`; `None` for the same type.
+    pub const fn stored_as(self, own: Option<Type>) -> Option<Type> {
+        match (self, own) {
+            (Self::AzureDataTables | Self::JavaScript | Self::Python, Some(Type::Int64)) => {
+                Some(Type::Int32)
+            }
+            (Self::AzureDataTables, Some(Type::DateTime | Type::Guid)) => Some(Type::String),
+            _ => None,
+        }
+    }
+}
+
+/// A type that a field with `#[entity(json)]` may have.
+pub trait Json: serde::Serialize + serde::de::DeserializeOwned {}
+
+impl<T: serde::Serialize + serde::de::DeserializeOwned> Json for T {}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,5 +296,28 @@ mod tests {
         let error = unknown(None);
         assert!(error.contains("heads: \"id_\", \"main\""), "{error}");
         assert!(!error.contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn names_are_apart_unless_they_are_the_same_with_their_prefixes() {
+        assert!(names_apart(&[("", &["City"]), ("Billing_", &["City"]), ("Home_", &["City"])]));
+        assert!(!names_apart(&[("", &["City"]), ("", &["Street", "City"])]));
+        assert!(!names_apart(&[("", &["A_B"]), ("A_", &["B"])]));
+        assert!(!names_apart(&[("", &[]), ("Time", &["stamp"])]), "the service keeps it");
+    }
+
+    #[test]
+    fn a_profile_stores_each_type_so_that_it_can() {
+        let all =
+            [Type::Binary, Type::Boolean, Type::DateTime, Type::Double, Type::Guid, Type::Int32];
+        for own in all.into_iter().chain([Type::Int64, Type::String]) {
+            for compat in
+                [Compat::AzureDataTables, Compat::DotNet, Compat::JavaScript, Compat::Python]
+            {
+                let stored = compat.stored_as(Some(own));
+                assert!(stored.is_none_or(|stored| is_storable_as(Some(own), stored)), "{own}");
+            }
+        }
+        assert_eq!(Compat::AzureDataTables.stored_as(None), None);
     }
 }
