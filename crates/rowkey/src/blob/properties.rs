@@ -72,9 +72,10 @@ pub struct ContainerProperties {
 }
 
 /// The state of the lease on a container or a blob.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeaseState {
     /// There is none.
+    #[default]
     Available,
     /// It was broken and has not ended yet.
     Breaking,
@@ -141,7 +142,7 @@ impl Properties {
                 content_type: wire.content_type,
             },
             metadata: wire.metadata.into_iter().collect(),
-            lease: LeaseState::of(wire.lease),
+            lease: wire.lease.unwrap_or_default(),
             blocks: wire.blocks,
             sealed: wire.sealed,
             copy: wire.copy.and_then(|copy| CopyStatus::of(&copy)),
@@ -155,21 +156,9 @@ impl ContainerProperties {
             etag: wire.etag?,
             modified: wire.modified?,
             metadata: wire.metadata.into_iter().collect(),
-            lease: LeaseState::of(wire.lease),
+            lease: wire.lease.unwrap_or_default(),
             public_access: wire.access,
         })
-    }
-}
-
-impl LeaseState {
-    fn of(wire: Option<decode::LeaseState>) -> Self {
-        match wire {
-            Some(decode::LeaseState::Breaking) => Self::Breaking,
-            Some(decode::LeaseState::Broken) => Self::Broken,
-            Some(decode::LeaseState::Expired) => Self::Expired,
-            Some(decode::LeaseState::Leased) => Self::Leased,
-            _ => Self::Available,
-        }
     }
 }
 

@@ -10,6 +10,7 @@ use rowkey_wire::etag::ETag;
 use rowkey_wire::headers::parse_http_date;
 use rowkey_wire::xml::{Element, XmlError};
 
+use crate::blob::LeaseState;
 use crate::service::wire::metadata;
 
 /// The result of a write: the new `ETag` and the time.
@@ -28,22 +29,6 @@ pub(crate) struct Appended {
     pub(crate) offset: u64,
     /// The number of blocks in the blob now.
     pub(crate) blocks: u32,
-}
-
-/// The state of the lease on a blob or a container, in headers and listings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub(crate) enum LeaseState {
-    /// There is none.
-    Available,
-    /// It was broken and has not ended yet.
-    Breaking,
-    /// It was broken and has ended.
-    Broken,
-    /// It ended and was not renewed.
-    Expired,
-    /// It is held.
-    Leased,
 }
 
 /// The properties of a blob.

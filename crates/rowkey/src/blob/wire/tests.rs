@@ -4,7 +4,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use rowkey_wire::blob::checksum;
 use rowkey_wire::blob::{BlobType, PublicAccess};
 
-use super::decode::{self, Item, LeaseState};
+use super::decode::{self, Item};
+use crate::blob::LeaseState;
 
 /// The MD5 of `hello world`.
 const SUM: &str = "XrY7u+Ae7tCTyyK7j1rNww==";
