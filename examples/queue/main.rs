@@ -52,7 +52,7 @@ async fn work(jobs: &Queue, poison: &Queue, done: &mut Vec<u32>) -> Result<()> {
                 continue;
             }
             Err(_) => {
-                poison.put(Body::text(message.text())).never_expires().send().await?;
+                poison.put(Body::text(message.text())).ttl(None).send().await?;
             }
         }
         jobs.delete(&message).await?;

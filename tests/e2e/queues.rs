@@ -168,7 +168,7 @@ async fn messages_are_received_in_insertion_order() -> TestResult {
 async fn time_to_live_and_visibility_timeout_are_applied() -> TestResult {
     let fixture = Fixture::new().await?;
     let queue = queue(&fixture).await?;
-    let forever = queue.put(Body::text("forever")).never_expires().send().await?;
+    let forever = queue.put(Body::text("forever")).ttl(None).send().await?;
     assert_eq!(forever.expires, None);
     let long = queue.put(Body::text("long")).ttl(Duration::from_secs(30 * 86_400)).send().await?;
     assert_eq!((long.expires.ok_or("it expires")? - long.inserted).num_days(), 30);

@@ -256,7 +256,7 @@ impl Places {
         match job {
             Job::Bad { number } if Bad::of(*number) == Bad::Unreadable => {
                 let body = Body::text(format!("bad {number}"));
-                self.tasks.queue().put(body).never_expires().send().await.map(drop)
+                self.tasks.queue().put(body).ttl(None).send().await.map(drop)
             }
             Job::Post { number, account, .. } if Plan::is_in_transaction(*number) => {
                 let order = Order { account: *account, number: *number };

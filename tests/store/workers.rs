@@ -57,7 +57,7 @@ async fn a_duplicate_announcement_leaves_no_void() -> TestResult {
     store(&account)?.insert(&order(1)).await?;
     let texts: Vec<_> = left(&server);
     assert_eq!(texts.len(), 1, "{texts:?}");
-    account.queue("orders").put(Body::text(&*texts[0])).never_expires().send().await?;
+    account.queue("orders").put(Body::text(&*texts[0])).ttl(None).send().await?;
     for _ in 0..50 {
         server.clock().advance(Duration::from_secs(61));
         store(&sweep::account(&server)?)?.work_once().await?;

@@ -57,7 +57,7 @@ async fn a_message_is_put_as_escaped_text() {
 #[tokio::test]
 async fn an_infinite_time_to_live_is_sent_as_minus_one() {
     let (stub, jobs) = jobs(one_message("")).await;
-    jobs.put(Body::bytes([1, 2])).never_expires().send().await.unwrap();
+    jobs.put(Body::bytes([1, 2])).ttl(None).send().await.unwrap();
     assert_eq!(
         line(&stub, &[]).await,
         "POST /jobs/messages?messagettl=-1\n<?xml version='1.0' encoding='utf-8'?>\n\

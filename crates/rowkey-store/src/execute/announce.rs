@@ -179,7 +179,7 @@ impl Announcer {
     }
 
     async fn put(&self, notice: &Notice) -> Result<Message> {
-        let put = self.queue.put(Body::base64(notice.text()?)).never_expires();
+        let put = self.queue.put(Body::base64(notice.text()?)).ttl(None);
         put.hidden_for(HIDDEN).send().await
     }
 

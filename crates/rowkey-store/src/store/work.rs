@@ -280,7 +280,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let poison = queue.account().queue(&format!("{}-poison", queue.name()));
         let poison = poison.with_options(self.inner.table.account().options().clone());
         poison.create_if_missing().await?;
-        poison.put(Body::text(message.text())).never_expires().send().await?;
+        poison.put(Body::text(message.text())).ttl(None).send().await?;
         queue.delete_if_exists(message).await.map(drop)
     }
 }

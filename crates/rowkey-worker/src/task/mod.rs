@@ -299,7 +299,7 @@ impl<T: Task> Tasks<T> {
         letter.trace = letter.trace.or_else(|| queue.account().telemetry().current());
         let claimed = self.fit(&mut letter).await;
         let claimed = claimed.map_err(|error| error.of("PutTask", self.queue.name()))?;
-        let put = queue.put(self.body(&letter.text(T::KIND))).never_expires();
+        let put = queue.put(self.body(&letter.text(T::KIND))).ttl(None);
         let put = if delay.is_zero() { put } else { put.hidden_for(delay) };
         let Err(error) = put.send().await else {
             if delay.is_zero() {
@@ -350,7 +350,7 @@ impl<T: Task> Tasks<T> {
 
     /// Puts the message of a dead letter back into the queue.
     pub(crate) async fn put_back(&self, body: Body) -> Result<()> {
-        self.queue.put(body).never_expires().send().await?;
+        self.queue.put(body).ttl(None).send().await?;
         self.put.notify_one();
         Ok(())
     }

@@ -241,18 +241,13 @@ pub struct Put {
 
 impl Put {
     /// Sets the time to live, after which the message expires: 1 second or more, and longer than it
-    /// is hidden. Default: 7 days.
-    pub fn ttl(mut self, ttl: Duration) -> Self {
-        match seconds(ttl, 1..=MAX_TTL_SECONDS, "a message lives") {
-            Ok(ttl) => self.lifetime = Some(Lifetime::Seconds(ttl)),
+    /// is hidden; `None`: never, it is kept until it is deleted. Default: 7 days.
+    pub fn ttl(mut self, ttl: impl Into<Option<Duration>>) -> Self {
+        let ttl = ttl.into().map(|ttl| seconds(ttl, 1..=MAX_TTL_SECONDS, "a message lives"));
+        match ttl.transpose() {
+            Ok(ttl) => self.lifetime = Some(ttl.map_or(Lifetime::Forever, Lifetime::Seconds)),
             Err(error) => self.error = Some(error),
         }
-        self
-    }
-
-    /// Keeps the message until it is deleted.
-    pub fn never_expires(mut self) -> Self {
-        self.lifetime = Some(Lifetime::Forever);
         self
     }
 

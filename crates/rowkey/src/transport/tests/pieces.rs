@@ -68,7 +68,7 @@ async fn put_message_is_retried_after_a_rejection() {
                <TimeNextVisible>Sun, 01 Mar 2026 12:00:00 GMT</TimeNextVisible>\
                </QueueMessage></QueueMessagesList>";
     let script = Script::start([refusal("503 No", "ServerBusy"), answer("201 Created", "", put)]);
-    let message = queue(&script).put(Body::text("pay 5")).never_expires().send().await.unwrap();
+    let message = queue(&script).put(Body::text("pay 5")).ttl(None).send().await.unwrap();
     assert_eq!((message.text(), message.expires), ("pay 5", None));
     let requests = script.requests();
     let [one, other] = &requests[..] else { panic!("{requests:?}") };
