@@ -155,7 +155,8 @@ impl Table {
         let row = Row::new(&mut self.shapes, properties, at);
         let partition = self.partitions.entry(Key::from(partition_key)).or_default();
         let row_key = Key::from(row_key);
-        let Ok(before) = partition.change::<Infallible>(row_key, self.version, |_| Ok(Some(row)));
+        let Ok(before) =
+            partition.change::<std::convert::Infallible>(row_key, self.version, |_| Ok(Some(row)));
         self.rows += usize::from(before.is_none());
     }
 
