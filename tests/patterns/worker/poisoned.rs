@@ -110,7 +110,7 @@ async fn an_unreadable_message_is_kept_and_redriven_unchanged() -> TestResult {
     for (text, reason) in [
         ("resize picture 7", "its text is neither JSON nor JSON in base64"),
         (r#"{"kind":"crop","task":{"picture":7}}"#, "its kind is not `resize`"),
-        (r#"{"picture":"seven"}"#, "it is no task `resize`: see line 1, column 18 of its JSON"),
+        (r#"{"picture":"seven"}"#, "it is not a task `resize`: see line 1, column 18 of its JSON"),
     ] {
         tasks.queue().put(Body::text(text)).send().await?;
         assert_eq!(worker(&account).step().await?, Step::Poisoned, "{text}");

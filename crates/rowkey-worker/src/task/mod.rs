@@ -380,7 +380,7 @@ impl<T: Task> Tasks<T> {
         // Omits the error's own text, which quotes the task.
         let (line, column) = (error.line(), error.column());
         let reason =
-            format!("it is no task `{}`: see line {line}, column {column} of its JSON", T::KIND);
+            format!("it is not a task `{}`: see line {line}, column {column} of its JSON", T::KIND);
         if is_unknown_variant(&error) { Loaded::Newer(reason) } else { Loaded::Unreadable(reason) }
     }
 }

@@ -73,11 +73,14 @@ fn a_parse_error_gives_the_reason_and_quotes_nothing() {
         ("archive employee 4711", "neither JSON nor JSON in base64"),
         ("", "neither JSON"),
         ("c2VjcmV0IDQ3MTE=", "neither JSON"),
-        (r#"{"kind":"restore","id":"a1","task":{"id":4711}}"#, "another kind than `archive`"),
-        (r#"{"kind":"archive","id":"a1","task":{"id":"4711"}}"#, "no task `archive`: see line 1"),
-        (r#"{"name":"4711"}"#, "no task `archive`"),
-        ("4711", "no task `archive`"),
-        ("null", "no task `archive`"),
+        (r#"{"kind":"restore","id":"a1","task":{"id":4711}}"#, "its kind is not `archive`"),
+        (
+            r#"{"kind":"archive","id":"a1","task":{"id":"4711"}}"#,
+            "not a task `archive`: see line 1",
+        ),
+        (r#"{"name":"4711"}"#, "not a task `archive`"),
+        ("4711", "not a task `archive`"),
+        ("null", "not a task `archive`"),
     ] {
         let error = read(text).unwrap_err();
         assert!(error.contains(reason) && !error.contains("4711"), "{text}: {error}");

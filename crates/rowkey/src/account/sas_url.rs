@@ -221,7 +221,7 @@ mod tests {
             ("http://127.0.0.1:10002/secret?sig=secret", "has 1 names in its path, and needs 2"),
             (
                 "https://contoso.table.core.windows.net/t?sig=secret&timeout=5",
-                "parameters that are no part",
+                "parameters that do not belong",
             ),
             ("http://contoso.table.core.windows.net/t?sig=secret", "plain http"),
         ] {
@@ -230,6 +230,6 @@ mod tests {
             assert!(!format!("{error} {error:?}").contains("secret"), "{error}");
         }
         let error = StorageAccount::from_sas_url("http://127.0.0.1:10002/a?sig=x").unwrap_err();
-        assert!(error.to_string().contains("which service"), "{error}");
+        assert!(error.to_string().contains("does not identify a service"), "{error}");
     }
 }

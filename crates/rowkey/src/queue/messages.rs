@@ -180,7 +180,7 @@ impl Queue {
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// # let jobs = account.queue("jobs");
     /// # jobs.create().await?;
-    /// jobs.put(Body::text("archive employee 7")).never_expires().send().await?;
+    /// jobs.put(Body::text("archive employee 7")).ttl(None).send().await?;
     /// jobs.clear().await?;
     /// assert_eq!(jobs.approximate_count().await?, 0);
     /// # Ok(()) }
