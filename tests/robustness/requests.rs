@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -99,8 +100,27 @@ impl Bench {
     }
 }
 
+/// The environment variable of the process that sends the requests.
+const ALONE: &str = "ROWKEY_DAMAGED_REQUESTS";
+
+/// Runs in a process of its own, because panics and memory of other tests would be counted.
 #[tokio::test]
 async fn damaged_requests_are_answered_and_change_nothing_else() {
+    if std::env::var_os(ALONE).is_some() {
+        return send_damaged_requests().await;
+    }
+    let test = "requests::damaged_requests_are_answered_and_change_nothing_else";
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", test, "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    eprintln!("{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "the test did not run");
+}
+
+async fn send_damaged_requests() {
     count_panics();
     let times = setting("ROWKEY_MUTATIONS", if is_brief() { 1_000 } else { 5_000 });
     let mut random = Random(seed());
