@@ -126,25 +126,24 @@ impl Table {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # use rowkey::{Credential, ManualClock, StorageAccount, service::Service};
-    /// # use rowkey_emulator::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server};
-    /// # #[derive(Clone, Debug)]
-    /// # struct Both(ManualClock, rowkey_emulator::ServerClock);
-    /// # impl rowkey::Clock for Both {
-    /// #     fn now(&self) -> chrono::DateTime<chrono::Utc> { self.0.now() }
-    /// #     fn elapsed(&self) -> Duration { self.0.elapsed() }
+    /// # use rowkey::StorageAccount;
+    /// # use rowkey_emulator::{Server, ServerClock};
+    /// # #[derive(Debug)]
+    /// # struct OfServer(ServerClock);
+    /// # impl rowkey::Clock for OfServer {
+    /// #     fn now(&self) -> chrono::DateTime<chrono::Utc> { self.0.now().to_chrono() }
+    /// #     fn elapsed(&self) -> Duration { Duration::from_micros(self.0.now().ticks() as u64 / 10) }
     /// #     fn sleep(&self, duration: Duration) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-    /// #         self.1.advance(duration);
-    /// #         self.0.sleep(duration)
+    /// #         self.0.advance(duration);
+    /// #         Box::pin(async {})
     /// #     }
     /// # }
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = Server::builder().manual_clock().start().await?;
-    /// # let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
     /// # let account = StorageAccount::builder()
     /// #     .connection_string(server.connection_string())?
-    /// #     .clock(Both(clock, server.clock().clone()))
+    /// #     .clock(OfServer(server.clock().clone()))
     /// #     .build()?;
     /// # let table = account.table("orders");
     /// table.create().await?;
