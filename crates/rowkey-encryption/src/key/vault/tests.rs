@@ -244,7 +244,7 @@ async fn a_response_for_another_key_or_without_a_key_is_rejected() {
         (serde_json::json!({ "kid": format!("{}{PATH}", server.uri()), "value": "?" }), "be read"),
         (
             serde_json::json!({ "kid": format!("{}{PATH}", server.uri()), "value": "AAAA" }),
-            "no key",
+            "does not have 32 bytes",
         ),
     ] {
         server.reset().await;
