@@ -77,8 +77,8 @@ pub fn brief(sweep: Sweep<'_>) -> Sweep<'_> {
 }
 
 /// Runs `scenario` on copies of `server`: once without faults, then once for each of its requests and each of
-/// [`ANSWERED`], in which that request fails; for few of them if [`is_brief`]. After each run a minute passes, `recover` does what the program
-/// would do then, and `invariants` checks the store.
+/// [`ANSWERED`], in which that request fails; for few of them if [`is_brief`]. After each run a minute passes,
+/// `recover` does what the program would do then, and `invariants` checks the store.
 ///
 /// The account passed to the scenario retries requests where allowed, and its waits take no time; [`once`]
 /// returns a copy that does not retry. The result of the scenario is passed to the other two.

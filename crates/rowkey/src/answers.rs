@@ -49,7 +49,7 @@ use rowkey_wire::token;
 
 use crate::entity::Entity;
 use crate::error::{Error, Result};
-use crate::table::handle::Row;
+use crate::table::row::Row;
 use crate::table::wire::odata::decode;
 use crate::transport::sign::TABLE_VERSION;
 

@@ -12,7 +12,7 @@ use crate::entity::{Entity, Projection, Stored};
 use crate::error::{Error, Result};
 use crate::service::wire::error_body::ErrorBody;
 use crate::service::wire::{metadata, stats};
-use crate::table::handle::{Row, decode_body};
+use crate::table::row::{Row, decode_body};
 use crate::table::wire::batch as batches;
 use crate::table::wire::odata::decode as odata;
 use crate::{blob, queue, table};

@@ -11,7 +11,7 @@ use super::traits::{Entity, Projection, Rows};
 use crate::error::{Error, Result};
 use crate::key::{Key, KeyWriter};
 use crate::table::FailedRow;
-use crate::table::handle::{Row, body_error, key_error, property_error};
+use crate::table::row::{Row, body_error, key_error, property_error};
 use crate::table::wire::odata::decode;
 
 /// An entity whose properties are known only at run time.

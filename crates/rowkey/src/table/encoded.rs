@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rowkey_wire::etag::Match;
 
-use super::handle::Row;
+use super::row::Row;
 use crate::entity::Entity;
 use crate::error::Result;
 

@@ -11,9 +11,9 @@ use rowkey_wire::odata::Fields;
 use tokio::task::coop;
 
 use super::failed::FailedRow;
-use super::handle::body_error;
 use super::pages::{Reader, Source, Stream, failed};
 use super::prefetch::{Response, Responses};
+use super::row::body_error;
 use crate::entity::{Projection, RowReader, Stored};
 use crate::error::{Error, Result};
 use crate::table::wire::odata::decode::{self, PageReader, Place};

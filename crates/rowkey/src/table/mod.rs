@@ -1,11 +1,12 @@
 //! Tables: single entities, queries and transactions.
 //!
 //! - `handle`: [`Table`], operations on one entity and on the table itself
+//! - `requests`: the requests of those operations; `row`: entities, encoded and decoded
 //! - `once`: [`Table::insert_once`](crate::Table::insert_once), the insert that may be repeated
 //! - `update`: [`Table::update`](crate::Table::update), the read-modify-write loop
 //! - `query`: [`Query`](crate::Query), which entities to read; `pages`: reading them page by page
 //! - `encoded`: [`EncodedRow`], an entity encoded once for several transactions
-//! - `entities`: reading a query entity by entity; `ahead`: prefetching the next page
+//! - `entities`: reading a query entity by entity; `prefetch`: prefetching the next page
 //! - `plan`: a query as requests: key bounds, filters, the split of long lists
 //! - `azurite`: the filters of a query, rewritten for Azurite
 //! - `keyed`: [`Keyed`], an entity with its keys as they are stored
@@ -34,6 +35,8 @@ pub(crate) mod pages;
 pub(crate) mod plan;
 mod prefetch;
 pub(crate) mod query;
+mod requests;
+pub(crate) mod row;
 mod service;
 mod service_token;
 pub(crate) mod transaction;

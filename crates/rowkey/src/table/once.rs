@@ -2,7 +2,8 @@
 
 use rowkey_wire::etag::ETag;
 
-use super::handle::{Row, Table};
+use super::handle::Table;
+use super::row::Row;
 use crate::entity::{Entity, Stored};
 use crate::error::{Outcome, Result};
 use crate::options::{ClientOptions, RetryOptions};

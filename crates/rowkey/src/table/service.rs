@@ -5,7 +5,8 @@ use std::sync::Arc;
 use rowkey_wire::edm::Value;
 use rowkey_wire::filter::{Filter as WireFilter, Operator};
 
-use super::handle::{Table, body_error};
+use super::handle::Table;
+use super::row::body_error;
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
 use crate::filter::Filter;

@@ -8,7 +8,9 @@ use rowkey_wire::etag::{ETag, Match};
 use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
 
 use super::encoded::{EncodedRow, RowWrite};
-use super::handle::{Row, Table, decode_body, is_missing_entity, key_error, not_of_a_store};
+use super::handle::Table;
+use super::requests::is_missing_entity;
+use super::row::{Row, decode_body, key_error, not_of_a_store};
 use super::wire::batch::{BatchWriter, PartResponse, decode_response, encode_query};
 use super::wire::encode::{self, Flavor};
 use crate::entity::{Entity, Stored, Write};

@@ -5,7 +5,8 @@ use std::time::Duration;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::etag::{ETag, Match};
 
-use super::handle::{Row, Table};
+use super::handle::Table;
+use super::row::Row;
 use crate::entity::unknown::{Carrying, Known, names};
 use crate::entity::{Entity, Stored};
 use crate::error::{Error, Outcome, Result};
