@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Response};
 
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::headers::METADATA_PREFIX as PREFIX;
+use rowkey_wire::headers::{METADATA_PREFIX as PREFIX, decode_text};
 use rowkey_wire::limits::MAX_METADATA;
 
 /// Metadata as the server stores it: headers, in the order of their names. Two are equal if they
@@ -91,7 +91,7 @@ impl Metadata {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, String)> {
         self.0.iter().map(|pair| {
             let header = pair.written.as_deref().unwrap_or(pair.header.as_str());
-            (&header[PREFIX.len()..], text(&pair.value))
+            (&header[PREFIX.len()..], decode_text(&pair.value))
         })
     }
 
@@ -154,14 +154,6 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> HeaderValue {
         all.extend_from_slice(value.as_bytes());
     }
     HeaderValue::from_bytes(&all).unwrap_or(HeaderValue::from_static(""))
-}
-
-/// Decodes UTF-8, or otherwise Latin-1, the earlier encoding of header values.
-fn text(value: &HeaderValue) -> String {
-    match std::str::from_utf8(value.as_bytes()) {
-        Ok(text) => text.to_owned(),
-        Err(_) => value.as_bytes().iter().map(|byte| char::from(*byte)).collect(),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Header names, service versions, and the date format of headers.
 
 use chrono::{DateTime, Utc};
-use http::HeaderName;
+use http::{HeaderName, HeaderValue};
 
 /// The approximate number of messages, in the response to Get Queue Metadata.
 pub const APPROXIMATE_COUNT: HeaderName =
@@ -37,6 +37,14 @@ pub const HTTP_METHOD: HeaderName = HeaderName::from_static("x-http-method");
 pub const PREFER: HeaderName = HeaderName::from_static("prefer");
 /// The prefix of headers with metadata of a queue, a container or a blob.
 pub const METADATA_PREFIX: &str = "x-ms-meta-";
+
+/// Decodes a header value as UTF-8, or otherwise as Latin-1, the earlier encoding of header values.
+pub fn decode_text(value: &HeaderValue) -> String {
+    match std::str::from_utf8(value.as_bytes()) {
+        Ok(text) => text.to_owned(),
+        Err(_) => value.as_bytes().iter().map(|byte| char::from(*byte)).collect(),
+    }
+}
 
 /// Formats a date for HTTP headers: `Fri, 10 Nov 2017 02:44:50 GMT`.
 pub fn http_date(instant: DateTime<Utc>) -> String {

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use rowkey_wire::headers::METADATA_PREFIX;
+use rowkey_wire::headers::{METADATA_PREFIX, decode_text};
 use rowkey_wire::limits::MAX_METADATA;
 
 /// The error for invalid metadata.
@@ -51,7 +51,7 @@ pub(crate) fn decode(headers: &HeaderMap) -> Vec<(String, String)> {
     headers
         .iter()
         .filter_map(|(name, value)| Some((name.as_str().strip_prefix(METADATA_PREFIX)?, value)))
-        .map(|(name, value)| (name.to_owned(), text(value)))
+        .map(|(name, value)| (name.to_owned(), decode_text(value)))
         .collect()
 }
 
@@ -74,14 +74,6 @@ fn is_identifier(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_ascii_digit())
         && !name.is_empty()
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
-/// The text as UTF-8, or else as Latin-1, the older encoding of header values.
-fn text(value: &HeaderValue) -> String {
-    match std::str::from_utf8(value.as_bytes()) {
-        Ok(text) => text.to_owned(),
-        Err(_) => value.as_bytes().iter().map(|byte| char::from(*byte)).collect(),
-    }
 }
 
 #[cfg(test)]
