@@ -59,7 +59,7 @@ impl KeepAlive {
 
 /// The state of a connection whose idle time is limited.
 #[derive(Clone)]
-struct Idleness {
+struct IdleTimeout {
     limit: Duration,
     /// Whether the last request has been answered and the next has not arrived.
     is_idle: watch::Sender<bool>,
@@ -68,7 +68,7 @@ struct Idleness {
     header: HeaderValue,
 }
 
-impl Idleness {
+impl IdleTimeout {
     fn new(limit: Duration) -> Self {
         let header = HeaderValue::from_str(&format!("timeout={}", limit.as_secs()));
         let header = header.unwrap_or(HeaderValue::from_static("timeout=0"));
@@ -124,8 +124,8 @@ async fn requests(
     let pace = Pace::default();
     let stream = Paced::new(stream, pace.clone());
     let shared = Arc::clone(state);
-    let idleness = state.keep_alive.of(service).map(Idleness::new);
-    let watched = idleness.clone();
+    let idle_timeout = state.keep_alive.of(service).map(IdleTimeout::new);
+    let watched = idle_timeout.clone();
     let handle = service_fn(move |mut request: Request<Incoming>| {
         if is_https {
             request.extensions_mut().insert(Https);
@@ -137,11 +137,11 @@ async fn requests(
         let watched = watched.clone();
         route::settle(&state, &mut request);
         async move {
-            if let Some(Idleness { is_idle, .. }) = &watched {
+            if let Some(IdleTimeout { is_idle, .. }) = &watched {
                 is_idle.send_replace(false);
             }
             let mut answer = service::answer(&state, service, peer.ip(), request, pace).await?;
-            if let Some(Idleness { is_idle, header, .. }) = watched {
+            if let Some(IdleTimeout { is_idle, header, .. }) = watched {
                 answer.headers_mut().insert("keep-alive", header);
                 is_idle.send_replace(true);
             }
@@ -160,9 +160,9 @@ async fn requests(
     let ended = match spelled {
         Some(heads) => {
             let connection = TokioIo::new(Connection::new(stream, heads));
-            drive(http.serve_connection(connection, handle), idleness).await
+            drive(http.serve_connection(connection, handle), idle_timeout).await
         }
-        None => drive(http.serve_connection(TokioIo::new(stream), handle), idleness).await,
+        None => drive(http.serve_connection(TokioIo::new(stream), handle), idle_timeout).await,
     };
     if let Err(error) = ended {
         debug!(%error, "a connection ended");
@@ -173,7 +173,7 @@ async fn requests(
 /// at that time is completed.
 async fn drive<I, S, B>(
     connection: http1::Connection<I, S>,
-    idleness: Option<Idleness>,
+    idle_timeout: Option<IdleTimeout>,
 ) -> hyper::Result<()>
 where
     I: rt::Read + rt::Write + Unpin,
@@ -182,11 +182,11 @@ where
     B: Body + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let Some(idleness) = idleness else { return connection.await };
+    let Some(idle_timeout) = idle_timeout else { return connection.await };
     let mut connection = pin!(connection);
     tokio::select! {
         ended = connection.as_mut() => return ended,
-        () = idleness.expired() => {}
+        () = idle_timeout.expired() => {}
     }
     connection.as_mut().graceful_shutdown();
     connection.await

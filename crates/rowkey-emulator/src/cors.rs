@@ -8,8 +8,8 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::CorsRule;
 
-use crate::respond::{self, Answer};
-use crate::route::{self, Place};
+use crate::respond::{self, HttpResponse};
+use crate::route::{self, Route};
 use crate::state::State;
 
 /// Answers a preflight request: whether a script may send the request it announces. Preflights are
@@ -17,9 +17,9 @@ use crate::state::State;
 pub(crate) fn preflight(
     state: &State,
     service: Service,
-    place: &Place<'_>,
+    route: &Route<'_>,
     request: &Parts,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     let origin = text(request, &header::ORIGIN);
     let method = text(request, &header::ACCESS_CONTROL_REQUEST_METHOD);
     let (Some(origin), Some(method)) = (origin, method) else {
@@ -35,7 +35,7 @@ pub(crate) fn preflight(
         .map(str::trim)
         .filter(|name| !name.is_empty())
         .collect();
-    let rules = rules(state, service, place.account);
+    let rules = rules(state, service, route.account);
     let rule = rules.iter().find(|rule| {
         allows_origin(rule, origin)
             && rule.allowed_methods.iter().any(|allowed| allowed == method)
@@ -62,14 +62,14 @@ pub(crate) fn preflight(
 }
 
 /// Adds the headers that let a script read the response to its request.
-pub(crate) fn apply(state: &State, service: Service, request: &Parts, answer: &mut Answer) {
+pub(crate) fn apply(state: &State, service: Service, request: &Parts, answer: &mut HttpResponse) {
     if request.method == http::Method::OPTIONS {
         return;
     }
     // Nearly all requests come from programs, not scripts, and return here.
     let Some(origin) = text(request, &header::ORIGIN) else { return };
-    let Ok(place) = route::place(request) else { return };
-    let rules = rules(state, service, place.account);
+    let Ok(route) = route::parse(request) else { return };
+    let rules = rules(state, service, route.account);
     if rules.is_empty() {
         return;
     }

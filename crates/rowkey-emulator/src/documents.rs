@@ -10,18 +10,18 @@ use rowkey_wire::xml::{
 };
 
 use crate::rejection::invalid_document;
-use crate::respond::{self, Answer, NO_CACHE, Stamps};
+use crate::respond::{self, HttpResponse, NO_CACHE, ResponseContext};
 use crate::state::Account;
 
 /// A response with an XML document, as the Queue and Blob services send it for a GET.
-pub(crate) fn document(body: String) -> Answer {
+pub(crate) fn document(body: String) -> HttpResponse {
     let mut answer = respond::xml(StatusCode::OK, body);
     answer.headers_mut().insert(header::CACHE_CONTROL, NO_CACHE);
     answer
 }
 
 /// The response with a service's properties.
-pub(crate) fn properties(properties: &ServiceProperties) -> Answer {
+pub(crate) fn properties(properties: &ServiceProperties) -> HttpResponse {
     document(render_properties(properties))
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn read_properties(body: &[u8]) -> Result<ServiceProperties, Rejectio
 }
 
 /// The response with access policies.
-pub(crate) fn policies(policies: &[SignedIdentifier]) -> Answer {
+pub(crate) fn policies(policies: &[SignedIdentifier]) -> HttpResponse {
     document(render_acl(policies))
 }
 
@@ -42,8 +42,8 @@ pub(crate) fn read_policies(body: &[u8]) -> Result<Vec<SignedIdentifier>, Reject
 
 /// The response with statistics. The secondary is the primary itself, so it is in sync unless it is
 /// held back.
-pub(crate) fn stats(account: &Account, stamps: &Stamps) -> Answer {
-    let last_sync = Some(account.in_step.unwrap_or(stamps.now).to_chrono());
+pub(crate) fn stats(account: &Account, context: &ResponseContext) -> HttpResponse {
+    let last_sync = Some(account.in_step.unwrap_or(context.now).to_chrono());
     let stats = ServiceStats { status: GeoStatus::Live, last_sync };
     respond::xml(StatusCode::OK, stats::render(&stats))
 }

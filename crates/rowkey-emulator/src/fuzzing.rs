@@ -38,7 +38,7 @@ pub fn request(method: &Method, path: &str, query: &str, headers: &HeaderMap, bo
 /// Decodes a request to the Table service as far as possible.
 fn table_request(method: &Method, path: &str, query: &str, headers: &HeaderMap, body: &[u8]) {
     let (Ok(options), Ok(path)) = (Options::parse(query), decode_path(path)) else { return };
-    let _ = (parse::wanted(&options, headers), parse::prefer(headers));
+    let _ = (parse::response_format(&options, headers), parse::prefer(headers));
     let _ = parse::check_json_type(headers);
     let (Ok(target), Ok(method)) = (parse::target(&path, &options), parse::method(method, headers))
     else {
@@ -87,7 +87,7 @@ pub fn batch(content_type: &str, body: &Bytes) -> Result<(), BatchError> {
     Ok(())
 }
 
-/// Whether `body` is an entity as a request carries it.
+/// Whether `body` is the entity of a request.
 pub fn entity(body: &[u8]) -> bool {
     let Ok(fields) = entity::fields(body) else { return false };
     for strict in [Strictness::Strict, Strictness::Loose] {
@@ -133,8 +133,7 @@ pub fn tokens() -> [String; 3] {
     [encode("a key"), encode(""), token::encode_table("table", DateTime::MAX)]
 }
 
-/// Whether `text` is a continuation token of entities. Asserts that it survives being written and
-/// read again.
+/// Whether `text` is a continuation token of entities. Asserts that it round-trips.
 pub fn entity_token(text: &str) -> bool {
     let _ = token::decode_table(text);
     let Ok(key) = token::decode(text) else { return false };
@@ -159,14 +158,14 @@ pub fn markers() -> [String; 2] {
     [marker.encode(), Marker { snapshot, ..marker }.encode()]
 }
 
-/// Whether `text` is a listing marker. Asserts that it survives being written and read again.
+/// Whether `text` is a listing marker. Asserts that it round-trips.
 pub fn marker(text: &str) -> bool {
     let Ok(marker) = Marker::decode(text) else { return false };
     assert_eq!(Marker::decode(&marker.encode()).expect("an encoded marker"), marker);
     true
 }
 
-/// Whether `text` is a blob tag. Asserts that it survives being written and read again.
+/// Whether `text` is a blob tag. Asserts that it round-trips.
 pub fn tag(text: &str) -> bool {
     let _ = Match::parse(text);
     let Some(tag) = Tag::parse(text) else { return false };

@@ -8,8 +8,8 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::headers;
 
 use crate::auth;
-use crate::respond::{Failure, Layer, Stamps};
-use crate::route::{self, Place};
+use crate::respond::{Failure, Layer, ResponseContext};
+use crate::route::{self, Route};
 use crate::state::State;
 
 /// HTTP headers that must have one value. If one is repeated, a proxy may use the first and the
@@ -38,13 +38,13 @@ pub(crate) const MAX_CLIENT_REQUEST_ID: usize = 1024;
 pub(crate) fn check<'a>(
     state: &State,
     request: &'a Parts,
-    stamps: &Stamps,
-) -> Result<Place<'a>, Failure> {
-    check_version(request, stamps)?;
+    context: &ResponseContext,
+) -> Result<Route<'a>, Failure> {
+    check_version(request, context)?;
     check_repeated(&request.headers).map_err(Failure::front_end)?;
-    let place = route::place(request).map_err(Failure::front_end)?;
+    let route = route::parse(request).map_err(Failure::front_end)?;
     state.hosts.check(request).map_err(Failure::front_end)?;
-    Ok(place)
+    Ok(route)
 }
 
 /// Rejects a repeated header that authorizes the request or decides what it does.
@@ -88,9 +88,9 @@ fn repeated(name: &HeaderName) -> Rejection {
 
 /// Rejects a version that is not a date, or that is older than JSON support. Unknown newer versions
 /// are accepted.
-fn check_version(request: &Parts, stamps: &Stamps) -> Result<(), Failure> {
-    // A valid version is in the stamps, and so is the default for a request without one.
-    if stamps.version.is_some() {
+fn check_version(request: &Parts, context: &ResponseContext) -> Result<(), Failure> {
+    // A valid version is in the context, and so is the default for a request without one.
+    if context.version.is_some() {
         return Ok(());
     }
     let version = request.headers.get(headers::VERSION);

@@ -37,7 +37,7 @@
 //! | `listener`, `connection`, `metadata`, `spelling`, `service` | sockets and threads, metadata and the case of its names, and the steps common to all requests |
 //! | `head`, `hosts`, `route`, `auth`, `cors` | the account that a request is for, its authentication, and what scripts may do |
 //! | `options`, `rejection` | decoded query strings and paths; errors that the services share |
-//! | `request_body`, `pace`, `shown` | bodies, read after the head is accepted; addresses as the log shows them |
+//! | `request_body`, `pace`, `redact` | bodies, read after the head is accepted; addresses as the log shows them |
 //! | `table`, `queue`, `blob` | the services: they turn requests into operations on the store, and results into responses |
 //! | `documents` | properties, statistics and policies: the XML that all services share |
 //! | `store` | tables, entities, queues, messages and blobs, independent of HTTP and the clock |
@@ -70,6 +70,7 @@ mod options;
 mod pace;
 mod queue;
 mod random;
+mod redact;
 mod rejection;
 mod request_body;
 mod respond;
@@ -77,7 +78,6 @@ mod route;
 mod secondary;
 mod server;
 mod service;
-mod shown;
 mod snapshot;
 mod spelling;
 mod state;

@@ -49,16 +49,16 @@ pub(crate) fn start(
     let (stop, stopped) = oneshot::channel();
     let is_timed = state.keep_alive.is_limited();
     let mut running = Running { stop: Some(stop), threads: Vec::new(), is_timed };
-    let mut others = Vec::new();
+    let mut workers = Vec::new();
     for _ in 1..threads.get() {
-        let (send, given) = mpsc::unbounded_channel();
+        let (send, dispatched) = mpsc::unbounded_channel();
         let open = Arc::<AtomicUsize>::default();
-        others.push(Other { send, open: Arc::clone(&open) });
+        workers.push(Worker { send, open: Arc::clone(&open) });
         let (state, tls) = (Arc::clone(&state), tls.clone());
-        running.thread(move || serve_given(state, tls, given, open))?;
+        running.thread(move || serve_dispatched(state, tls, dispatched, open))?;
     }
-    let crew = Crew { state, tls, open: Arc::default(), others: others.into() };
-    running.thread(move || accept_all(crew, listeners, stopped))?;
+    let dispatcher = Dispatcher { state, tls, open: Arc::default(), workers: workers.into() };
+    running.thread(move || accept_all(dispatcher, listeners, stopped))?;
     Ok(running)
 }
 
@@ -98,18 +98,18 @@ impl Drop for Running {
     }
 }
 
-/// The threads that share the connections.
+/// Distributes the connections over the threads.
 #[derive(Clone)]
-struct Crew {
+struct Dispatcher {
     state: Arc<State>,
     tls: Option<Acceptor>,
     /// The number of connections of the accepting thread.
     open: Arc<AtomicUsize>,
-    others: Arc<[Other]>,
+    workers: Arc<[Worker]>,
 }
 
 /// A thread that does not accept connections.
-struct Other {
+struct Worker {
     send: mpsc::UnboundedSender<Accepted>,
     /// The number of its connections.
     open: Arc<AtomicUsize>,
@@ -118,22 +118,22 @@ struct Other {
 /// A connection for another thread, which registers it with its own runtime.
 type Accepted = (std::net::TcpStream, SocketAddr, Service);
 
-impl Crew {
+impl Dispatcher {
     /// The thread with the fewest connections, unless that is the accepting thread.
-    fn fewest(&self) -> Option<&Other> {
+    fn fewest(&self) -> Option<&Worker> {
         let count = |open: &AtomicUsize| open.load(Ordering::Relaxed);
-        let other = self.others.iter().min_by_key(|other| count(&other.open))?;
-        (count(&other.open) < count(&self.open)).then_some(other)
+        let worker = self.workers.iter().min_by_key(|worker| count(&worker.open))?;
+        (count(&worker.open) < count(&self.open)).then_some(worker)
     }
 }
 
 /// Accepts on every listener until the stop signal, then closes all open connections.
-async fn accept_all(crew: Crew, listeners: Listeners, stopped: oneshot::Receiver<()>) {
+async fn accept_all(dispatcher: Dispatcher, listeners: Listeners, stopped: oneshot::Receiver<()>) {
     let mut loops = JoinSet::new();
     for (listener, service) in listeners {
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
-                loops.spawn(accept(crew.clone(), listener, service));
+                loops.spawn(accept(dispatcher.clone(), listener, service));
             }
             Err(error) => warn!(%error, "cannot listen"),
         }
@@ -141,7 +141,7 @@ async fn accept_all(crew: Crew, listeners: Listeners, stopped: oneshot::Receiver
     let _ = stopped.await;
 }
 
-async fn accept(crew: Crew, listener: tokio::net::TcpListener, service: Service) {
+async fn accept(dispatcher: Dispatcher, listener: tokio::net::TcpListener, service: Service) {
     let mut connections = JoinSet::new();
     let mut is_full = false;
     loop {
@@ -149,7 +149,7 @@ async fn accept(crew: Crew, listener: tokio::net::TcpListener, service: Service)
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             Some(_) = connections.join_next() => {
-                crew.open.fetch_sub(1, Ordering::Relaxed);
+                dispatcher.open.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
         };
@@ -169,30 +169,30 @@ async fn accept(crew: Crew, listener: tokio::net::TcpListener, service: Service)
         is_full = false;
         // Responses are small, and clients wait for them.
         let _ = stream.set_nodelay(true);
-        if let Some(other) = crew.fewest() {
+        if let Some(worker) = dispatcher.fewest() {
             if let Ok(stream) = stream.into_std() {
-                other.open.fetch_add(1, Ordering::Relaxed);
-                let _ = other.send.send((stream, peer, service));
+                worker.open.fetch_add(1, Ordering::Relaxed);
+                let _ = worker.send.send((stream, peer, service));
             }
         } else {
-            crew.open.fetch_add(1, Ordering::Relaxed);
-            let (state, tls) = (Arc::clone(&crew.state), crew.tls.clone());
+            dispatcher.open.fetch_add(1, Ordering::Relaxed);
+            let (state, tls) = (Arc::clone(&dispatcher.state), dispatcher.tls.clone());
             connections.spawn(serve(state, tls, stream, peer, service));
         }
     }
 }
 
 /// Serves the connections that the accepting thread sends, until it stops.
-async fn serve_given(
+async fn serve_dispatched(
     state: Arc<State>,
     tls: Option<Acceptor>,
-    mut given: mpsc::UnboundedReceiver<Accepted>,
+    mut dispatched: mpsc::UnboundedReceiver<Accepted>,
     open: Arc<AtomicUsize>,
 ) {
     let mut connections = JoinSet::new();
     loop {
         let (stream, peer, service) = tokio::select! {
-            accepted = given.recv() => match accepted {
+            accepted = dispatched.recv() => match accepted {
                 Some(accepted) => accepted,
                 None => return,
             },

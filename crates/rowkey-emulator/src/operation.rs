@@ -256,16 +256,16 @@ impl<'a> Subject<'a> {
         let Some((account, path)) = route::account_and_path(request) else {
             return Self { operation: unknown(service), account: "", resource: Cow::Borrowed("") };
         };
-        let asked = Asked {
+        let parts = RequestParts {
             method: effective_method(service, request),
             parameters: Parameters::of(request.uri.query().unwrap_or_default()),
             headers: &request.headers,
         };
         let path = path.strip_prefix('/').unwrap_or(path);
         let (operation, resource) = match service {
-            Service::Blob => asked.blob(path),
-            Service::Queue => asked.queue(path),
-            Service::Table => asked.table(path),
+            Service::Blob => parts.blob(path),
+            Service::Queue => parts.queue(path),
+            Service::Table => parts.table(path),
         };
         Self { operation, account, resource: decode_path(resource).unwrap_or(resource.into()) }
     }
@@ -295,13 +295,13 @@ impl<'a> Parameters<'a> {
 }
 
 /// The parts of a request that identify its operation.
-struct Asked<'a> {
+struct RequestParts<'a> {
     method: Method,
     parameters: Parameters<'a>,
     headers: &'a HeaderMap,
 }
 
-impl Asked<'_> {
+impl RequestParts<'_> {
     fn table<'a>(&self, path: &'a str) -> (Operation, &'a str) {
         use Operation as Op;
         let (get, put) = (self.method == Method::GET, self.method == Method::PUT);

@@ -19,13 +19,13 @@ use crate::body::Body;
 use crate::clock::unix_seconds;
 use crate::error_body::{render_xml, render_xml_plain, render_xml_version};
 use crate::table::wire::op::Prefer;
-use crate::table::wire::parse::Wanted;
+use crate::table::wire::parse::ResponseFormat;
 
 /// A response as hyper sends it.
-pub(crate) type Answer = Response<AnswerBody>;
+pub(crate) type HttpResponse = Response<ResponseBody>;
 
 /// The body of a response.
-pub(crate) type AnswerBody = Body;
+pub(crate) type ResponseBody = Body;
 
 /// `DataServiceId`.
 pub(crate) const DATA_SERVICE_ID: HeaderName = HeaderName::from_static("dataserviceid");
@@ -80,26 +80,26 @@ impl Failure {
 
 /// The reason why an operation has no response.
 #[derive(Debug)]
-pub(crate) enum Refused {
+pub(crate) enum RequestError {
     /// The connection broke while the body was read.
     Broken(io::Error),
     /// The request is rejected.
     Failed(Failure),
 }
 
-impl From<Failure> for Refused {
+impl From<Failure> for RequestError {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
 }
 
-impl From<Rejection> for Refused {
+impl From<Rejection> for RequestError {
     fn from(rejection: Rejection) -> Self {
         Self::Failed(Failure::front_end(rejection))
     }
 }
 
-impl From<io::Error> for Refused {
+impl From<io::Error> for RequestError {
     fn from(error: io::Error) -> Self {
         Self::Broken(error)
     }
@@ -107,7 +107,7 @@ impl From<io::Error> for Refused {
 
 /// The values that a response repeats from its request, or tells about it.
 #[derive(Clone, Debug)]
-pub(crate) struct Stamps {
+pub(crate) struct ResponseContext {
     /// The service that responds.
     pub(crate) service: Service,
     /// The server's id of the request.
@@ -120,7 +120,7 @@ pub(crate) struct Stamps {
     pub(crate) client_id: Option<HeaderValue>,
 }
 
-impl Stamps {
+impl ResponseContext {
     /// The version used for the response.
     pub(crate) fn version(&self) -> &str {
         self.version.as_ref().and_then(|version| version.to_str().ok()).unwrap_or_default()
@@ -128,12 +128,12 @@ impl Stamps {
 }
 
 /// An empty response.
-pub(crate) fn empty(status: StatusCode) -> Answer {
+pub(crate) fn empty(status: StatusCode) -> HttpResponse {
     with_body(status, Bytes::new())
 }
 
 /// A response with a body.
-pub(crate) fn with_body(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+pub(crate) fn with_body(status: StatusCode, body: impl Into<Bytes>) -> HttpResponse {
     let mut answer = Response::new(Body::from(body.into()));
     *answer.status_mut() = status;
     // Room for the headers of every response, so that the map never grows.
@@ -142,7 +142,7 @@ pub(crate) fn with_body(status: StatusCode, body: impl Into<Bytes>) -> Answer {
 }
 
 /// A JSON response about entities or tables, with this metadata level.
-pub(crate) fn data(status: StatusCode, level: Metadata, body: impl Into<Bytes>) -> Answer {
+pub(crate) fn data(status: StatusCode, level: Metadata, body: impl Into<Bytes>) -> HttpResponse {
     let mut answer = with_body(status, body);
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, content_type(level));
@@ -152,7 +152,7 @@ pub(crate) fn data(status: StatusCode, level: Metadata, body: impl Into<Bytes>) 
 }
 
 /// An empty response about entities or tables.
-pub(crate) fn data_empty(status: StatusCode) -> Answer {
+pub(crate) fn data_empty(status: StatusCode) -> HttpResponse {
     let mut answer = empty(status);
     let headers = answer.headers_mut();
     headers.insert(header::CACHE_CONTROL, NO_CACHE);
@@ -161,19 +161,23 @@ pub(crate) fn data_empty(status: StatusCode) -> Answer {
 }
 
 /// A response with an XML document.
-pub(crate) fn xml(status: StatusCode, body: String) -> Answer {
+pub(crate) fn xml(status: StatusCode, body: String) -> HttpResponse {
     let mut answer = with_body(status, body);
     answer.headers_mut().insert(header::CONTENT_TYPE, XML);
     answer
 }
 
 /// The response to a rejected request.
-pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Answer {
+pub(crate) fn failure(
+    failure: &Failure,
+    format: ResponseFormat,
+    context: &ResponseContext,
+) -> HttpResponse {
     let Failure { rejection, layer } = failure;
-    let mut message = message(&rejection.message, stamps);
+    let mut message = message(&rejection.message, context);
     let code = &rejection.code;
     let status = rejection.status;
-    if stamps.service != Service::Table {
+    if context.service != Service::Table {
         // All errors of queues and blobs have the same format. A status without content has no
         // body.
         let mut answer = if status == StatusCode::NOT_MODIFIED {
@@ -182,7 +186,7 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
             xml(status, render_xml_plain(code, &message, &rejection.details))
         };
         answer.headers_mut().insert(headers::ERROR_CODE, code_value(code));
-        challenge(&mut answer, stamps);
+        challenge(&mut answer, context);
         return answer;
     }
     // The Table service's error format has no place for more elements.
@@ -198,7 +202,7 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
             answer
         }
         Layer::FrontEnd => {
-            let mut answer = if wanted.json {
+            let mut answer = if format.json {
                 let mut answer = with_body(status, render_json(code, &message));
                 answer.headers_mut().insert(header::CONTENT_TYPE, JSON);
                 answer
@@ -208,31 +212,31 @@ pub(crate) fn failure(failure: &Failure, wanted: Wanted, stamps: &Stamps) -> Ans
             answer.headers_mut().insert(headers::ERROR_CODE, code_value(code));
             answer
         }
-        Layer::Data if wanted.json => data(status, wanted.level, render_json(code, &message)),
+        Layer::Data if format.json => data(status, format.level, render_json(code, &message)),
         Layer::Data => {
             // Like the front end's, but without the prefix. Escaped text has no `<`.
             let body = render_xml(code, &message)
                 .replace("<m:", "<")
                 .replace("</m:", "</")
                 .replacen("xmlns:m=", "xmlns=", 1);
-            let mut answer = data(status, wanted.level, body);
+            let mut answer = data(status, format.level, body);
             answer.headers_mut().insert(header::CONTENT_TYPE, XML_DATA);
             answer
         }
     };
-    challenge(&mut answer, stamps);
+    challenge(&mut answer, context);
     answer
 }
 
 /// Tells an unauthenticated caller where to get tokens, in versions that accept tokens. This server
 /// has no tenant, so the tenant named here does not exist.
-fn challenge(answer: &mut Answer, stamps: &Stamps) {
+fn challenge(answer: &mut HttpResponse, context: &ResponseContext) {
     const CHALLENGE: HeaderValue = HeaderValue::from_static(
         "Bearer authorization_uri=https://login.microsoftonline.com/\
          00000000-0000-0000-0000-000000000000/oauth2/authorize \
          resource_id=https://storage.azure.com",
     );
-    let takes_tokens = stamps
+    let takes_tokens = context
         .version
         .as_ref()
         .is_some_and(|version| version.as_bytes() >= headers::TABLE_VERSION_BEARER.as_bytes());
@@ -242,7 +246,7 @@ fn challenge(answer: &mut Answer, stamps: &Stamps) {
 }
 
 /// Sets `Preference-Applied`.
-pub(crate) fn apply_prefer(answer: &mut Answer, prefer: Option<Prefer>) {
+pub(crate) fn apply_prefer(answer: &mut HttpResponse, prefer: Option<Prefer>) {
     if let Some(prefer) = prefer {
         let value = HeaderValue::from_static(prefer.as_str());
         answer.headers_mut().insert(PREFERENCE_APPLIED, value);
@@ -250,27 +254,27 @@ pub(crate) fn apply_prefer(answer: &mut Answer, prefer: Option<Prefer>) {
 }
 
 /// Appends the lines that the service adds to each error message.
-pub(crate) fn message(text: &str, stamps: &Stamps) -> String {
-    let id = stamps.id.to_str().unwrap_or_default();
-    format!("{text}\nRequestId:{id}\nTime:{}", stamps.now.to_iso7())
+pub(crate) fn message(text: &str, context: &ResponseContext) -> String {
+    let id = context.id.to_str().unwrap_or_default();
+    format!("{text}\nRequestId:{id}\nTime:{}", context.now.to_iso7())
 }
 
 /// Adds the headers that every response has.
-pub(crate) fn finish(answer: &mut Answer, stamps: Stamps) {
+pub(crate) fn finish(answer: &mut HttpResponse, context: ResponseContext) {
     let headers = answer.headers_mut();
-    headers.insert(header::DATE, date(stamps.now));
-    let server = match stamps.service {
+    headers.insert(header::DATE, date(context.now));
+    let server = match context.service {
         Service::Blob => SERVER_BLOB,
         Service::Queue => SERVER_QUEUE,
         Service::Table => SERVER_TABLE,
     };
     headers.insert(header::SERVER, server);
-    headers.insert(headers::REQUEST_ID, stamps.id);
-    if let Some(version) = stamps.version {
+    headers.insert(headers::REQUEST_ID, context.id);
+    if let Some(version) = context.version {
         // The account's default version may be set already.
         headers.entry(headers::VERSION).or_insert(version);
     }
-    if let Some(id) = stamps.client_id {
+    if let Some(id) = context.client_id {
         headers.insert(headers::CLIENT_REQUEST_ID, id);
     }
 }

@@ -22,7 +22,7 @@ const SECONDARY: &str = "-secondary";
 
 /// The endpoint that a request is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Route<'a> {
     /// The account's name, without `-secondary`.
     pub(crate) account: &'a str,
     /// Whether the secondary is addressed.
@@ -35,7 +35,7 @@ pub(crate) struct Place<'a> {
     pub(crate) endpoint: String,
 }
 
-impl Place<'_> {
+impl Route<'_> {
     /// Rejects requests that do not fit this endpoint: writes to the secondary, and statistics of
     /// the primary.
     pub(crate) fn check(&self, method: &Method, is_stats: bool) -> Result<(), Rejection> {
@@ -56,7 +56,7 @@ impl Place<'_> {
 }
 
 /// Parses the endpoint that a request is for.
-pub(crate) fn place(request: &Parts) -> Result<Place<'_>, Rejection> {
+pub(crate) fn parse(request: &Parts) -> Result<Route<'_>, Rejection> {
     let (host, account, prefix, path) = split(request)?;
     let mut endpoint = String::with_capacity(8 + host.len() + prefix.len());
     let is_https = request.extensions.get::<Https>().is_some();
@@ -65,7 +65,7 @@ pub(crate) fn place(request: &Parts) -> Result<Place<'_>, Rejection> {
     endpoint.push_str(prefix);
     let (account, secondary) =
         account.strip_suffix(SECONDARY).map_or((account, false), |account| (account, true));
-    Ok(Place { account, secondary, prefix, path, endpoint })
+    Ok(Route { account, secondary, prefix, path, endpoint })
 }
 
 /// The account that a request is for, and the path below it.
@@ -77,7 +77,7 @@ pub(crate) fn account_and_path(request: &Parts) -> Option<(&str, &str)> {
 /// Where the account is named, if the pattern of the host is misleading. Stored in the extensions
 /// of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Style {
+enum UrlStyle {
     Host,
     Path,
 }
@@ -89,7 +89,7 @@ pub(crate) fn settle<B>(state: &State, request: &mut Request<B>) {
     }
 }
 
-fn style(state: &State, uri: &Uri, headers: &HeaderMap) -> Option<Style> {
+fn style(state: &State, uri: &Uri, headers: &HeaderMap) -> Option<UrlStyle> {
     let host = host(uri, headers)?;
     let (label, _) = host.split_once('.')?;
     // Nearly all requests return here: 127.0.0.1 is not an account.
@@ -100,9 +100,9 @@ fn style(state: &State, uri: &Uri, headers: &HeaderMap) -> Option<Style> {
         |account: &str| state.account(account.strip_suffix(SECONDARY).unwrap_or(account)).is_some();
     let first_segment = || uri.path().split('/').nth(1).unwrap_or_default();
     match (is_known(label), host_account(host).is_some()) {
-        (_, true) if !state.product_style => Some(Style::Path),
-        (false, true) if is_known(first_segment()) => Some(Style::Path),
-        (true, false) if state.product_style => Some(Style::Host),
+        (_, true) if !state.product_style => Some(UrlStyle::Path),
+        (false, true) if is_known(first_segment()) => Some(UrlStyle::Path),
+        (true, false) if state.product_style => Some(UrlStyle::Host),
         _ => None,
     }
 }
@@ -121,9 +121,9 @@ fn split(request: &Parts) -> Result<(&str, &str, &str, &str), Rejection> {
     let host = host(&request.uri, &request.headers)
         .ok_or_else(|| Rejection::new(ErrorCode::HOST_INFORMATION_NOT_PRESENT))?;
     let path = request.uri.path();
-    let named = match request.extensions.get::<Style>() {
-        Some(Style::Host) => host.split('.').next(),
-        Some(Style::Path) => None,
+    let named = match request.extensions.get::<UrlStyle>() {
+        Some(UrlStyle::Host) => host.split('.').next(),
+        Some(UrlStyle::Path) => None,
         None => host_account(host),
     };
     if let Some(account) = named {
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn the_account_is_in_the_path_or_in_the_host() {
         let request = parts("127.0.0.1:10002", "/devstoreaccount1/t()?$top=1");
-        let found = place(&request).unwrap();
+        let found = parse(&request).unwrap();
         assert_eq!(
             (found.account, found.secondary, found.path),
             ("devstoreaccount1", false, "/t()")
@@ -191,12 +191,12 @@ mod tests {
         assert_eq!(found.endpoint, "http://127.0.0.1:10002/devstoreaccount1");
 
         let request = parts("acc-secondary.table.localhost:1", "/Tables");
-        let found = place(&request).unwrap();
+        let found = parse(&request).unwrap();
         assert_eq!((found.account, found.secondary, found.path), ("acc", true, "/Tables"));
         assert_eq!(found.endpoint, "http://acc-secondary.table.localhost:1");
 
         let request = parts("localhost", "/acc-secondary");
-        let found = place(&request).unwrap();
+        let found = parse(&request).unwrap();
         assert_eq!((found.account, found.secondary, found.path), ("acc", true, ""));
         assert_eq!(found.prefix, "/acc-secondary");
     }
@@ -210,7 +210,7 @@ mod tests {
         let mut request = Request::builder().uri(path).header("host", host).body(()).unwrap();
         settle(&state, &mut request);
         let parts = request.into_parts().0;
-        let found = place(&parts).unwrap();
+        let found = parse(&parts).unwrap();
         (found.account.to_owned(), found.path.to_owned())
     }
 
@@ -252,7 +252,7 @@ mod tests {
             ("/acc/acc/b", "/acc", "/acc/b"),
         ] {
             let request = parts("localhost", path);
-            let found = place(&request).unwrap();
+            let found = parse(&request).unwrap();
             assert_eq!((found.account, found.prefix, found.path), ("acc", prefix, below), "{path}");
         }
     }
@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn a_request_without_a_host_is_rejected() {
         let request = Request::builder().uri("/a/b").body(()).unwrap().into_parts().0;
-        assert_eq!(place(&request).unwrap_err().code, ErrorCode::HOST_INFORMATION_NOT_PRESENT);
+        assert_eq!(parse(&request).unwrap_err().code, ErrorCode::HOST_INFORMATION_NOT_PRESENT);
     }
 
     #[test]

@@ -8,14 +8,14 @@ use crate::state::{Account, State};
 
 /// The account that serves a request: at the secondary endpoint it may be an old copy.
 #[derive(Debug)]
-pub(crate) enum Served<'a> {
+pub(crate) enum Replica<'a> {
     /// The current contents.
     Live(&'a Account),
     /// The contents at the instant when the secondary was held back.
     Behind(Arc<Account>),
 }
 
-impl Deref for Served<'_> {
+impl Deref for Replica<'_> {
     type Target = Account;
 
     fn deref(&self) -> &Account {

@@ -16,14 +16,14 @@ use rowkey_wire::headers;
 use rowkey_wire::limits::MAX_BATCH_BYTES;
 use tracing::{debug, error};
 
-use crate::control::cut::{self, Sent};
+use crate::control::cut::{self, SentResponse};
 use crate::control::hub;
-use crate::durable::{self, Refused as NotKept};
+use crate::durable::{self, Unavailable};
 use crate::options::Options;
 use crate::pace::Pace;
+use crate::redact::RedactedUri;
 use crate::request_body::RequestBody;
-use crate::respond::{self, Answer, Failure, Layer, Refused, Stamps};
-use crate::shown::Shown;
+use crate::respond::{self, Failure, HttpResponse, Layer, RequestError, ResponseContext};
 use crate::state::State;
 use crate::table::wire::parse;
 use crate::{blob, cors, head, queue, table};
@@ -42,31 +42,36 @@ pub(crate) async fn answer(
     address: IpAddr,
     request: Request<Incoming>,
     pace: Pace,
-) -> Result<Sent, io::Error> {
+) -> Result<SentResponse, io::Error> {
     let (parts, body) = request.into_parts();
     let mut body = RequestBody::new(body, pace);
-    let stamps = stamps(state, service, &parts);
+    let context = context(state, service, &parts);
     if state.control.is_idle() {
-        let answer = execute(state, service, address, &parts, &mut body, stamps, None).await?;
+        let answer = execute(state, service, address, &parts, &mut body, context, None).await?;
         return Ok(cut::whole(answer));
     }
     // The table of a batch is named only in its body.
     let is_batch = service == Service::Table && parts.uri.path().ends_with("/$batch");
-    let batch = if is_batch && is_authenticated(state, address, &parts, &stamps) {
+    let batch = if is_batch && is_authenticated(state, address, &parts, &context) {
         body.read(MAX_BATCH_BYTES).await?.ok()
     } else {
         None
     };
-    let mut visit = state.control.arrive(service, &parts, batch.as_deref(), stamps.now);
+    let mut visit = state.control.arrive(service, &parts, batch.as_deref(), context.now);
     let refusal = visit.before().await?;
-    let answer = execute(state, service, address, &parts, &mut body, stamps, refusal).await?;
+    let answer = execute(state, service, address, &parts, &mut body, context, refusal).await?;
     visit.after(answer, &state.clock).await
 }
 
 /// Whether a request to the Table service is authenticated.
-fn is_authenticated(state: &State, address: IpAddr, request: &Parts, stamps: &Stamps) -> bool {
-    head::check(state, request, stamps)
-        .is_ok_and(|place| table::call::admit(state, &place, address, request, stamps).is_ok())
+fn is_authenticated(
+    state: &State,
+    address: IpAddr,
+    request: &Parts,
+    context: &ResponseContext,
+) -> bool {
+    head::check(state, request, context)
+        .is_ok_and(|route| table::call::admit(state, &route, address, request, context).is_ok())
 }
 
 /// Executes a request and returns its whole response; a `refusal` is the response without
@@ -77,23 +82,23 @@ async fn execute(
     address: IpAddr,
     parts: &Parts,
     body: &mut RequestBody,
-    stamps: Stamps,
+    context: ResponseContext,
     refusal: Option<Rejection>,
-) -> io::Result<Answer> {
+) -> io::Result<HttpResponse> {
     let outcome = match (refusal, &state.durable) {
         (Some(rejection), _) => Err(Failure::front_end(rejection)),
-        (None, None) => attempt(state, service, address, parts, body, &stamps).await?,
+        (None, None) => attempt(state, service, address, parts, body, &context).await?,
         (None, Some(durable)) => {
             let request = durable::Request { service, parts };
             loop {
-                let begun = match durable.admit(state, &request) {
-                    Ok(begun) => begun,
+                let admission = match durable.admit(state, &request) {
+                    Ok(admission) => admission,
                     Err(refused) => break Err(not_kept(refused)),
                 };
-                let attempt = attempt(state, service, address, parts, body, &stamps);
+                let attempt = attempt(state, service, address, parts, body, &context);
                 let (outcome, handed) = durable::follow(attempt).await;
                 // No response may depend on changes that can still be lost.
-                match durable.settle(state, &request, begun, handed).await {
+                match durable.settle(state, &request, admission, handed).await {
                     Ok(true) => break outcome?,
                     Ok(false) => {}
                     Err(refused) => break Err(not_kept(refused)),
@@ -105,11 +110,11 @@ async fn execute(
         // Clients see the error only after everything they send has been read.
         body.discard(&parts.headers).await;
     }
-    log(parts, &outcome, &stamps);
+    log(parts, &outcome, &context);
     let mut answer = outcome.unwrap_or_else(|failure| {
         let options = Options::parse(parts.uri.query().unwrap_or_default()).unwrap_or_default();
-        let wanted = parse::wanted(&options, &parts.headers);
-        let mut answer = respond::failure(&failure, wanted, &stamps);
+        let format = parse::response_format(&options, &parts.headers);
+        let mut answer = respond::failure(&failure, format, &context);
         if failure.rejection.code == ErrorCode::SERVER_BUSY && state.control.throttle.is_some() {
             hub::ask_to_wait(&mut answer);
         }
@@ -123,13 +128,13 @@ async fn execute(
         answer
     });
     cors::apply(state, service, parts, &mut answer);
-    respond::finish(&mut answer, stamps);
+    respond::finish(&mut answer, context);
     Ok(answer)
 }
 
 /// Logs the request and its result, without any stored data.
-fn log(parts: &Parts, outcome: &Result<Answer, Failure>, stamps: &Stamps) {
-    let (id, method, address) = (&stamps.id, &parts.method, Shown(&parts.uri));
+fn log(parts: &Parts, outcome: &Result<HttpResponse, Failure>, context: &ResponseContext) {
+    let (id, method, address) = (&context.id, &parts.method, RedactedUri(&parts.uri));
     match outcome {
         Ok(answer) => {
             let status = answer.status().as_u16();
@@ -155,29 +160,29 @@ async fn attempt(
     address: IpAddr,
     parts: &Parts,
     body: &mut RequestBody,
-    stamps: &Stamps,
-) -> io::Result<Result<Answer, Failure>> {
-    let answer = respond_to(state, service, address, parts, body, stamps);
+    context: &ResponseContext,
+) -> io::Result<Result<HttpResponse, Failure>> {
+    let answer = respond_to(state, service, address, parts, body, context);
     let answer = AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
-        error!(id = ?stamps.id, method = %parts.method, "a request caused a panic");
+        error!(id = ?context.id, method = %parts.method, "a request caused a panic");
         Err(Rejection::new(ErrorCode::INTERNAL_ERROR).into())
     });
     match answer {
         Ok(answer) => Ok(Ok(answer)),
-        Err(Refused::Failed(failure)) => Ok(Err(failure)),
-        Err(Refused::Broken(error)) => Err(error),
+        Err(RequestError::Failed(failure)) => Ok(Err(failure)),
+        Err(RequestError::Broken(error)) => Err(error),
     }
 }
 
 /// The response when the disk accepts no changes.
-fn not_kept(refused: NotKept) -> Failure {
+fn not_kept(refused: Unavailable) -> Failure {
     let (code, message) = match refused {
-        NotKept::Full => (
+        Unavailable::Full => (
             ErrorCode::INSUFFICIENT_STORAGE,
             "The disk that holds the server's data takes no changes, because it is full or fails: \
              the request has changed nothing. Make room; changes are then taken again.",
         ),
-        NotKept::Unreadable => (
+        Unavailable::Unreadable => (
             ErrorCode::INTERNAL_ERROR,
             "The server encountered an internal error: its disk refused a change, and what is on \
              it cannot be read. The server's log says why.",
@@ -195,24 +200,24 @@ async fn respond_to(
     address: IpAddr,
     request: &Parts,
     body: &mut RequestBody,
-    stamps: &Stamps,
-) -> Result<Answer, Refused> {
-    let place = head::check(state, request, stamps)?;
+    context: &ResponseContext,
+) -> Result<HttpResponse, RequestError> {
+    let route = head::check(state, request, context)?;
     if request.method == http::Method::OPTIONS {
-        return Ok(cors::preflight(state, service, &place, request)?);
+        return Ok(cors::preflight(state, service, &route, request)?);
     }
     match service {
-        Service::Table => table::call::answer(state, &place, address, request, body, stamps).await,
-        Service::Queue => queue::call::answer(state, &place, address, request, body, stamps).await,
+        Service::Table => table::call::answer(state, &route, address, request, body, context).await,
+        Service::Queue => queue::call::answer(state, &route, address, request, body, context).await,
         Service::Blob => {
             let body = body.incoming();
-            blob::call::answer(state, &place, address, request, body, stamps).await
+            blob::call::answer(state, &route, address, request, body, context).await
         }
     }
 }
 
 /// The values that the response repeats from the request. An invalid version is not repeated.
-fn stamps(state: &State, service: Service, request: &Parts) -> Stamps {
+fn context(state: &State, service: Service, request: &Parts) -> ResponseContext {
     let version = match request.headers.get(headers::VERSION) {
         Some(version) => Some(version).filter(|v| head::is_version(v.as_bytes())).cloned(),
         None => Some(unsaid_version(request.uri.query().unwrap_or_default())),
@@ -223,7 +228,7 @@ fn stamps(state: &State, service: Service, request: &Parts) -> Stamps {
         .headers
         .get(headers::CLIENT_REQUEST_ID)
         .filter(|id| repeats && id.len() <= head::MAX_CLIENT_REQUEST_ID);
-    Stamps {
+    ResponseContext {
         service,
         id: state.ids.next(),
         now: state.now(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rowkey_wire::edm::{DateTime, Value};
 
-use crate::state::Holdings;
+use crate::state::AccountData;
 use crate::store::blob::Container;
 use crate::store::queue::{Message, Queue};
 use crate::store::table::Table;
@@ -16,7 +16,7 @@ use crate::store::{Key, Row};
 /// the first account of the server, unless [`account`](Self::account) selects another.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    accounts: Arc<Vec<(String, Holdings)>>,
+    accounts: Arc<Vec<(String, AccountData)>>,
     shown: usize,
 }
 
@@ -41,12 +41,12 @@ pub struct StoredQueue<'a>(&'a Queue);
 pub struct StoredMessage<'a>(&'a Message);
 
 impl Snapshot {
-    pub(crate) fn new(accounts: Vec<(String, Holdings)>) -> Self {
+    pub(crate) fn new(accounts: Vec<(String, AccountData)>) -> Self {
         Self { accounts: Arc::new(accounts), shown: 0 }
     }
 
-    pub(crate) fn holdings(&self, account: &str) -> Option<&Holdings> {
-        self.accounts.iter().find(|(name, _)| name == account).map(|(_, holdings)| holdings)
+    pub(crate) fn data(&self, account: &str) -> Option<&AccountData> {
+        self.accounts.iter().find(|(name, _)| name == account).map(|(_, data)| data)
     }
 
     /// The same snapshot, showing the account with this name.
@@ -84,7 +84,7 @@ impl Snapshot {
         container.into_iter().flat_map(Container::blobs)
     }
 
-    fn shown(&self) -> &Holdings {
+    fn shown(&self) -> &AccountData {
         &self.accounts[self.shown].1
     }
 }

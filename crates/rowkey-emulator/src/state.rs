@@ -14,11 +14,11 @@ use rowkey_wire::xml::{CorsRule, SignedIdentifier};
 use crate::clock::ServerClock;
 use crate::connection::KeepAlive;
 use crate::control::Control;
-use crate::durable::{Durable, Held, Records};
+use crate::durable::{Durable, Records, StoreGuard};
 use crate::hosts::Hosts;
 use crate::respond::RequestIds;
-use crate::route::Place;
-use crate::secondary::Served;
+use crate::route::Route;
+use crate::secondary::Replica;
 use crate::store;
 use crate::store::Names;
 use crate::store::blob::Blobs;
@@ -89,13 +89,13 @@ pub(crate) struct Account {
 
 /// The contents of an account. Clones share data that neither has changed since.
 #[derive(Clone, Debug)]
-pub(crate) struct Holdings {
+pub(crate) struct AccountData {
     pub(crate) tables: store::Account,
     pub(crate) queues: Queues,
     pub(crate) blobs: Blobs,
 }
 
-impl Holdings {
+impl AccountData {
     /// The contents of a new account.
     pub(crate) fn new(strict: Strictness, names: Names, now: DateTime) -> Self {
         let queues = Queues::new(names, now.ticks().cast_unsigned());
@@ -121,7 +121,7 @@ impl State {
                     let message = format!("account {name}: {error}");
                     io::Error::new(io::ErrorKind::InvalidInput, message)
                 })?;
-                Ok(Account::new(name.clone(), keys, Holdings::new(strict, names, now)))
+                Ok(Account::new(name.clone(), keys, AccountData::new(strict, names, now)))
             })
             .collect::<io::Result<_>>()?;
         let ids = RequestIds::new(now.ticks().cast_unsigned());
@@ -147,15 +147,15 @@ impl State {
     }
 
     /// The account that a request is for.
-    pub(crate) fn account_at(&self, place: &Place<'_>) -> Result<Served<'_>, Rejection> {
-        let account = self.account(place.account).ok_or_else(|| {
+    pub(crate) fn account_at(&self, route: &Route<'_>) -> Result<Replica<'_>, Rejection> {
+        let account = self.account(route.account).ok_or_else(|| {
             Rejection::with_message(
                 ErrorCode::RESOURCE_NOT_FOUND,
                 "The specified resource does not exist: this server has no such account.",
             )
         })?;
-        let behind = if place.secondary { account.behind().clone() } else { None };
-        Ok(behind.map_or(Served::Live(account), Served::Behind))
+        let behind = if route.secondary { account.behind().clone() } else { None };
+        Ok(behind.map_or(Replica::Live(account), Replica::Behind))
     }
 
     pub(crate) fn now(&self) -> DateTime {
@@ -164,8 +164,8 @@ impl State {
 }
 
 impl Account {
-    fn new(name: String, keys: Vec<SigningKey>, holdings: Holdings) -> Self {
-        let Holdings { tables, queues, blobs } = holdings;
+    fn new(name: String, keys: Vec<SigningKey>, data: AccountData) -> Self {
+        let AccountData { tables, queues, blobs } = data;
         let (store, queues, blobs) = (Mutex::new(tables), Mutex::new(queues), Mutex::new(blobs));
         let (behind, in_step, records) = (Mutex::new(None), None, None);
         let takes_tokens = false;
@@ -174,7 +174,7 @@ impl Account {
 
     /// Freezes the secondary at the current contents.
     pub(crate) fn hold_back(&self, now: DateTime) {
-        let mut copy = Self::new(self.name.clone(), self.keys.clone(), self.holdings());
+        let mut copy = Self::new(self.name.clone(), self.keys.clone(), self.data());
         copy.takes_tokens = self.takes_tokens;
         copy.in_step = Some(now);
         *self.behind() = Some(Arc::new(copy));
@@ -190,32 +190,32 @@ impl Account {
     }
 
     /// Locks the tables. The lock is never held across an await.
-    pub(crate) fn store(&self) -> Held<'_, store::Account> {
-        Held::new(lock(&self.store), self.records.as_ref().map(|records| &*records.tables))
+    pub(crate) fn store(&self) -> StoreGuard<'_, store::Account> {
+        StoreGuard::new(lock(&self.store), self.records.as_ref().map(|records| &*records.tables))
     }
 
     /// Locks the queues. The lock is never held across an await.
-    pub(crate) fn queues(&self) -> Held<'_, Queues> {
-        Held::new(lock(&self.queues), self.records.as_ref().map(|records| &*records.queues))
+    pub(crate) fn queues(&self) -> StoreGuard<'_, Queues> {
+        StoreGuard::new(lock(&self.queues), self.records.as_ref().map(|records| &*records.queues))
     }
 
     /// Locks the containers and blobs. The lock is never held across an await.
-    pub(crate) fn blobs(&self) -> Held<'_, Blobs> {
-        Held::new(lock(&self.blobs), self.records.as_ref().map(|records| &*records.blobs))
+    pub(crate) fn blobs(&self) -> StoreGuard<'_, Blobs> {
+        StoreGuard::new(lock(&self.blobs), self.records.as_ref().map(|records| &*records.blobs))
     }
 
     /// A consistent copy of everything the account contains.
-    pub(crate) fn holdings(&self) -> Holdings {
+    pub(crate) fn data(&self) -> AccountData {
         let (tables, queues, blobs) = (self.store(), self.queues(), self.blobs());
-        Holdings { tables: tables.clone(), queues: queues.clone(), blobs: blobs.clone() }
+        AccountData { tables: tables.clone(), queues: queues.clone(), blobs: blobs.clone() }
     }
 
     /// Replaces everything the account contains.
-    pub(crate) fn replace(&self, holdings: Holdings) {
+    pub(crate) fn replace(&self, data: AccountData) {
         let (mut tables, mut queues, mut blobs) = (self.store(), self.queues(), self.blobs());
-        tables.replace(holdings.tables);
-        queues.replace(holdings.queues);
-        blobs.replace(holdings.blobs);
+        tables.replace(data.tables);
+        queues.replace(data.queues);
+        blobs.replace(data.blobs);
     }
 
     /// Locks all stores at one instant, to restore data from disk.
@@ -275,8 +275,8 @@ pub(crate) struct Stores<'a> {
 #[cfg(feature = "durable")]
 impl Stores<'_> {
     /// Restores data from disk, without recording it as a change.
-    pub(crate) fn put_back(&mut self, holdings: Holdings) {
-        let Holdings { mut tables, mut queues, mut blobs } = holdings;
+    pub(crate) fn put_back(&mut self, data: AccountData) {
+        let AccountData { mut tables, mut queues, mut blobs } = data;
         tables.watch(crate::durable::entity);
         queues.watch();
         blobs.watch();

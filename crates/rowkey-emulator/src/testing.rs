@@ -8,7 +8,7 @@ use crate::control::{Chaos, Fault, Injected, Journal, Pages};
 use crate::durable::Durable;
 use crate::server::Server;
 use crate::snapshot::Snapshot;
-use crate::state::Holdings;
+use crate::state::AccountData;
 
 /// Methods for tests.
 impl Server {
@@ -78,7 +78,7 @@ impl Server {
     pub fn snapshot(&self) -> Snapshot {
         let accounts = &self.state.accounts;
         Snapshot::new(
-            accounts.iter().map(|account| (account.name.clone(), account.holdings())).collect(),
+            accounts.iter().map(|account| (account.name.clone(), account.data())).collect(),
         )
     }
 
@@ -102,8 +102,8 @@ impl Server {
         let builder = self.builder.clone().apart();
         builder.serve(self.state.clock.fork(), |state| {
             for account in &state.accounts {
-                if let Some(holdings) = snapshot.holdings(&account.name) {
-                    account.replace(holdings.clone());
+                if let Some(data) = snapshot.data(&account.name) {
+                    account.replace(data.clone());
                 }
             }
         })
@@ -113,7 +113,7 @@ impl Server {
     pub fn reset(&self) {
         let now = self.state.now();
         for account in &self.state.accounts {
-            account.replace(Holdings::new(self.state.strict, self.state.names, now));
+            account.replace(AccountData::new(self.state.strict, self.state.names, now));
         }
         #[cfg(feature = "durable")]
         self.state.durable.iter().for_each(Durable::write_now);
@@ -134,8 +134,8 @@ impl Server {
     /// ```
     pub fn restore(&self, snapshot: &Snapshot) {
         for account in &self.state.accounts {
-            if let Some(holdings) = snapshot.holdings(&account.name) {
-                account.replace(holdings.clone());
+            if let Some(data) = snapshot.data(&account.name) {
+                account.replace(data.clone());
             }
         }
         #[cfg(feature = "durable")]

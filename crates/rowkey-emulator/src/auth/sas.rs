@@ -42,7 +42,7 @@ pub(super) fn verify(
     if sas.version.is_none() {
         return Err(failed("sv is missing", "sv is mandatory. Cannot be empty"));
     }
-    // A line break in one part would pass for several parts of the string to sign.
+    // A part with a line break could imitate several parts of the string to sign.
     if sas.check().is_err() {
         return Err(failed(
             "a part of the signature holds a control character",
@@ -75,7 +75,7 @@ pub(super) fn verify(
         }
         Some(id) => Some(account.policy(resource, id).ok_or_else(|| {
             let why = "Signed identifier does not name a stored access policy of the resource.";
-            failed("the stored access policy is not there", why)
+            failed("the stored access policy does not exist", why)
         })?),
         None => None,
     };
@@ -128,9 +128,9 @@ fn check_delegation(sas: &Sas, key: &Delegation, caller: Caller<'_>) -> Result<(
         return Ok(());
     }
     Err(failed(
-        "the user delegation key is not valid now, or not for this",
+        "the user delegation key is not valid now or not for this request",
         "The user delegation key is not valid at this time, or not for the Blob service, or the \
-         signature is of a kind that has no such key.",
+         signature is of a kind that does not support user delegation keys.",
     ))
 }
 
@@ -153,15 +153,15 @@ fn resource<'a>(sas: &'a Sas, caller: Caller<'a>) -> Option<Resource<'a>> {
     }
 }
 
-/// Rejects a signature that is not valid now. A policy supplies what the signature leaves out; both
-/// must not specify the same value.
+/// Rejects a signature that is not valid now. The stored access policy supplies the values that the
+/// signature omits. If both specify a value, the signature is rejected.
 fn check_terms(sas: &Sas, policy: &SignedIdentifier, now: DateTime) -> Result<(), Rejection> {
     let twice = sas.start.is_some() && policy.start.is_some()
         || sas.expiry.is_some() && policy.expiry.is_some()
         || sas.permissions.is_some() && policy.permission.is_some();
     if twice {
         return Err(failed(
-            "the signature repeats what its stored access policy says",
+            "the signature and its stored access policy specify the same value",
             "Access policy fields can be associated with signature or SAS identifier but not both.",
         ));
     }
@@ -193,7 +193,7 @@ fn check_terms(sas: &Sas, policy: &SignedIdentifier, now: DateTime) -> Result<()
 fn time(text: Option<&str>) -> Result<Option<DateTime>, Rejection> {
     let Some(text) = text else { return Ok(None) };
     let parsed = parse_time(text).and_then(|time| DateTime::try_from(time).ok());
-    parsed.map(Some).ok_or_else(|| malformed("a time of the shared access signature is none"))
+    parsed.map(Some).ok_or_else(|| malformed("a time in the shared access signature is invalid"))
 }
 
 fn check_origin(sas: &Sas, caller: Caller<'_>, request: &Parts) -> Result<(), Rejection> {
@@ -221,15 +221,14 @@ fn check_origin(sas: &Sas, caller: Caller<'_>, request: &Parts) -> Result<(), Re
     }
 }
 
-/// The range of keys that a signature permits. A `RowKey` counts only together with its
-/// `PartitionKey`.
+/// The range of keys that a signature permits. A RowKey without its PartitionKey is rejected.
 fn window(sas: &Sas) -> Result<Window, Rejection> {
     let end = |partition_key: &Option<String>, row_key: &Option<String>| {
         let row_key = row_key.as_deref().map(Key::from);
         match partition_key {
             Some(partition_key) => Ok(Some((Key::from(partition_key.as_str()), row_key))),
             None if row_key.is_none() => Ok(None),
-            None => Err(malformed("a RowKey of the range comes without its PartitionKey")),
+            None => Err(malformed("the range has a RowKey without a PartitionKey")),
         }
     };
     Ok(Window {
@@ -238,8 +237,8 @@ fn window(sas: &Sas) -> Result<Window, Rejection> {
     })
 }
 
-/// Rejects a parameter that is repeated, or spelled in a way that is not signed: another reader of
-/// the query might use the wrong one.
+/// Rejects a parameter that is repeated, or whose name has another case than the signed one: another
+/// parser of the query might use a value that is not signed.
 fn check_parameters(query: &str) -> Result<(), Rejection> {
     let mut seen: Vec<&'static str> = Vec::with_capacity(16);
     for pair in query.split('&') {
@@ -252,7 +251,9 @@ fn check_parameters(query: &str) -> Result<(), Rejection> {
         if written != *known && !matches!(*known, "snapshot" | "versionid") {
             return Err(failed(
                 "a parameter of the shared access signature is misspelled",
-                format!("The parameter {known} of a shared access signature is written {known}."),
+                format!(
+                    "The parameter {known} of a shared access signature must be spelled {known}."
+                ),
             ));
         }
         if seen.contains(known) {

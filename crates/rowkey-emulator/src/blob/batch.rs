@@ -29,8 +29,8 @@ use crate::blob::wire::parse;
 use crate::error_body::render_xml_plain;
 use crate::head;
 use crate::options::{Options, decode_path};
-use crate::respond::{self, Answer, Refused, Stamps};
-use crate::route::{self, Place};
+use crate::respond::{self, HttpResponse, RequestError, ResponseContext};
+use crate::route::{self, Route};
 use crate::tls::Https;
 
 const SERVER: HeaderValue = HeaderValue::from_static("Windows-Azure-Blob/1.0");
@@ -42,7 +42,7 @@ pub(super) async fn submit(
     call: &Call<'_>,
     container: Option<&str>,
     body: &mut Incoming,
-) -> Result<Answer, Refused> {
+) -> Result<HttpResponse, RequestError> {
     let headers = &call.request.headers;
     let content_type = headers.get(header::CONTENT_TYPE).ok_or_else(|| {
         Rejection::new(ErrorCode::MISSING_REQUIRED_HEADER).detail("HeaderName", "Content-Type")
@@ -65,8 +65,8 @@ pub(super) async fn submit(
             }
         }
         Err(rejection) => {
-            let stamps = Stamps { client_id: None, ..call.stamps.clone() };
-            write(&mut writer, None, Err(rejection), &stamps);
+            let context = ResponseContext { client_id: None, ..call.context.clone() };
+            write(&mut writer, None, Err(rejection), &context);
         }
     }
     let (content_type, body) = writer.finish();
@@ -101,22 +101,22 @@ fn answer(
 ) {
     let client_id = subrequest.headers.get(headers::CLIENT_REQUEST_ID);
     let client_id = client_id.filter(|id| id.len() <= head::MAX_CLIENT_REQUEST_ID).cloned();
-    let stamps = Stamps { id: call.state.ids.next(), client_id, ..call.stamps.clone() };
+    let context = ResponseContext { id: call.state.ids.next(), client_id, ..call.context.clone() };
     let content_id = subrequest.content_id;
-    let outcome = perform(call, container, subrequest, &stamps);
-    write(writer, Some(content_id), outcome, &stamps);
+    let outcome = perform(call, container, subrequest, &context);
+    write(writer, Some(content_id), outcome, &context);
 }
 
 fn perform(
     call: &Call<'_>,
     container: Option<&str>,
     subrequest: Subrequest<'_>,
-    stamps: &Stamps,
-) -> Result<Answer, Rejection> {
+    context: &ResponseContext,
+) -> Result<HttpResponse, Rejection> {
     let request = request(call, subrequest);
     head::check_repeated(&request.headers)?;
     let target = request.uri.path_and_query().map_or("", |target| target.as_str());
-    let (path, query) = route::inner(target, call.place.prefix)?;
+    let (path, query) = route::inner(target, call.route.prefix)?;
     let options = Options::parse(query)?;
     let decoded: Cow<'_, str> = decode_path(path)?;
     let target = parse::target(&decoded, &options);
@@ -131,15 +131,15 @@ fn perform(
         service: Service::Blob,
         resource: Some(Resource::Blob { container: holder, name: blob }),
         address: call.address,
-        now: stamps.now,
-        secondary: call.place.secondary,
-        signing_log: call.state.debug_signing.then_some(&stamps.id),
+        now: context.now,
+        secondary: call.route.secondary,
+        signing_log: call.state.debug_signing.then_some(&context.id),
     };
     let access = auth::authenticate(call.account, caller, &request)?;
     let op = parse::op(&request.method, target, &options, &request.headers)?;
     permit::check(&access, call.account, target, &op)?;
-    let place = Place { path, ..call.place.clone() };
-    let call = Call { place: &place, request: &request, access: &access, stamps, ..*call };
+    let route = Route { path, ..call.route.clone() };
+    let call = Call { route: &route, request: &request, access: &access, context, ..*call };
     let names = (holder, blob);
     match op {
         Op::Blob(BlobOp::Delete(what, guard)) => change::delete(&call, names, what, &guard),
@@ -162,7 +162,7 @@ fn request(call: &Call<'_>, subrequest: Subrequest<'_>) -> Parts {
     let is_token = scheme
         .and_then(|text| text.get(..7))
         .is_some_and(|text| text.eq_ignore_ascii_case(b"Bearer "));
-    if let Some(version) = call.stamps.version.clone().filter(|_| is_token) {
+    if let Some(version) = call.context.version.clone().filter(|_| is_token) {
         parts.headers.insert(headers::VERSION, version);
     }
     parts
@@ -180,8 +180,8 @@ fn not_allowed() -> Rejection {
 fn write(
     writer: &mut ResponseWriter,
     content_id: Option<&str>,
-    outcome: Result<Answer, Rejection>,
-    stamps: &Stamps,
+    outcome: Result<HttpResponse, Rejection>,
+    context: &ResponseContext,
 ) {
     let mut headers = HeaderMap::new();
     let (status, reason, body): (_, Cow<'_, str>, _) = match outcome {
@@ -194,14 +194,14 @@ fn write(
         Err(rejection) => {
             let code = respond::value(rejection.code.as_str().to_owned());
             headers.insert(headers::ERROR_CODE, code);
-            let message = respond::message(&rejection.message, stamps);
+            let message = respond::message(&rejection.message, context);
             let body = render_xml_plain(&rejection.code, &message, &rejection.details);
             (rejection.status, rejection.message, body)
         }
     };
-    headers.insert(headers::REQUEST_ID, stamps.id.clone());
+    headers.insert(headers::REQUEST_ID, context.id.clone());
     let optional: [(HeaderName, _); 2] =
-        [(headers::VERSION, &stamps.version), (headers::CLIENT_REQUEST_ID, &stamps.client_id)];
+        [(headers::VERSION, &context.version), (headers::CLIENT_REQUEST_ID, &context.client_id)];
     for (name, value) in optional {
         if let Some(value) = value {
             headers.insert(name, value.clone());

@@ -15,8 +15,8 @@ use crate::auth::{self, Access, Caller};
 use crate::blob::wire::op::{AccountOp, BlobOp, ContainerOp, Op, Target};
 use crate::blob::wire::parse;
 use crate::options::{Options, decode_path};
-use crate::respond::{self, Answer, Refused, Stamps};
-use crate::route::Place;
+use crate::respond::{self, HttpResponse, RequestError, ResponseContext};
+use crate::route::Route;
 use crate::state::{Account, State};
 use crate::store::blob::Version;
 
@@ -25,11 +25,11 @@ use crate::store::blob::Version;
 pub(super) struct Call<'a> {
     pub(super) state: &'a State,
     pub(super) account: &'a Account,
-    pub(super) place: &'a Place<'a>,
+    pub(super) route: &'a Route<'a>,
     pub(super) request: &'a Parts,
     pub(super) address: IpAddr,
     pub(super) access: &'a Access,
-    pub(super) stamps: &'a Stamps,
+    pub(super) context: &'a ResponseContext,
     /// The version used for the response.
     pub(super) version: &'a str,
 }
@@ -38,16 +38,16 @@ pub(super) struct Call<'a> {
 /// before it is valid.
 pub(crate) async fn answer(
     state: &State,
-    place: &Place<'_>,
+    route: &Route<'_>,
     address: IpAddr,
     request: &Parts,
     body: &mut Incoming,
-    stamps: &Stamps,
-) -> Result<Answer, Refused> {
-    let served = state.account_at(place)?;
-    let account = &*served;
+    context: &ResponseContext,
+) -> Result<HttpResponse, RequestError> {
+    let replica = state.account_at(route)?;
+    let account = &*replica;
     let options = Options::parse(request.uri.query().unwrap_or_default())?;
-    let path = decode_path(place.path)?;
+    let path = decode_path(route.path)?;
     let target = parse::target(&path, &options);
     let caller = Caller {
         service: Service::Blob,
@@ -57,21 +57,21 @@ pub(crate) async fn answer(
             Target::Blob { container, blob } => Some(Resource::Blob { container, name: blob }),
         },
         address,
-        now: stamps.now,
-        secondary: place.secondary,
-        signing_log: state.debug_signing.then_some(&stamps.id),
+        now: context.now,
+        secondary: route.secondary,
+        signing_log: state.debug_signing.then_some(&context.id),
     };
     let access = auth::authenticate(account, caller, request)?;
     let mut op = parse::op(&request.method, target, &options, &request.headers)?;
     if let (Some(metadata), Some(spelling)) = (op.metadata_mut(), request.extensions.get()) {
         metadata.spell(spelling);
     }
-    place.check(&request.method, op == Op::Account(AccountOp::GetStats))?;
+    route.check(&request.method, op == Op::Account(AccountOp::GetStats))?;
     permit::check(&access, account, target, &op)?;
     let default = default_version(account, request, &options);
-    let version = default.as_deref().unwrap_or_else(|| stamps.version());
+    let version = default.as_deref().unwrap_or_else(|| context.version());
     let access = &access;
-    let call = Call { state, account, place, request, address, access, stamps, version };
+    let call = Call { state, account, route, request, address, access, context, version };
     let is_read = matches!(op, Op::Blob(BlobOp::Read(..)));
     let mut answer = call.perform(target, op, body).await?;
     if is_read && matches!(access, Access::Sas(_)) && answer.status().is_success() {
@@ -92,7 +92,7 @@ impl Call<'_> {
         target: Target<'_>,
         op: Op<'_>,
         body: &mut Incoming,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<HttpResponse, RequestError> {
         match (target, op) {
             (_, Op::Account(op)) => self.perform_on_account(op, body).await,
             (Target::Container(name) | Target::Blob { container: name, .. }, Op::Container(op)) => {
@@ -113,7 +113,7 @@ impl Call<'_> {
         &self,
         op: AccountOp,
         body: &mut Incoming,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<HttpResponse, RequestError> {
         match op {
             AccountOp::Batch => batch::submit(self, None, body).await,
             AccountOp::FindByTags(options) => Ok(containers::find_by_tags(self, None, &options)?),
@@ -131,7 +131,7 @@ impl Call<'_> {
         container: &str,
         op: ContainerOp,
         body: &mut Incoming,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<HttpResponse, RequestError> {
         let answer = match op {
             ContainerOp::Batch => return batch::submit(self, Some(container), body).await,
             ContainerOp::FindByTags(options) => {
@@ -165,7 +165,7 @@ impl Call<'_> {
         names: Names<'_>,
         op: BlobOp<'_>,
         body: &mut Incoming,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<HttpResponse, RequestError> {
         let answer = match op {
             BlobOp::Read(what, guard) => read::read(self, names, what, &guard),
             BlobOp::Put(put, guard) => return write::put(self, names, put, guard, body).await,
@@ -226,7 +226,7 @@ fn override_headers(options: &Options<'_>, headers: &mut HeaderMap) {
 }
 
 /// An empty response with the current version of the resource.
-pub(super) fn versioned(status: StatusCode, version: Version) -> Answer {
+pub(super) fn versioned(status: StatusCode, version: Version) -> HttpResponse {
     let mut answer = respond::empty(status);
     write_version(answer.headers_mut(), version);
     answer

@@ -14,7 +14,7 @@ use crate::blob::wire::op::{Delete, Guard, SetTier};
 use crate::blob::wire::tag::Conditions;
 use crate::blob::wire::tags::Tags;
 use crate::metadata::Metadata;
-use crate::respond::{self, Answer, Refused};
+use crate::respond::{self, HttpResponse, RequestError};
 use crate::store::blob::lease::Leased;
 
 /// Set Blob Properties.
@@ -23,9 +23,9 @@ pub(super) fn set_properties(
     (container, blob): Names<'_>,
     headers: ContentHeaders,
     guard: &Guard,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(container, call.stamps.now)?;
+    let (container, version) = blobs.container_mut(container, call.context.now)?;
     container.set_headers(blob, headers, guard, version)?;
     Ok(versioned(StatusCode::OK, version))
 }
@@ -36,9 +36,9 @@ pub(super) fn set_metadata(
     (container, blob): Names<'_>,
     metadata: Metadata,
     guard: &Guard,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(container, call.stamps.now)?;
+    let (container, version) = blobs.container_mut(container, call.context.now)?;
     container.set_blob_metadata(blob, metadata, guard, version)?;
     let mut answer = versioned(StatusCode::OK, version);
     answer.headers_mut().insert(names::REQUEST_SERVER_ENCRYPTED, TRUE);
@@ -51,8 +51,8 @@ pub(super) fn set_tier(
     (container, blob): Names<'_>,
     asked: SetTier,
     guard: &Guard,
-) -> Result<Answer, Rejection> {
-    let now = call.stamps.now;
+) -> Result<HttpResponse, Rejection> {
+    let now = call.context.now;
     let mut blobs = call.account.blobs();
     let (container, _) = blobs.container_mut(container, now)?;
     let is_rehydrated = container.set_tier(blob, asked, guard, now)?;
@@ -66,13 +66,13 @@ pub(super) async fn set_tags(
     sums: Sums,
     guard: &Guard,
     body: &mut Incoming,
-) -> Result<Answer, Refused> {
+) -> Result<HttpResponse, RequestError> {
     let checksum = Checksum::new(sums.md5.is_some(), sums.crc64.is_some());
     let headers = &call.request.headers;
     let (document, upload) = upload::receive_document(body, headers, checksum).await?;
     upload::verify(sums, &upload)?;
     let tags = Tags::parse_document(&document)?;
-    let now = call.stamps.now;
+    let now = call.context.now;
     let mut blobs = call.account.blobs();
     let (container, _) = blobs.container_mut(container, now)?;
     container.set_tags(blob, tags, guard, now)?;
@@ -85,9 +85,9 @@ pub(super) fn snapshot(
     (container, blob): Names<'_>,
     metadata: Metadata,
     guard: &Guard,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(container, call.stamps.now)?;
+    let (container, version) = blobs.container_mut(container, call.context.now)?;
     let (snapshot, version) = container.snapshot(blob, metadata, guard, version)?;
     let mut answer = versioned(StatusCode::CREATED, version);
     let headers = answer.headers_mut();
@@ -102,8 +102,8 @@ pub(super) fn delete(
     (container, blob): Names<'_>,
     what: Delete,
     guard: &Guard,
-) -> Result<Answer, Rejection> {
-    let now = call.stamps.now;
+) -> Result<HttpResponse, Rejection> {
+    let now = call.context.now;
     let mut blobs = call.account.blobs();
     let (container, _) = blobs.container_mut(container, now)?;
     container.delete(blob, what, guard, now)?;
@@ -119,9 +119,9 @@ pub(super) fn seal(
     (container, blob): Names<'_>,
     limits: &AppendLimits,
     guard: &Guard,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(container, call.stamps.now)?;
+    let (container, version) = blobs.container_mut(container, call.context.now)?;
     let version = container.seal(blob, limits, guard, version)?;
     let mut answer = versioned(StatusCode::OK, version);
     answer.headers_mut().insert(names::SEALED, TRUE);
@@ -134,8 +134,8 @@ pub(super) fn lease(
     (container, blob): Names<'_>,
     action: LeaseAction,
     conditions: &Conditions,
-) -> Result<Answer, Rejection> {
-    let now = call.stamps.now;
+) -> Result<HttpResponse, Rejection> {
+    let now = call.context.now;
     let mut blobs = call.account.blobs();
     let fresh = blobs.fresh_id(now);
     let (container, _) = blobs.container_mut(container, now)?;

@@ -16,7 +16,7 @@ use crate::blob::wire::tag::Conditions;
 use crate::blob::wire::unsupported::check_properties;
 use crate::documents;
 use crate::metadata::Metadata;
-use crate::respond::{self, Answer, Refused};
+use crate::respond::{self, HttpResponse, RequestError};
 use crate::store::blob::Container;
 use crate::store::blob::list::{Listed, MAX_PAGE};
 use crate::store::properties;
@@ -33,14 +33,18 @@ pub(super) fn create(
     name: &str,
     access: Option<PublicAccess>,
     metadata: Metadata,
-) -> Result<Answer, Rejection> {
-    let version = call.account.blobs().create(name, access, metadata, call.stamps.now)?;
+) -> Result<HttpResponse, Rejection> {
+    let version = call.account.blobs().create(name, access, metadata, call.context.now)?;
     Ok(versioned(StatusCode::CREATED, version))
 }
 
 /// Delete Container.
-pub(super) fn delete(call: &Call<'_>, name: &str, guard: &Guard) -> Result<Answer, Rejection> {
-    let container = call.account.blobs().delete(name, guard, call.stamps.now)?;
+pub(super) fn delete(
+    call: &Call<'_>,
+    name: &str,
+    guard: &Guard,
+) -> Result<HttpResponse, Rejection> {
+    let container = call.account.blobs().delete(name, guard, call.context.now)?;
     if container.names() > LARGE {
         // Freeing a million blobs takes long; no request waits for it.
         tokio::task::spawn_blocking(move || drop(container));
@@ -53,8 +57,8 @@ pub(super) fn get_container_properties(
     call: &Call<'_>,
     name: &str,
     guard: &Guard,
-) -> Result<Answer, Rejection> {
-    let now = call.stamps.now;
+) -> Result<HttpResponse, Rejection> {
+    let now = call.context.now;
     let blobs = call.account.blobs();
     let container = blobs.container(name)?;
     container.check_read(guard, now)?;
@@ -78,10 +82,10 @@ pub(super) fn get_metadata(
     call: &Call<'_>,
     name: &str,
     guard: &Guard,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     let blobs = call.account.blobs();
     let container = blobs.container(name)?;
-    container.check_read(guard, call.stamps.now)?;
+    container.check_read(guard, call.context.now)?;
     let mut answer = versioned(StatusCode::OK, container.version);
     container.metadata.write(&mut answer);
     Ok(answer)
@@ -93,18 +97,22 @@ pub(super) fn set_metadata(
     name: &str,
     metadata: Metadata,
     guard: &Guard,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(name, call.stamps.now)?;
+    let (container, version) = blobs.container_mut(name, call.context.now)?;
     container.set_metadata(metadata, guard, version)?;
     Ok(versioned(StatusCode::OK, version))
 }
 
 /// Get Container ACL.
-pub(super) fn get_acl(call: &Call<'_>, name: &str, guard: &Guard) -> Result<Answer, Rejection> {
+pub(super) fn get_acl(
+    call: &Call<'_>,
+    name: &str,
+    guard: &Guard,
+) -> Result<HttpResponse, Rejection> {
     let blobs = call.account.blobs();
     let container = blobs.container(name)?;
-    container.check_read(guard, call.stamps.now)?;
+    container.check_read(guard, call.context.now)?;
     let mut answer = documents::policies(&container.policies);
     write_version(answer.headers_mut(), container.version);
     write_access(answer.headers_mut(), container);
@@ -118,13 +126,13 @@ pub(super) async fn set_acl(
     access: Option<PublicAccess>,
     guard: &Guard,
     body: &mut Incoming,
-) -> Result<Answer, Refused> {
+) -> Result<HttpResponse, RequestError> {
     let headers = &call.request.headers;
     let checksum = Checksum::new(false, false);
     let (document, _) = upload::receive_document(body, headers, checksum).await?;
     let policies = documents::read_policies(&document)?;
     let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(name, call.stamps.now)?;
+    let (container, version) = blobs.container_mut(name, call.context.now)?;
     container.set_acl(access, policies, guard, version)?;
     Ok(versioned(StatusCode::OK, version))
 }
@@ -135,8 +143,8 @@ pub(super) fn lease(
     name: &str,
     action: LeaseAction,
     conditions: &Conditions,
-) -> Result<Answer, Rejection> {
-    let now = call.stamps.now;
+) -> Result<HttpResponse, Rejection> {
+    let now = call.context.now;
     let mut blobs = call.account.blobs();
     let fresh = blobs.fresh_id(now);
     let (container, _) = blobs.container_mut(name, now)?;
@@ -147,7 +155,7 @@ pub(super) fn lease(
 }
 
 /// List Containers.
-pub(super) fn list(call: &Call<'_>, options: &ListContainers) -> Answer {
+pub(super) fn list(call: &Call<'_>, options: &ListContainers) -> HttpResponse {
     let blobs = call.account.blobs();
     let (page, next) =
         blobs.list(options, room(call, options.max_results, !options.marker.is_empty()));
@@ -155,11 +163,11 @@ pub(super) fn list(call: &Call<'_>, options: &ListContainers) -> Answer {
         name,
         modified: container.version.modified,
         tag: container.version.tag,
-        lease: container.lease.view(call.stamps.now),
+        lease: container.lease.view(call.context.now),
         access: container.access,
         metadata: options.metadata.then_some(&container.metadata),
     });
-    let (endpoint, account) = (&call.place.endpoint, &call.account.name);
+    let (endpoint, account) = (&call.route.endpoint, &call.account.name);
     documents::document(render::containers(endpoint, account, options, views, next))
 }
 
@@ -173,8 +181,8 @@ pub(super) fn list_blobs(
     call: &Call<'_>,
     name: &str,
     options: &ListBlobs,
-) -> Result<Answer, Rejection> {
-    let now = call.stamps.now;
+) -> Result<HttpResponse, Rejection> {
+    let now = call.context.now;
     let blobs = call.account.blobs();
     let room = room(call, options.max_results, options.marker.is_some());
     let (page, next) = blobs.container(name)?.list(options, room);
@@ -204,7 +212,7 @@ pub(super) fn list_blobs(
         }),
     });
     let next = next.map(|marker| marker.encode());
-    let (endpoint, version) = (&call.place.endpoint, call.version);
+    let (endpoint, version) = (&call.route.endpoint, call.version);
     let document = render::blobs(endpoint, name, options, version, items, next.as_deref());
     Ok(documents::document(document))
 }
@@ -214,7 +222,7 @@ pub(super) fn find_by_tags(
     call: &Call<'_>,
     container: Option<&str>,
     options: &FindByTags,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     let blobs = call.account.blobs();
     if let Some(name) = container {
         blobs.container(name)?;
@@ -222,14 +230,14 @@ pub(super) fn find_by_tags(
     let (page, next) =
         blobs.find(container, options, room(call, options.max_results, options.marker.is_some()));
     let next = next.map(|marker| marker.encode());
-    let (endpoint, version) = (&call.place.endpoint, call.version);
+    let (endpoint, version) = (&call.route.endpoint, call.version);
     let found = page.into_iter();
     let document = render::found(endpoint, container, options, version, found, next.as_deref());
     Ok(documents::document(document))
 }
 
 /// Get Account Information.
-pub(super) fn account_information() -> Answer {
+pub(super) fn account_information() -> HttpResponse {
     let mut answer = respond::empty(StatusCode::OK);
     let headers = answer.headers_mut();
     headers.insert(names::SKU_NAME, SKU);
@@ -239,7 +247,7 @@ pub(super) fn account_information() -> Answer {
 }
 
 /// Get Blob Service Properties.
-pub(super) fn get_properties(call: &Call<'_>) -> Answer {
+pub(super) fn get_properties(call: &Call<'_>) -> HttpResponse {
     documents::properties(call.account.blobs().properties())
 }
 
@@ -247,7 +255,7 @@ pub(super) fn get_properties(call: &Call<'_>) -> Answer {
 pub(super) async fn set_properties(
     call: &Call<'_>,
     body: &mut Incoming,
-) -> Result<Answer, Refused> {
+) -> Result<HttpResponse, RequestError> {
     let headers = &call.request.headers;
     let checksum = Checksum::new(false, false);
     let (document, _) = upload::receive_document(body, headers, checksum).await?;
@@ -258,8 +266,8 @@ pub(super) async fn set_properties(
 }
 
 /// Get Blob Service Stats.
-pub(super) fn get_stats(call: &Call<'_>) -> Answer {
-    documents::stats(call.account, call.stamps)
+pub(super) fn get_stats(call: &Call<'_>) -> HttpResponse {
+    documents::stats(call.account, call.context)
 }
 
 fn write_access(headers: &mut HeaderMap, container: &Container) {

@@ -17,7 +17,7 @@ use crate::blob::wire::op::{BlobOp, Copy, Guard, Op, Read, Target};
 use crate::blob::wire::parse;
 use crate::blob::wire::unsupported::unsupported;
 use crate::options::Options;
-use crate::respond::{self, Answer};
+use crate::respond::{self, HttpResponse};
 use crate::route;
 use crate::store::blob::entry::Copied;
 use crate::store::blob::write::copy_source;
@@ -31,9 +31,9 @@ pub(super) fn copy(
     (container, name): Names<'_>,
     copy: Copy<'_>,
     guard: &Guard,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     let source = Source::find(call, copy.source)?;
-    let now = call.stamps.now;
+    let now = call.context.now;
     let mut blobs = call.account.blobs();
     let id = blobs.fresh_id(now).to_string();
     let original = copy_source(
@@ -69,9 +69,9 @@ pub(super) fn abort(
     call: &Call<'_>,
     (container, name): Names<'_>,
     guard: &Guard,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     let blobs = call.account.blobs();
-    blobs.container(container)?.read(name, None, guard, call.stamps.now)?;
+    blobs.container(container)?.read(name, None, guard, call.context.now)?;
     Err(Rejection::new(ErrorCode::NO_PENDING_COPY_OPERATION))
 }
 
@@ -100,12 +100,12 @@ impl Source {
         if is_https {
             parts.extensions.insert(Https);
         }
-        let place = route::place(&parts)?;
-        if place.account != call.account.name {
+        let route = route::parse(&parts)?;
+        if route.account != call.account.name {
             return Err(unsupported("copies from other accounts"));
         }
         let options = Options::parse(parts.uri.query().unwrap_or_default())?;
-        let path = percent_decode_str(place.path).decode_utf8().map_err(|_| invalid())?;
+        let path = percent_decode_str(route.path).decode_utf8().map_err(|_| invalid())?;
         let target = parse::target(&path, &options);
         let Target::Blob { container, blob } = target else { return Err(invalid()) };
         let op = parse::op(&parts.method, target, &options, &parts.headers)?;
@@ -117,9 +117,9 @@ impl Source {
                 service: Service::Blob,
                 resource: Some(Resource::Blob { container, name: blob }),
                 address: call.address,
-                now: call.stamps.now,
-                secondary: place.secondary,
-                signing_log: call.state.debug_signing.then_some(&call.stamps.id),
+                now: call.context.now,
+                secondary: route.secondary,
+                signing_log: call.state.debug_signing.then_some(&call.context.id),
             };
             let unverified = || Rejection {
                 status: StatusCode::FORBIDDEN,

@@ -14,13 +14,16 @@ use crate::auth::wire::{parse_key_info, render_delegation_key};
 use crate::auth::{self, Access};
 use crate::documents;
 use crate::rejection::invalid_document;
-use crate::respond::{Answer, Refused};
+use crate::respond::{HttpResponse, RequestError};
 
 /// The maximum validity of a key.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Get User Delegation Key.
-pub(super) async fn get_key(call: &Call<'_>, body: &mut Incoming) -> Result<Answer, Refused> {
+pub(super) async fn get_key(
+    call: &Call<'_>,
+    body: &mut Incoming,
+) -> Result<HttpResponse, RequestError> {
     if !matches!(call.access, Access::Token) {
         return Err(Rejection::new(ErrorCode::AUTHENTICATION_FAILED).into());
     }
@@ -28,7 +31,7 @@ pub(super) async fn get_key(call: &Call<'_>, body: &mut Incoming) -> Result<Answ
     let checksum = Checksum::new(false, false);
     let (document, _) = upload::receive_document(body, headers, checksum).await?;
     let info = parse_key_info(&document).map_err(|error| invalid_document(&error, &document))?;
-    let now = call.stamps.now.to_chrono();
+    let now = call.context.now.to_chrono();
     let begin = if info.start.is_empty() { Some(now) } else { parse_time(&info.start) };
     let (Some(begin), Some(end)) = (begin, parse_time(&info.expiry)) else {
         return Err(Rejection::new(ErrorCode::INVALID_XML_NODE_VALUE).into());

@@ -16,9 +16,9 @@ use crate::blob::wire::op::{BlockLists, Guard, Range, Read};
 use crate::blob::wire::render::{TAGS, TIERS};
 use crate::body::Body;
 use crate::documents;
-use crate::respond::{self, Answer, Failure};
+use crate::respond::{self, Failure, HttpResponse};
 use crate::store::blob::{Blob, Kind};
-use crate::table::wire::parse::Wanted;
+use crate::table::wire::parse::ResponseFormat;
 
 const BYTES: HeaderValue = HeaderValue::from_static("bytes");
 const BLOCK_BLOB: HeaderValue = HeaderValue::from_static(BlobType::Block.as_str());
@@ -32,11 +32,11 @@ pub(super) fn read(
     (container, name): Names<'_>,
     what: Read,
     guard: &Guard,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     let blobs = call.account.blobs();
-    let blob = blobs.container(container)?.read(name, what.snapshot, guard, call.stamps.now)?;
+    let blob = blobs.container(container)?.read(name, what.snapshot, guard, call.context.now)?;
     if what.content {
-        blob.check_online(call.stamps.now)?;
+        blob.check_online(call.context.now)?;
     }
     let length = blob.content.len();
     let (first, end) = match what.range {
@@ -62,7 +62,7 @@ pub(super) fn read(
         headers.insert(names::TAG_COUNT, HeaderValue::from(blob.tags.iter().len()));
     }
     if !what.content && call.version >= TIERS {
-        write_tier(headers, blob, call.stamps.now);
+        write_tier(headers, blob, call.context.now);
     }
     blob.metadata.write(&mut answer);
     drop(blobs);
@@ -102,14 +102,14 @@ pub(super) fn part(
     (container, name): Names<'_>,
     snapshot: Option<DateTime>,
     guard: &Guard,
-    answer: fn(&Blob) -> Answer,
-) -> Result<Answer, Rejection> {
+    answer: fn(&Blob) -> HttpResponse,
+) -> Result<HttpResponse, Rejection> {
     let blobs = call.account.blobs();
-    blobs.container(container)?.read(name, snapshot, guard, call.stamps.now).map(answer)
+    blobs.container(container)?.read(name, snapshot, guard, call.context.now).map(answer)
 }
 
 /// Get Blob Tags.
-pub(super) fn tags(blob: &Blob) -> Answer {
+pub(super) fn tags(blob: &Blob) -> HttpResponse {
     documents::document(blob.tags.render())
 }
 
@@ -122,7 +122,7 @@ pub(super) fn not_met(rejection: Rejection) -> Rejection {
 }
 
 /// Get Blob Metadata.
-pub(super) fn metadata(blob: &Blob) -> Answer {
+pub(super) fn metadata(blob: &Blob) -> HttpResponse {
     let mut answer = respond::empty(StatusCode::OK);
     write_version(answer.headers_mut(), blob.version);
     blob.metadata.write(&mut answer);
@@ -136,8 +136,8 @@ pub(super) fn block_list(
     lists: BlockLists,
     snapshot: Option<DateTime>,
     guard: &Guard,
-) -> Result<Answer, Rejection> {
-    let now = call.stamps.now;
+) -> Result<HttpResponse, Rejection> {
+    let now = call.context.now;
     let blobs = call.account.blobs();
     let container = blobs.container(container)?;
     let entry = container.entry(name);
@@ -211,7 +211,7 @@ fn describe(headers: &mut HeaderMap, call: &Call<'_>, blob: &Blob, snapshot: Opt
         }
         Some(_) => {}
         None => {
-            let lease = blob.lease.view(call.stamps.now);
+            let lease = blob.lease.view(call.context.now);
             headers.insert(names::LEASE_STATUS, HeaderValue::from_static(lease.status));
             headers.insert(names::LEASE_STATE, HeaderValue::from_static(lease.state));
             if let Some(duration) = lease.duration {
@@ -237,10 +237,10 @@ fn cut(range: Range, length: u64) -> Option<(u64, u64)> {
 }
 
 /// The response to a range that begins after the last byte: an error with the blob's length.
-fn out_of_range(call: &Call<'_>, length: u64) -> Answer {
+fn out_of_range(call: &Call<'_>, length: u64) -> HttpResponse {
     let failure = Failure::front_end(Rejection::new(ErrorCode::INVALID_RANGE));
-    let wanted = Wanted { json: false, level: Metadata::None, atom: false };
-    let mut answer = respond::failure(&failure, wanted, call.stamps);
+    let format = ResponseFormat { json: false, level: Metadata::None, atom: false };
+    let mut answer = respond::failure(&failure, format, call.context);
     let range = respond::value(format!("bytes */{length}"));
     answer.headers_mut().insert(header::CONTENT_RANGE, range);
     answer

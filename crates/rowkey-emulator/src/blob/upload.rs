@@ -11,7 +11,7 @@ use rowkey_wire::blob::checksum::{self, Checksum, Crc64Sum, Md5Sum};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
-use crate::respond::Refused;
+use crate::respond::RequestError;
 use crate::store::blob::Content;
 
 /// Bodies up to this many bytes are copied into their own memory. A slice of the connection's
@@ -36,7 +36,7 @@ pub(super) async fn receive(
     headers: &HeaderMap,
     max: u64,
     mut checksum: Checksum,
-) -> Result<Upload, Refused> {
+) -> Result<Upload, RequestError> {
     if headers.contains_key(header::TRANSFER_ENCODING)
         && !headers.contains_key(header::CONTENT_LENGTH)
     {
@@ -78,7 +78,7 @@ pub(super) async fn receive_document(
     body: &mut Incoming,
     headers: &HeaderMap,
     checksum: Checksum,
-) -> Result<(Bytes, Upload), Refused> {
+) -> Result<(Bytes, Upload), RequestError> {
     let upload = receive(body, headers, MAX_DOCUMENT, checksum).await?;
     let first = upload.content.pieces().next().unwrap_or_default();
     let document = if first.len() as u64 == upload.content.len() {
@@ -112,7 +112,7 @@ pub(super) fn verify_md5(sent: Option<&[u8]>, upload: &Upload) -> Result<(), Rej
     }
 }
 
-async fn next(body: &mut Incoming) -> Result<Option<Bytes>, Refused> {
+async fn next(body: &mut Incoming) -> Result<Option<Bytes>, RequestError> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(io::Error::other)?;
         // Trailers are ignored.

@@ -15,7 +15,7 @@ use super::upload::{self, MAX_BODY, Upload};
 use super::wire;
 use crate::blob::wire::op::{Description, Guard, Put};
 use crate::rejection::invalid_document;
-use crate::respond::{self, Answer, Refused};
+use crate::respond::{self, HttpResponse, RequestError};
 use crate::store::blob::Container;
 
 /// The first version with CRC64.
@@ -35,7 +35,7 @@ pub(super) async fn put(
     put: Put,
     guard: Guard,
     body: &mut Incoming,
-) -> Result<Answer, Refused> {
+) -> Result<HttpResponse, RequestError> {
     let Put { kind, mut description, sums } = put;
     let headers = &call.request.headers;
     let has_crc64 = call.version >= CRC64;
@@ -48,7 +48,7 @@ pub(super) async fn put(
     upload::verify_md5(description.headers.md5.as_deref(), &upload)?;
     let Upload { content, md5, crc64 } = upload;
     description.headers.md5 = md5.map(Into::into).or(description.headers.md5);
-    let now = call.stamps.now;
+    let now = call.context.now;
     let mut blobs = call.account.blobs();
     let (container, version) = blobs.container_mut(container, now)?;
     check_overwrite(call, container, blob)?;
@@ -67,7 +67,7 @@ pub(super) async fn put_block(
     sums: Sums,
     guard: Guard,
     body: &mut Incoming,
-) -> Result<Answer, Refused> {
+) -> Result<HttpResponse, RequestError> {
     let max = if call.version >= LARGE_BLOCKS { 4000 * MIB } else { 100 * MIB };
     let checksum = block_checksum(call, sums);
     let upload = upload::receive(body, &call.request.headers, max, checksum).await?;
@@ -76,7 +76,7 @@ pub(super) async fn put_block(
         return Err(empty_block().into());
     }
     let Upload { content, md5, crc64 } = upload;
-    let now = call.stamps.now;
+    let now = call.context.now;
     let mut blobs = call.account.blobs();
     let (container, _) = blobs.container_mut(container, now)?;
     container.put_block(blob, id, content, &guard, now)?;
@@ -94,7 +94,7 @@ pub(super) async fn put_block_list(
     sums: Sums,
     guard: Guard,
     body: &mut Incoming,
-) -> Result<Answer, Refused> {
+) -> Result<HttpResponse, RequestError> {
     let has_crc64 = call.version >= CRC64;
     let checksum =
         Checksum::new(!has_crc64 || sums.md5.is_some(), has_crc64 || sums.crc64.is_some());
@@ -107,7 +107,7 @@ pub(super) async fn put_block_list(
         }
         other => invalid_document(&other, &document),
     })?;
-    let now = call.stamps.now;
+    let now = call.context.now;
     let mut blobs = call.account.blobs();
     let (container, version) = blobs.container_mut(container, now)?;
     check_overwrite(call, container, blob)?;
@@ -129,7 +129,7 @@ pub(super) async fn append(
     sums: Sums,
     guard: Guard,
     body: &mut Incoming,
-) -> Result<Answer, Refused> {
+) -> Result<HttpResponse, RequestError> {
     let max = if call.version >= LARGE_APPENDS { 100 * MIB } else { 4 * MIB };
     let checksum = block_checksum(call, sums);
     let upload = upload::receive(body, &call.request.headers, max, checksum).await?;
@@ -138,7 +138,7 @@ pub(super) async fn append(
         return Err(empty_block().into());
     }
     let Upload { content, md5, crc64 } = upload;
-    let now = call.stamps.now;
+    let now = call.context.now;
     let mut blobs = call.account.blobs();
     let (container, version) = blobs.container_mut(container, now)?;
     let appended = container.append(blob, &content, &limits, &guard, version)?;

@@ -9,10 +9,10 @@ use http::Response;
 use http_body_util::{BodyExt as _, Collected, Either};
 use hyper::body::{Body, Frame, SizeHint};
 
-use crate::respond::{Answer, AnswerBody};
+use crate::respond::{HttpResponse, ResponseBody};
 
 /// A whole or truncated response.
-pub(crate) type Sent = Response<Either<AnswerBody, Cut>>;
+pub(crate) type SentResponse = Response<Either<ResponseBody, Cut>>;
 
 /// The beginning of a body.
 #[derive(Debug)]
@@ -25,13 +25,13 @@ pub(crate) struct Cut {
 }
 
 /// A whole response.
-pub(crate) fn whole(answer: Answer) -> Sent {
+pub(crate) fn whole(answer: HttpResponse) -> SentResponse {
     answer.map(Either::Left)
 }
 
 /// Truncates a response to its head and at most `bytes` of its body, always less than the whole
 /// body. `None` for a response without a body, which cannot be truncated.
-pub(crate) async fn cut(answer: Answer, bytes: usize) -> Option<Sent> {
+pub(crate) async fn cut(answer: HttpResponse, bytes: usize) -> Option<SentResponse> {
     let (head, body) = answer.into_parts();
     let mut data = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
     let length = data.len();

@@ -10,15 +10,15 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 
-use super::cut::{self, Sent};
+use super::cut::{self, SentResponse};
 use super::fault::Action;
 use super::injected::{Rule, Rules};
 use super::journal::Record;
-use super::pages::Disorder;
+use super::pages::ChaosState;
 use super::throttle::{Targets, Throttle};
 use crate::clock::ServerClock;
 use crate::operation::{Operation, Subject};
-use crate::respond::Answer;
+use crate::respond::HttpResponse;
 use crate::table::wire::batch;
 
 /// The number of enabled features that affect every request.
@@ -42,7 +42,7 @@ pub(crate) struct Control {
     pub(crate) rules: Arc<Rules>,
     pub(crate) record: Option<Record>,
     pub(crate) throttle: Option<Throttle>,
-    pub(crate) pages: Arc<Disorder>,
+    pub(crate) pages: Arc<ChaosState>,
 }
 
 /// Marks, in its extensions, a successful response to a request that changed nothing: the response
@@ -120,7 +120,7 @@ fn throttle_request(
 }
 
 /// Sets `Retry-After` on a throttled response. One second is enough to refill every limit.
-pub(crate) fn ask_to_wait(answer: &mut Answer) {
+pub(crate) fn ask_to_wait(answer: &mut HttpResponse) {
     answer.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
 }
 
@@ -153,7 +153,11 @@ impl Visit<'_> {
     }
 
     /// Applies everything that happens to the response. An error closes the connection.
-    pub(crate) async fn after(self, answer: Answer, clock: &ServerClock) -> io::Result<Sent> {
+    pub(crate) async fn after(
+        self,
+        answer: HttpResponse,
+        clock: &ServerClock,
+    ) -> io::Result<SentResponse> {
         let status = answer.status();
         let committed = self.is_write
             && status.is_success()

@@ -181,22 +181,22 @@ impl Rule {
 
     /// Waits until it is released.
     pub(crate) async fn hold(&self) {
-        let _held = Held::new(&self.held);
+        let _held = HeldRequest::new(&self.held);
         let _ = self.released.subscribe().wait_for(|released| *released).await;
     }
 }
 
 /// Counts a held request, and also uncounts it if its connection ends.
-struct Held<'a>(&'a watch::Sender<u64>);
+struct HeldRequest<'a>(&'a watch::Sender<u64>);
 
-impl<'a> Held<'a> {
+impl<'a> HeldRequest<'a> {
     fn new(held: &'a watch::Sender<u64>) -> Self {
         held.send_modify(|held| *held += 1);
         Self(held)
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for HeldRequest<'_> {
     fn drop(&mut self) {
         self.0.send_modify(|held| *held -= 1);
     }

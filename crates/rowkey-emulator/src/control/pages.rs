@@ -40,7 +40,7 @@ impl Pages {
 /// Page chaos that lasts until this is dropped.
 #[must_use = "pages are whole again when this is dropped: keep it in a variable with a name"]
 pub struct Chaos {
-    disorder: Arc<Disorder>,
+    chaos: Arc<ChaosState>,
     number: u64,
 }
 
@@ -48,17 +48,17 @@ impl Chaos {
     /// The number of pages that were selected to end early, including those that had no more rows
     /// anyway.
     pub fn cuts(&self) -> u64 {
-        self.disorder.choices().as_ref().map_or(0, |choices| choices.cuts)
+        self.chaos.active().as_ref().map_or(0, |active| active.cuts)
     }
 }
 
 impl Drop for Chaos {
     fn drop(&mut self) {
-        let mut choices = self.disorder.choices();
+        let mut active = self.chaos.active();
         // Another `Chaos` may have replaced this one.
-        if choices.as_ref().is_some_and(|choices| choices.number == self.number) {
-            *choices = None;
-            self.disorder.is_on.store(false, Ordering::Relaxed);
+        if active.as_ref().is_some_and(|active| active.number == self.number) {
+            *active = None;
+            self.chaos.is_on.store(false, Ordering::Relaxed);
         }
     }
 }
@@ -71,32 +71,32 @@ impl fmt::Debug for Chaos {
 
 /// The active chaos.
 #[derive(Debug, Default)]
-pub(crate) struct Disorder {
+pub(crate) struct ChaosState {
     is_on: AtomicBool,
-    choices: Mutex<Option<Choices>>,
+    active: Mutex<Option<ActiveChaos>>,
 }
 
 #[derive(Debug)]
-struct Choices {
+struct ActiveChaos {
     pages: Pages,
     number: u64,
     state: u64,
     cuts: u64,
 }
 
-impl Disorder {
+impl ChaosState {
     /// Starts chaos, replacing any other.
     pub(crate) fn begin(self: &Arc<Self>, pages: Pages) -> Chaos {
-        let mut choices = self.choices();
-        let number = choices.as_ref().map_or(0, |choices| choices.number + 1);
-        *choices = Some(Choices { pages, number, state: pages.seed, cuts: 0 });
+        let mut active = self.active();
+        let number = active.as_ref().map_or(0, |active| active.number + 1);
+        *active = Some(ActiveChaos { pages, number, state: pages.seed, cuts: 0 });
         self.is_on.store(true, Ordering::Relaxed);
-        Chaos { disorder: Arc::clone(self), number }
+        Chaos { chaos: Arc::clone(self), number }
     }
 
     /// Stops chaos.
     pub(crate) fn clear(&self) {
-        *self.choices() = None;
+        *self.active() = None;
         self.is_on.store(false, Ordering::Relaxed);
     }
 
@@ -116,15 +116,15 @@ impl Disorder {
         if !self.is_on.load(Ordering::Relaxed) {
             return None;
         }
-        self.choices().as_mut()?.next(resumes)
+        self.active().as_mut()?.next(resumes)
     }
 
-    fn choices(&self) -> MutexGuard<'_, Option<Choices>> {
-        self.choices.lock().unwrap_or_else(PoisonError::into_inner)
+    fn active(&self) -> MutexGuard<'_, Option<ActiveChaos>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Choices {
+impl ActiveChaos {
     fn next(&mut self, resumes: bool) -> Option<Cut> {
         let random = split_mix(&mut self.state);
         let Pages { cut, empty, partition_only, .. } = self.pages;
@@ -146,9 +146,9 @@ mod tests {
     use super::*;
 
     fn drawn(pages: Pages) -> Vec<Option<Cut>> {
-        let disorder = Arc::<Disorder>::default();
-        let _chaos = disorder.begin(pages);
-        (0..200).map(|n| disorder.next(n % 2 == 1)).collect()
+        let chaos = Arc::<ChaosState>::default();
+        let _chaos = chaos.begin(pages);
+        (0..200).map(|n| chaos.next(n % 2 == 1)).collect()
     }
 
     #[test]
@@ -166,13 +166,13 @@ mod tests {
 
     #[test]
     fn chaos_ends_with_its_last_guard() {
-        let disorder = Arc::<Disorder>::default();
-        let first = disorder.begin(Pages::seeded(1));
-        let second = disorder.begin(Pages::seeded(1));
+        let chaos = Arc::<ChaosState>::default();
+        let first = chaos.begin(Pages::seeded(1));
+        let second = chaos.begin(Pages::seeded(1));
         drop(first);
-        assert!((0..20).any(|_| disorder.next(false).is_some()));
+        assert!((0..20).any(|_| chaos.next(false).is_some()));
         assert!(second.cuts() > 0);
         drop(second);
-        assert!((0..20).all(|_| disorder.next(false).is_none()));
+        assert!((0..20).all(|_| chaos.next(false).is_none()));
     }
 }

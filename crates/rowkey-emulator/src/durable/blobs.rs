@@ -7,11 +7,11 @@ use http::HeaderValue;
 use rowkey_wire::blob::{ContentHeaders, PublicAccess};
 use uuid::Uuid;
 
-use super::code::{In, Out, invalid};
+use super::code::{Decoder, Encoder, invalid};
 use super::contents::{self, Contents, Segment, Stored};
-use super::held::Record;
+use super::guard::Recorder;
 use super::journal::{Space, Unit};
-use super::names::{self, Desk, Kind, Known};
+use super::names::{self, AccountJournal, Kind, Registry};
 use crate::blob::wire::tag::Tag;
 use crate::blob::wire::tags::Tags;
 use crate::blob::wire::tier::{AccessTier, RehydratePriority};
@@ -30,57 +30,58 @@ const STAGED: u8 = b't';
 /// Records the containers of an account.
 #[derive(Debug)]
 pub(super) struct Blobs {
-    desk: Desk,
-    known: Mutex<KnownBlobs>,
+    account_journal: AccountJournal,
+    known: Mutex<BlobRegistry>,
 }
 
 /// The resources that have rows, and the contents that those rows reference.
 #[derive(Debug, Default)]
-pub(super) struct KnownBlobs {
-    pub(super) containers: Known,
+pub(super) struct BlobRegistry {
+    pub(super) containers: Registry,
     contents: Contents,
 }
 
 impl Blobs {
-    pub(super) fn new(desk: Desk, known: KnownBlobs) -> Self {
-        Self { desk, known: Mutex::new(known) }
+    pub(super) fn new(account_journal: AccountJournal, known: BlobRegistry) -> Self {
+        Self { account_journal, known: Mutex::new(known) }
     }
 
     /// Replaces the known rows after memory was restored from disk.
-    pub(super) fn put_back(&self, known: KnownBlobs) {
+    pub(super) fn put_back(&self, known: BlobRegistry) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
-    fn note(&self, touch: &Touch, store: &mut Store, known: &mut KnownBlobs, unit: &mut Unit) {
+    fn note(&self, touch: &Touch, store: &mut Store, known: &mut BlobRegistry, unit: &mut Unit) {
         let name = match touch {
             Touch::Properties => {
-                let key = self.desk.key(Kind::BlobProperties, "");
+                let key = self.account_journal.key(Kind::BlobProperties, "");
                 return unit.put(Space::Names, key, names::properties(store.properties()));
             }
             Touch::Container(name) => name,
         };
         if let Some(container) = store.touched_container(name) {
             self.note_container(name, container, known, unit);
-        } else if let Some(owner) = known.containers.remove(&self.desk, Kind::Container, name, unit)
+        } else if let Some(owner) =
+            known.containers.remove(&self.account_journal, Kind::Container, name, unit)
         {
             known.contents.forget_all(owner);
         }
         let name = (&**name, store.blocked_until(name));
-        known.containers.note_blocked(&self.desk, Kind::ContainerBlocked, name, unit);
+        known.containers.note_blocked(&self.account_journal, Kind::ContainerBlocked, name, unit);
     }
 
     fn note_container(
         &self,
         name: &str,
         container: &mut Container,
-        known: &mut KnownBlobs,
+        known: &mut BlobRegistry,
         unit: &mut Unit,
     ) {
         let mut touched = container.touched.take();
         let owner = known.containers.owner(name).unwrap_or_else(|| {
             container.touched.watch();
             touched.insert(0, ContainerTouch::Description);
-            let owner = self.desk.new_owner();
+            let owner = self.account_journal.new_owner();
             known.containers.set_owner(name, owner);
             owner
         });
@@ -101,7 +102,8 @@ impl Blobs {
             ContainerTouch::Appended(name) => {
                 let key = key(owner, BLOB, name);
                 let row = container.blob(name, None).ok().map(|blob| {
-                    let segments = contents.extend(&self.desk, &key, &blob.content, unit);
+                    let segments =
+                        contents.extend(&self.account_journal, &key, &blob.content, unit);
                     write_blob(blob, &segments)
                 });
                 (key, row)
@@ -112,7 +114,7 @@ impl Blobs {
                 (key.clone(), blob.map(|blob| self.blob(&key, blob, contents, unit)))
             }
             ContainerTouch::Description => {
-                let key = self.desk.key(Kind::Container, container_name);
+                let key = self.account_journal.key(Kind::Container, container_name);
                 return unit.put(Space::Names, key, write_container(owner, container));
             }
             ContainerTouch::Snapshot(name, instant) => {
@@ -126,8 +128,8 @@ impl Blobs {
                 key.extend_from_slice(id.as_bytes());
                 let row = container.entry(name).and_then(|entry| {
                     let content = entry.staged.get(id)?;
-                    let segments = contents.name(&self.desk, &key, content, unit);
-                    let mut out = Out::default();
+                    let segments = contents.name(&self.account_journal, &key, content, unit);
+                    let mut out = Encoder::default();
                     contents::write_segments(&mut out, &segments);
                     Some(out.instant(entry.staged_at?).finish())
                 });
@@ -143,19 +145,19 @@ impl Blobs {
     }
 
     fn blob(&self, key: &[u8], blob: &Blob, contents: &mut Contents, unit: &mut Unit) -> Vec<u8> {
-        let segments = contents.name(&self.desk, key, &blob.content, unit);
+        let segments = contents.name(&self.account_journal, key, &blob.content, unit);
         write_blob(blob, &segments)
     }
 
-    fn hand_over(&self, store: &Store, known: &mut KnownBlobs, mut unit: Unit) {
+    fn hand_over(&self, store: &Store, known: &mut BlobRegistry, mut unit: Unit) {
         known.contents.settle(&mut unit);
-        let key = self.desk.key(Kind::LastTag, "");
-        unit.put(Space::Names, key, Out::default().u64(store.last()).finish());
-        self.desk.hand_over(unit);
+        let key = self.account_journal.key(Kind::LastTag, "");
+        unit.put(Space::Names, key, Encoder::default().u64(store.last()).finish());
+        self.account_journal.hand_over(unit);
     }
 }
 
-impl Record<Store> for Blobs {
+impl Recorder<Store> for Blobs {
     fn record(&self, store: &mut Store) {
         let touched = store.touched.take();
         if touched.is_empty() {
@@ -174,7 +176,7 @@ impl Record<Store> for Blobs {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unit = Unit::default();
         let kinds = [Kind::Container, Kind::ContainerBlocked];
-        for owner in known.containers.clear(&self.desk, kinds, &mut unit) {
+        for owner in known.containers.clear(&self.account_journal, kinds, &mut unit) {
             known.contents.forget_all(owner);
         }
         // The memory of a dropped piece may already be in use by another.
@@ -188,13 +190,13 @@ impl Record<Store> for Blobs {
 }
 
 fn key(owner: u64, sort: u8, name: &str) -> Vec<u8> {
-    let mut out = Out::with_capacity(name.len() + 24);
+    let mut out = Encoder::with_capacity(name.len() + 24);
     out.fixed(owner.to_be_bytes()).byte(sort).text(name).finish()
 }
 
 /// Restores a container from its row; returns its number.
 pub(super) fn read_container(store: &mut Store, name: &str, value: &[u8]) -> io::Result<u64> {
-    let mut read = In(value);
+    let mut read = Decoder(value);
     let owner = read.u64()?;
     let version = read_version(&mut read)?;
     let access = match read.byte()? {
@@ -211,7 +213,7 @@ pub(super) fn read_container(store: &mut Store, name: &str, value: &[u8]) -> io:
 }
 
 fn write_container(owner: u64, container: &Container) -> Vec<u8> {
-    let mut out = Out::default();
+    let mut out = Encoder::default();
     out.u64(owner);
     write_version(&mut out, container.version);
     out.byte(match container.access {
@@ -227,21 +229,21 @@ fn write_container(owner: u64, container: &Container) -> Vec<u8> {
 
 /// Reads the segments at the start of a row of a container.
 pub(super) fn read_segments(value: &[u8]) -> io::Result<Vec<Segment>> {
-    contents::read_segments(&mut In(value))
+    contents::read_segments(&mut Decoder(value))
 }
 
 /// Restores a blob, a snapshot or a block. `key` is without the owner.
 pub(super) fn read_row(
     store: &mut Store,
-    known: &mut KnownBlobs,
+    known: &mut BlobRegistry,
     container: &str,
     (row, key): (&[u8], &[u8]),
     value: &[u8],
     stored: &mut Stored,
 ) -> io::Result<()> {
-    let mut key = In(key);
+    let mut key = Decoder(key);
     let (sort, name) = (key.byte()?, key.text()?);
-    let mut read = In(value);
+    let mut read = Decoder(value);
     let segments = contents::read_segments(&mut read)?;
     let content = stored.content(&mut known.contents, row, segments)?;
     let mut tag = 0;
@@ -269,7 +271,7 @@ pub(super) fn read_row(
 }
 
 fn write_blob(blob: &Blob, segments: &[Segment]) -> Vec<u8> {
-    let mut out = Out::default();
+    let mut out = Encoder::default();
     contents::write_segments(&mut out, segments);
     match &blob.kind {
         BlobKind::Append { blocks, sealed } => {
@@ -304,7 +306,7 @@ fn write_blob(blob: &Blob, segments: &[Segment]) -> Vec<u8> {
 }
 
 /// A `Content-MD5` nearly always has 16 bytes; others are preceded by their length.
-fn write_md5(out: &mut Out, md5: Option<&[u8]>) {
+fn write_md5(out: &mut Encoder, md5: Option<&[u8]>) {
     match md5.map(|md5| (md5, <[u8; 16]>::try_from(md5))) {
         None => out.byte(0),
         Some((_, Ok(md5))) => out.byte(1).fixed(md5),
@@ -312,7 +314,7 @@ fn write_md5(out: &mut Out, md5: Option<&[u8]>) {
     };
 }
 
-fn read_md5(read: &mut In<'_>) -> io::Result<Option<Box<[u8]>>> {
+fn read_md5(read: &mut Decoder<'_>) -> io::Result<Option<Box<[u8]>>> {
     Ok(match read.byte()? {
         0 => None,
         1 => Some(read.fixed::<16>()?.into()),
@@ -320,7 +322,7 @@ fn read_md5(read: &mut In<'_>) -> io::Result<Option<Box<[u8]>>> {
     })
 }
 
-fn read_blob(content: Content, read: &mut In<'_>) -> io::Result<Blob> {
+fn read_blob(content: Content, read: &mut Decoder<'_>) -> io::Result<Blob> {
     let kind = if read.byte()? == 0 {
         let blocks = u32::from_le_bytes(read.fixed()?);
         BlobKind::Append { blocks, sealed: read.byte()? != 0 }
@@ -360,7 +362,7 @@ fn read_blob(content: Content, read: &mut In<'_>) -> io::Result<Blob> {
     Ok(Blob { kind, content, created, version, headers, metadata, lease, tags, tier, copy })
 }
 
-fn write_tier<'a>(out: &'a mut Out, tier: &Tier) -> &'a mut Out {
+fn write_tier<'a>(out: &'a mut Encoder, tier: &Tier) -> &'a mut Encoder {
     out.text(tier.level.as_str()).instant(tier.changed);
     option(out, tier.rehydration.as_ref(), |out, going| {
         out.text(going.target.as_str()).text(going.priority.as_str()).instant(going.until)
@@ -368,8 +370,8 @@ fn write_tier<'a>(out: &'a mut Out, tier: &Tier) -> &'a mut Out {
     out
 }
 
-fn read_tier(read: &mut In<'_>) -> io::Result<Tier> {
-    fn tier(read: &mut In<'_>) -> io::Result<AccessTier> {
+fn read_tier(read: &mut Decoder<'_>) -> io::Result<Tier> {
+    fn tier(read: &mut Decoder<'_>) -> io::Result<AccessTier> {
         AccessTier::parse(read.text()?).ok_or_else(|| invalid("unknown access tier"))
     }
     let (level, changed) = (tier(read)?, read.instant()?);
@@ -381,15 +383,15 @@ fn read_tier(read: &mut In<'_>) -> io::Result<Tier> {
     Ok(Tier { level, changed, rehydration })
 }
 
-fn write_version(out: &mut Out, version: Version) {
+fn write_version(out: &mut Encoder, version: Version) {
     out.u64(version.tag.0).instant(version.modified);
 }
 
-fn read_version(read: &mut In<'_>) -> io::Result<Version> {
+fn read_version(read: &mut Decoder<'_>) -> io::Result<Version> {
     Ok(Version { tag: Tag(read.u64()?), modified: read.instant()? })
 }
 
-fn write_lease(out: &mut Out, lease: Lease) {
+fn write_lease(out: &mut Encoder, lease: Lease) {
     match lease {
         Lease::None => out.byte(0),
         Lease::Held { id, seconds, until } => {
@@ -401,7 +403,7 @@ fn write_lease(out: &mut Out, lease: Lease) {
     };
 }
 
-fn read_lease(read: &mut In<'_>) -> io::Result<Lease> {
+fn read_lease(read: &mut Decoder<'_>) -> io::Result<Lease> {
     let state = read.byte()?;
     if state == 0 {
         return Ok(Lease::None);
@@ -414,7 +416,11 @@ fn read_lease(read: &mut In<'_>) -> io::Result<Lease> {
     Ok(Lease::Held { id, seconds, until: read.instant()? })
 }
 
-fn option<T>(out: &mut Out, value: Option<T>, write: impl FnOnce(&mut Out, T) -> &mut Out) {
+fn option<T>(
+    out: &mut Encoder,
+    value: Option<T>,
+    write: impl FnOnce(&mut Encoder, T) -> &mut Encoder,
+) {
     out.byte(u8::from(value.is_some()));
     if let Some(value) = value {
         write(out, value);
@@ -422,8 +428,8 @@ fn option<T>(out: &mut Out, value: Option<T>, write: impl FnOnce(&mut Out, T) ->
 }
 
 fn read_option<'a, T>(
-    read: &mut In<'a>,
-    value: impl FnOnce(&mut In<'a>) -> io::Result<T>,
+    read: &mut Decoder<'a>,
+    value: impl FnOnce(&mut Decoder<'a>) -> io::Result<T>,
 ) -> io::Result<Option<T>> {
     Ok(if read.byte()? == 0 { None } else { Some(value(read)?) })
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_128};
 
-use super::code::{In, invalid};
+use super::code::{Decoder, invalid};
 use super::frames::{self, Scan};
 use super::mark::{Extent, Mark};
 use super::tail::{self, Torn};
@@ -103,7 +103,7 @@ fn check_tree(tree: &Path, damages: &mut Vec<Damage>) -> io::Result<()> {
 
 /// Parses the name and the checksum of the valid list.
 pub(super) fn parse_current(bytes: &[u8]) -> Option<(String, u128)> {
-    let mut read = In(bytes);
+    let mut read = Decoder(bytes);
     let list = format!("v{}", read.u64().ok()?);
     let sum = u128::from_le_bytes(read.fixed().ok()?);
     // The last byte is the type of the checksum.
@@ -116,11 +116,11 @@ pub(super) fn sorted(tree: &Path, bytes: &[u8]) -> io::Result<Vec<Sorted>> {
     let section = |at: u64, length: u64| {
         let at = usize::try_from(at).map_err(invalid)?;
         let rest = bytes.get(at..).ok_or_else(|| invalid("a section of a list is missing"))?;
-        In(rest).take(usize::try_from(length).map_err(invalid)?)
+        Decoder(rest).take(usize::try_from(length).map_err(invalid)?)
     };
     let trailer = bytes.len().checked_sub(TRAILER).ok_or_else(|| invalid("a list is too short"))?;
-    let mut trailer = In(&bytes[trailer + 22..]);
-    let mut contents = In(section(trailer.u64()?, trailer.u64()?)?);
+    let mut trailer = Decoder(&bytes[trailer + 22..]);
+    let mut contents = Decoder(section(trailer.u64()?, trailer.u64()?)?);
     contents.take(4)?;
     let count = u32::from_le_bytes(contents.fixed()?);
     let mut tables = None;
@@ -131,7 +131,7 @@ pub(super) fn sorted(tree: &Path, bytes: &[u8]) -> io::Result<Vec<Sorted>> {
             tables = Some(section(at, length)?);
         }
     }
-    let mut read = In(tables.ok_or_else(|| invalid("a list does not name files"))?);
+    let mut read = Decoder(tables.ok_or_else(|| invalid("a list does not name files"))?);
     let mut found = Vec::new();
     for _level in 0..read.byte()? {
         for _run in 0..read.byte()? {

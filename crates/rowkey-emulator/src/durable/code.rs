@@ -7,9 +7,9 @@ use rowkey_wire::edm::DateTime;
 
 /// A buffer for encoding.
 #[derive(Debug, Default)]
-pub(super) struct Out(Vec<u8>);
+pub(super) struct Encoder(Vec<u8>);
 
-impl Out {
+impl Encoder {
     pub(super) fn with_capacity(bytes: usize) -> Self {
         Self(Vec::with_capacity(bytes))
     }
@@ -63,9 +63,9 @@ impl Out {
 
 /// Bytes that are being decoded.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct In<'a>(pub(super) &'a [u8]);
+pub(super) struct Decoder<'a>(pub(super) &'a [u8]);
 
-impl<'a> In<'a> {
+impl<'a> Decoder<'a> {
     pub(super) fn take(&mut self, count: usize) -> io::Result<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count).ok_or_else(too_short)?;
         self.0 = rest;
@@ -130,13 +130,13 @@ mod tests {
 
     #[test]
     fn decoding_returns_the_encoded_values_and_fails_past_the_end() {
-        let mut out = Out::default();
+        let mut out = Encoder::default();
         for length in [0, 1, 127, 128, 300, usize::MAX] {
             out.length(length);
         }
         out.text("größe").u64(7).i64(-7).instant(DateTime::MAX).byte(9);
         let bytes = out.finish();
-        let mut read = In(&bytes);
+        let mut read = Decoder(&bytes);
         for length in [0, 1, 127, 128, 300, usize::MAX] {
             assert_eq!(read.length().unwrap(), length);
         }
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(read.instant().unwrap(), DateTime::MAX);
         assert_eq!(read.byte().unwrap(), 9);
         assert_eq!(read.byte().unwrap_err().kind(), io::ErrorKind::InvalidData);
-        assert!(In(&[5, b'a']).text().is_err());
-        assert!(In(&[0xFF; 12]).length().is_err());
+        assert!(Decoder(&[5, b'a']).text().is_err());
+        assert!(Decoder(&[0xFF; 12]).length().is_err());
     }
 }

@@ -13,9 +13,9 @@ use std::io;
 
 use bytes::Bytes;
 
-use super::code::{In, Out, invalid};
+use super::code::{Decoder, Encoder, invalid};
 use super::journal::{Space, Unit};
-use super::names::{Desk, split_owner};
+use super::names::{AccountJournal, split_owner};
 use crate::store::blob::Content;
 
 /// Consecutive pieces of a content.
@@ -27,13 +27,13 @@ pub(super) struct Segment {
 }
 
 /// The address of a piece in memory, and its length.
-type Lies = (usize, usize);
+type PieceAddress = (usize, usize);
 
 /// The stored contents of an account.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
-    by_number: HashMap<u64, Kept>,
-    places: HashMap<Lies, (u64, u32)>,
+    by_number: HashMap<u64, StoredContent>,
+    places: HashMap<PieceAddress, (u64, u32)>,
     /// The segments that each row references.
     rows: HashMap<Vec<u8>, Vec<Segment>>,
     /// Segments that rows have dropped. They are freed when the unit is complete, because other
@@ -42,10 +42,10 @@ pub(super) struct Contents {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct StoredContent {
     /// The address of each piece, and the number of rows that reference it. The address is invalid
     /// if that number is 0, because the memory may have been reused.
-    pieces: Vec<(Lies, usize)>,
+    pieces: Vec<(PieceAddress, usize)>,
     /// The number of pieces that are referenced.
     named: usize,
 }
@@ -54,30 +54,30 @@ impl Contents {
     /// Stores the content that a row references; returns its segments.
     pub(super) fn name(
         &mut self,
-        desk: &Desk,
+        account_journal: &AccountJournal,
         row: &[u8],
         content: &Content,
         unit: &mut Unit,
     ) -> Vec<Segment> {
-        self.keep(desk, row, Vec::new(), content, unit)
+        self.keep(account_journal, row, Vec::new(), content, unit)
     }
 
     /// The same for a row whose content has only been appended to.
     pub(super) fn extend(
         &mut self,
-        desk: &Desk,
+        account_journal: &AccountJournal,
         row: &[u8],
         content: &Content,
         unit: &mut Unit,
     ) -> Vec<Segment> {
         let known = self.rows.get(row).cloned().unwrap_or_default();
-        self.keep(desk, row, known, content, unit)
+        self.keep(account_journal, row, known, content, unit)
     }
 
     /// Stores the pieces after these segments.
     fn keep(
         &mut self,
-        desk: &Desk,
+        account_journal: &AccountJournal,
         row: &[u8],
         mut segments: Vec<Segment>,
         content: &Content,
@@ -85,7 +85,7 @@ impl Contents {
     ) -> Vec<Segment> {
         let known: u32 = segments.iter().map(|segment| segment.end - segment.first).sum();
         for piece in content.pieces_after(known as usize) {
-            self.add(desk, &mut segments, piece, unit);
+            self.add(account_journal, &mut segments, piece, unit);
         }
         self.set(row, segments.clone());
         segments
@@ -112,11 +112,11 @@ impl Contents {
     pub(super) fn settle(&mut self, unit: &mut Unit) {
         for segment in std::mem::take(&mut self.released) {
             let Some(kept) = self.by_number.get_mut(&segment.content) else { continue };
-            for (lies, uses) in &mut kept.pieces[segment.first as usize..segment.end as usize] {
+            for (address, uses) in &mut kept.pieces[segment.first as usize..segment.end as usize] {
                 *uses -= 1;
                 if *uses == 0 {
                     kept.named -= 1;
-                    self.places.remove(lies);
+                    self.places.remove(address);
                 }
             }
             if kept.named == 0 {
@@ -126,20 +126,26 @@ impl Contents {
         }
     }
 
-    fn add(&mut self, desk: &Desk, segments: &mut Vec<Segment>, piece: Bytes, unit: &mut Unit) {
-        let lies = (piece.as_ptr().addr(), piece.len());
-        let (content, place) = self.places.get(&lies).copied().unwrap_or_else(|| {
+    fn add(
+        &mut self,
+        account_journal: &AccountJournal,
+        segments: &mut Vec<Segment>,
+        piece: Bytes,
+        unit: &mut Unit,
+    ) {
+        let address = (piece.as_ptr().addr(), piece.len());
+        let (content, place) = self.places.get(&address).copied().unwrap_or_else(|| {
             // Continue the content of the last segment, unless another row has already appended to
             // it.
             let open = segments.last().filter(|last| {
                 let kept = self.by_number.get(&last.content);
                 kept.is_some_and(|kept| kept.pieces.len() == last.end as usize)
             });
-            let content = open.map_or_else(|| desk.new_owner(), |last| last.content);
+            let content = open.map_or_else(|| account_journal.new_owner(), |last| last.content);
             let kept = self.by_number.entry(content).or_default();
             let place = u32::try_from(kept.pieces.len()).unwrap_or(u32::MAX);
-            kept.pieces.push((lies, 0));
-            self.places.insert(lies, (content, place));
+            kept.pieces.push((address, 0));
+            self.places.insert(address, (content, place));
             let mut key = Vec::with_capacity(12);
             key.extend_from_slice(&content.to_be_bytes());
             key.extend_from_slice(&place.to_be_bytes());
@@ -156,11 +162,12 @@ impl Contents {
         for segment in &segments {
             let Some(kept) = self.by_number.get_mut(&segment.content) else { continue };
             let range = segment.first..segment.end;
-            for (place, (lies, uses)) in range.clone().zip(&mut kept.pieces[range.start as usize..])
+            for (place, (address, uses)) in
+                range.clone().zip(&mut kept.pieces[range.start as usize..])
             {
                 if *uses == 0 {
                     kept.named += 1;
-                    self.places.insert(*lies, (segment.content, place));
+                    self.places.insert(*address, (segment.content, place));
                 }
                 *uses += 1;
             }
@@ -170,14 +177,14 @@ impl Contents {
     }
 }
 
-pub(super) fn write_segments(out: &mut Out, segments: &[Segment]) {
+pub(super) fn write_segments(out: &mut Encoder, segments: &[Segment]) {
     out.length(segments.len());
     for Segment { content, first, end } in segments {
         out.u64(*content).length(*first as usize).length(*end as usize);
     }
 }
 
-pub(super) fn read_segments(read: &mut In<'_>) -> io::Result<Vec<Segment>> {
+pub(super) fn read_segments(read: &mut Decoder<'_>) -> io::Result<Vec<Segment>> {
     let count = read.length()?;
     let mut segments = Vec::with_capacity(count.min(1024));
     for _ in 0..count {
@@ -242,7 +249,7 @@ impl Stored {
             content.extend(range.iter().cloned());
             contents.by_number.entry(segment.content).or_insert_with(|| {
                 let lie = |piece: &Bytes| ((piece.as_ptr().addr(), piece.len()), 0);
-                Kept { pieces: pieces.iter().map(lie).collect(), named: 0 }
+                StoredContent { pieces: pieces.iter().map(lie).collect(), named: 0 }
             });
         }
         contents.set(row, segments);
@@ -279,9 +286,9 @@ mod tests {
     use crate::durable::Progress;
     use crate::durable::journal::Journal;
 
-    fn desk() -> Desk {
+    fn account_journal() -> AccountJournal {
         let journal = Arc::new(Journal::new(Arc::new(Progress::new())));
-        Desk::new("account", &journal, &Arc::new(AtomicU64::new(1)))
+        AccountJournal::new("account", &journal, &Arc::new(AtomicU64::new(1)))
     }
 
     fn content(pieces: &[&str]) -> Content {
@@ -299,20 +306,20 @@ mod tests {
 
     #[test]
     fn stored_content_is_referenced_again_and_not_rewritten() {
-        let (desk, mut contents) = (desk(), Contents::default());
+        let (account_journal, mut contents) = (account_journal(), Contents::default());
         let mut log = content(&["a", "b"]);
         let mut unit = Unit::default();
-        assert_eq!(contents.name(&desk, b"log", &log, &mut unit), [segment(1, 0, 2)]);
+        assert_eq!(contents.name(&account_journal, b"log", &log, &mut unit), [segment(1, 0, 2)]);
         assert_eq!(kept(&unit), [b"a", b"b"]);
         let mut copy = log.clone();
         let mut unit = Unit::default();
-        assert_eq!(contents.name(&desk, b"copy", &copy, &mut unit), [segment(1, 0, 2)]);
+        assert_eq!(contents.name(&account_journal, b"copy", &copy, &mut unit), [segment(1, 0, 2)]);
         assert_eq!(unit, Unit::default());
         // The first append continues the content; the other starts a new one.
         log.push(Bytes::copy_from_slice(b"c"));
-        assert_eq!(contents.extend(&desk, b"log", &log, &mut unit), [segment(1, 0, 3)]);
+        assert_eq!(contents.extend(&account_journal, b"log", &log, &mut unit), [segment(1, 0, 3)]);
         copy.push(Bytes::copy_from_slice(b"d"));
-        let segments = contents.extend(&desk, b"copy", &copy, &mut unit);
+        let segments = contents.extend(&account_journal, b"copy", &copy, &mut unit);
         assert_eq!(segments, [segment(1, 0, 2), segment(2, 0, 1)]);
         assert_eq!(kept(&unit), [b"c", b"d"]);
         contents.settle(&mut unit);
@@ -321,17 +328,17 @@ mod tests {
 
     #[test]
     fn an_unreferenced_chunk_is_forgotten_while_others_of_its_content_remain() {
-        let (desk, mut contents) = (desk(), Contents::default());
+        let (account_journal, mut contents) = (account_journal(), Contents::default());
         let (mut log, mut unit) = (content(&["a"]), Unit::default());
-        contents.name(&desk, b"snapshot", &log, &mut unit);
+        contents.name(&account_journal, b"snapshot", &log, &mut unit);
         log.push(Bytes::copy_from_slice(b"b"));
-        contents.name(&desk, b"log", &log, &mut unit);
+        contents.name(&account_journal, b"log", &log, &mut unit);
         contents.forget(b"log");
         contents.settle(&mut unit);
         assert_eq!((contents.places.len(), &*unit.swept), (1, &[][..]));
         // Another piece at the same address is written.
         let (next, mut unit) = (log.pieces_after(1).collect::<Content>(), Unit::default());
-        assert_eq!(contents.name(&desk, b"next", &next, &mut unit), [segment(2, 0, 1)]);
+        assert_eq!(contents.name(&account_journal, b"next", &next, &mut unit), [segment(2, 0, 1)]);
         assert_eq!(kept(&unit), [b"b"]);
     }
 
@@ -353,23 +360,23 @@ mod tests {
 
     #[test]
     fn bytes_are_swept_when_their_last_reference_is_removed() {
-        let (desk, mut contents) = (desk(), Contents::default());
+        let (account_journal, mut contents) = (account_journal(), Contents::default());
         let (block, mut unit) = (content(&["a"]), Unit::default());
-        contents.name(&desk, b"staged", &block, &mut unit);
+        contents.name(&account_journal, b"staged", &block, &mut unit);
         contents.settle(&mut unit);
         // A block list commits the block in the unit that deletes its row.
         let mut unit = Unit::default();
         contents.forget(b"staged");
-        contents.name(&desk, b"blob", &block, &mut unit);
+        contents.name(&account_journal, b"blob", &block, &mut unit);
         contents.settle(&mut unit);
         assert_eq!(unit, Unit::default());
         let (other, mut unit) = (content(&["b"]), Unit::default());
-        contents.name(&desk, b"blob", &other, &mut unit);
+        contents.name(&account_journal, b"blob", &other, &mut unit);
         contents.settle(&mut unit);
         assert_eq!(unit.swept, [(Space::Bytes, 1)]);
         // A deleted piece is written again when it is stored again.
         let mut unit = Unit::default();
-        contents.name(&desk, b"blob", &block, &mut unit);
+        contents.name(&account_journal, b"blob", &block, &mut unit);
         contents.settle(&mut unit);
         assert_eq!((kept(&unit), &*unit.swept), (vec![b"a".as_slice()], &[(Space::Bytes, 2)][..]));
         contents.forget_all(u64::from_be_bytes(*b"blobrows"));

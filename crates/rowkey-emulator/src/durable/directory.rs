@@ -46,7 +46,9 @@ impl Directory {
             let mut marker = options.open(path.join(MARKER))?;
             lock(&marker)?;
             let is_marked = match check(&read_text(&mut marker)?) {
-                Err(Unknown::Format(format)) => return Err(unknown(&Unknown::Format(format))),
+                Err(FormatError::Format(format)) => {
+                    return Err(unknown(&FormatError::Format(format)));
+                }
                 checked => checked.is_ok(),
             };
             Ok(Self { path: path.to_owned(), marker, is_marked })
@@ -160,28 +162,28 @@ fn lock(marker: &File) -> io::Result<()> {
 }
 
 /// The reason why a directory cannot be used.
-enum Unknown {
+enum FormatError {
     Format(u32),
     Text,
 }
 
-fn check(text: &str) -> Result<(), Unknown> {
+fn check(text: &str) -> Result<(), FormatError> {
     let format: Option<u32> =
         text.strip_prefix(TITLE).and_then(|number| number.trim_end().parse().ok());
     match format {
         Some(FORMAT) => Ok(()),
-        Some(format) => Err(Unknown::Format(format)),
-        None => Err(Unknown::Text),
+        Some(format) => Err(FormatError::Format(format)),
+        None => Err(FormatError::Text),
     }
 }
 
-fn unknown(why: &Unknown) -> io::Error {
+fn unknown(why: &FormatError) -> io::Error {
     refused(&match why {
-        Unknown::Format(format) => format!(
+        FormatError::Format(format) => format!(
             "its format is {format}, and this version of rowkey-server reads format {FORMAT} only; \
              nothing was changed; start the version that wrote it, or name another directory"
         ),
-        Unknown::Text => format!(
+        FormatError::Text => format!(
             "its file `{MARKER}` does not contain a format; nothing was changed; name another \
              directory, or start with --repair if it is one of rowkey-server"
         ),

@@ -1,5 +1,5 @@
-//! Rows in the embedded store, fjall. Its journal survives the end of the process once the system
-//! has the data; its contents later move to sorted files.
+//! Rows in the embedded store, fjall. Data in its journal survives the end of the process as soon as
+//! the operating system has received it. Later the data moves to sorted files.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -82,9 +82,9 @@ impl Disk {
     }
 
     /// Hands units over to the operating system, each completely or not at all.
-    pub(super) fn keep(&self, units: Vec<Unit>) -> io::Result<()> {
+    pub(super) fn store(&self, units: Vec<Unit>) -> io::Result<()> {
         let mut changes: Vec<Change> = units.into_iter().flat_map(|unit| unit.changes).collect();
-        // A batch may contain a key once. The last change counts.
+        // A batch may contain each key only once. The last change counts.
         let mut seen = HashSet::with_capacity(changes.len());
         let is_alone = changes.len() == 1;
         let mut batch = OwnedWriteBatch::with_capacity(self.database.clone(), changes.len());

@@ -97,37 +97,37 @@ fn digest(body: &[u8]) -> u64 {
 pub(super) fn breaks_off(bytes: &[u8]) -> bool {
     match body(bytes) {
         Ok(body) => bytes.len() < HEAD + body + 13,
-        Err(broken) => broken == Broken::Short,
+        Err(broken) => broken == FrameError::Short,
     }
 }
 
 /// The reason why bytes do not start with the items of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Broken {
+enum FrameError {
     Short,
     Wrong,
 }
 
 /// The length of the items of a batch.
-fn body(bytes: &[u8]) -> Result<usize, Broken> {
-    let tag = |at: usize| bytes.get(at).copied().ok_or(Broken::Short);
+fn body(bytes: &[u8]) -> Result<usize, FrameError> {
+    let tag = |at: usize| bytes.get(at).copied().ok_or(FrameError::Short);
     if tag(0)? != START {
-        return Err(Broken::Wrong);
+        return Err(FrameError::Wrong);
     }
-    let head: &[u8; HEAD] = bytes.first_chunk().ok_or(Broken::Short)?;
+    let head: &[u8; HEAD] = bytes.first_chunk().ok_or(FrameError::Short)?;
     let count = u32::from_le_bytes([head[1], head[2], head[3], head[4]]);
     let mut at = HEAD;
     for _ in 0..count {
         at += match tag(at)? {
             ITEM => {
                 let head: Option<&[u8; ITEM_HEAD]> = bytes[at + 1..].first_chunk();
-                let head = head.ok_or(Broken::Short)?;
+                let head = head.ok_or(FrameError::Short)?;
                 let key = usize::from(u16::from_le_bytes([head[10], head[11]]));
                 let value = u32::from_le_bytes([head[16], head[17], head[18], head[19]]);
-                1 + ITEM_HEAD + key + usize::try_from(value).map_err(|_| Broken::Wrong)?
+                1 + ITEM_HEAD + key + usize::try_from(value).map_err(|_| FrameError::Wrong)?
             }
             CLEAR => 1 + 8,
-            _ => return Err(Broken::Wrong),
+            _ => return Err(FrameError::Wrong),
         };
     }
     tag(at)?;

@@ -66,10 +66,10 @@ impl Unit {
 }
 
 /// Storage for rows.
-pub(super) trait Keep: Debug + Send + Sync {
+pub(super) trait RowStorage: Debug + Send + Sync {
     /// Writes units so that they survive the end of the process, each completely or not at all.
     /// With `always`, they also survive a loss of power.
-    fn keep(&self, units: Vec<Unit>, always: bool) -> io::Result<()>;
+    fn store(&self, units: Vec<Unit>, always: bool) -> io::Result<()>;
 
     /// Syncs to the disk everything that was written.
     fn sync(&self) -> io::Result<()>;
@@ -107,7 +107,7 @@ struct Pending {
 
 /// The next task of the writer thread.
 enum Work {
-    Keep,
+    Write,
     Sweep(Space, u64),
     End,
 }
@@ -179,7 +179,7 @@ impl Journal {
         loop {
             let is_open = self.progress.phase() == Phase::Open;
             if is_open && !pending.units.is_empty() {
-                return Work::Keep;
+                return Work::Write;
             }
             if pending.is_closing {
                 return Work::End;
@@ -193,7 +193,7 @@ impl Journal {
     }
 
     /// Writes all units that have been appended.
-    fn keep(&self, disk: &dyn Keep, always: bool) -> io::Result<()> {
+    fn write_pending(&self, disk: &dyn RowStorage, always: bool) -> io::Result<()> {
         let _turn = self.turn();
         if self.progress.phase() != Phase::Open {
             return Ok(());
@@ -203,15 +203,15 @@ impl Journal {
         if count == 0 {
             return Ok(());
         }
-        disk.keep(units, always)?;
+        disk.store(units, always)?;
         if !always {
             self.is_ahead.store(true, Ordering::Release);
         }
-        self.progress.keep(count);
+        self.progress.note_written(count);
         Ok(())
     }
 
-    fn sweep(&self, disk: &dyn Keep, space: Space, owner: u64) -> io::Result<()> {
+    fn sweep(&self, disk: &dyn RowStorage, space: Space, owner: u64) -> io::Result<()> {
         let _turn = self.turn();
         // The deletion of an owner is written before its rows are removed.
         let is_due = self.progress.phase() == Phase::Open && self.pending().units.is_empty();
@@ -226,10 +226,10 @@ impl Journal {
     }
 
     /// Runs the writer thread: writes new units, or those left to it, until the stop signal.
-    fn write(&self, disk: &dyn Keep, always: bool) {
+    fn write(&self, disk: &dyn RowStorage, always: bool) {
         loop {
             match self.next() {
-                Work::Keep => self.attempt(|| self.keep(disk, always)),
+                Work::Write => self.attempt(|| self.write_pending(disk, always)),
                 Work::Sweep(space, owner) => self.attempt(|| self.sweep(disk, space, owner)),
                 Work::End if self.progress.phase() == Phase::Open => {
                     return self.attempt(|| disk.sync());
@@ -240,7 +240,7 @@ impl Journal {
     }
 
     /// Syncs at regular intervals.
-    fn sync(&self, disk: &dyn Keep, every: Duration) {
+    fn sync(&self, disk: &dyn RowStorage, every: Duration) {
         loop {
             let pending = self.pending();
             let waited = self.closing.wait_timeout_while(pending, every, |now| !now.is_closing);
@@ -249,7 +249,7 @@ impl Journal {
             }
             self.attempt(|| {
                 // A change without a waiting request, such as one whose connection was closed.
-                self.keep(disk, false)?;
+                self.write_pending(disk, false)?;
                 if self.is_ahead.swap(false, Ordering::AcqRel) {
                     disk.sync_aside()?;
                 }
@@ -277,7 +277,7 @@ impl Journal {
 #[derive(Debug)]
 pub(super) struct Writer {
     journal: Arc<Journal>,
-    disk: Arc<dyn Keep>,
+    disk: Arc<dyn RowStorage>,
     policy: SyncPolicy,
     threads: Vec<JoinHandle<()>>,
 }
@@ -285,7 +285,7 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn start(
         journal: &Arc<Journal>,
-        disk: &Arc<dyn Keep>,
+        disk: &Arc<dyn RowStorage>,
         policy: SyncPolicy,
     ) -> io::Result<Self> {
         let (journal, disk) = (Arc::clone(journal), Arc::clone(disk));
@@ -307,10 +307,13 @@ impl Writer {
     /// Writes the waiting units on this thread.
     pub(super) fn write_here(&self) {
         let always = self.policy == SyncPolicy::Always;
-        self.journal.attempt(|| self.journal.keep(&*self.disk, always));
+        self.journal.attempt(|| self.journal.write_pending(&*self.disk, always));
     }
 
-    fn spawn(&mut self, work: impl Fn(&Journal, &dyn Keep) + Send + 'static) -> io::Result<()> {
+    fn spawn(
+        &mut self,
+        work: impl Fn(&Journal, &dyn RowStorage) + Send + 'static,
+    ) -> io::Result<()> {
         let (journal, disk) = (Arc::clone(&self.journal), Arc::clone(&self.disk));
         let thread = thread::Builder::new()
             .name("rowkey-durable".to_owned())
@@ -337,14 +340,14 @@ mod tests {
 
     /// Keeps rows in memory. Tests can make it fail.
     #[derive(Debug, Default)]
-    struct Remembered {
+    struct MemoryStorage {
         kept: Mutex<Vec<Unit>>,
         synced: Mutex<usize>,
         is_broken: AtomicBool,
     }
 
-    impl Keep for Remembered {
-        fn keep(&self, units: Vec<Unit>, always: bool) -> io::Result<()> {
+    impl RowStorage for MemoryStorage {
+        fn store(&self, units: Vec<Unit>, always: bool) -> io::Result<()> {
             if self.is_broken.load(Ordering::Relaxed) {
                 return Err(io::ErrorKind::StorageFull.into());
             }
@@ -364,7 +367,7 @@ mod tests {
         fn sweep(&self, space: Space, owner: u64, _: usize) -> io::Result<bool> {
             let mut unit = Unit::default();
             unit.swept.push((space, owner));
-            self.keep(vec![unit], false)?;
+            self.store(vec![unit], false)?;
             Ok(true)
         }
     }
@@ -375,11 +378,11 @@ mod tests {
         unit
     }
 
-    fn started(policy: SyncPolicy) -> (Arc<Remembered>, Arc<Journal>, Writer) {
-        let disk = Arc::<Remembered>::default();
+    fn started(policy: SyncPolicy) -> (Arc<MemoryStorage>, Arc<Journal>, Writer) {
+        let disk = Arc::<MemoryStorage>::default();
         let journal = Arc::new(Journal::new(Arc::new(Progress::new())));
-        let keep: Arc<dyn Keep> = disk.clone();
-        let writer = Writer::start(&journal, &keep, policy).unwrap();
+        let storage: Arc<dyn RowStorage> = disk.clone();
+        let writer = Writer::start(&journal, &storage, policy).unwrap();
         (disk, journal, writer)
     }
 
@@ -441,8 +444,8 @@ mod tests {
         #[derive(Debug)]
         struct Panics;
 
-        impl Keep for Panics {
-            fn keep(&self, _: Vec<Unit>, _: bool) -> io::Result<()> {
+        impl RowStorage for Panics {
+            fn store(&self, _: Vec<Unit>, _: bool) -> io::Result<()> {
                 panic!("on purpose");
             }
             fn sync(&self) -> io::Result<()> {
@@ -457,8 +460,8 @@ mod tests {
         }
 
         let journal = Arc::new(Journal::new(Arc::new(Progress::new())));
-        let keep: Arc<dyn Keep> = Arc::new(Panics);
-        let _writer = Writer::start(&journal, &keep, SyncPolicy::Always).unwrap();
+        let storage: Arc<dyn RowStorage> = Arc::new(Panics);
+        let _writer = Writer::start(&journal, &storage, SyncPolicy::Always).unwrap();
         journal.append(unit(0));
         assert!(journal.progress.settled().await.is_err());
     }

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::code::{In, Out};
+use super::code::{Decoder, Encoder};
 use super::frames::{self, Scan};
 use super::tail;
 
@@ -55,7 +55,7 @@ impl Mark {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut out = Out::with_capacity(SLOT);
+        let mut out = Encoder::with_capacity(SLOT);
         let from = self.extents.len().saturating_sub(MOST);
         let extents = &self.extents[from..];
         out.u64(self.sequence).byte(u8::from(self.is_final)).length(extents.len());
@@ -74,7 +74,7 @@ impl Mark {
         if slot.len() != SLOT || u64::from_le_bytes(*sum) != xxh3_64(bytes) {
             return None;
         }
-        let mut read = In(bytes);
+        let mut read = Decoder(bytes);
         let (sequence, is_final) = (read.u64().ok()?, read.byte().ok()? != 0);
         let count = read.length().ok()?;
         let mut extents = Vec::with_capacity(count.min(MOST));

@@ -1,19 +1,19 @@
 //! Keeps a server's data on disk.
 //!
 //! Requests are answered from memory. While a store is locked it notes its changes. When the lock
-//! is released, a [`Record`](held::Record) turns the notes into rows and hands them over as one
+//! is released, a [`Recorder`](guard::Recorder) turns the notes into rows and hands them over as one
 //! unit, in the order of the changes. A thread writes units to disk, as many at a time as are
 //! waiting. No response is sent before everything that it may depend on has been written: see
 //! [`Progress`].
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`held`] | [`Held`]: a lock guard that records the changes to a store |
+//! | [`guard`] | [`StoreGuard`]: a lock guard that records the changes to a store |
 //! | [`progress`] | [`Progress`]: how many units were handed over and how many are written |
 //! | `policy` | `SyncPolicy`: when written data is synced to the disk |
 //! | `journal` | `Journal`: the queue of units, and the threads that write and sync them |
 //! | `disk` | `Disk`: rows in the embedded store |
-//! | `keeper` | `Keeper`: owns the store of a directory, and reopens it after a failed write |
+//! | `disk_storage` | `DiskStorage`: owns the store of a directory, and reopens it after a failed write |
 //! | `directory` | the lock, the ownership and the format of the data directory |
 //! | `frames` | the batches in a journal of the embedded store |
 //! | `mark` | how much of the journals has been synced to the disk |
@@ -48,14 +48,14 @@ mod directory;
 #[cfg(feature = "durable")]
 mod disk;
 #[cfg(feature = "durable")]
+mod disk_storage;
+#[cfg(feature = "durable")]
 mod frames;
 #[cfg(all(feature = "durable", fuzzing))]
-pub mod fuzzing;
-pub(crate) mod held;
+pub(crate) mod fuzzing;
+pub(crate) mod guard;
 #[cfg(feature = "durable")]
 mod journal;
-#[cfg(feature = "durable")]
-mod keeper;
 #[cfg(feature = "durable")]
 mod mark;
 #[cfg(feature = "durable")]
@@ -76,7 +76,7 @@ mod tables;
 #[cfg(feature = "durable")]
 mod tail;
 
-pub(crate) use held::{Held, Records};
+pub(crate) use guard::{Records, StoreGuard};
 #[cfg(feature = "durable")]
 pub use policy::SyncPolicy;
 use progress::{Phase, Progress};
@@ -94,7 +94,7 @@ pub(crate) struct Durable {
     #[cfg(feature = "durable")]
     writer: journal::Writer,
     #[cfg(feature = "durable")]
-    kept: open::Kept,
+    recovery: open::Recovery,
     /// Released after the writer has ended.
     #[cfg(feature = "durable")]
     _directory: directory::Directory,
@@ -114,16 +114,16 @@ fn note_handed(number: u64) {
 
 /// The reason why a request is rejected when the disk accepts no changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum Unavailable {
     /// Only changes are rejected.
     Full,
     /// The data on disk could not be read either, so all requests are rejected.
     Unreadable,
 }
 
-/// A request that is being executed.
+/// The state in which a request was admitted.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun {
+pub(crate) struct Admission {
     /// The number of failed writes before the request.
     failures: u64,
 }
@@ -136,20 +136,24 @@ pub(crate) async fn follow<T>(execute: impl Future<Output = T>) -> (T, u64) {
 
 impl Durable {
     /// Rejects a request that cannot be executed.
-    pub(crate) fn admit(&self, state: &State, request: &Request<'_>) -> Result<Begun, Refused> {
+    pub(crate) fn admit(
+        &self,
+        state: &State,
+        request: &Request<'_>,
+    ) -> Result<Admission, Unavailable> {
         if self.progress.phase() == Phase::Failed {
             self.take_back(state)?;
         }
         #[cfg(feature = "durable")]
         if self.progress.phase() == Phase::Full
             && request.is_write()
-            && !self.kept.try_open(&self.progress, request.length())
+            && !self.recovery.try_open(&self.progress, request.length())
         {
-            return Err(Refused::Full);
+            return Err(Unavailable::Full);
         }
         #[cfg(not(feature = "durable"))]
         let _ = request;
-        Ok(Begun { failures: self.progress.failures() })
+        Ok(Admission { failures: self.progress.failures() })
     }
 
     /// Waits until everything that the request changed or read has been written. Returns whether
@@ -159,20 +163,25 @@ impl Durable {
         &self,
         state: &State,
         request: &Request<'_>,
-        begun: Begun,
+        admission: Admission,
         handed: u64,
-    ) -> Result<bool, Refused> {
+    ) -> Result<bool, Unavailable> {
         self.wait(state, request, handed).await?;
         let stands = if handed > 0 && request.is_write() {
             !self.progress.is_lost(handed)
         } else {
-            self.progress.failures() == begun.failures
+            self.progress.failures() == admission.failures
         };
-        if !stands && request.is_write() { Err(Refused::Full) } else { Ok(stands) }
+        if !stands && request.is_write() { Err(Unavailable::Full) } else { Ok(stands) }
     }
 
     /// Waits until all units issued before have been written or rolled back.
-    async fn wait(&self, state: &State, request: &Request<'_>, handed: u64) -> Result<(), Refused> {
+    async fn wait(
+        &self,
+        state: &State,
+        request: &Request<'_>,
+        handed: u64,
+    ) -> Result<(), Unavailable> {
         if self.progress.phase() == Phase::Full {
             // Changes caused by the passage of time wait for the disk; no request waits for them.
             if handed == 0 || !request.is_write() {
@@ -196,17 +205,17 @@ impl Durable {
     }
 
     #[cfg(feature = "durable")]
-    fn take_back(&self, state: &State) -> Result<(), Refused> {
-        self.kept.take_back(state, &self.progress).map_err(|error| {
+    fn take_back(&self, state: &State) -> Result<(), Unavailable> {
+        self.recovery.take_back(state, &self.progress).map_err(|error| {
             tracing::error!("cannot reload the data from disk: {error}");
-            Refused::Unreadable
+            Unavailable::Unreadable
         })
     }
 
     #[cfg(not(feature = "durable"))]
     #[expect(clippy::unused_self, reason = "nothing is kept")]
-    fn take_back(&self, _: &State) -> Result<(), Refused> {
-        Err(Refused::Unreadable)
+    fn take_back(&self, _: &State) -> Result<(), Unavailable> {
+        Err(Unavailable::Unreadable)
     }
 
     /// Writes changes for which no request will wait.

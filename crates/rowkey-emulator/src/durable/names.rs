@@ -15,7 +15,7 @@ use rowkey_wire::xml::{
     ServiceProperties, SignedIdentifier, parse_acl, parse_properties, render_acl, render_properties,
 };
 
-use super::code::{In, Out, invalid};
+use super::code::{Decoder, Encoder, invalid};
 use super::journal::{Journal, Space, Unit};
 use crate::metadata::{Metadata, Spelling};
 
@@ -69,7 +69,7 @@ impl Kind {
 
 /// A key: the account's name after its length, the kind, the name.
 pub(super) fn key(account: &str, kind: Kind, name: &str) -> Vec<u8> {
-    let mut out = Out::with_capacity(account.len() + name.len() + 2);
+    let mut out = Encoder::with_capacity(account.len() + name.len() + 2);
     out.text(account).byte(kind as u8);
     let mut key = out.finish();
     key.extend_from_slice(name.as_bytes());
@@ -78,7 +78,7 @@ pub(super) fn key(account: &str, kind: Kind, name: &str) -> Vec<u8> {
 
 /// Splits a key into account, kind and name.
 pub(super) fn read_key(key: &[u8]) -> io::Result<(&str, Kind, &str)> {
-    let mut key = In(key);
+    let mut key = Decoder(key);
     let account = key.text()?;
     let kind = key.byte()?;
     let kind = Kind::ALL.into_iter().find(|known| *known as u8 == kind);
@@ -86,11 +86,11 @@ pub(super) fn read_key(key: &[u8]) -> io::Result<(&str, Kind, &str)> {
     Ok((account, kind, std::str::from_utf8(key.0).map_err(invalid)?))
 }
 
-pub(super) fn policies(out: &mut Out, policies: &[SignedIdentifier]) {
+pub(super) fn policies(out: &mut Encoder, policies: &[SignedIdentifier]) {
     out.text(&if policies.is_empty() { String::new() } else { render_acl(policies) });
 }
 
-pub(super) fn read_policies(read: &mut In<'_>) -> io::Result<Vec<SignedIdentifier>> {
+pub(super) fn read_policies(read: &mut Decoder<'_>) -> io::Result<Vec<SignedIdentifier>> {
     match read.bytes()? {
         [] => Ok(Vec::new()),
         document => parse_acl(document).map_err(invalid),
@@ -98,7 +98,7 @@ pub(super) fn read_policies(read: &mut In<'_>) -> io::Result<Vec<SignedIdentifie
 }
 
 /// Writes metadata in the format of HTTP headers.
-pub(super) fn metadata(out: &mut Out, metadata: &Metadata) {
+pub(super) fn metadata(out: &mut Encoder, metadata: &Metadata) {
     let mut answer = Response::new(());
     metadata.write(&mut answer);
     let mut head = Vec::new();
@@ -114,7 +114,7 @@ pub(super) fn metadata(out: &mut Out, metadata: &Metadata) {
     out.bytes(&head);
 }
 
-pub(super) fn read_metadata(read: &mut In<'_>) -> io::Result<Metadata> {
+pub(super) fn read_metadata(read: &mut Decoder<'_>) -> io::Result<Metadata> {
     let head = read.bytes()?;
     let mut headers = HeaderMap::new();
     for line in head.split_inclusive(|byte| *byte == b'\n') {
@@ -139,30 +139,30 @@ pub(super) fn read_properties(document: &[u8]) -> io::Result<ServiceProperties> 
 }
 
 pub(super) fn read_instant(value: &[u8]) -> io::Result<DateTime> {
-    In(value).instant()
+    Decoder(value).instant()
 }
 
 /// Reads the number at the start of an owner's row.
 pub(super) fn read_owner(value: &[u8]) -> io::Result<u64> {
-    In(value).u64()
+    Decoder(value).u64()
 }
 
 /// Splits the key of an owner's row into the number and the rest.
 pub(super) fn split_owner(key: &[u8]) -> io::Result<(u64, &[u8])> {
-    let mut key = In(key);
+    let mut key = Decoder(key);
     let owner = u64::from_be_bytes(key.fixed()?);
     Ok((owner, key.0))
 }
 
 /// The tables, queues or containers that have rows.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct Registry {
     owners: BTreeMap<String, u64>,
     /// The blocked names.
     blocked: BTreeSet<String>,
 }
 
-impl Known {
+impl Registry {
     /// The number of the resource with this name.
     pub(super) fn owner(&self, name: &str) -> Option<u64> {
         self.owners.get(name).copied()
@@ -179,13 +179,13 @@ impl Known {
     /// Records the deletion of the resource with this name; returns its number, if it had rows.
     pub(super) fn remove(
         &mut self,
-        desk: &Desk,
+        account_journal: &AccountJournal,
         kind: Kind,
         name: &str,
         unit: &mut Unit,
     ) -> Option<u64> {
         let owner = self.owners.remove(name)?;
-        unit.remove(Space::Names, desk.key(kind, name));
+        unit.remove(Space::Names, account_journal.key(kind, name));
         unit.swept.push((Space::Rows, owner));
         Some(owner)
     }
@@ -193,28 +193,33 @@ impl Known {
     /// Records until when a name is blocked, if it is or was.
     pub(super) fn note_blocked(
         &mut self,
-        desk: &Desk,
+        account_journal: &AccountJournal,
         kind: Kind,
         (name, until): (&str, Option<DateTime>),
         unit: &mut Unit,
     ) {
-        let key = || desk.key(kind, name);
+        let key = || account_journal.key(kind, name);
         if let Some(until) = until {
             self.blocked.insert(name.to_owned());
-            unit.put(Space::Names, key(), Out::default().instant(until).finish());
+            unit.put(Space::Names, key(), Encoder::default().instant(until).finish());
         } else if self.blocked.remove(name) {
             unit.remove(Space::Names, key());
         }
     }
 
     /// Records the deletion of everything; returns the numbers of the deleted resources.
-    pub(super) fn clear(&mut self, desk: &Desk, kinds: [Kind; 2], unit: &mut Unit) -> Vec<u64> {
+    pub(super) fn clear(
+        &mut self,
+        account_journal: &AccountJournal,
+        kinds: [Kind; 2],
+        unit: &mut Unit,
+    ) -> Vec<u64> {
         let Self { owners, blocked } = std::mem::take(self);
         for name in blocked {
-            unit.remove(Space::Names, desk.key(kinds[1], &name));
+            unit.remove(Space::Names, account_journal.key(kinds[1], &name));
         }
         let removed = owners.into_iter().map(|(name, owner)| {
-            unit.remove(Space::Names, desk.key(kinds[0], &name));
+            unit.remove(Space::Names, account_journal.key(kinds[0], &name));
             unit.swept.push((Space::Rows, owner));
             owner
         });
@@ -222,15 +227,15 @@ impl Known {
     }
 }
 
-/// Receives the rows of an account.
+/// The journal of one account.
 #[derive(Clone, Debug)]
-pub(super) struct Desk {
+pub(super) struct AccountJournal {
     pub(super) account: Arc<str>,
     journal: Arc<Journal>,
     next_owner: Arc<AtomicU64>,
 }
 
-impl Desk {
+impl AccountJournal {
     pub(super) fn new(account: &str, journal: &Arc<Journal>, next_owner: &Arc<AtomicU64>) -> Self {
         let (journal, next_owner) = (Arc::clone(journal), Arc::clone(next_owner));
         Self { account: account.into(), journal, next_owner }
@@ -271,9 +276,9 @@ mod tests {
         let mut written = Metadata::parse(&headers).unwrap();
         written.spell(&Spelling::of_head(b"X-MS-Meta-One: a"));
         for written in [written, Metadata::default()] {
-            let mut out = Out::default();
+            let mut out = Encoder::default();
             metadata(&mut out, &written);
-            let read = read_metadata(&mut In(&out.finish())).unwrap();
+            let read = read_metadata(&mut Decoder(&out.finish())).unwrap();
             assert_eq!(read, written);
             assert_eq!(read.iter().collect::<Vec<_>>(), written.iter().collect::<Vec<_>>());
         }
@@ -284,9 +289,9 @@ mod tests {
             permission: Some("raud".to_owned()),
         };
         for written in [vec![], vec![policy]] {
-            let mut out = Out::default();
+            let mut out = Encoder::default();
             policies(&mut out, &written);
-            assert_eq!(read_policies(&mut In(&out.finish())).unwrap(), written);
+            assert_eq!(read_policies(&mut Decoder(&out.finish())).unwrap(), written);
         }
     }
 }

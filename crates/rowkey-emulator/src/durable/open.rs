@@ -14,15 +14,15 @@ use super::check::{self, Damage};
 use super::contents::Stored;
 use super::directory::Directory;
 use super::disk::Disk;
-use super::held::Records;
-use super::journal::{Journal, Keep, Space, Unit, Writer};
-use super::keeper::Keeper;
+use super::disk_storage::DiskStorage;
+use super::guard::Records;
+use super::journal::{Journal, RowStorage, Space, Unit, Writer};
 use super::mark::Mark;
-use super::names::{self, Desk, Kind, Known};
+use super::names::{self, AccountJournal, Kind, Registry};
 use super::policy::SyncPolicy;
 use super::progress::{Phase, Progress};
 use super::{Durable, blobs, queues, tables};
-use crate::state::{Account, Holdings, State};
+use crate::state::{Account, AccountData, State};
 use crate::store::Key;
 
 /// Fills a server's accounts from a directory, and keeps later changes there.
@@ -41,8 +41,8 @@ pub(crate) fn attach(state: &mut State, location: &Path, policy: SyncPolicy) -> 
     if let Some(torn) = &found.torn {
         torn.cut().map_err(within)?;
     }
-    let keeper = Keeper::open(location, store, found.extents).map_err(within)?;
-    let load = Load::of(state, &keeper).map_err(within)?;
+    let storage = DiskStorage::open(location, store, found.extents).map_err(within)?;
+    let load = Load::of(state, &storage).map_err(within)?;
     for name in &load.unserved {
         warn!("account {name} is kept in {} and not served", location.display());
     }
@@ -53,11 +53,11 @@ pub(crate) fn attach(state: &mut State, location: &Path, policy: SyncPolicy) -> 
     let next_owner = Arc::new(AtomicU64::new(load.next_owner));
     let mut accounts = Vec::with_capacity(state.accounts.len());
     for (account, loaded) in state.accounts.iter_mut().zip(load.accounts) {
-        let desk = Desk::new(&account.name, &journal, &next_owner);
-        let tables = Arc::new(tables::Tables::new(desk.clone(), loaded.tables));
-        let queues = Arc::new(queues::Queues::new(desk.clone(), loaded.queues));
-        let blobs = Arc::new(blobs::Blobs::new(desk, loaded.blobs));
-        account.replace(loaded.holdings);
+        let account_journal = AccountJournal::new(&account.name, &journal, &next_owner);
+        let tables = Arc::new(tables::Tables::new(account_journal.clone(), loaded.tables));
+        let queues = Arc::new(queues::Queues::new(account_journal.clone(), loaded.queues));
+        let blobs = Arc::new(blobs::Blobs::new(account_journal, loaded.blobs));
+        account.replace(loaded.data);
         account.keep(Records {
             tables: Arc::clone(&tables) as _,
             queues: Arc::clone(&queues) as _,
@@ -66,11 +66,11 @@ pub(crate) fn attach(state: &mut State, location: &Path, policy: SyncPolicy) -> 
         accounts.push(Recorders { tables, queues, blobs });
     }
     journal.append(Unit { changes: Vec::new(), swept: load.swept });
-    let keeper = Arc::new(keeper);
-    let keep: Arc<dyn Keep> = Arc::<Keeper>::clone(&keeper);
-    let writer = Writer::start(&journal, &keep, policy)?;
-    let kept = Kept { journal, keeper, accounts, repaired: Mutex::new(()) };
-    state.durable = Some(Durable { progress, writer, kept, _directory: directory });
+    let storage = Arc::new(storage);
+    let rows: Arc<dyn RowStorage> = Arc::<DiskStorage>::clone(&storage);
+    let writer = Writer::start(&journal, &rows, policy)?;
+    let recovery = Recovery { journal, storage, accounts, repaired: Mutex::new(()) };
+    state.durable = Some(Durable { progress, writer, recovery, _directory: directory });
     Ok(())
 }
 
@@ -95,9 +95,9 @@ fn damaged(location: &Path, damage: &Damage, count: usize) -> io::Error {
 
 /// Restores memory from disk after a failed write.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct Recovery {
     journal: Arc<Journal>,
-    keeper: Arc<Keeper>,
+    storage: Arc<DiskStorage>,
     accounts: Vec<Recorders>,
     /// Locked during the restoration.
     repaired: Mutex<()>,
@@ -111,7 +111,7 @@ struct Recorders {
     blobs: Arc<blobs::Blobs>,
 }
 
-impl Kept {
+impl Recovery {
     /// After a failed write: removes data from memory that is not on disk.
     pub(super) fn take_back(&self, state: &State, progress: &Progress) -> io::Result<()> {
         let _alone = self.repaired.lock().unwrap_or_else(PoisonError::into_inner);
@@ -119,13 +119,13 @@ impl Kept {
             return Ok(());
         }
         let _pause = self.journal.pause();
-        self.keeper.reopen()?;
-        let load = Load::of(state, &self.keeper)?;
+        self.storage.reopen()?;
+        let load = Load::of(state, &self.storage)?;
         // Until everything is restored, no request can read or change anything.
         let mut held: Vec<_> = state.accounts.iter().map(Account::lock_all).collect();
         for ((stores, recorders), loaded) in held.iter_mut().zip(&self.accounts).zip(load.accounts)
         {
-            stores.put_back(loaded.holdings);
+            stores.put_back(loaded.data);
             recorders.tables.put_back(loaded.tables);
             recorders.queues.put_back(loaded.queues);
             recorders.blobs.put_back(loaded.blobs);
@@ -141,7 +141,7 @@ impl Kept {
             return progress.phase() == Phase::Open;
         }
         let _pause = self.journal.pause();
-        let has_room = self.keeper.has_room(bytes);
+        let has_room = self.storage.has_room(bytes);
         if has_room {
             self.journal.open();
             info!("the disk takes changes again");
@@ -184,10 +184,10 @@ struct Load {
 
 /// An account while it is read.
 struct Loaded {
-    holdings: Holdings,
-    tables: Known,
-    queues: Known,
-    blobs: blobs::KnownBlobs,
+    data: AccountData,
+    tables: Registry,
+    queues: Registry,
+    blobs: blobs::BlobRegistry,
 }
 
 /// The owner of rows.
@@ -213,22 +213,22 @@ enum Owner {
 
 impl Load {
     /// Reads everything in the directory.
-    fn of(state: &State, keeper: &Keeper) -> io::Result<Self> {
+    fn of(state: &State, storage: &DiskStorage) -> io::Result<Self> {
         let mut load = Self::new(state);
-        keeper.read(|disk| load.read(disk))?;
+        storage.read(|disk| load.read(disk))?;
         Ok(load)
     }
 
     fn new(state: &State) -> Self {
         let loaded = |_: &_| {
-            let mut holdings = Holdings::new(state.strict, state.names, state.now());
+            let mut data = AccountData::new(state.strict, state.names, state.now());
             // With a manual clock, ids derived from the time would repeat.
-            holdings.queues.reseed(RandomState::new().hash_one(()));
+            data.queues.reseed(RandomState::new().hash_one(()));
             Loaded {
-                holdings,
-                tables: Known::default(),
-                queues: Known::default(),
-                blobs: blobs::KnownBlobs::default(),
+                data,
+                tables: Registry::default(),
+                queues: Registry::default(),
+                blobs: blobs::BlobRegistry::default(),
             }
         };
         Self {
@@ -264,34 +264,34 @@ impl Load {
             }
             return Ok(());
         };
-        let Loaded { holdings, tables, queues, blobs } = &mut self.accounts[index];
-        let store = &mut holdings.tables;
+        let Loaded { data, tables, queues, blobs } = &mut self.accounts[index];
+        let store = &mut data.tables;
         match kind {
             Kind::Queue => {
-                let owner = queues::read_queue(&mut holdings.queues, name, value)?;
+                let owner = queues::read_queue(&mut data.queues, name, value)?;
                 queues.set_owner(name, owner);
                 self.own(owner, Owner::Queue { account: index, name: name.to_owned() });
             }
             Kind::QueueBlocked => {
-                holdings.queues.restore_blocked(name, names::read_instant(value)?);
+                data.queues.restore_blocked(name, names::read_instant(value)?);
                 queues.read_blocked(name);
             }
             Kind::QueueProperties => {
-                *holdings.queues.properties_mut() = names::read_properties(value)?;
+                *data.queues.properties_mut() = names::read_properties(value)?;
             }
             Kind::BlobProperties => {
-                *holdings.blobs.properties_mut() = names::read_properties(value)?;
+                *data.blobs.properties_mut() = names::read_properties(value)?;
             }
             Kind::Container => {
-                let owner = blobs::read_container(&mut holdings.blobs, name, value)?;
+                let owner = blobs::read_container(&mut data.blobs, name, value)?;
                 blobs.containers.set_owner(name, owner);
                 self.own(owner, Owner::Container { account: index, name: name.to_owned() });
             }
             Kind::ContainerBlocked => {
-                holdings.blobs.restore_blocked(name, names::read_instant(value)?);
+                data.blobs.restore_blocked(name, names::read_instant(value)?);
                 blobs.containers.read_blocked(name);
             }
-            Kind::LastTag => holdings.blobs.resume_after(names::read_owner(value)?),
+            Kind::LastTag => data.blobs.resume_after(names::read_owner(value)?),
             Kind::LastTimestamp => store.resume_after(names::read_instant(value)?),
             Kind::Table => {
                 let owner = tables::read_table(store, value)?;
@@ -316,23 +316,18 @@ impl Load {
         let (number, rest) = names::split_owner(key)?;
         match self.owners.get(&number) {
             Some(Owner::Table { account, name }) => {
-                let store = &mut self.accounts[*account].holdings.tables;
+                let store = &mut self.accounts[*account].data.tables;
                 let timestamp = tables::read_entity(store, name, rest, value)?;
                 store.resume_after(timestamp);
                 self.entities += 1;
             }
             Some(Owner::Container { account, name }) => {
-                let Loaded { holdings, blobs, .. } = &mut self.accounts[*account];
-                let store = &mut holdings.blobs;
+                let Loaded { data, blobs, .. } = &mut self.accounts[*account];
+                let store = &mut data.blobs;
                 blobs::read_row(store, blobs, name, (key, rest), value, &mut self.contents)?;
             }
             Some(Owner::Queue { account, name }) => {
-                queues::read_message(
-                    &mut self.accounts[*account].holdings.queues,
-                    name,
-                    rest,
-                    value,
-                )?;
+                queues::read_message(&mut self.accounts[*account].data.queues, name, rest, value)?;
             }
             Some(Owner::Unserved { has_contents: false }) => {}
             Some(Owner::Unserved { has_contents: true }) => {

@@ -14,13 +14,13 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(crate) struct Progress {
     issued: AtomicU64,
-    kept: watch::Sender<Kept>,
+    status: watch::Sender<Status>,
     /// Units that were removed from memory because they could not be written.
     lost: Mutex<Vec<RangeInclusive<u64>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Kept {
+struct Status {
     units: u64,
     phase: Phase,
     /// The number of failed writes.
@@ -44,32 +44,32 @@ pub(crate) struct Failed;
 impl Progress {
     #[cfg_attr(not(feature = "durable"), expect(dead_code, reason = "nothing is kept"))]
     pub(crate) fn new() -> Self {
-        let (kept, _) = watch::channel(Kept { units: 0, phase: Phase::Open, failures: 0 });
-        Self { issued: AtomicU64::new(0), kept, lost: Mutex::default() }
+        let (status, _) = watch::channel(Status { units: 0, phase: Phase::Open, failures: 0 });
+        Self { issued: AtomicU64::new(0), status, lost: Mutex::default() }
     }
 
     /// Waits until everything handed over before has been written.
     pub(crate) async fn settled(&self) -> Result<(), Failed> {
         let wanted = self.issued.load(Ordering::Acquire);
-        let is_settled = |kept: &Kept| kept.phase == Phase::Failed || kept.units >= wanted;
-        let kept = *self.kept.borrow();
-        let kept = if is_settled(&kept) {
-            kept
+        let is_settled = |status: &Status| status.phase == Phase::Failed || status.units >= wanted;
+        let status = *self.status.borrow();
+        let status = if is_settled(&status) {
+            status
         } else {
             // `self` holds the sender, so it cannot be dropped.
-            let mut changes = self.kept.subscribe();
-            changes.wait_for(is_settled).await.map_or(kept, |kept| *kept)
+            let mut changes = self.status.subscribe();
+            changes.wait_for(is_settled).await.map_or(status, |status| *status)
         };
-        if kept.phase == Phase::Failed { Err(Failed) } else { Ok(()) }
+        if status.phase == Phase::Failed { Err(Failed) } else { Ok(()) }
     }
 
     pub(crate) fn phase(&self) -> Phase {
-        self.kept.borrow().phase
+        self.status.borrow().phase
     }
 
     /// The number of failed writes.
     pub(crate) fn failures(&self) -> u64 {
-        self.kept.borrow().failures
+        self.status.borrow().failures
     }
 
     /// Whether a unit was removed from memory.
@@ -87,41 +87,41 @@ impl Progress {
     }
 
     /// Counts `units` units as written.
-    pub(super) fn keep(&self, units: u64) {
-        self.kept.send_modify(|kept| kept.units += units);
+    pub(super) fn note_written(&self, units: u64) {
+        self.status.send_modify(|status| status.units += units);
     }
 
     /// Whether everything handed over has been written.
     pub(super) fn is_settled(&self) -> bool {
-        self.kept.borrow().units >= self.issued.load(Ordering::Acquire)
+        self.status.borrow().units >= self.issued.load(Ordering::Acquire)
     }
 
     /// Records that a write failed. Returns whether this is a new failure.
     pub(super) fn fail(&self) -> bool {
-        self.kept.send_if_modified(|kept| {
-            let is_new = kept.phase != Phase::Failed;
-            kept.phase = Phase::Failed;
-            kept.failures += u64::from(is_new);
+        self.status.send_if_modified(|status| {
+            let is_new = status.phase != Phase::Failed;
+            status.phase = Phase::Failed;
+            status.failures += u64::from(is_new);
             is_new
         })
     }
 
     /// Records that memory has been restored from disk: all unwritten units are lost.
     pub(super) fn take_back(&self) {
-        self.kept.send_modify(|kept| {
+        self.status.send_modify(|status| {
             let issued = self.issued.load(Ordering::Acquire);
-            if kept.units < issued {
+            if status.units < issued {
                 let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
-                lost.push(kept.units + 1..=issued);
+                lost.push(status.units + 1..=issued);
             }
-            kept.units = issued;
-            kept.phase = Phase::Full;
+            status.units = issued;
+            status.phase = Phase::Full;
         });
     }
 
     /// Records that the disk accepts changes again.
     pub(super) fn open(&self) {
-        self.kept.send_modify(|kept| kept.phase = Phase::Open);
+        self.status.send_modify(|status| status.phase = Phase::Open);
     }
 }
 
@@ -140,10 +140,10 @@ mod tests {
         assert_eq!(first.as_mut().now_or_never(), None);
         progress.issue();
         let mut second = Box::pin(progress.settled());
-        progress.keep(1);
+        progress.note_written(1);
         assert_eq!(first.now_or_never(), Some(Ok(())));
         assert_eq!(second.as_mut().now_or_never(), None);
-        progress.keep(1);
+        progress.note_written(1);
         assert_eq!(second.now_or_never(), Some(Ok(())));
     }
 
@@ -165,7 +165,7 @@ mod tests {
         for _ in 0..3 {
             progress.issue();
         }
-        progress.keep(1);
+        progress.note_written(1);
         progress.fail();
         progress.take_back();
         assert_eq!(progress.phase(), Phase::Full);
@@ -174,7 +174,7 @@ mod tests {
         progress.open();
         assert_eq!(progress.issue(), 4);
         assert_eq!(progress.settled().now_or_never(), None);
-        progress.keep(1);
+        progress.note_written(1);
         assert_eq!(progress.settled().now_or_never(), Some(Ok(())));
     }
 }

@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use uuid::Uuid;
 
-use super::code::{In, Out, invalid};
-use super::held::Record;
+use super::code::{Decoder, Encoder, invalid};
+use super::guard::Recorder;
 use super::journal::{Space, Unit};
-use super::names::{self, Desk, Kind, Known};
+use super::names::{self, AccountJournal, Kind, Registry};
 use crate::store::queue::account::Touch;
 use crate::store::queue::messages::Touch as QueueTouch;
 use crate::store::queue::{Message, Queue, Queues as Store};
@@ -16,24 +16,24 @@ use crate::store::queue::{Message, Queue, Queues as Store};
 /// Records the queues of an account.
 #[derive(Debug)]
 pub(super) struct Queues {
-    desk: Desk,
-    known: Mutex<Known>,
+    account_journal: AccountJournal,
+    known: Mutex<Registry>,
 }
 
 impl Queues {
-    pub(super) fn new(desk: Desk, known: Known) -> Self {
-        Self { desk, known: Mutex::new(known) }
+    pub(super) fn new(account_journal: AccountJournal, known: Registry) -> Self {
+        Self { account_journal, known: Mutex::new(known) }
     }
 
     /// Replaces the known rows after memory was restored from disk.
-    pub(super) fn put_back(&self, known: Known) {
+    pub(super) fn put_back(&self, known: Registry) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
-    fn note(&self, touch: &Touch, store: &mut Store, known: &mut Known, unit: &mut Unit) {
+    fn note(&self, touch: &Touch, store: &mut Store, known: &mut Registry, unit: &mut Unit) {
         let name = match touch {
             Touch::Properties => {
-                let key = self.desk.key(Kind::QueueProperties, "");
+                let key = self.account_journal.key(Kind::QueueProperties, "");
                 return unit.put(Space::Names, key, names::properties(store.properties()));
             }
             Touch::Queue(name) => name,
@@ -41,34 +41,34 @@ impl Queues {
         if let Some(queue) = store.touched_queue(name) {
             self.note_queue(name, queue, known, unit);
         } else {
-            known.remove(&self.desk, Kind::Queue, name, unit);
+            known.remove(&self.account_journal, Kind::Queue, name, unit);
         }
         let name = (name.as_str(), store.blocked_until(name));
-        known.note_blocked(&self.desk, Kind::QueueBlocked, name, unit);
+        known.note_blocked(&self.account_journal, Kind::QueueBlocked, name, unit);
     }
 
-    fn note_queue(&self, name: &str, queue: &mut Queue, known: &mut Known, unit: &mut Unit) {
+    fn note_queue(&self, name: &str, queue: &mut Queue, known: &mut Registry, unit: &mut Unit) {
         let mut touched = queue.touched.take();
         let mut owner = known.owner(name).unwrap_or_else(|| {
             queue.touched.watch();
             touched.insert(0, QueueTouch::Description);
-            self.desk.new_owner()
+            self.account_journal.new_owner()
         });
         for touch in touched {
             match touch {
                 QueueTouch::Cleared => {
                     unit.swept.push((Space::Rows, owner));
-                    owner = self.desk.new_owner();
+                    owner = self.account_journal.new_owner();
                     unit.put(
                         Space::Names,
-                        self.desk.key(Kind::Queue, name),
+                        self.account_journal.key(Kind::Queue, name),
                         describe(owner, queue),
                     );
                 }
                 QueueTouch::Description => {
                     unit.put(
                         Space::Names,
-                        self.desk.key(Kind::Queue, name),
+                        self.account_journal.key(Kind::Queue, name),
                         describe(owner, queue),
                     );
                 }
@@ -86,7 +86,7 @@ impl Queues {
     }
 }
 
-impl Record<Store> for Queues {
+impl Recorder<Store> for Queues {
     fn record(&self, store: &mut Store) {
         let touched = store.touched.take();
         if touched.is_empty() {
@@ -97,24 +97,24 @@ impl Record<Store> for Queues {
         for touch in &touched {
             self.note(touch, store, &mut known, &mut unit);
         }
-        self.desk.hand_over(unit);
+        self.account_journal.hand_over(unit);
     }
 
     fn replace(&self, store: &mut Store) {
         store.watch();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unit = Unit::default();
-        known.clear(&self.desk, [Kind::Queue, Kind::QueueBlocked], &mut unit);
+        known.clear(&self.account_journal, [Kind::Queue, Kind::QueueBlocked], &mut unit);
         store.touch_all();
         for touch in store.touched.take() {
             self.note(&touch, store, &mut known, &mut unit);
         }
-        self.desk.hand_over(unit);
+        self.account_journal.hand_over(unit);
     }
 }
 
 fn describe(owner: u64, queue: &Queue) -> Vec<u8> {
-    let mut out = Out::default();
+    let mut out = Encoder::default();
     out.u64(owner);
     names::metadata(&mut out, queue.metadata());
     names::policies(&mut out, queue.policies());
@@ -123,7 +123,7 @@ fn describe(owner: u64, queue: &Queue) -> Vec<u8> {
 
 /// Restores a queue from its row: number, metadata and policies.
 pub(super) fn read_queue(store: &mut Store, name: &str, value: &[u8]) -> io::Result<u64> {
-    let mut read = In(value);
+    let mut read = Decoder(value);
     let owner = read.u64()?;
     let mut queue = Queue::new(names::read_metadata(&mut read)?);
     queue.set_policies(names::read_policies(&mut read)?);
@@ -132,7 +132,7 @@ pub(super) fn read_queue(store: &mut Store, name: &str, value: &[u8]) -> io::Res
 }
 
 fn write_message(message: &Message) -> Vec<u8> {
-    let mut out = Out::with_capacity(message.text.len() + 64);
+    let mut out = Encoder::with_capacity(message.text.len() + 64);
     out.instant(message.inserted).instant(message.expires).instant(message.visible);
     out.fixed(message.dequeued.to_le_bytes()).i64(message.stamp).u64(message.number);
     out.text(&message.text).finish()
@@ -145,7 +145,7 @@ pub(super) fn read_message(
     id: &[u8],
     value: &[u8],
 ) -> io::Result<()> {
-    let mut read = In(value);
+    let mut read = Decoder(value);
     let message = Message {
         id: Uuid::from_slice(id).map_err(invalid)?,
         inserted: read.instant()?,

@@ -2,7 +2,7 @@
 //!
 //! Each batch of a journal holds whole rows, not differences, so the batches after a damaged one
 //! are valid without it. Only the changes in the damaged batch are lost: rows keep their previous
-//! values, and rows that it removed reappear. [`salvage`] handles other rows that depend on it.
+//! values, and rows that it removed reappear. [`salvage`] restores or removes rows that depend on lost changes.
 
 use std::fmt;
 use std::fs;
@@ -29,7 +29,7 @@ pub struct Repair {
     pub copy: Option<PathBuf>,
     /// Each damage and how it was handled, one line each.
     pub findings: Vec<String>,
-    /// The lost changes in bytes.
+    /// The size of the lost changes in bytes.
     pub lost: u64,
 }
 
@@ -124,7 +124,7 @@ fn try_repair(location: &Path, store: &Path, is_marked: bool) -> io::Result<Repa
         let disk = Disk::open(store)?;
         let found = salvage::salvage(&disk)?;
         plan.findings.extend(found.findings);
-        disk.keep(vec![found.unit])?;
+        disk.store(vec![found.unit])?;
         disk.sync()?;
     }
     let left = check::check(store, None)?;
@@ -146,7 +146,7 @@ impl Plan {
         self.files.push((path.to_owned(), bytes));
     }
 
-    /// Plans the files whose contents are always the same.
+    /// Plans the repair of files with fixed contents.
     fn files(&mut self, store: &Path, found: &Found) {
         for (name, bytes) in [("version", check::VERSION), ("lock", b"")] {
             let path = store.join(name);
@@ -156,7 +156,7 @@ impl Plan {
         }
     }
 
-    /// Plans the description of a tree, and its sorted files.
+    /// Plans the repair of a tree: of its list of files, and of its sorted files.
     fn tree(&mut self, tree: &Path) -> io::Result<()> {
         let path = tree.join("current");
         let current = check::read(&path)?.unwrap_or_default();
@@ -205,7 +205,11 @@ impl Plan {
                 let known = known
                     .filter(|known| damage.path == store.join(format!("{}.jnl", known.journal)));
                 self.lost += known.map(|known| known.scan.end as u64).sum::<u64>();
-                self.write(&damage.path, Vec::new(), "all changes in it are lost: it is missing");
+                self.write(
+                    &damage.path,
+                    Vec::new(),
+                    "the file is missing, so all its changes are lost",
+                );
             }
         }
         let mut last = None;
@@ -213,15 +217,15 @@ impl Plan {
             let bytes = fs::read(&path)?;
             let mut known = mark.iter().flat_map(|mark| &mark.extents);
             let known = known.find(|known| known.journal == journal).map(|known| known.scan);
-            let mut kept = Kept::of(&bytes);
+            let mut readable = ReadableBatches::of(&bytes);
             if found.damages.iter().any(|damage| damage.path == path) {
-                kept.order(last, known);
+                readable.order(last, known);
                 self.findings
-                    .extend(kept.findings.iter().map(|f| format!("{}: {f}", path.display())));
-                self.lost += kept.lost;
-                self.files.push((path, kept.batches.concat()));
+                    .extend(readable.findings.iter().map(|f| format!("{}: {f}", path.display())));
+                self.lost += readable.lost;
+                self.files.push((path, readable.batches.concat()));
             }
-            last = kept.numbers.last().copied().or(last);
+            last = readable.numbers.last().copied().or(last);
         }
         Ok(())
     }
@@ -229,7 +233,7 @@ impl Plan {
 
 /// The readable part of a journal.
 #[derive(Debug, Default)]
-struct Kept {
+struct ReadableBatches {
     batches: Vec<Vec<u8>>,
     numbers: Vec<u64>,
     findings: Vec<String>,
@@ -237,14 +241,14 @@ struct Kept {
     end: usize,
 }
 
-impl Kept {
+impl ReadableBatches {
     fn of(bytes: &[u8]) -> Self {
         let bytes = &bytes[..frames::used(bytes)];
-        let mut kept = Self { end: bytes.len(), ..Self::default() };
+        let mut readable = Self { end: bytes.len(), ..Self::default() };
         let mut at = 0;
         while at < bytes.len() {
             if let Some(frame) = frames::frame(&bytes[at..]) {
-                kept.take(&bytes[at..at + frame.len], frame.number);
+                readable.take(&bytes[at..at + frame.len], frame.number);
                 at += frame.len;
                 continue;
             }
@@ -253,18 +257,18 @@ impl Kept {
             if frames::correct(&mut damaged)
                 && let Some(frame) = frames::frame(&damaged)
             {
-                kept.findings.push(format!("one bit of the change at byte {at} is corrected"));
-                kept.take(&damaged, frame.number);
+                readable.findings.push(format!("one bit of the change at byte {at} is corrected"));
+                readable.take(&damaged, frame.number);
             } else {
                 let lost = end - at;
-                kept.findings.push(format!(
+                readable.findings.push(format!(
                     "{lost} bytes of changes at byte {at} are unreadable and removed"
                 ));
-                kept.lost += lost as u64;
+                readable.lost += lost as u64;
             }
             at = end;
         }
-        kept
+        readable
     }
 
     fn take(&mut self, batch: &[u8], number: u64) {
@@ -404,7 +408,7 @@ fn copy_aside(location: &Path) -> io::Result<PathBuf> {
 
 fn copy_all(from: &Path, to: &Path) -> io::Result<()> {
     if !from.is_dir() {
-        // A new journal is 64 MiB of zeros.
+        // A new journal is 64 MiB of zeros, so only the used part is copied.
         let bytes = fs::read(from)?;
         fs::write(to, &bytes[..frames::used(&bytes)])?;
         let file = fs::OpenOptions::new().write(true).open(to)?;

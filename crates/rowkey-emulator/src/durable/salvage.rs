@@ -8,7 +8,7 @@ use std::io;
 
 use rowkey_wire::edm::DateTime;
 
-use super::code::{Out, invalid};
+use super::code::{Encoder, invalid};
 use super::disk::Disk;
 use super::journal::{Space, Unit};
 use super::names::{self, Kind};
@@ -121,7 +121,7 @@ fn guess(key: &[u8], value: &[u8]) -> Option<Kind> {
 /// Creates the row of a table, queue or container that has only a name.
 fn describe(kind: Kind, owner: u64, name: &str) -> io::Result<Vec<u8>> {
     let long_ago = DateTime::from_ticks(LONG_AGO).map_err(invalid)?;
-    let mut out = Out::default();
+    let mut out = Encoder::default();
     out.u64(owner);
     match kind {
         // Tag, time, access, metadata, policies, lease.

@@ -5,10 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use rowkey_wire::edm::{DateTime, Guid, Type, ValueRef};
 
-use super::code::{In, Out, invalid};
-use super::held::Record;
+use super::code::{Decoder, Encoder, invalid};
+use super::guard::Recorder;
 use super::journal::{Space, Unit};
-use super::names::{self, Desk, Kind, Known};
+use super::names::{self, AccountJournal, Kind, Registry};
 use crate::store::account::Touch;
 use crate::store::row::Property;
 use crate::store::{Account, Key, Row};
@@ -16,21 +16,21 @@ use crate::store::{Account, Key, Row};
 /// Records the tables of an account.
 #[derive(Debug)]
 pub(super) struct Tables {
-    desk: Desk,
-    known: Mutex<Known>,
+    account_journal: AccountJournal,
+    known: Mutex<Registry>,
 }
 
 impl Tables {
-    pub(super) fn new(desk: Desk, known: Known) -> Self {
-        Self { desk, known: Mutex::new(known) }
+    pub(super) fn new(account_journal: AccountJournal, known: Registry) -> Self {
+        Self { account_journal, known: Mutex::new(known) }
     }
 
     /// Replaces the known rows after memory was restored from disk.
-    pub(super) fn put_back(&self, known: Known) {
+    pub(super) fn put_back(&self, known: Registry) {
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
     }
 
-    fn note(&self, touch: Touch, store: &Account, known: &mut Known, unit: &mut Unit) {
+    fn note(&self, touch: Touch, store: &Account, known: &mut Registry, unit: &mut Unit) {
         match touch {
             Touch::Entity { table, partition_key, row_key, row } => {
                 let Some(owner) = known.owner(table.as_str()) else { return };
@@ -43,24 +43,32 @@ impl Tables {
                 }
             }
             Touch::Properties => {
-                let key = self.desk.key(Kind::TableProperties, "");
+                let key = self.account_journal.key(Kind::TableProperties, "");
                 unit.put(Space::Names, key, names::properties(store.properties()));
             }
             Touch::Table(name) => {
                 let until = store.blocked_until(&name);
                 if let Some(table) = store.table_at(&name) {
                     let name = name.as_str();
-                    let owner = known.owner(name).unwrap_or_else(|| self.desk.new_owner());
+                    let owner =
+                        known.owner(name).unwrap_or_else(|| self.account_journal.new_owner());
                     known.set_owner(name, owner);
-                    let mut out = Out::default();
+                    let mut out = Encoder::default();
                     out.u64(owner).text(table.name()).instant(table.created());
                     names::policies(&mut out, table.policies());
-                    unit.put(Space::Names, self.desk.key(Kind::Table, name), out.finish());
-                } else if known.remove(&self.desk, Kind::Table, name.as_str(), unit).is_some() {
+                    unit.put(
+                        Space::Names,
+                        self.account_journal.key(Kind::Table, name),
+                        out.finish(),
+                    );
+                } else if known
+                    .remove(&self.account_journal, Kind::Table, name.as_str(), unit)
+                    .is_some()
+                {
                     self.note_last(store, unit);
                 }
                 let name = (name.as_str(), until);
-                known.note_blocked(&self.desk, Kind::TableBlocked, name, unit);
+                known.note_blocked(&self.account_journal, Kind::TableBlocked, name, unit);
             }
         }
     }
@@ -68,12 +76,12 @@ impl Tables {
     /// Records the latest Timestamp if its entity no longer exists, so that no ETag is issued
     /// twice. Existing entities contain their Timestamp.
     fn note_last(&self, store: &Account, unit: &mut Unit) {
-        let key = self.desk.key(Kind::LastTimestamp, "");
-        unit.put(Space::Names, key, Out::default().instant(store.last()).finish());
+        let key = self.account_journal.key(Kind::LastTimestamp, "");
+        unit.put(Space::Names, key, Encoder::default().instant(store.last()).finish());
     }
 }
 
-impl Record<Account> for Tables {
+impl Recorder<Account> for Tables {
     fn record(&self, store: &mut Account) {
         let touched = store.touched.take();
         if touched.is_empty() {
@@ -84,25 +92,25 @@ impl Record<Account> for Tables {
         for touch in touched {
             self.note(touch, store, &mut known, &mut unit);
         }
-        self.desk.hand_over(unit);
+        self.account_journal.hand_over(unit);
     }
 
     fn replace(&self, store: &mut Account) {
         store.watch(entity);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unit = Unit::default();
-        known.clear(&self.desk, [Kind::Table, Kind::TableBlocked], &mut unit);
+        known.clear(&self.account_journal, [Kind::Table, Kind::TableBlocked], &mut unit);
         store.touch_all();
         for touch in store.touched.take() {
             self.note(touch, store, &mut known, &mut unit);
         }
-        self.desk.hand_over(unit);
+        self.account_journal.hand_over(unit);
     }
 }
 
 /// Restores a table from its row: number, name, creation time and policies.
 pub(super) fn read_table(store: &mut Account, value: &[u8]) -> io::Result<u64> {
-    let mut read = In(value);
+    let mut read = Decoder(value);
     let owner = read.u64()?;
     let (name, created) = (read.text()?, read.instant()?);
     let policies = names::read_policies(&mut read)?;
@@ -112,7 +120,7 @@ pub(super) fn read_table(store: &mut Account, value: &[u8]) -> io::Result<u64> {
 
 fn entity_key(owner: u64, partition_key: &Key, row_key: &Key) -> Vec<u8> {
     let (partition_key, row_key) = (partition_key.as_str(), row_key.as_str());
-    let mut out = Out::with_capacity(partition_key.len() + row_key.len() + 12);
+    let mut out = Encoder::with_capacity(partition_key.len() + row_key.len() + 12);
     out.fixed(owner.to_be_bytes()).text(partition_key);
     let mut key = out.finish();
     key.extend_from_slice(row_key.as_bytes());
@@ -121,7 +129,7 @@ fn entity_key(owner: u64, partition_key: &Key, row_key: &Key) -> Vec<u8> {
 
 /// Encodes the properties of an entity, and the Timestamp of its row.
 pub(crate) fn entity(properties: &[Property<'_>], row: &Row) -> Vec<u8> {
-    let mut out = Out::with_capacity(row.rendered_len());
+    let mut out = Encoder::with_capacity(row.rendered_len());
     out.instant(row.timestamp()).length(properties.len());
     for (name, value) in properties {
         out.byte(code_of(value.edm_type())).text(name);
@@ -146,10 +154,10 @@ pub(super) fn read_entity(
     key: &[u8],
     value: &[u8],
 ) -> io::Result<DateTime> {
-    let mut key = In(key);
+    let mut key = Decoder(key);
     let partition_key = key.text()?;
     let row_key = std::str::from_utf8(key.0).map_err(invalid)?;
-    let mut read = In(value);
+    let mut read = Decoder(value);
     let timestamp = read.instant()?;
     let count = read.length()?;
     let mut properties = Vec::with_capacity(count.min(256));

@@ -14,8 +14,8 @@ use crate::options::{Options, decode_path};
 use crate::queue::wire::op::{Op, Target};
 use crate::queue::wire::parse;
 use crate::request_body::RequestBody;
-use crate::respond::{Answer, Refused, Stamps};
-use crate::route::Place;
+use crate::respond::{HttpResponse, RequestError, ResponseContext};
+use crate::route::Route;
 use crate::service::too_large;
 use crate::state::{Account, State};
 
@@ -24,9 +24,9 @@ use crate::state::{Account, State};
 pub(super) struct Call<'a> {
     pub(super) state: &'a State,
     pub(super) account: &'a Account,
-    pub(super) place: &'a Place<'a>,
+    pub(super) route: &'a Route<'a>,
     pub(super) body: &'a Bytes,
-    pub(super) stamps: &'a Stamps,
+    pub(super) context: &'a ResponseContext,
     /// The version used for the response.
     pub(super) version: &'a str,
 }
@@ -37,30 +37,30 @@ const MAX_BODY: usize = 8 * MAX_MESSAGE;
 /// Authenticates, parses and authorizes a request by its head, reads its body and answers it.
 pub(crate) async fn answer(
     state: &State,
-    place: &Place<'_>,
+    route: &Route<'_>,
     address: IpAddr,
     request: &Parts,
     body: &mut RequestBody,
-    stamps: &Stamps,
-) -> Result<Answer, Refused> {
-    let served = state.account_at(place)?;
-    let account = &*served;
+    context: &ResponseContext,
+) -> Result<HttpResponse, RequestError> {
+    let replica = state.account_at(route)?;
+    let account = &*replica;
     let options = Options::parse(request.uri.query().unwrap_or_default())?;
-    let path = decode_path(place.path)?;
+    let path = decode_path(route.path)?;
     let queue = path.trim_start_matches('/').split('/').next().filter(|name| !name.is_empty());
     let caller = Caller {
         service: Service::Queue,
         resource: queue.map(Resource::Queue),
         address,
-        now: stamps.now,
-        secondary: place.secondary,
-        signing_log: state.debug_signing.then_some(&stamps.id),
+        now: context.now,
+        secondary: route.secondary,
+        signing_log: state.debug_signing.then_some(&context.id),
     };
     let access = auth::authenticate(account, caller, request)?;
 
     let target = parse::target(&path, &options)?;
-    place.check(&request.method, target == Target::Stats)?;
-    let version = stamps.version();
+    route.check(&request.method, target == Target::Stats)?;
+    let version = context.version();
     let mut op = parse::op(&request.method, target, &options, &request.headers, version)?;
     if let (Some(metadata), Some(spelling)) = (op.metadata_mut(), request.extensions.get()) {
         metadata.spell(spelling);
@@ -68,11 +68,11 @@ pub(crate) async fn answer(
     permit::check(&access, &op)?;
     let body = body.read(MAX_BODY).await?;
     let body = &body.map_err(|_| too_large(MAX_BODY))?;
-    Ok(Call { state, account, place, body, stamps, version }.perform(op)?)
+    Ok(Call { state, account, route, body, context, version }.perform(op)?)
 }
 
 impl Call<'_> {
-    fn perform(&self, op: Op<'_>) -> Result<Answer, Rejection> {
+    fn perform(&self, op: Op<'_>) -> Result<HttpResponse, Rejection> {
         match op {
             Op::Put { queue, lifetime, visibility } => {
                 message::put(self, queue, lifetime, visibility)

@@ -11,7 +11,7 @@ use crate::documents;
 use crate::queue::wire::op::Handle;
 use crate::queue::wire::render::{self, Messages};
 use crate::queue::wire::{parse, receipt};
-use crate::respond::{self, Answer};
+use crate::respond::{self, HttpResponse};
 use crate::store::queue::Message;
 
 /// The first version in which the response to Put Message contains the message.
@@ -20,7 +20,7 @@ const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
 /// The parts of a message that a response shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
+enum ResponseKind {
     Gotten,
     Peeked,
     Put,
@@ -32,18 +32,18 @@ pub(super) fn put(
     queue: &str,
     lifetime: Option<u32>,
     visibility: u32,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     // As everywhere, a missing queue is reported before an invalid body.
     let mut queues = call.account.queues();
     queues.queue(queue)?;
     let text = parse::message(call.body)?.into_boxed_str();
     let id = queues.message_id();
-    let message = queues.queue_mut(queue)?.put(id, text, lifetime, visibility, call.stamps.now);
+    let message = queues.queue_mut(queue)?.put(id, text, lifetime, visibility, call.context.now);
     if call.version < SHOWS_PUT {
         return Ok(respond::empty(StatusCode::CREATED));
     }
     let mut list = Messages::new();
-    push(&mut list, message, Shown::Put);
+    push(&mut list, message, ResponseKind::Put);
     drop(queues);
     let mut answer = respond::with_body(StatusCode::CREATED, list.finish());
     answer.headers_mut().insert(header::CONTENT_TYPE, XML);
@@ -56,22 +56,22 @@ pub(super) fn get(
     queue: &str,
     count: u32,
     visibility: u32,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     let mut list = Messages::new();
     let mut queues = call.account.queues();
-    queues.queue_mut(queue)?.get(count, visibility, call.stamps.now, |message| {
-        push(&mut list, message, Shown::Gotten);
+    queues.queue_mut(queue)?.get(count, visibility, call.context.now, |message| {
+        push(&mut list, message, ResponseKind::Gotten);
     });
     drop(queues);
     Ok(documents::document(list.finish()))
 }
 
 /// Peek Messages.
-pub(super) fn peek(call: &Call<'_>, queue: &str, count: u32) -> Result<Answer, Rejection> {
+pub(super) fn peek(call: &Call<'_>, queue: &str, count: u32) -> Result<HttpResponse, Rejection> {
     let mut list = Messages::new();
     let mut queues = call.account.queues();
-    queues.queue_mut(queue)?.peek(count, call.stamps.now, |message| {
-        push(&mut list, message, Shown::Peeked);
+    queues.queue_mut(queue)?.peek(count, call.context.now, |message| {
+        push(&mut list, message, ResponseKind::Peeked);
     });
     drop(queues);
     Ok(documents::document(list.finish()))
@@ -82,14 +82,14 @@ pub(super) fn update(
     call: &Call<'_>,
     handle: &Handle<'_>,
     visibility: u32,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     let mut queues = call.account.queues();
     let queue = queues.queue_mut(handle.queue)?;
     let text = match call.body.trim_ascii() {
         [] => None,
         _ => Some(parse::message(call.body)?.into_boxed_str()),
     };
-    let message = queue.update(handle.id, handle.stamp, text, visibility, call.stamps.now)?;
+    let message = queue.update(handle.id, handle.stamp, text, visibility, call.context.now)?;
     let receipt = receipt::updated(message.stamp, message.dequeued);
     let visible = message.visible.to_http();
     drop(queues);
@@ -101,28 +101,28 @@ pub(super) fn update(
 }
 
 /// Delete Message.
-pub(super) fn delete(call: &Call<'_>, handle: &Handle<'_>) -> Result<Answer, Rejection> {
+pub(super) fn delete(call: &Call<'_>, handle: &Handle<'_>) -> Result<HttpResponse, Rejection> {
     let mut queues = call.account.queues();
-    queues.queue_mut(handle.queue)?.delete(handle.id, handle.stamp, call.stamps.now)?;
+    queues.queue_mut(handle.queue)?.delete(handle.id, handle.stamp, call.context.now)?;
     drop(queues);
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
 /// Clear Messages.
-pub(super) fn clear(call: &Call<'_>, queue: &str) -> Result<Answer, Rejection> {
+pub(super) fn clear(call: &Call<'_>, queue: &str) -> Result<HttpResponse, Rejection> {
     let cleared = call.account.queues().queue_mut(queue)?.clear();
     drop_apart(cleared);
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
-fn push(list: &mut Messages, message: &Message, shown: Shown) {
+fn push(list: &mut Messages, message: &Message, shown: ResponseKind) {
     let mut id = [0; Hyphenated::LENGTH];
-    let receipt = (shown != Shown::Peeked).then(|| receipt::gotten(message.stamp));
+    let receipt = (shown != ResponseKind::Peeked).then(|| receipt::gotten(message.stamp));
     list.push(&render::Message {
         id: message.id.hyphenated().encode_lower(&mut id),
         inserted: message.inserted,
         expires: message.expires,
         receipt: receipt.as_deref().map(|receipt| (receipt, message.visible)),
-        content: (shown != Shown::Put).then_some((message.dequeued, &*message.text)),
+        content: (shown != ResponseKind::Put).then_some((message.dequeued, &*message.text)),
     });
 }

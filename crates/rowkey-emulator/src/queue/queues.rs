@@ -11,7 +11,7 @@ use crate::documents;
 use crate::metadata::Metadata;
 use crate::queue::wire::op::Listing;
 use crate::queue::wire::render;
-use crate::respond::{self, Answer, NO_CACHE};
+use crate::respond::{self, HttpResponse, NO_CACHE};
 use crate::store::properties;
 use crate::store::queue::Queue;
 use crate::store::queue::account::Created;
@@ -24,8 +24,8 @@ pub(super) fn create(
     call: &Call<'_>,
     queue: &str,
     metadata: Metadata,
-) -> Result<Answer, Rejection> {
-    let created = call.account.queues().create(queue, metadata, call.stamps.now)?;
+) -> Result<HttpResponse, Rejection> {
+    let created = call.account.queues().create(queue, metadata, call.context.now)?;
     Ok(respond::empty(match created {
         Created::Existing => StatusCode::NO_CONTENT,
         Created::New => StatusCode::CREATED,
@@ -33,8 +33,8 @@ pub(super) fn create(
 }
 
 /// Delete Queue.
-pub(super) fn delete(call: &Call<'_>, queue: &str) -> Result<Answer, Rejection> {
-    let deleted = call.account.queues().delete(queue, call.stamps.now)?;
+pub(super) fn delete(call: &Call<'_>, queue: &str) -> Result<HttpResponse, Rejection> {
+    let deleted = call.account.queues().delete(queue, call.context.now)?;
     drop_apart(deleted);
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
@@ -47,22 +47,22 @@ pub(super) fn drop_apart(queue: Queue) {
 }
 
 /// List Queues.
-pub(super) fn list(call: &Call<'_>, listing: &Listing) -> Answer {
+pub(super) fn list(call: &Call<'_>, listing: &Listing) -> HttpResponse {
     let queues = call.account.queues();
     let room =
         call.state.control.pages.room(listing.max.unwrap_or(MAX_LISTING), listing.marker.is_some());
     let (page, next) = queues.list(listing, room);
     let page = page.into_iter().map(|(name, queue)| (name, queue.metadata()));
-    documents::document(render::list(&call.place.endpoint, &call.account.name, listing, page, next))
+    documents::document(render::list(&call.route.endpoint, &call.account.name, listing, page, next))
 }
 
 /// Get Queue Metadata.
-pub(super) fn get_metadata(call: &Call<'_>, queue: &str) -> Result<Answer, Rejection> {
+pub(super) fn get_metadata(call: &Call<'_>, queue: &str) -> Result<HttpResponse, Rejection> {
     let mut queues = call.account.queues();
     let queue = queues.queue_mut(queue)?;
     let mut answer = respond::empty(StatusCode::OK);
     let headers = answer.headers_mut();
-    headers.insert(APPROXIMATE_COUNT, HeaderValue::from(queue.count(call.stamps.now)));
+    headers.insert(APPROXIMATE_COUNT, HeaderValue::from(queue.count(call.context.now)));
     headers.insert(header::CACHE_CONTROL, NO_CACHE);
     queue.metadata().write(&mut answer);
     Ok(answer)
@@ -73,18 +73,18 @@ pub(super) fn set_metadata(
     call: &Call<'_>,
     queue: &str,
     metadata: Metadata,
-) -> Result<Answer, Rejection> {
+) -> Result<HttpResponse, Rejection> {
     call.account.queues().queue_mut(queue)?.set_metadata(metadata);
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
 /// Get Queue ACL.
-pub(super) fn get_acl(call: &Call<'_>, queue: &str) -> Result<Answer, Rejection> {
+pub(super) fn get_acl(call: &Call<'_>, queue: &str) -> Result<HttpResponse, Rejection> {
     Ok(documents::policies(call.account.queues().queue(queue)?.policies()))
 }
 
 /// Set Queue ACL. It takes effect at once; the service takes up to 30 s.
-pub(super) fn set_acl(call: &Call<'_>, queue: &str) -> Result<Answer, Rejection> {
+pub(super) fn set_acl(call: &Call<'_>, queue: &str) -> Result<HttpResponse, Rejection> {
     let mut queues = call.account.queues();
     let queue = queues.queue_mut(queue)?;
     queue.set_policies(documents::read_policies(call.body)?);
@@ -92,12 +92,12 @@ pub(super) fn set_acl(call: &Call<'_>, queue: &str) -> Result<Answer, Rejection>
 }
 
 /// Get Queue Service Properties.
-pub(super) fn get_properties(call: &Call<'_>) -> Answer {
+pub(super) fn get_properties(call: &Call<'_>) -> HttpResponse {
     documents::properties(call.account.queues().properties())
 }
 
 /// Set Queue Service Properties: sections that are not sent remain unchanged.
-pub(super) fn set_properties(call: &Call<'_>) -> Result<Answer, Rejection> {
+pub(super) fn set_properties(call: &Call<'_>) -> Result<HttpResponse, Rejection> {
     let sent = documents::read_properties(call.body)?;
     let sent = ServiceProperties { default_service_version: None, static_website: None, ..sent };
     properties::update(call.account.queues().properties_mut(), sent);
@@ -105,6 +105,6 @@ pub(super) fn set_properties(call: &Call<'_>) -> Result<Answer, Rejection> {
 }
 
 /// Get Queue Service Stats.
-pub(super) fn get_stats(call: &Call<'_>) -> Answer {
-    documents::stats(call.account, call.stamps)
+pub(super) fn get_stats(call: &Call<'_>) -> HttpResponse {
+    documents::stats(call.account, call.context)
 }

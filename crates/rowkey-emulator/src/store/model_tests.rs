@@ -131,7 +131,7 @@ fn contents(account: &Account, text: Option<&str>, room: u32) -> Rows {
             rows.insert(key, (properties, row.timestamp()));
         });
         match step {
-            Step::Page(place) => from = Some(place),
+            Step::Page(position) => from = Some(position),
             _ => return rows,
         }
     }
@@ -155,11 +155,12 @@ fn a_table_is_a_map_whatever_happens_to_it() {
                     changes[..i].iter().all(|other| other.address.row_key != change.address.row_key)
                 });
                 let mut next = model.clone();
-                let mut stamps = Vec::new();
-                match account.transact(&changes, now, |written| stamps.push(written.timestamp)) {
+                let mut timestamps = Vec::new();
+                match account.transact(&changes, now, |written| timestamps.push(written.timestamp))
+                {
                     Ok(()) => {
                         assert!(distinct, "seed {seed} step {step}");
-                        for (change, at) in changes.iter().zip(stamps) {
+                        for (change, at) in changes.iter().zip(timestamps) {
                             assert!(apply(&mut next, change, at), "seed {seed} step {step}");
                         }
                         model = next;

@@ -19,7 +19,7 @@ pub(crate) const STEP: usize = 512;
 const BYTES: usize = 512;
 
 /// The position of a row.
-pub(crate) type Place = (Key, Key);
+pub(crate) type Position = (Key, Key);
 
 /// The part of a table that a shared access signature makes accessible: positions, both ends
 /// included. An end without RowKey includes the whole partition.
@@ -63,7 +63,7 @@ pub(crate) struct Scan {
     filter: Compiled,
     window: Window,
     /// Where to continue.
-    at: Option<Place>,
+    at: Option<Position>,
     /// The number of rows that may still be added.
     room: u32,
     /// The table's version when the last step ended, if it ended inside a partition.
@@ -80,14 +80,14 @@ pub(crate) enum Step {
     /// There are no more rows.
     End,
     /// The page ends here; the next one starts at this position.
-    Page(Place),
+    Page(Position),
     /// There may be more rows. Let other requests run, then take the next step.
     Pause,
 }
 
 impl Scan {
     /// A page of at most `room` rows that match `filter`, beginning at `from`.
-    pub(crate) fn new(filter: Compiled, window: Window, from: Option<Place>, room: u32) -> Self {
+    pub(crate) fn new(filter: Compiled, window: Window, from: Option<Position>, room: u32) -> Self {
         let mut at = from;
         if let Some((partition_key, row_key)) = &window.from {
             let first = (partition_key.clone(), row_key.clone().unwrap_or_default());
@@ -102,17 +102,17 @@ impl Scan {
     }
 
     /// Where the next page starts if the page ends now.
-    pub(crate) fn place(&self) -> Option<Place> {
+    pub(crate) fn position(&self) -> Option<Position> {
         self.at.clone()
     }
 
     /// Scans the next rows and passes those that match to `take`.
     pub(crate) fn step(&mut self, table: &Table, mut take: impl FnMut(&Key, &Key, &Row)) -> Step {
         let Self { filter, window, at, room, inside, cut, first } = self;
-        if let (Some(version), Some(place)) = (inside.take(), &at)
-            && table.has_changed_since(version, &place.0)
+        if let (Some(version), Some(position)) = (inside.take(), &at)
+            && table.has_changed_since(version, &position.0)
         {
-            return Step::Page(place.clone());
+            return Step::Page(position.clone());
         }
         let (mut partition_keys, row_keys) =
             (filter.partition_keys.clone(), filter.row_keys.clone());

@@ -54,11 +54,11 @@ fn a_long_scan_pauses_and_ends_its_page_when_the_partition_it_is_in_changes() {
     let all = everything(&account, "");
     for row in ["000000", "zzz"] {
         let (scan, found) = paused(&account);
-        let place = scan.place().unwrap();
+        let position = scan.position().unwrap();
         let upsert = ChangeKind::Replace(entity(&[]), None);
         account.apply(&Change { address: at("p", row), kind: upsert }, start(), |_| {}).unwrap();
-        assert_eq!(rest(&account, scan), (Vec::new(), Step::Page(place.clone())), "{row}");
-        assert_eq!(format!("p/{}", place.1.as_str()), all[found.len()], "no row is left out");
+        assert_eq!(rest(&account, scan), (Vec::new(), Step::Page(position.clone())), "{row}");
+        assert_eq!(format!("p/{}", position.1.as_str()), all[found.len()], "no row is left out");
     }
 }
 
@@ -92,9 +92,9 @@ fn a_partition_that_is_not_the_same_any_more_ends_a_page_that_stands_in_it() {
     for change in [&empty as &dyn Fn(&mut Account), &again, &other] {
         let mut account = filled();
         let (scan, _) = paused(&account);
-        let place = scan.place().unwrap();
+        let position = scan.position().unwrap();
         change(&mut account);
-        assert_eq!(rest(&account, scan), (Vec::new(), Step::Page(place)));
+        assert_eq!(rest(&account, scan), (Vec::new(), Step::Page(position)));
     }
 }
 
@@ -109,7 +109,7 @@ fn a_scan_between_partitions_goes_on_whatever_changes() {
         }
     }
     let (scan, found) = paused(&account);
-    let (partition, row) = scan.place().unwrap();
+    let (partition, row) = scan.position().unwrap();
     assert_eq!(row.as_str(), "", "a small partition is shown whole");
     account.apply(&insert((partition.as_str(), "0"), &[]), start(), |_| {}).unwrap();
     account.apply(&insert(("000000", "0"), &[]), start(), |_| {}).unwrap();
@@ -171,9 +171,12 @@ fn no_page_shows_one_half_of_a_transaction_whenever_it_pauses() {
                 let step = scan.step(account.table("things").unwrap(), |partition, row, found| {
                     let number = found.properties().next().unwrap().1;
                     let ValueRef::Int32(number) = number else { unreachable!() };
-                    let place: (usize, usize) =
+                    let position: (usize, usize) =
                         (partition.as_str().parse().unwrap(), row.as_str().parse().unwrap());
-                    assert!(page.insert(place, number).is_none(), "seed {seed}: {place:?} twice");
+                    assert!(
+                        page.insert(position, number).is_none(),
+                        "seed {seed}: {position:?} twice"
+                    );
                 });
                 if step != Step::Pause {
                     break step;
@@ -184,7 +187,7 @@ fn no_page_shows_one_half_of_a_transaction_whenever_it_pauses() {
             };
             pages.push(page);
             match end {
-                Step::Page(place) => from = Some(place),
+                Step::Page(position) => from = Some(position),
                 _ => break,
             }
         }

@@ -46,10 +46,10 @@ fn code(result: Result<(), rowkey_wire::error::Rejection>) -> Option<ErrorCode> 
 }
 
 /// Applies changes, and returns their Timestamps.
-fn stamps(account: &mut Account, changes: &[Change<'_>]) -> Vec<DateTime> {
-    let mut stamps = Vec::new();
-    account.transact(changes, start(), |written| stamps.push(written.timestamp)).unwrap();
-    stamps
+fn timestamps(account: &mut Account, changes: &[Change<'_>]) -> Vec<DateTime> {
+    let mut timestamps = Vec::new();
+    account.transact(changes, start(), |written| timestamps.push(written.timestamp)).unwrap();
+    timestamps
 }
 
 fn stored(account: &Account, keys: (&str, &str)) -> Option<Vec<(String, Value)>> {
@@ -72,7 +72,7 @@ fn find(account: &Account, text: &str, window: &Window, room: u32) -> (Vec<Strin
             }
         };
         match end {
-            Step::Page(place) => from = Some(place),
+            Step::Page(position) => from = Some(position),
             _ => return (found, pages),
         }
     }
@@ -85,12 +85,12 @@ pub(super) fn everything(account: &Account, text: &str) -> Vec<String> {
 #[test]
 fn a_replace_with_a_stale_tag_is_a_conflict_and_changes_nothing() {
     let mut account = account();
-    let first = stamps(&mut account, &[insert(("p", "r"), &[("a", ValueRef::Int32(1))])])[0];
+    let first = timestamps(&mut account, &[insert(("p", "r"), &[("a", ValueRef::Int32(1))])])[0];
     let replace = |condition| Change {
         address: at("p", "r"),
         kind: ChangeKind::Replace(entity(&[("a", ValueRef::Int32(2))]), Some(condition)),
     };
-    let second = stamps(&mut account, &[replace(Condition::Tag(first))])[0];
+    let second = timestamps(&mut account, &[replace(Condition::Tag(first))])[0];
     assert!(second > first, "even at the same instant");
     assert_eq!(
         code(account.apply(&replace(Condition::Tag(first)), later(1), |_| {})),
@@ -157,8 +157,8 @@ fn a_transaction_that_fails_leaves_no_trace_and_says_where() {
     let apart = [insert(("p", "x"), &[]), insert(("q", "y"), &[])];
     let code = account.transact(&apart, start(), |_| {}).unwrap_err().rejection.code;
     assert_eq!(code, ErrorCode::COMMANDS_IN_BATCH_ACT_ON_DIFFERENT_PARTITIONS);
-    let stamps = stamps(&mut account, &[insert(("p", "x"), &[]), insert(("p", "y"), &[])]);
-    assert!(stamps[0] < stamps[1]);
+    let timestamps = timestamps(&mut account, &[insert(("p", "x"), &[]), insert(("p", "y"), &[])]);
+    assert!(timestamps[0] < timestamps[1]);
 }
 
 #[test]

@@ -34,9 +34,9 @@ impl Table {
         see: &mut dyn FnMut(&Written<'_>),
     ) -> Result<(), Failed> {
         let mut before = Vec::with_capacity(changes.len());
-        let mut unity = Unity::default();
+        let mut check = TransactionCheck::default();
         for (index, change) in changes.iter().enumerate() {
-            let made = unity.check(&changes[..index], change);
+            let made = check.check(&changes[..index], change);
             let made = made.and_then(|()| self.apply(change, strict, stamp(), see));
             match made {
                 Ok(row) => before.push(row),
@@ -53,14 +53,15 @@ impl Table {
     }
 }
 
-/// The properties that all changes of a transaction share, and those that must be unique.
+/// Checks that all changes of a transaction are to one partition of one table, and that no row is
+/// changed twice.
 #[derive(Default)]
-struct Unity<'a> {
+struct TransactionCheck<'a> {
     /// All row keys, once they are no longer ascending.
     row_keys: Option<HashSet<&'a str>>,
 }
 
-impl<'a> Unity<'a> {
+impl<'a> TransactionCheck<'a> {
     /// Rejects a change to another partition or table, and a second change to the same row.
     fn check(&mut self, before: &'a [Change<'_>], change: &'a Change<'_>) -> Result<(), Rejection> {
         let address = &change.address;

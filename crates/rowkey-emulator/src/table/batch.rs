@@ -21,7 +21,7 @@ use super::permit;
 use crate::control::hub::NotCommitted;
 use crate::options;
 use crate::options::Options;
-use crate::respond::{self, Answer, Failure};
+use crate::respond::{self, Failure, HttpResponse};
 use crate::store::table::Written;
 use crate::table::wire::batch::{BatchRequest, PartHead, PartRequest, parse_request};
 use crate::table::wire::entity as odata;
@@ -42,7 +42,7 @@ const ANSWER_LEN: usize = 640;
 type Failed = (usize, Rejection);
 
 /// Perform Entity Group Transaction.
-pub(super) async fn perform(call: &Call<'_>) -> Result<Answer, Failure> {
+pub(super) async fn perform(call: &Call<'_>) -> Result<HttpResponse, Failure> {
     if call.body.len() > MAX_BATCH_BYTES {
         return Err(Failure::front_end(Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE)));
     }
@@ -103,7 +103,7 @@ fn apply(
         return Err((MAX_BATCH_OPERATIONS - 1, rejection));
     }
     // Each of these borrows from the one before: addresses, bodies, changes.
-    let addresses = each(parts, |part| Address::of(part, call.place.prefix))?;
+    let addresses = each(parts, |part| Address::of(part, call.route.prefix))?;
     let mut checked: Option<&Arc<PartHead>> = None;
     let bodies = each(parts, |part| {
         if checked.is_none_or(|checked| !Arc::ptr_eq(checked, &part.head)) {
@@ -122,7 +122,7 @@ fn apply(
         call.take_entities(&first.address, changes.len()).map_err(|rejection| (0, rejection))?;
     }
     writer.reserve(changes.len() * ANSWER_LEN);
-    let mut answers = Answers {
+    let mut answers = PartResponses {
         call,
         writer,
         level: None,
@@ -136,7 +136,7 @@ fn apply(
             answers.succeed(part, written);
         }
     };
-    let applied = call.account.store().transact(&changes, call.stamps.now, see);
+    let applied = call.account.store().transact(&changes, call.context.now, see);
     applied.map_err(|failed| (failed.index, failed.rejection))
 }
 
@@ -186,7 +186,7 @@ fn understand<'a>(
 }
 
 /// Writes the responses to changes that were made.
-struct Answers<'a> {
+struct PartResponses<'a> {
     call: &'a Call<'a>,
     writer: &'a mut ResponseWriter,
     /// The metadata level that the previous head asked for.
@@ -197,7 +197,7 @@ struct Answers<'a> {
     location: String,
 }
 
-impl<'a> Answers<'a> {
+impl<'a> PartResponses<'a> {
     fn succeed(&mut self, part: &'a PartRequest<'_>, written: &Written<'_>) {
         let level = self.level(part);
         let Self { call, writer, instants, tag, location, .. } = self;
@@ -216,7 +216,7 @@ impl<'a> Answers<'a> {
             return;
         };
         location.clear();
-        write_entity_location(location, &call.place.endpoint, table, &change.address);
+        write_entity_location(location, &call.route.endpoint, table, &change.address);
         let applied = prefer.map(|prefer| ("Preference-Applied", prefer.as_str()));
         let version = ("DataServiceVersion", "3.0;");
         if prefer == Some(Prefer::NoContent) {
@@ -254,8 +254,8 @@ fn fail(
 ) {
     let Rejection { status, code, message, .. } = rejection;
     let message = match number {
-        Some(number) => respond::message(&format!("{number}:{message}"), call.stamps),
-        None => respond::message(message, call.stamps),
+        Some(number) => respond::message(&format!("{number}:{message}"), call.context),
+        None => respond::message(message, call.context),
     };
     let level = part.map_or(Metadata::Minimal, level_of);
     let mut headers: Vec<(&str, &str)> = Vec::with_capacity(6);
@@ -298,16 +298,16 @@ async fn query(call: &Call<'_>, part: &PartRequest<'_>) -> (String, Bytes) {
     writer.finish()
 }
 
-async fn query_alone(call: &Call<'_>, part: &PartRequest<'_>) -> Result<Answer, Failure> {
-    let Address { path, options } = Address::of(part, call.place.prefix).map_err(Failure::data)?;
+async fn query_alone(call: &Call<'_>, part: &PartRequest<'_>) -> Result<HttpResponse, Failure> {
+    let Address { path, options } = Address::of(part, call.route.prefix).map_err(Failure::data)?;
     let target = parse::target(&path, &options).map_err(Failure::data)?;
     let fields = Fields::default();
     let op =
         parse::op(&Method::GET, target, &options, &part.head.headers, &fields, call.state.strict);
     let op = op.map_err(Failure::data)?;
     permit::check(call.access, &op).map_err(Failure::data)?;
-    let wanted = parse::wanted(&options, &part.head.headers);
-    let call = Call { wanted, headers: &part.head.headers, ..*call };
+    let format = parse::response_format(&options, &part.head.headers);
+    let call = Call { format, headers: &part.head.headers, ..*call };
     match op {
         Op::GetEntity(address, select) => entity::get(&call, &address, select.as_ref()),
         Op::QueryEntities(table, query) => page::query(&call, table, query).await,
@@ -321,5 +321,5 @@ fn content_id<'a>(part: &'a PartRequest<'_>) -> Option<(&'a str, &'a str)> {
 
 /// Each part has its own metadata level.
 fn level_of(part: &PartRequest<'_>) -> Metadata {
-    parse::wanted(&Options::default(), &part.head.headers).level
+    parse::response_format(&Options::default(), &part.head.headers).level
 }

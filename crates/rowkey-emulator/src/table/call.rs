@@ -14,31 +14,31 @@ use super::{batch, entity, page, permit, service, tables};
 use crate::auth::{self, Access, Caller};
 use crate::options::{self, Options};
 use crate::request_body::RequestBody;
-use crate::respond::{Answer, Failure, Refused, Stamps};
-use crate::route::Place;
-use crate::secondary::Served;
+use crate::respond::{Failure, HttpResponse, RequestError, ResponseContext};
+use crate::route::Route;
+use crate::secondary::Replica;
 use crate::service::too_large;
 use crate::state::{Account, State};
 use crate::table::wire::entity as odata;
 use crate::table::wire::op::{Address, Op, Target};
-use crate::table::wire::parse::{self, Wanted};
+use crate::table::wire::parse::{self, ResponseFormat};
 
 /// An authenticated request, with everything needed to answer it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
     pub(super) state: &'a State,
     pub(super) account: &'a Account,
-    pub(super) place: &'a Place<'a>,
+    pub(super) route: &'a Route<'a>,
     pub(super) headers: &'a HeaderMap,
     pub(super) body: &'a Bytes,
-    pub(super) stamps: &'a Stamps,
-    pub(super) wanted: Wanted,
+    pub(super) context: &'a ResponseContext,
+    pub(super) format: ResponseFormat,
     pub(super) access: &'a Access,
 }
 
 /// A request that was authenticated by its head.
 pub(crate) struct Admitted<'a> {
-    served: Served<'a>,
+    replica: Replica<'a>,
     options: Options<'a>,
     access: Access,
 }
@@ -46,36 +46,36 @@ pub(crate) struct Admitted<'a> {
 /// Authenticates a request by its head.
 pub(crate) fn admit<'a>(
     state: &'a State,
-    place: &Place<'_>,
+    route: &Route<'_>,
     address: std::net::IpAddr,
     request: &'a Parts,
-    stamps: &Stamps,
+    context: &ResponseContext,
 ) -> Result<Admitted<'a>, Rejection> {
-    let served = state.account_at(place)?;
+    let replica = state.account_at(route)?;
     let options = Options::parse(request.uri.query().unwrap_or_default())?;
     let caller = Caller {
         service: Service::Table,
         resource: None,
         address,
-        now: stamps.now,
-        secondary: place.secondary,
-        signing_log: state.debug_signing.then_some(&stamps.id),
+        now: context.now,
+        secondary: route.secondary,
+        signing_log: state.debug_signing.then_some(&context.id),
     };
-    let access = auth::authenticate(&served, caller, request)?;
-    Ok(Admitted { served, options, access })
+    let access = auth::authenticate(&replica, caller, request)?;
+    Ok(Admitted { replica, options, access })
 }
 
 /// Authenticates a request, reads its body, then parses, authorizes and answers it.
 pub(crate) async fn answer(
     state: &State,
-    place: &Place<'_>,
+    route: &Route<'_>,
     address: std::net::IpAddr,
     request: &Parts,
     body: &mut RequestBody,
-    stamps: &Stamps,
-) -> Result<Answer, Refused> {
-    let Admitted { served, options, access } = admit(state, place, address, request, stamps)?;
-    let path = options::decode_path(place.path).map_err(Failure::front_end);
+    context: &ResponseContext,
+) -> Result<HttpResponse, RequestError> {
+    let Admitted { replica, options, access } = admit(state, route, address, request, context)?;
+    let path = options::decode_path(route.path).map_err(Failure::front_end);
     let target = match &path {
         Ok(path) => parse::target(path, &options).map_err(Failure::data),
         Err(failure) => Err(failure.clone()),
@@ -87,12 +87,12 @@ pub(crate) async fn answer(
     }
     let body = body.read(MAX_BATCH_BYTES).await?;
     let body = &body.map_err(|_| too_large(MAX_BATCH_BYTES))?;
-    let account = &*served;
-    let wanted = parse::wanted(&options, &request.headers);
+    let account = &*replica;
+    let format = parse::response_format(&options, &request.headers);
     let target = target?;
     let method = parse::method(&request.method, &request.headers).map_err(Failure::data)?;
     let layer = layer(&target);
-    place.check(&method, target == Target::Stats).map_err(layer)?;
+    route.check(&method, target == Target::Stats).map_err(layer)?;
     let fields = if parse::has_json(&method, &target) {
         parse::check_json_type(&request.headers).map_err(layer)?;
         odata::fields(body).map_err(layer)?
@@ -111,13 +111,13 @@ pub(crate) async fn answer(
     let op = op.map_err(layer)?;
     permit::check(&access, &op).map_err(layer)?;
     let headers = &request.headers;
-    let call = Call { state, account, place, headers, body, stamps, wanted, access: &access };
+    let call = Call { state, account, route, headers, body, context, format, access: &access };
     Ok(call.perform(op).await?)
 }
 
 impl Call<'_> {
-    async fn perform(&self, op: Op<'_>) -> Result<Answer, Failure> {
-        if self.wanted.atom && matches!(op, Op::GetEntity(..) | Op::QueryEntities(..)) {
+    async fn perform(&self, op: Op<'_>) -> Result<HttpResponse, Failure> {
+        if self.format.atom && matches!(op, Op::GetEntity(..) | Op::QueryEntities(..)) {
             return Err(Failure::data(Rejection::new(ErrorCode::ATOM_FORMAT_NOT_SUPPORTED)));
         }
         match op {
@@ -150,13 +150,13 @@ impl Call<'_> {
         count: usize,
     ) -> Result<(), Rejection> {
         let Some(throttle) = &self.state.control.throttle else { return Ok(()) };
-        let place = (&*self.account.name, address.table, &*address.partition_key);
-        throttle.entities(place, count, self.stamps.now)
+        let route = (&*self.account.name, address.table, &*address.partition_key);
+        throttle.entities(route, count, self.context.now)
     }
 
     /// The base of the addresses in the response.
     pub(super) fn origin(&self) -> Origin<'_> {
-        Origin { account: &self.account.name, endpoint: &self.place.endpoint }
+        Origin { account: &self.account.name, endpoint: &self.route.endpoint }
     }
 }
 

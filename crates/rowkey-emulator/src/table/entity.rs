@@ -10,7 +10,7 @@ use rowkey_wire::odata::Metadata;
 use rowkey_wire::odata::render::{self, Origin};
 
 use super::call::Call;
-use crate::respond::{self, Answer, Failure};
+use crate::respond::{self, Failure, HttpResponse};
 use crate::store::Row;
 use crate::store::table::Written;
 use crate::table::wire::location::entity_location;
@@ -21,38 +21,38 @@ pub(super) fn get(
     call: &Call<'_>,
     address: &Address<'_>,
     select: Option<&Select>,
-) -> Result<Answer, Failure> {
+) -> Result<HttpResponse, Failure> {
     let store = call.account.store();
     let table = store.table(address.table).map_err(Failure::data)?;
     let row = table
         .get(&address.partition_key, &address.row_key)
         .ok_or_else(|| Failure::data(Rejection::new(ErrorCode::RESOURCE_NOT_FOUND)))?;
     let view =
-        View { origin: call.origin(), level: call.wanted.level, table: table.name(), select };
+        View { origin: call.origin(), level: call.format.level, table: table.name(), select };
     let body = view.single((&address.partition_key, &address.row_key), row);
     let timestamp = row.timestamp();
     drop(store);
-    let mut answer = respond::data(StatusCode::OK, call.wanted.level, body);
+    let mut answer = respond::data(StatusCode::OK, call.format.level, body);
     answer.headers_mut().insert(header::ETAG, etag(timestamp));
     Ok(answer)
 }
 
 /// Insert, replace, merge and delete.
-pub(super) fn change(call: &Call<'_>, change: &Change<'_>) -> Result<Answer, Failure> {
+pub(super) fn change(call: &Call<'_>, change: &Change<'_>) -> Result<HttpResponse, Failure> {
     let Change { address, kind } = change;
-    let level = call.wanted.level;
+    let level = call.format.level;
     let (mut timestamp, mut location, mut body) = (None, None, None);
     let see = |written: &Written<'_>| {
         let Some((_, row)) = written.entity else { return };
         timestamp = Some(written.timestamp);
         let ChangeKind::Insert(_, prefer) = kind else { return };
-        location = Some(entity_location(&call.place.endpoint, written.table, address));
+        location = Some(entity_location(&call.route.endpoint, written.table, address));
         if *prefer != Some(Prefer::NoContent) {
             let view = View { origin: call.origin(), level, table: written.table, select: None };
             body = Some(view.single((&address.partition_key, &address.row_key), row));
         }
     };
-    call.account.store().apply(change, call.stamps.now, see).map_err(Failure::data)?;
+    call.account.store().apply(change, call.context.now, see).map_err(Failure::data)?;
     let mut answer = match body {
         Some(body) => respond::data(StatusCode::CREATED, level, body),
         None => respond::data_empty(StatusCode::NO_CONTENT),

@@ -9,7 +9,7 @@ use rowkey_wire::token;
 
 use super::call::Call;
 use super::entity::View;
-use crate::respond::{self, Answer, Failure};
+use crate::respond::{self, Failure, HttpResponse};
 use crate::store::Key;
 use crate::store::filter::Compiled;
 use crate::store::query::{Cut, Scan, Step};
@@ -23,7 +23,7 @@ pub(super) async fn query(
     call: &Call<'_>,
     table: &str,
     query: EntityQuery,
-) -> Result<Answer, Failure> {
+) -> Result<HttpResponse, Failure> {
     let from = query.next.as_ref().map(|(partition_key, row_key)| {
         (Key::from(partition_key.as_str()), Key::from(row_key.as_str()))
     });
@@ -40,10 +40,10 @@ pub(super) async fn query(
     let next = loop {
         match page.step(call, table, &query)? {
             Step::End => break None,
-            Step::Page(place) => break Some(place),
+            Step::Page(position) => break Some(position),
             Step::Pause => {
-                if is_late(call.stamps.now, call.state.now()) {
-                    break page.scan.place();
+                if is_late(call.context.now, call.state.now()) {
+                    break page.scan.position();
                 }
                 tokio::task::yield_now().await;
             }
@@ -52,11 +52,11 @@ pub(super) async fn query(
     if let Some(throttle) = &call.state.control.throttle {
         for (partition_key, count) in &page.read {
             let place = (&*call.account.name, table, partition_key.as_str());
-            throttle.note_entities(place, *count, call.stamps.now);
+            throttle.note_entities(place, *count, call.context.now);
         }
     }
     page.body.extend_from_slice(b"]}");
-    let mut answer = respond::data(StatusCode::OK, call.wanted.level, page.body);
+    let mut answer = respond::data(StatusCode::OK, call.format.level, page.body);
     if let Some((partition_key, row_key)) = next {
         let headers = answer.headers_mut();
         let token = |key: &Key| respond::value(token::encode(key.as_str()));
@@ -91,7 +91,7 @@ impl Page {
         let store = call.account.store();
         let table = store.table(table).map_err(Failure::data)?;
         let select = query.select.as_ref();
-        let (origin, level) = (call.origin(), call.wanted.level);
+        let (origin, level) = (call.origin(), call.format.level);
         let view = View { origin, level, table: table.name(), select };
         let Self { scan, body, rows, read, instants } = self;
         let counts = call.state.control.throttle.is_some();

@@ -9,18 +9,18 @@ use rowkey_wire::xml::{
 
 use super::call::Call;
 use crate::documents;
-use crate::respond::{self, Answer, Failure};
+use crate::respond::{self, Failure, HttpResponse};
 use crate::store::properties;
 
 /// Get Table ACL.
-pub(super) fn get_acl(call: &Call<'_>, table: &str) -> Result<Answer, Failure> {
+pub(super) fn get_acl(call: &Call<'_>, table: &str) -> Result<HttpResponse, Failure> {
     let store = call.account.store();
     let table = store.table(table).map_err(Failure::front_end)?;
     Ok(respond::xml(StatusCode::OK, render_acl(table.policies())))
 }
 
 /// Set Table ACL. It takes effect at once; the service takes up to 30 s.
-pub(super) fn set_acl(call: &Call<'_>, table: &str) -> Result<Answer, Failure> {
+pub(super) fn set_acl(call: &Call<'_>, table: &str) -> Result<HttpResponse, Failure> {
     // Recorded: requests that accept anything are rejected; those that accept XML, or have no
     // `Accept`, are not.
     if call.headers.get(header::ACCEPT).is_some_and(|accept| accept == "*/*") {
@@ -35,12 +35,12 @@ pub(super) fn set_acl(call: &Call<'_>, table: &str) -> Result<Answer, Failure> {
 }
 
 /// Get Table Service Properties.
-pub(super) fn get_properties(call: &Call<'_>) -> Answer {
+pub(super) fn get_properties(call: &Call<'_>) -> HttpResponse {
     respond::xml(StatusCode::OK, render_properties(call.account.store().properties()))
 }
 
 /// Set Table Service Properties: sections that are not sent remain unchanged.
-pub(super) fn set_properties(call: &Call<'_>) -> Result<Answer, Failure> {
+pub(super) fn set_properties(call: &Call<'_>) -> Result<HttpResponse, Failure> {
     let sent = parse_properties(call.body).map_err(|_| invalid_document())?;
     let mut store = call.account.store();
     let kept = store.properties_mut();
@@ -51,8 +51,8 @@ pub(super) fn set_properties(call: &Call<'_>) -> Result<Answer, Failure> {
 }
 
 /// Get Table Service Stats. The secondary is the primary itself, so it never lags.
-pub(super) fn get_stats(call: &Call<'_>) -> Answer {
-    documents::stats(call.account, call.stamps)
+pub(super) fn get_stats(call: &Call<'_>) -> HttpResponse {
+    documents::stats(call.account, call.context)
 }
 
 fn invalid_document() -> Failure {

@@ -6,7 +6,7 @@ use rowkey_wire::headers;
 
 use super::call::Call;
 use super::wire::{location, render, token};
-use crate::respond::{self, Answer, Failure};
+use crate::respond::{self, Failure, HttpResponse};
 use crate::table::wire::op::{Prefer, TableQuery};
 
 /// A deleted table with at least this many entities is freed on another thread.
@@ -17,17 +17,17 @@ pub(super) fn create(
     call: &Call<'_>,
     name: &str,
     prefer: Option<Prefer>,
-) -> Result<Answer, Failure> {
+) -> Result<HttpResponse, Failure> {
     let mut store = call.account.store();
-    store.create_table(name, call.stamps.now).map_err(Failure::data)?;
+    store.create_table(name, call.context.now).map_err(Failure::data)?;
     drop(store);
-    let location = respond::value(location::table_location(&call.place.endpoint, name));
+    let location = respond::value(location::table_location(&call.route.endpoint, name));
     let mut answer = if prefer == Some(Prefer::NoContent) {
         let mut answer = respond::data_empty(StatusCode::NO_CONTENT);
         answer.headers_mut().insert(respond::DATA_SERVICE_ID, location.clone());
         answer
     } else {
-        let level = call.wanted.level;
+        let level = call.format.level;
         respond::data(StatusCode::CREATED, level, render::table(level, call.origin(), name))
     };
     answer.headers_mut().insert(header::LOCATION, location);
@@ -36,8 +36,8 @@ pub(super) fn create(
 }
 
 /// Delete Table.
-pub(super) fn delete(call: &Call<'_>, name: &str) -> Result<Answer, Failure> {
-    let table = call.account.store().delete_table(name, call.stamps.now).map_err(Failure::data)?;
+pub(super) fn delete(call: &Call<'_>, name: &str) -> Result<HttpResponse, Failure> {
+    let table = call.account.store().delete_table(name, call.context.now).map_err(Failure::data)?;
     if table.rows() > LARGE {
         // Freeing a million rows takes long; no request waits for it.
         tokio::task::spawn_blocking(move || drop(table));
@@ -46,16 +46,16 @@ pub(super) fn delete(call: &Call<'_>, name: &str) -> Result<Answer, Failure> {
 }
 
 /// Get Table.
-pub(super) fn get(call: &Call<'_>, name: &str) -> Result<Answer, Failure> {
-    let level = call.wanted.level;
+pub(super) fn get(call: &Call<'_>, name: &str) -> Result<HttpResponse, Failure> {
+    let level = call.format.level;
     let store = call.account.store();
     let table = store.find_table(name).map_err(Failure::data)?;
     Ok(respond::data(StatusCode::OK, level, render::table(level, call.origin(), table.name())))
 }
 
 /// Query Tables.
-pub(super) fn query(call: &Call<'_>, query: &TableQuery) -> Answer {
-    let level = call.wanted.level;
+pub(super) fn query(call: &Call<'_>, query: &TableQuery) -> HttpResponse {
+    let level = call.format.level;
     let cut = call.state.control.pages.next(query.next.is_some());
     let store = call.account.store();
     let (page, next) = store.tables(query, cut);

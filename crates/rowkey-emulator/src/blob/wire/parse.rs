@@ -14,7 +14,7 @@ use super::op::{
     AccountOp, BlobOp, BlockLists, ContainerOp, Copy, Delete, Description, FindByTags, ListBlobs,
     ListContainers, Op, Put, Read, SetTier, Target,
 };
-use super::tag_filter::{Place, TagFilter};
+use super::tag_filter::{Context, TagFilter};
 use super::tags::Tags;
 use super::unsupported::{self, unsupported};
 use super::values;
@@ -179,7 +179,7 @@ fn find_by_tags(options: &Options<'_>) -> Result<FindByTags, Rejection> {
         Rejection::new(ErrorCode::MISSING_REQUIRED_QUERY_PARAMETER)
             .detail("QueryParameterName", "where")
     })?;
-    let filter = TagFilter::parse(text, Place::Search).map_err(|error| {
+    let filter = TagFilter::parse(text, Context::Search).map_err(|error| {
         values::invalid_option("where", text).detail("Reason", error.to_string())
     })?;
     Ok(FindByTags {

@@ -16,9 +16,9 @@ const MAX_COMPARISONS: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TagFilter(Node);
 
-/// The place of an expression, which determines its syntax.
+/// The use of an expression, which determines its syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum Context {
     /// In `x-ms-if-tags`: `<>`, `OR` and parentheses are allowed, `@container` is not.
     Condition,
     /// In `where`: `@container` is allowed, `<>`, `OR` and parentheses are not.
@@ -56,8 +56,8 @@ const CONTAINER: &str = "@container";
 
 impl TagFilter {
     /// Parses an expression.
-    pub(crate) fn parse(text: &str, place: Place) -> Result<Self, InvalidTagFilter> {
-        let mut parser = Parser { text, at: 0, place, comparisons: 0 };
+    pub(crate) fn parse(text: &str, context: Context) -> Result<Self, InvalidTagFilter> {
+        let mut parser = Parser { text, at: 0, context, comparisons: 0 };
         let node = parser.any(0)?;
         parser.skip_space();
         if parser.at < text.len() {
@@ -126,14 +126,14 @@ impl Operator {
 struct Parser<'a> {
     text: &'a str,
     at: usize,
-    place: Place,
+    context: Context,
     comparisons: usize,
 }
 
 impl Parser<'_> {
     fn any(&mut self, depth: usize) -> Result<Node, InvalidTagFilter> {
         let mut nodes = vec![self.all(depth)?];
-        while self.place == Place::Condition && self.keyword("or") {
+        while self.context == Context::Condition && self.keyword("or") {
             nodes.push(self.all(depth)?);
         }
         Ok(Self::one_or(nodes, Node::Any))
@@ -158,7 +158,7 @@ impl Parser<'_> {
     }
 
     fn operand(&mut self, depth: usize) -> Result<Node, InvalidTagFilter> {
-        if self.place == Place::Condition && self.symbol("(") {
+        if self.context == Context::Condition && self.symbol("(") {
             if depth == MAX_DEPTH {
                 return Err(self.expected("fewer parentheses"));
             }
@@ -182,7 +182,7 @@ impl Parser<'_> {
         if let Some(key) = self.quoted('"') {
             return Ok(key);
         }
-        if self.place == Place::Search && self.symbol(CONTAINER) {
+        if self.context == Context::Search && self.symbol(CONTAINER) {
             return Ok(CONTAINER.to_owned());
         }
         let rest = &self.text[self.at..];
@@ -197,7 +197,7 @@ impl Parser<'_> {
     }
 
     fn operator(&mut self) -> Result<Operator, InvalidTagFilter> {
-        if self.place == Place::Condition && self.symbol("<>") {
+        if self.context == Context::Condition && self.symbol("<>") {
             return Ok(Operator::NotEqual);
         }
         let operators = [
@@ -280,7 +280,7 @@ mod tests {
     }
 
     fn holds(text: &str) -> bool {
-        TagFilter::parse(text, Place::Condition).unwrap().matches(&tags(), "c")
+        TagFilter::parse(text, Context::Condition).unwrap().matches(&tags(), "c")
     }
 
     #[test]
@@ -315,7 +315,7 @@ mod tests {
 
     #[test]
     fn find_blobs_accepts_a_container_and_only_the_and_operator() {
-        let parse = |text| TagFilter::parse(text, Place::Search);
+        let parse = |text| TagFilter::parse(text, Context::Search);
         let filter = parse("@container='c' AND a='1'").unwrap();
         assert!(filter.matches(&tags(), "c"));
         assert!(!filter.matches(&tags(), "d"));
@@ -323,12 +323,12 @@ mod tests {
         for text in ["a='1' or a='2'", "a<>'1'", "(a='1')"] {
             assert!(parse(text).is_err(), "{text}");
         }
-        assert!(TagFilter::parse("@container='c'", Place::Condition).is_err());
+        assert!(TagFilter::parse("@container='c'", Context::Condition).is_err());
     }
 
     #[test]
     fn a_syntax_error_is_reported_with_its_position() {
-        let at = |text: &str| TagFilter::parse(text, Place::Condition).unwrap_err().at;
+        let at = |text: &str| TagFilter::parse(text, Context::Condition).unwrap_err().at;
         assert_eq!(at(""), 0);
         assert_eq!(at("a"), 1);
         assert_eq!(at("a = 1"), 4);
@@ -336,9 +336,9 @@ mod tests {
         assert_eq!(at("a='1' b='2'"), 6);
         assert_eq!(at("(a='1'"), 6);
         assert_eq!(at("ä='1'"), 0);
-        assert!(TagFilter::parse(&"(".repeat(100_000), Place::Condition).is_err());
+        assert!(TagFilter::parse(&"(".repeat(100_000), Context::Condition).is_err());
         let long = vec!["a='1'"; 65].join(" and ");
-        assert!(TagFilter::parse(&long, Place::Condition).is_err());
-        assert!(TagFilter::parse(&long[..long.len() - 10], Place::Condition).is_ok());
+        assert!(TagFilter::parse(&long, Context::Condition).is_err());
+        assert!(TagFilter::parse(&long[..long.len() - 10], Context::Condition).is_ok());
     }
 }

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::op::{Guard, Range};
 use super::tag::{Conditions, Match};
-use super::tag_filter::{Place, TagFilter};
+use super::tag_filter::{Context, TagFilter};
 use super::tags::Tags;
 use super::tier::{AccessTier, RehydratePriority};
 use crate::options::Options;
@@ -128,7 +128,7 @@ fn conditions_named(headers: &HeaderMap, names: [&HeaderName; 5]) -> Result<Cond
 
 fn tag_filter(headers: &HeaderMap, name: &HeaderName) -> Result<Option<Box<TagFilter>>, Rejection> {
     let Some(text) = text(headers, name)? else { return Ok(None) };
-    let filter = TagFilter::parse(text, Place::Condition)
+    let filter = TagFilter::parse(text, Context::Condition)
         .map_err(|error| invalid(name, text).detail("Reason", error.to_string()))?;
     Ok(Some(Box::new(filter)))
 }

@@ -25,9 +25,9 @@ pub(crate) struct Queue {
     policies: Vec<SignedIdentifier>,
     messages: HashMap<Uuid, Message>,
     /// The messages by the time at which they become visible.
-    order: BTreeMap<Place, Uuid>,
+    order: BTreeMap<Position, Uuid>,
     /// The messages by expiry, without those that never expire.
-    expiries: BTreeMap<Place, Uuid>,
+    expiries: BTreeMap<Position, Uuid>,
     /// The number of messages put so far.
     put: u64,
     pub(crate) touched: Touched<Touch>,
@@ -45,7 +45,7 @@ pub(crate) enum Touch {
 }
 
 /// An instant and a message's number, so that every message has a unique position.
-type Place = (DateTime, u64);
+type Position = (DateTime, u64);
 
 /// A message.
 #[derive(Clone, Debug)]
@@ -111,9 +111,9 @@ impl Queue {
         mut each: impl FnMut(&Message),
     ) {
         self.expire(now);
-        for (place, id) in self.visible(count, now) {
+        for (position, id) in self.visible(count, now) {
             let Some(message) = self.messages.get_mut(&id) else { continue };
-            self.order.remove(&place);
+            self.order.remove(&position);
             message.dequeued = message.dequeued.saturating_add(1);
             message.hide(after(now, visibility));
             self.order.insert((message.visible, message.number), id);
@@ -205,9 +205,9 @@ impl Queue {
     }
 
     /// The first visible messages.
-    fn visible(&self, count: u32, now: DateTime) -> Vec<(Place, Uuid)> {
+    fn visible(&self, count: u32, now: DateTime) -> Vec<(Position, Uuid)> {
         let visible = self.order.range(..=(now, u64::MAX));
-        visible.take(count as usize).map(|(place, id)| (*place, *id)).collect()
+        visible.take(count as usize).map(|(position, id)| (*position, *id)).collect()
     }
 
     /// The message with this id, if the stamp matches its latest pop receipt.

@@ -192,7 +192,7 @@ pub(crate) fn op<'a>(
 
 /// The requested response format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
+pub(crate) struct ResponseFormat {
     /// Whether JSON is accepted. Otherwise errors are XML.
     pub(crate) json: bool,
     /// The metadata level.
@@ -203,7 +203,7 @@ pub(crate) struct Wanted {
 
 /// Parses `$format`, or `Accept` if there is no `$format`. JSON without a level means minimal
 /// metadata.
-pub(crate) fn wanted(options: &Options<'_>, headers: &HeaderMap) -> Wanted {
+pub(crate) fn response_format(options: &Options<'_>, headers: &HeaderMap) -> ResponseFormat {
     let text = options
         .get("$format")
         .or_else(|| headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()))
@@ -211,7 +211,7 @@ pub(crate) fn wanted(options: &Options<'_>, headers: &HeaderMap) -> Wanted {
     // Values that libraries send, before the search in any other value.
     for level in [Metadata::Minimal, Metadata::None, Metadata::Full] {
         if text == accept(level) {
-            return Wanted { json: true, level, atom: false };
+            return ResponseFormat { json: true, level, atom: false };
         }
     }
     let json = text == "json" || text.contains("application/json");
@@ -222,7 +222,7 @@ pub(crate) fn wanted(options: &Options<'_>, headers: &HeaderMap) -> Wanted {
     } else {
         Metadata::Minimal
     };
-    Wanted { json, level, atom: !json && text.contains("atom") }
+    ResponseFormat { json, level, atom: !json && text.contains("atom") }
 }
 
 /// The value of `Accept` that requests this level.

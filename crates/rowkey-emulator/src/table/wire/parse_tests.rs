@@ -176,12 +176,12 @@ fn a_post_may_stand_for_another_method() {
 #[test]
 fn the_format_wins_over_what_is_accepted() {
     let asked = |query: &str, accept: &'static str| {
-        wanted(&options(query), &headers(&[("accept", accept)]))
+        response_format(&options(query), &headers(&[("accept", accept)]))
     };
     let minimal = "application/json;odata=minimalmetadata";
     // Recorded: sdk-go TestAddAnnotatedEntity.
     let full = asked("$format=application/json;odata=fullmetadata", minimal);
-    assert_eq!(full, Wanted { json: true, level: Metadata::Full, atom: false });
+    assert_eq!(full, ResponseFormat { json: true, level: Metadata::Full, atom: false });
     assert_eq!(asked("", minimal).level, Metadata::Minimal);
     assert_eq!(asked("", "application/json").level, Metadata::Minimal);
     assert_eq!(asked("", "application/json; odata=nometadata").level, Metadata::None);

@@ -105,14 +105,14 @@ pub(crate) fn parse_request<'a>(
 }
 
 /// The parsed head of an operation, and its bytes.
-struct Known<'a> {
+struct ParsedHead<'a> {
     text: &'a [u8],
     /// The position of the digits of `Content-Length` in the text.
     digits: Option<Range<usize>>,
     head: Arc<PartHead>,
 }
 
-impl Known<'_> {
+impl ParsedHead<'_> {
     /// The length of the head at the start of `rest` and its `Content-Length`, if the head is
     /// identical to this one except for that value.
     fn begins(&self, rest: &[u8]) -> Option<(usize, Option<usize>)> {
@@ -136,7 +136,7 @@ impl Known<'_> {
 fn request<'a>(
     bytes: &'a Bytes,
     extent: Range<usize>,
-    known: &mut Option<Known<'a>>,
+    known: &mut Option<ParsedHead<'a>>,
 ) -> Result<PartRequest<'a>, BatchError> {
     let (start_line, at) = multipart::start_line(bytes, extent.clone())?;
     // Most operations of a batch have the same headers.
@@ -158,7 +158,7 @@ fn request<'a>(
 }
 
 /// Parses a head and its `Content-Length`.
-fn head(bytes: &Bytes, range: Range<usize>) -> Result<(Known<'_>, Option<usize>), BatchError> {
+fn head(bytes: &Bytes, range: Range<usize>) -> Result<(ParsedHead<'_>, Option<usize>), BatchError> {
     let start = range.start;
     let mut headers = HeaderMap::new();
     let mut digits = None;
@@ -181,7 +181,7 @@ fn head(bytes: &Bytes, range: Range<usize>) -> Result<(Known<'_>, Option<usize>)
     })?;
     let content_id = headers.get("content-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let head_of_part = Arc::new(PartHead { headers, content_id });
-    let known = Known { text: &bytes[start..head.end], digits, head: head_of_part };
+    let known = ParsedHead { text: &bytes[start..head.end], digits, head: head_of_part };
     Ok((known, head.content_length))
 }
 

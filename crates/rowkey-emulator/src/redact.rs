@@ -32,9 +32,9 @@ const PLAIN: [&str; 22] = [
 
 /// Displays an address. For entities it shows only the table, and for options outside [`PLAIN`]
 /// only the name.
-pub(crate) struct Shown<'a>(pub(crate) &'a Uri);
+pub(crate) struct RedactedUri<'a>(pub(crate) &'a Uri);
 
-impl Display for Shown<'_> {
+impl Display for RedactedUri<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let path = self.0.path();
         let keys = path.find('(').or_else(|| path.find("%28"));
@@ -77,7 +77,7 @@ mod tests {
             ),
             ("/acc/?comp=list&restype", "/acc/?comp=list&restype"),
         ] {
-            assert_eq!(Shown(&address.parse().unwrap()).to_string(), shown);
+            assert_eq!(RedactedUri(&address.parse().unwrap()).to_string(), shown);
         }
     }
 }

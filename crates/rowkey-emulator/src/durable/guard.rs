@@ -9,7 +9,7 @@ use crate::store::blob::Blobs;
 use crate::store::queue::Queues;
 
 /// Turns recorded changes into rows, and hands them over to be written.
-pub(crate) trait Record<T>: Debug + Send + Sync {
+pub(crate) trait Recorder<T>: Debug + Send + Sync {
     /// Hands over all changes since the last call, as one unit.
     fn record(&self, store: &mut T);
 
@@ -20,21 +20,21 @@ pub(crate) trait Record<T>: Debug + Send + Sync {
 /// The recorders of an account's stores.
 #[derive(Debug)]
 pub(crate) struct Records {
-    pub(crate) tables: Arc<dyn Record<Tables>>,
-    pub(crate) queues: Arc<dyn Record<Queues>>,
-    pub(crate) blobs: Arc<dyn Record<Blobs>>,
+    pub(crate) tables: Arc<dyn Recorder<Tables>>,
+    pub(crate) queues: Arc<dyn Recorder<Queues>>,
+    pub(crate) blobs: Arc<dyn Recorder<Blobs>>,
 }
 
 /// A locked store. Its changes are recorded before the lock is released, so that changes are
 /// recorded in the order in which they are made.
 #[derive(Debug)]
-pub(crate) struct Held<'a, T> {
+pub(crate) struct StoreGuard<'a, T> {
     store: MutexGuard<'a, T>,
-    record: Option<&'a dyn Record<T>>,
+    record: Option<&'a dyn Recorder<T>>,
 }
 
-impl<'a, T> Held<'a, T> {
-    pub(crate) fn new(store: MutexGuard<'a, T>, record: Option<&'a dyn Record<T>>) -> Self {
+impl<'a, T> StoreGuard<'a, T> {
+    pub(crate) fn new(store: MutexGuard<'a, T>, record: Option<&'a dyn Recorder<T>>) -> Self {
         Self { store, record }
     }
 
@@ -47,7 +47,7 @@ impl<'a, T> Held<'a, T> {
     }
 }
 
-impl<T> Drop for Held<'_, T> {
+impl<T> Drop for StoreGuard<'_, T> {
     fn drop(&mut self) {
         if let Some(record) = self.record {
             record.record(&mut self.store);
@@ -55,7 +55,7 @@ impl<T> Drop for Held<'_, T> {
     }
 }
 
-impl<T> Deref for Held<'_, T> {
+impl<T> Deref for StoreGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -63,7 +63,7 @@ impl<T> Deref for Held<'_, T> {
     }
 }
 
-impl<T> DerefMut for Held<'_, T> {
+impl<T> DerefMut for StoreGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         &mut self.store
     }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::directory;
 use super::disk::Disk;
-use super::journal::{Keep, Space, Unit};
+use super::journal::{RowStorage, Space, Unit};
 use super::mark::{Extent, Marker};
 use super::tail;
 
@@ -22,7 +22,7 @@ const PROBE: &str = "probe";
 
 /// The embedded store of a directory.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct DiskStorage {
     location: PathBuf,
     store: PathBuf,
     disk: Mutex<Slot>,
@@ -49,7 +49,7 @@ impl Slot {
     }
 }
 
-impl Keeper {
+impl DiskStorage {
     /// Opens a store whose journals have these lengths.
     pub(super) fn open(location: &Path, store: PathBuf, extents: Vec<Extent>) -> io::Result<Self> {
         let marker = Mutex::new(Marker::start(location, &store, extents)?);
@@ -116,10 +116,10 @@ impl Keeper {
     }
 }
 
-impl Keep for Keeper {
-    fn keep(&self, units: Vec<Unit>, always: bool) -> io::Result<()> {
+impl RowStorage for DiskStorage {
+    fn store(&self, units: Vec<Unit>, always: bool) -> io::Result<()> {
         self.slot().write(|disk| {
-            disk.keep(units)?;
+            disk.store(units)?;
             if always { disk.sync() } else { Ok(()) }
         })?;
         if always {
@@ -154,7 +154,7 @@ impl Keep for Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for DiskStorage {
     fn drop(&mut self) {
         let mut slot = self.slot();
         let is_whole = slot.disk.is_some() && slot.unkept.is_none();
