@@ -8,8 +8,8 @@ use rowkey_emulator::{ErrorCode, Fault, Injected, Server, Service};
 use rowkey_tests::random::Random;
 
 use crate::clock::Advancing;
-use crate::crew::{Crew, Role};
 use crate::jobs::VISIBILITY;
+use crate::processes::{Processes, Role};
 
 /// How many requests are waited for by faults at a time.
 const FAULTS: usize = 6;
@@ -89,7 +89,12 @@ impl<'s> Chaos<'s> {
     }
 
     /// Triggers the events that are due after `done` tasks have been put.
-    pub(crate) fn tick(&mut self, crew: &mut Crew, clock: &mut Advancing, done: u64) -> Result {
+    pub(crate) fn tick(
+        &mut self,
+        processes: &mut Processes,
+        clock: &mut Advancing,
+        done: u64,
+    ) -> Result {
         self.inject();
         if let Some((fault, left)) = &mut self.outage {
             clock.advance(OUTAGE.1)?;
@@ -104,11 +109,11 @@ impl<'s> Chaos<'s> {
             let victim = self.random.next();
             match event {
                 Event::Kill => {
-                    crew.kill(role, victim)?;
+                    processes.kill(role, victim)?;
                     self.killed += 1;
                 }
                 Event::Stop => {
-                    crew.stop(role, victim)?;
+                    processes.stop(role, victim)?;
                     // Other workers receive its tasks meanwhile.
                     clock.advance(VISIBILITY + Duration::from_secs(2))?;
                     self.stopped += 1;

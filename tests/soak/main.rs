@@ -11,7 +11,7 @@
 //! - `jobs`: the tasks, the rows that they change, and how they are put
 //! - `doer`: the handler, and its faults
 //! - `roles`: the processes of writers and workers
-//! - `crew`: the processes as their parent sees them
+//! - `processes`: the processes as their parent sees them
 //! - `chaos`: external faults
 //! - `clock`: the server's time in all processes
 //! - `verdict`: the expected final state
@@ -24,11 +24,11 @@ mod chaos;
 #[cfg(unix)]
 mod clock;
 #[cfg(unix)]
-mod crew;
-#[cfg(unix)]
 mod doer;
 #[cfg(unix)]
 mod jobs;
+#[cfg(unix)]
+mod processes;
 #[cfg(unix)]
 mod roles;
 #[cfg(unix)]
@@ -47,7 +47,7 @@ fn main() {}
 fn main() -> Result {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(8).enable_all().build()?;
-    if let Ok(role) = std::env::var(crew::Role::VARIABLE) {
+    if let Ok(role) = std::env::var(processes::Role::VARIABLE) {
         return runtime.block_on(roles::run(&role));
     }
     let tasks = std::env::var("ROWKEY_SOAK").ok().and_then(|tasks| tasks.parse().ok());

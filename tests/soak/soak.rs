@@ -9,8 +9,8 @@ use rowkey_emulator::{Server, ServerClock};
 use crate::Result;
 use crate::chaos::Chaos;
 use crate::clock::{Advancing, SharedClock};
-use crate::crew::{Crew, Role, Setting};
 use crate::jobs::{Places, Plan};
+use crate::processes::{Processes, Role, Setting};
 use crate::roles::account;
 use crate::verdict::{self, Case};
 
@@ -48,22 +48,22 @@ pub(crate) async fn run(tasks: u64) -> Result {
         clock: file.0.clone(),
         tasks,
     };
-    let mut crew = Crew::new(setting, WORKERS, WRITERS, seed)?;
+    let mut processes = Processes::new(setting, WORKERS, WRITERS, seed)?;
     let mut chaos = Chaos::new(&server, tasks, seed);
-    go_on(&mut crew, &mut chaos, &mut time, &places).await?;
-    crew.end(Role::Worker)?;
+    go_on(&mut processes, &mut chaos, &mut time, &places).await?;
+    processes.end(Role::Worker)?;
     let worked = passed();
 
-    let said = std::mem::take(&mut *crew.said());
-    let receptions: u64 = said.begun.values().copied().map(u64::from).sum();
+    let reported = std::mem::take(&mut *processes.reported());
+    let receptions: u64 = reported.begun.values().copied().map(u64::from).sum();
     println!(
         "  {WORKERS} workers, {WRITERS} writers, {} keys; {} tasks put, {} begun, {receptions} times; {} puts \
          repeated, {} given up",
         plan.keys,
-        said.put.len(),
-        said.begun.len(),
-        crew.repeated,
-        crew.given_up.len(),
+        reported.put.len(),
+        reported.begun.len(),
+        processes.repeated,
+        processes.given_up.len(),
     );
     println!("  {chaos}");
     println!(
@@ -71,12 +71,12 @@ pub(crate) async fn run(tasks: u64) -> Result {
         worked.as_secs(),
         (worked + time.total()).as_secs()
     );
-    for counts in &said.counts {
+    for counts in &reported.counts {
         println!(
             "  a worker at its end (handled, suppressed, retried, deferred, overrun, lost): {counts}"
         );
     }
-    let case = Case { server: &server, places, clock, plan, said: &said };
+    let case = Case { server: &server, places, clock, plan, reported: &reported };
     let found = verdict::check(&case, &mut time).await?;
     println!("  {found}");
     println!("  {} s with the verification", passed().as_secs());
@@ -85,7 +85,7 @@ pub(crate) async fn run(tasks: u64) -> Result {
 
 /// Triggers all events, and continues until the queue is empty.
 async fn go_on(
-    crew: &mut Crew,
+    processes: &mut Processes,
     chaos: &mut Chaos<'_>,
     time: &mut Advancing,
     places: &Places,
@@ -93,17 +93,17 @@ async fn go_on(
     let (mut before, mut quiet, mut empty, mut is_over) = (0, 0, 0, false);
     while empty < EMPTY {
         SystemClock.sleep(LOOK).await;
-        let is_put = crew.look()?;
+        let is_put = processes.look()?;
         let (begun, receptions) = {
-            let said = crew.said();
-            (u64::try_from(said.begun.len())?, said.begun.values().sum::<u32>())
+            let reported = processes.reported();
+            (u64::try_from(reported.begun.len())?, reported.begun.values().sum::<u32>())
         };
         if !is_over {
-            chaos.tick(crew, time, begun)?;
+            chaos.tick(processes, time, begun)?;
             if is_put && chaos.is_over() {
                 is_over = true;
                 chaos.end();
-                crew.end(Role::Writer)?;
+                processes.end(Role::Writer)?;
             }
         }
         // What waits for its next attempt need not be waited for.

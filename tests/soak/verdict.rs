@@ -15,12 +15,12 @@ use serde_json::Value;
 
 use crate::Result;
 use crate::clock::{Advancing, SharedClock};
-use crate::crew::Said;
 use crate::doer::Doer;
 use crate::jobs::{
     Bad, Balance, Employee, Job, Photo, Places, Plan, Posting, Resident, STORES, Summary, city,
     image, salary,
 };
+use crate::processes::Reported;
 
 /// How many tasks of a kind are delivered again after all is done.
 const AGAIN: usize = 60;
@@ -44,13 +44,13 @@ pub(crate) struct Case<'c> {
     pub(crate) places: Places,
     pub(crate) clock: SharedClock,
     pub(crate) plan: Plan,
-    pub(crate) said: &'c Said,
+    pub(crate) reported: &'c Reported,
 }
 
 /// Has the jobs run that look for what dead programs left, and compares everything.
 pub(crate) async fn check(case: &Case<'_>, time: &mut Advancing) -> Result<Found> {
-    let Case { server, places, plan, said, .. } = case;
-    let mut begun: BTreeSet<u64> = said.begun.keys().copied().collect();
+    let Case { server, places, plan, reported, .. } = case;
+    let mut begun: BTreeSet<u64> = reported.begun.keys().copied().collect();
     let mut writes = 0;
     // Messages of writers that were killed appear after a minute, those that wait after another; op rows
     // that a late request may have to meet go after 45 minutes.
@@ -74,11 +74,11 @@ pub(crate) async fn check(case: &Case<'_>, time: &mut Advancing) -> Result<Found
 
     let unreadable = |number: &u64| matches!(plan.job(*number), Job::Bad { number } if Bad::of(number) == Bad::Unreadable);
     let lost: Vec<_> =
-        said.put.difference(&begun).filter(|number| !unreadable(number)).take(10).collect();
+        reported.put.difference(&begun).filter(|number| !unreadable(number)).take(10).collect();
     assert!(lost.is_empty(), "put, and never begun: {lost:?}");
 
     let snapshot = server.snapshot();
-    let (poisoned, poisoned_twice) = poison(&snapshot, plan, said, &begun);
+    let (poisoned, poisoned_twice) = poison(&snapshot, plan, reported, &begun);
     transactions(&snapshot, plan, &begun);
     ledger(&snapshot, plan, &begun);
     staff(&snapshot, plan, &begun);
@@ -148,7 +148,12 @@ async fn work(case: &Case<'_>) -> Result<(BTreeSet<u64>, Vec<Step>)> {
 }
 
 /// The dead letters are the bad ones and nothing else; the queue has nothing.
-fn poison(snapshot: &Snapshot, plan: &Plan, said: &Said, begun: &BTreeSet<u64>) -> (usize, usize) {
+fn poison(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    reported: &Reported,
+    begun: &BTreeSet<u64>,
+) -> (usize, usize) {
     assert_eq!(texts(snapshot, "jobs"), [""; 0]);
     let letters = snapshot.table("deadletters").unwrap();
     let letters = letters.entities().filter(|row| row.row_key().starts_with("letter_"));
@@ -171,7 +176,7 @@ fn poison(snapshot: &Snapshot, plan: &Plan, said: &Said, begun: &BTreeSet<u64>) 
     let bad = |job| if let Job::Bad { number } = job { Some(number) } else { None };
     for number in plan.jobs().filter_map(bad) {
         // No handler sees one that is no task, so one that was given up may be there or not.
-        let is_known = said.put.contains(&number) || begun.contains(&number);
+        let is_known = reported.put.contains(&number) || begun.contains(&number);
         let is_open = Bad::of(number) == Bad::Unreadable && !is_known;
         assert!(is_open || found.contains(&number) == is_known, "{number} is bad");
     }

@@ -44,9 +44,9 @@ pub(crate) struct Setting {
     pub(crate) tasks: u64,
 }
 
-/// What processes have said.
+/// What the processes have reported.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct Reported {
     /// Tasks whose put was acknowledged to a writer.
     pub(crate) put: BTreeSet<u64>,
     /// How often workers have begun each task.
@@ -61,19 +61,19 @@ struct Process {
     child: Child,
     stdin: Option<ChildStdin>,
     reader: JoinHandle<()>,
-    said: Arc<Mutex<BTreeSet<u64>>>,
+    reported: Arc<Mutex<BTreeSet<u64>>>,
     /// The number of polls until it continues.
     stopped: u32,
     /// Numbers that a writer was given.
     given: BTreeSet<u64>,
 }
 
-pub(crate) struct Crew {
+pub(crate) struct Processes {
     setting: Setting,
     random: Random,
     workers: Vec<Process>,
     writers: Vec<Process>,
-    said: Arc<Mutex<Said>>,
+    reported: Arc<Mutex<Reported>>,
     next: u64,
     again: VecDeque<u64>,
     /// Tasks of unknown end that no writer puts again.
@@ -82,14 +82,14 @@ pub(crate) struct Crew {
     born: u64,
 }
 
-impl Crew {
+impl Processes {
     pub(crate) fn new(setting: Setting, workers: usize, writers: usize, seed: u64) -> Result<Self> {
-        let mut crew = Self {
+        let mut processes = Self {
             setting,
             random: Random(seed),
             workers: Vec::new(),
             writers: Vec::new(),
-            said: Arc::default(),
+            reported: Arc::default(),
             next: 0,
             again: VecDeque::new(),
             given_up: BTreeSet::new(),
@@ -97,14 +97,14 @@ impl Crew {
             born: 0,
         };
         for _ in 0..workers {
-            let worker = crew.begin(Role::Worker)?;
-            crew.workers.push(worker);
+            let worker = processes.begin(Role::Worker)?;
+            processes.workers.push(worker);
         }
         for _ in 0..writers {
-            let writer = crew.begin(Role::Writer)?;
-            crew.writers.push(writer);
+            let writer = processes.begin(Role::Writer)?;
+            processes.writers.push(writer);
         }
-        Ok(crew)
+        Ok(processes)
     }
 
     fn begin(&mut self, role: Role) -> Result<Process> {
@@ -121,18 +121,18 @@ impl Crew {
             .spawn()?;
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().ok_or("no standard output")?;
-        let (all, own) = (Arc::clone(&self.said), Arc::<Mutex<BTreeSet<u64>>>::default());
+        let (all, own) = (Arc::clone(&self.reported), Arc::<Mutex<BTreeSet<u64>>>::default());
         let ended = Arc::clone(&own);
         let reader = thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(std::result::Result::ok) {
-                hear(&line, &all, &ended);
+                record(&line, &all, &ended);
             }
         });
-        Ok(Process { child, stdin, reader, said: own, stopped: 0, given: BTreeSet::new() })
+        Ok(Process { child, stdin, reader, reported: own, stopped: 0, given: BTreeSet::new() })
     }
 
-    pub(crate) fn said(&self) -> std::sync::MutexGuard<'_, Said> {
-        self.said.lock().unwrap()
+    pub(crate) fn reported(&self) -> std::sync::MutexGuard<'_, Reported> {
+        self.reported.lock().unwrap()
     }
 
     /// Gives writers what they are to put, and lets those go on that were stopped long enough. Whether
@@ -149,12 +149,12 @@ impl Crew {
                 }
             }
         }
-        let dropped = std::mem::take(&mut self.said().dropped);
+        let dropped = std::mem::take(&mut self.reported().dropped);
         for number in dropped {
             self.unknown(number);
         }
         for writer in &mut self.writers {
-            let ended = std::mem::take(&mut *writer.said.lock().unwrap());
+            let ended = std::mem::take(&mut *writer.reported.lock().unwrap());
             for number in ended {
                 writer.given.remove(&number);
                 if self.random.one_in(50) {
@@ -197,24 +197,24 @@ impl Crew {
     /// `kill -9`, and another one in its place.
     pub(crate) fn kill(&mut self, role: Role, victim: u64) -> Result {
         let next = self.begin(role)?;
-        let crew = self.of(role);
-        let at = usize::try_from(victim)? % crew.len();
-        let mut killed = std::mem::replace(&mut crew[at], next);
+        let processes = self.of(role);
+        let at = usize::try_from(victim)? % processes.len();
+        let mut killed = std::mem::replace(&mut processes[at], next);
         killed.child.kill()?;
         killed.child.wait()?;
         // Its output is read to the end.
         killed.reader.join().map_err(|_| "a reader panicked")?;
-        let ended = killed.said.lock().unwrap();
+        let ended = killed.reported.lock().unwrap();
         killed.given.difference(&ended).for_each(|number| self.unknown(*number));
         Ok(())
     }
 
     /// SIGSTOP; it continues after some polls.
     pub(crate) fn stop(&mut self, role: Role, victim: u64) -> Result {
-        let crew = self.of(role);
-        let at = usize::try_from(victim)? % crew.len();
-        crew[at].stopped = STOPPED;
-        signal(&crew[at].child, Signal::STOP)
+        let processes = self.of(role);
+        let at = usize::try_from(victim)? % processes.len();
+        processes[at].stopped = STOPPED;
+        signal(&processes[at].child, Signal::STOP)
     }
 
     /// Stops the processes of a role after their current task, and waits for them.
@@ -232,7 +232,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for Processes {
     fn drop(&mut self) {
         for process in self.workers.iter_mut().chain(&mut self.writers) {
             let _ = process.child.kill();
@@ -241,7 +241,7 @@ impl Drop for Crew {
     }
 }
 
-fn hear(line: &str, all: &Mutex<Said>, ended: &Mutex<BTreeSet<u64>>) {
+fn record(line: &str, all: &Mutex<Reported>, ended: &Mutex<BTreeSet<u64>>) {
     let mut all = all.lock().unwrap();
     let Some((word, rest)) = line.split_once(' ') else { return };
     let number = rest.parse();
