@@ -14,8 +14,8 @@
 pub mod dead_letters;
 pub mod inbox;
 pub mod janitor;
-mod keeper;
 pub mod outbox;
+mod renewal_thread;
 pub mod steps;
 mod task;
 pub mod worker;

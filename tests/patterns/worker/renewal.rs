@@ -59,7 +59,7 @@ async fn a_handler_may_run_longer_than_the_visibility_timeout() -> TestResult {
         let (clock, server) = time.clone();
         async move {
             for turn in 0..9 {
-                // Until the keeper sleeps.
+                // Until the renewal thread sleeps.
                 until_slept(&clock, 2 * turn + 1).await;
                 clock.advance(VISIBILITY / 3);
                 server.advance(VISIBILITY / 3);

@@ -11,8 +11,8 @@ use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Filter, Match, Operator, Par
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use super::row::{LetterRow, TASKS};
-use super::{Aside, Cause, DeadLetters, Selection, is_missing_table};
-use crate::task::{Letter, Task, is_missing_queue};
+use super::{Cause, DeadLetters, NewDeadLetter, Selection, is_missing_table};
+use crate::task::{Envelope, Task, is_missing_queue};
 
 /// How many dead letters are processed concurrently.
 const AT_A_TIME: usize = 8;
@@ -301,15 +301,15 @@ impl<T: Task> DeadLetters<T> {
             return Ok(Moved::Seen);
         }
         let body = match self.tasks.open_text(&row.text, &row.id) {
-            Ok(letter) => {
-                let letter = letter.redriven(row, run);
-                if !self.tasks.mark(&letter, true).await? {
+            Ok(envelope) => {
+                let envelope = envelope.redriven(row, run);
+                if !self.tasks.mark(&envelope, true).await? {
                     let what = "the blob with the task is gone";
                     let error = Error::refused(ErrorKind::NotFound, what);
                     let advice = "purge the dead letter, or put the task again";
                     return Err(error.of("RedriveTask", self.queue()).advise(advice));
                 }
-                self.tasks.with_history(&letter)
+                self.tasks.with_history(&envelope)
             }
             Err(_) => None,
         };
@@ -323,9 +323,9 @@ impl<T: Task> DeadLetters<T> {
     async fn purge_one(&self, row: &LetterRow, etag: &ETag) -> Result<Moved> {
         let moved = self.without_letter(row, etag, true).await?;
         if moved == Moved::Done
-            && let Ok(letter) = self.tasks.open_text(&row.text, &row.id)
+            && let Ok(envelope) = self.tasks.open_text(&row.text, &row.id)
         {
-            self.tasks.discard_purged(&letter).await?;
+            self.tasks.discard_purged(&envelope).await?;
         }
         Ok(moved)
     }
@@ -346,10 +346,10 @@ impl<T: Task> DeadLetters<T> {
     }
 
     async fn collect_one(&self, message: &Message) -> Result<()> {
-        let letter = self.tasks.open(message).ok();
+        let envelope = self.tasks.open(message).ok();
         let reason = format!("another program put it into the queue {}-poison", self.queue());
-        let (letter, cause) = (letter.as_ref(), Cause::Foreign);
-        self.put_aside(&Aside { message, letter, cause, reason: &reason }).await
+        let (envelope, cause) = (envelope.as_ref(), Cause::Foreign);
+        self.put_aside(&NewDeadLetter { message, envelope, cause, reason: &reason }).await
     }
 }
 
@@ -358,7 +358,7 @@ fn foreign() -> Error {
     Error::refused(ErrorKind::Decode, what).advise("delete it from the table")
 }
 
-impl Letter {
+impl Envelope {
     /// The task as it is put back, with the full number of attempts.
     fn redriven(mut self, row: &LetterRow, run: &str) -> Self {
         (self.attempts, self.receptions, self.alone, self.given_up) = (0, 0, false, None);

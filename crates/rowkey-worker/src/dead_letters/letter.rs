@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::row::LetterRow;
 use super::{Cause, DeadLetters};
-use crate::task::{Content, Failure, Letter, Loaded, Task};
+use crate::task::{Content, Envelope, Failure, Loaded, Task};
 
 /// A task that could not be processed, and the reason.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,18 +75,18 @@ impl<T: Task> DeadLetters<T> {
     pub(super) async fn inspect(&self, row: LetterRow, reads_claim: bool) -> Result<DeadLetter<T>> {
         let message = self.tasks.open_text(&row.text, &row.message);
         let (history, traceparent, task) = match message {
-            Ok(letter) => {
-                let task = match &letter.content {
+            Ok(envelope) => {
+                let task = match &envelope.content {
                     Content::Claim { name, .. } if !reads_claim => Inspected::Claim(name.clone()),
                     Content::Claim { name, .. } => {
-                        Inspected::of(self.tasks.load(&letter).await?, name)
+                        Inspected::of(self.tasks.load(&envelope).await?, name)
                     }
                     Content::Inline(task) => {
-                        Inspected::of(self.tasks.load(&letter).await?, task.get())
+                        Inspected::of(self.tasks.load(&envelope).await?, task.get())
                     }
                 };
-                let trace = letter.trace.map(|trace| trace.to_string());
-                (letter.history, trace, task)
+                let trace = envelope.trace.map(|trace| trace.to_string());
+                (envelope.history, trace, task)
             }
             Err(reason) => (Vec::new(), None, Inspected::Unreadable { text: row.text, reason }),
         };
@@ -120,13 +120,13 @@ impl<T: Task> DeadLetters<T> {
         set("firstSeen", row.first_seen.map(crate::task::time).into());
         set("putAside", crate::task::time(row.put_aside).into());
         set("redriven", row.redriven.into());
-        let task = if let Ok(letter) = message {
-            set("history", serde_json::to_value(&letter.history).unwrap_or_default());
-            set("traceparent", letter.trace.map(|trace| trace.to_string()).into());
-            if let Content::Claim { name, .. } = &letter.content {
+        let task = if let Ok(envelope) = message {
+            set("history", serde_json::to_value(&envelope.history).unwrap_or_default());
+            set("traceparent", envelope.trace.map(|trace| trace.to_string()).into());
+            if let Content::Claim { name, .. } = &envelope.content {
                 set("claim", name.clone().into());
             }
-            self.json(&letter).await?
+            self.json(&envelope).await?
         } else {
             set("text", row.text.into());
             None
@@ -143,10 +143,10 @@ impl<T: Task> DeadLetters<T> {
     }
 
     /// The JSON of a task on one line, if it exists.
-    async fn json(&self, letter: &Letter) -> Result<Option<Box<RawValue>>> {
-        let task = match &letter.content {
+    async fn json(&self, envelope: &Envelope) -> Result<Option<Box<RawValue>>> {
+        let task = match &envelope.content {
             Content::Inline(task) => Some(task.clone()),
-            Content::Claim { .. } => self.tasks.raw(letter).await?,
+            Content::Claim { .. } => self.tasks.raw(envelope).await?,
         };
         // Strings in JSON cannot contain line breaks, so every line break is insignificant whitespace.
         let one_line = |task: Box<RawValue>| {

@@ -7,14 +7,14 @@
 //! - [`DeadLetters`]: lists, reads, redrives, purges and exports dead letters
 //! - [`Selection`]: selects the dead letters of a call
 //! - `row`: the rows, a stored format
-//! - `aside`: writes a message as a row, and recognises one that is delivered again
+//! - `write`: writes a message as a row, and recognises one that is delivered again
 //! - `bulk`: operations on many dead letters
 
-mod aside;
 mod bulk;
 mod letter;
 mod row;
 mod selection;
+mod write;
 
 use std::fmt;
 use std::time::Duration;
@@ -31,8 +31,8 @@ pub use bulk::{Failed, Summary};
 pub use letter::{DeadLetter, Inspected};
 pub use selection::{Cause, Selection};
 
-pub(crate) use aside::Aside;
 use row::{LetterRow, TaskRow, with_etag};
+pub(crate) use write::NewDeadLetter;
 
 use crate::task::{Task, Tasks};
 
@@ -289,7 +289,7 @@ impl Selection {
 /// Reads the text of a message of the kind `job` and writes it again. For fuzzing.
 #[doc(hidden)]
 pub fn reread_message(text: &str) -> Option<String> {
-    crate::task::Letter::read(text, "m1", "job").ok().map(|letter| letter.text("job"))
+    crate::task::Envelope::read(text, "m1", "job").ok().map(|envelope| envelope.text("job"))
 }
 
 /// Reads a row as a dead letter and as a task, and writes both again. For fuzzing.

@@ -163,7 +163,7 @@ impl TaskRow {
 
     /// Returns whether a message of the task must be neither processed nor recorded: the task has a dead
     /// letter that is at least as new, or the dead letter of this very message was redriven or purged.
-    pub(super) fn covers(&self, message: &Arrived<'_>) -> bool {
+    pub(super) fn covers(&self, message: &ReceivedMessage<'_>) -> bool {
         if self.letter.is_some() {
             return message.redriven <= self.redriven;
         }
@@ -175,7 +175,7 @@ impl TaskRow {
 
 /// A received message whose task may have a dead letter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrived<'m> {
+pub(super) struct ReceivedMessage<'m> {
     /// The queue's id of the message.
     pub(super) id: &'m str,
     /// How often its task had been redriven when the message was put.
@@ -299,18 +299,18 @@ mod tests {
 
     #[test]
     fn a_task_row_covers_messages_that_it_has_already_settled() {
-        let arrived = |id, redriven, was_given_up| Arrived { id, redriven, was_given_up };
+        let received = |id, redriven, was_given_up| ReceivedMessage { id, redriven, was_given_up };
         let with_letter = row("").task();
-        assert!(with_letter.covers(&arrived("m2", 2, false)));
-        assert!(with_letter.covers(&arrived("m2", 0, false)));
-        assert!(!with_letter.covers(&arrived("m2", 3, false)), "it was redriven after this");
+        assert!(with_letter.covers(&received("m2", 2, false)));
+        assert!(with_letter.covers(&received("m2", 0, false)));
+        assert!(!with_letter.covers(&received("m2", 3, false)), "it was redriven after this");
         let redriven = TaskRow { letter: None, redriven: 3, ..with_letter };
-        assert!(redriven.covers(&arrived("m1", 2, false)));
-        assert!(redriven.covers(&arrived("m0", 2, true)));
-        assert!(!redriven.covers(&arrived("m2", 3, false)), "the one that was put");
-        assert!(!redriven.covers(&arrived("m2", 0, false)), "it was put anew");
+        assert!(redriven.covers(&received("m1", 2, false)));
+        assert!(redriven.covers(&received("m0", 2, true)));
+        assert!(!redriven.covers(&received("m2", 3, false)), "the one that was put");
+        assert!(!redriven.covers(&received("m2", 0, false)), "it was put anew");
         let purged = TaskRow { is_purged: true, ..redriven };
-        assert!(purged.covers(&arrived("m2", 3, false)));
-        assert!(!purged.covers(&arrived("m2", 0, false)), "it was put anew");
+        assert!(purged.covers(&received("m2", 3, false)));
+        assert!(!purged.covers(&received("m2", 0, false)), "it was put anew");
     }
 }

@@ -18,7 +18,7 @@ use tracing::Instrument as _;
 
 use super::schedule::{Entry, Schedule, ServiceTime};
 use super::{Counts, Janitor, Leadership, Outcome, Report};
-use crate::keeper::{self, Owned};
+use crate::renewal_thread::{self, AbortOnDrop};
 use crate::worker::attempt::{spawn, text};
 
 /// How often a standby janitor tries to acquire the lease.
@@ -38,20 +38,20 @@ const MAX_TEXT: usize = 300;
 /// The events that a leader waits for.
 enum Event {
     Deadline,
-    Ended(Ran),
+    Ended(FinishedRun),
     Lost(Lost),
     Shutdown,
     Waited,
 }
 
 /// How leading ended.
-enum Led {
+enum LeadershipEnd {
     Lost,
     Stopped,
 }
 
 /// A finished run.
-struct Ran {
+struct FinishedRun {
     chore: usize,
     took: Duration,
     outcome: Outcome,
@@ -59,7 +59,7 @@ struct Ran {
 }
 
 /// A run in progress.
-struct Begun {
+struct ActiveRun {
     chore: usize,
     /// When it began, in the service's time.
     at: i64,
@@ -91,8 +91,8 @@ impl Janitor {
             };
             match taken {
                 Ok(Some(held)) => match self.lead(Arc::new(held), shutdown.as_mut()).await {
-                    Ok(Led::Stopped) => return Ok(()),
-                    Ok(Led::Lost) => {}
+                    Ok(LeadershipEnd::Stopped) => return Ok(()),
+                    Ok(LeadershipEnd::Lost) => {}
                     Err(error) if passes(&error) => {
                         tracing::warn!(%error, "the janitor cannot lead yet");
                     }
@@ -116,7 +116,7 @@ impl Janitor {
         &self,
         held: Arc<Held>,
         mut shutdown: Pin<&mut (impl Future<Output = ()> + Send)>,
-    ) -> Result<Led> {
+    ) -> Result<LeadershipEnd> {
         let asked = self.clock().elapsed();
         let loading = Arc::clone(&held);
         let loaded = on_thread(async move { loading.load().await }).await;
@@ -142,9 +142,9 @@ impl Janitor {
             if leader.is_unsaved && leader.may_save() {
                 leader.save().await;
             }
-            if is_stopping && leader.begun.is_empty() {
+            if is_stopping && leader.active.is_empty() {
                 leader.stop().await;
-                return Ok(Led::Stopped);
+                return Ok(LeadershipEnd::Stopped);
             }
             leader.watch();
             let mut wait = self.clock().sleep(leader.wait());
@@ -155,8 +155,8 @@ impl Janitor {
                 if !is_stopping && shutdown.as_mut().poll(context).is_ready() {
                     return Poll::Ready(Event::Shutdown);
                 }
-                if let Poll::Ready(Some(ran)) = leader.running.poll_next_unpin(context) {
-                    return Poll::Ready(Event::Ended(ran));
+                if let Poll::Ready(Some(finished)) = leader.running.poll_next_unpin(context) {
+                    return Poll::Ready(Event::Ended(finished));
                 }
                 if let Some(deadline) = &mut deadline
                     && deadline.as_mut().poll(context).is_ready()
@@ -169,11 +169,11 @@ impl Janitor {
                 Event::Deadline => {
                     leader.interrupt();
                 }
-                Event::Ended(ran) => leader.end(ran),
+                Event::Ended(finished) => leader.end(finished),
                 Event::Lost(lost) => {
                     tracing::warn!(%lost, "the janitor no longer leads");
                     leader.lose();
-                    return Ok(Led::Lost);
+                    return Ok(LeadershipEnd::Lost);
                 }
                 Event::Shutdown => {
                     leader.over.send_replace(true);
@@ -185,22 +185,22 @@ impl Janitor {
     }
 
     /// Runs a chore in its own task, to its end or its time limit.
-    fn run(&self, index: usize, leadership: Leadership) -> BoxFuture<'_, Ran> {
+    fn run(&self, index: usize, leadership: Leadership) -> BoxFuture<'_, FinishedRun> {
         let chore = &self.chores[index];
         let alive = Arc::new(());
         let mut at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
         at_work.resize_with(self.chores.len(), Weak::new);
         at_work[index] = Arc::downgrade(&alive);
         drop(at_work);
-        let (work, begun) = (Arc::clone(&chore.work), self.clock().elapsed());
+        let (work, began) = (Arc::clone(&chore.work), self.clock().elapsed());
         let run = async move {
             let ended = work(leadership).await;
             drop(alive);
             ended
         };
-        let task = Owned(spawn(run.in_current_span()));
+        let task = AbortOnDrop(spawn(run.in_current_span()));
         let end = async move {
-            let Owned(handle) = &mut { task };
+            let AbortOnDrop(handle) = &mut { task };
             let ended = match select(handle, self.clock().sleep(chore.time_limit)).await {
                 Either::Left((ended, _)) => Some(ended),
                 Either::Right(((), _)) => None,
@@ -217,8 +217,8 @@ impl Janitor {
                     Err(_) => (Outcome::Interrupted, Counts::new()),
                 },
             };
-            let took = self.clock().elapsed().saturating_sub(begun);
-            Ran { chore: index, took, outcome, counts }
+            let took = self.clock().elapsed().saturating_sub(began);
+            FinishedRun { chore: index, took, outcome, counts }
         };
         end.boxed()
     }
@@ -243,14 +243,14 @@ struct Leader<'j> {
     is_unsaved: bool,
     /// The earliest time of the next save of the schedule, by [`Clock::elapsed`].
     save_at: Duration,
-    begun: Vec<Begun>,
-    running: FuturesUnordered<BoxFuture<'j, Ran>>,
+    active: Vec<ActiveRun>,
+    running: FuturesUnordered<BoxFuture<'j, FinishedRun>>,
     over: watch::Sender<bool>,
     /// The time by which running chores must have ended, by [`Clock::elapsed`].
     limit: watch::Sender<Option<Duration>>,
     /// How the lease was lost, or `None` while it is held.
     lost: watch::Receiver<Option<Lost>>,
-    keeper: Owned<()>,
+    renewal: AbortOnDrop<()>,
 }
 
 impl<'j> Leader<'j> {
@@ -264,7 +264,7 @@ impl<'j> Leader<'j> {
         let (keeping, limits) = (Arc::clone(&held), limit.subscribe());
         let account = janitor.lock.blob().account().clone();
         let (says, lost) = watch::channel(None);
-        let keeper = keeper::spawn(async move {
+        let renewal = renewal_thread::spawn(async move {
             let lost =
                 match select(pin!(keeping.lost()), pin!(passed(account.clock(), limits))).await {
                     Either::Left((lost, _)) => lost,
@@ -280,12 +280,12 @@ impl<'j> Leader<'j> {
             schedule,
             is_unsaved: false,
             save_at: Duration::ZERO,
-            begun: Vec::new(),
+            active: Vec::new(),
             running: FuturesUnordered::new(),
             over: watch::Sender::new(false),
             limit,
             lost,
-            keeper,
+            renewal,
         };
         let now = leader.now();
         for chore in &janitor.chores {
@@ -306,26 +306,26 @@ impl<'j> Leader<'j> {
             self.schedule.due(chore) <= now && !self.janitor.is_at_work(*index)
         });
         let due: Vec<_> = due.collect();
-        let mut begun = Vec::new();
+        let mut active = Vec::new();
         for (chore, it) in due {
             if let Some(before) = self.schedule.begin(it.name(), now) {
-                begun.push(Begun { chore, at: now, since, before });
+                active.push(ActiveRun { chore, at: now, since, before });
             }
         }
-        if begun.is_empty() {
+        if active.is_empty() {
             return;
         }
         if !self.save().await {
-            for Begun { chore, before, .. } in begun {
+            for ActiveRun { chore, before, .. } in active {
                 self.schedule.take_back(self.janitor.chores[chore].name(), before);
             }
             return;
         }
-        for one in begun {
+        for one in active {
             let leadership =
                 Leadership { held: Arc::clone(&self.held), is_over: self.over.subscribe() };
             self.running.push(self.janitor.run(one.chore, leadership));
-            self.begun.push(one);
+            self.active.push(one);
         }
     }
 
@@ -367,7 +367,7 @@ impl<'j> Leader<'j> {
     fn wait(&self) -> Duration {
         let now = self.now();
         let free = self.janitor.chores.iter().enumerate();
-        let free = free.filter(|(index, _)| !self.begun.iter().any(|one| one.chore == *index));
+        let free = free.filter(|(index, _)| !self.active.iter().any(|one| one.chore == *index));
         let next = free.map(|(_, chore)| self.schedule.due(chore)).min();
         let wait = next.and_then(|next| u64::try_from(next.saturating_sub(now)).ok());
         let wait = wait.map_or(LONGEST_WAIT, Duration::from_secs);
@@ -380,7 +380,7 @@ impl<'j> Leader<'j> {
 
     /// Tells the renewal thread by when the running chores must have ended.
     fn watch(&self) {
-        let ends = self.begun.iter().map(|one| {
+        let ends = self.active.iter().map(|one| {
             one.since
                 .saturating_add(self.janitor.chores[one.chore].time_limit)
                 .saturating_add(GRACE)
@@ -388,8 +388,8 @@ impl<'j> Leader<'j> {
         self.limit.send_replace(ends.min());
     }
 
-    fn end(&mut self, ran: Ran) {
-        let Some(report) = self.report(ran) else { return };
+    fn end(&mut self, finished: FinishedRun) {
+        let Some(report) = self.report(finished) else { return };
         if let Outcome::Interrupted = report.outcome {
             self.schedule.keep(&report);
         } else {
@@ -403,7 +403,7 @@ impl<'j> Leader<'j> {
     /// Drops the unfinished runs and takes back their start, so the next leader starts them at once.
     fn interrupt(&mut self) {
         self.running.clear();
-        for Begun { chore, at, since, before } in std::mem::take(&mut self.begun) {
+        for ActiveRun { chore, at, since, before } in std::mem::take(&mut self.active) {
             self.schedule.take_back(self.janitor.chores[chore].name(), before);
             let report = self.unended(chore, at, since, Outcome::Interrupted);
             self.schedule.keep(&report);
@@ -416,7 +416,7 @@ impl<'j> Leader<'j> {
     fn lose(&mut self) {
         self.over.send_replace(true);
         self.running.clear();
-        for Begun { chore, at, since, .. } in std::mem::take(&mut self.begun) {
+        for ActiveRun { chore, at, since, .. } in std::mem::take(&mut self.active) {
             let report = self.unended(chore, at, since, Outcome::Lost);
             self.janitor.tell(&report);
         }
@@ -427,7 +427,7 @@ impl<'j> Leader<'j> {
         if self.is_unsaved {
             self.save().await;
         }
-        self.keeper.0.abort();
+        self.renewal.0.abort();
         let is_at_work = || (0..self.janitor.chores.len()).any(|it| self.janitor.is_at_work(it));
         // A dropped chore ends at its next await, on a thread of the runtime.
         for _ in 0..MAX_YIELDS {
@@ -439,11 +439,11 @@ impl<'j> Leader<'j> {
         tracing::warn!("a chore blocks; the janitor's lease ends with its term");
     }
 
-    fn report(&mut self, ran: Ran) -> Option<Report> {
-        let at = self.begun.iter().position(|one| one.chore == ran.chore)?;
-        let Begun { chore, at, since, .. } = self.begun.swap_remove(at);
-        let report = self.unended(chore, at, since, ran.outcome);
-        Some(Report { took: ran.took, counts: ran.counts, ..report })
+    fn report(&mut self, finished: FinishedRun) -> Option<Report> {
+        let at = self.active.iter().position(|one| one.chore == finished.chore)?;
+        let ActiveRun { chore, at, since, .. } = self.active.swap_remove(at);
+        let report = self.unended(chore, at, since, finished.outcome);
+        Some(Report { took: finished.took, counts: finished.counts, ..report })
     }
 
     fn unended(&self, chore: usize, at: i64, since: Duration, outcome: Outcome) -> Report {
@@ -489,7 +489,7 @@ async fn release(held: &Arc<Held>) {
 async fn on_thread<R: Send + 'static>(
     request: impl Future<Output = Result<R>> + Send + 'static,
 ) -> Result<R> {
-    let mut task = keeper::spawn(request)?;
+    let mut task = renewal_thread::spawn(request)?;
     (&mut task.0).await.unwrap_or_else(|_| {
         Err(Error::refused(ErrorKind::Unexpected, "a request for the janitor's lock did not end"))
     })

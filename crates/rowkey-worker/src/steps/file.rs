@@ -19,7 +19,7 @@ const OPERATION: &str = "MoveFile";
 const MAX_LOOKS: u32 = 4;
 
 /// Why a move stops.
-enum Stop {
+enum MoveError {
     Failed(io::Error),
     /// It cannot be moved in the current state.
     Refused(Error),
@@ -27,7 +27,7 @@ enum Stop {
     Raced,
 }
 
-impl From<io::Error> for Stop {
+impl From<io::Error> for MoveError {
     fn from(error: io::Error) -> Self {
         Self::Failed(error)
     }
@@ -35,7 +35,7 @@ impl From<io::Error> for Stop {
 
 /// How the content gets its new name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum MoveMethod {
     /// By a copy, as between file systems.
     Copy,
     /// By a hard link if possible, otherwise by a copy.
@@ -44,20 +44,20 @@ enum Way {
 
 /// Moves the file, unless that is already done.
 pub(super) async fn move_file(from: &Path, to: &Path) -> Result<()> {
-    move_by(Way::Link, from, to).await
+    move_by(MoveMethod::Link, from, to).await
 }
 
-async fn move_by(way: Way, from: &Path, to: &Path) -> Result<()> {
+async fn move_by(method: MoveMethod, from: &Path, to: &Path) -> Result<()> {
     let mut looks = 1;
     let error = loop {
-        match try_move(way, from, to).await {
+        match try_move(method, from, to).await {
             Ok(()) => return Ok(()),
-            Err(Stop::Raced) if looks < MAX_LOOKS => looks += 1,
-            Err(Stop::Raced) => {
-                break Error::refused(ErrorKind::Conflict, "others move the same file");
+            Err(MoveError::Raced) if looks < MAX_LOOKS => looks += 1,
+            Err(MoveError::Raced) => {
+                break Error::refused(ErrorKind::Conflict, "other runs are moving the same file");
             }
-            Err(Stop::Refused(error)) => break error,
-            Err(Stop::Failed(error)) => {
+            Err(MoveError::Refused(error)) => break error,
+            Err(MoveError::Failed(error)) => {
                 // Paths may be confidential, and messages may be logged.
                 let what = "the file system failed: see the source of this error";
                 break Error::refused(kind(&error), what).advise("").with_source(error);
@@ -76,23 +76,23 @@ fn kind(error: &io::Error) -> ErrorKind {
     }
 }
 
-async fn try_move(way: Way, from: &Path, to: &Path) -> Result<(), Stop> {
+async fn try_move(method: MoveMethod, from: &Path, to: &Path) -> Result<(), MoveError> {
     let may_have_copied = match (length(from).await?, length(to).await?) {
-        (Some(_), None) => place(way, from, to).await? == Way::Copy,
+        (Some(_), None) => create_target(method, from, to).await? == MoveMethod::Copy,
         (None, Some(_)) => return remove_leftovers(to).await,
         (None, None) => {
-            let what = "there is neither the file nor its target";
-            return Err(Stop::Refused(Error::refused(ErrorKind::NotFound, what)));
+            let what = "neither the source nor the target exists";
+            return Err(MoveError::Refused(Error::refused(ErrorKind::NotFound, what)));
         }
         (Some(_), Some(_)) if is_one_entry(from, to).await? => {
             let what = "the source and the target are one file";
-            return Err(Stop::Refused(Error::refused(ErrorKind::Invalid, what)));
+            return Err(MoveError::Refused(Error::refused(ErrorKind::Invalid, what)));
         }
         // An earlier run stopped before it removed the source.
         (Some(a), Some(b)) if a == b && is_same(from, to).await? => true,
         (Some(_), Some(_)) => {
             let error = Error::refused(ErrorKind::AlreadyExists, "the target is another file");
-            return Err(Stop::Refused(error.advise("move it away, or choose another target")));
+            return Err(MoveError::Refused(error.advise("move it away, or choose another target")));
         }
     };
     if may_have_copied {
@@ -113,12 +113,12 @@ async fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// The length of the file; `None` if it does not exist.
-async fn length(path: &Path) -> Result<Option<u64>, Stop> {
+async fn length(path: &Path) -> Result<Option<u64>, MoveError> {
     match fs::symlink_metadata(path).await {
         Ok(metadata) if metadata.is_file() => Ok(Some(metadata.len())),
         Ok(_) => {
-            let error = Error::refused(ErrorKind::Invalid, "it is no regular file");
-            Err(Stop::Refused(error.advise("move files only, not folders or links")))
+            let error = Error::refused(ErrorKind::Invalid, "the path is not a regular file");
+            Err(MoveError::Refused(error.advise("move files only, not folders or links")))
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error.into()),
@@ -126,24 +126,30 @@ async fn length(path: &Path) -> Result<Option<u64>, Stop> {
 }
 
 /// Gives the content the target's name without overwriting another file; returns the method used.
-async fn place(way: Way, from: &Path, to: &Path) -> Result<Way, Stop> {
-    if way == Way::Link {
+async fn create_target(
+    method: MoveMethod,
+    from: &Path,
+    to: &Path,
+) -> Result<MoveMethod, MoveError> {
+    if method == MoveMethod::Link {
         match fs::hard_link(from, to).await {
-            Ok(()) => return Ok(Way::Link),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(Stop::Raced),
+            Ok(()) => return Ok(MoveMethod::Link),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(MoveError::Raced);
+            }
             // Another file system, or one without links. A missing file is detected below.
             Err(_) => {}
         }
     }
     let part = part(to)?;
     let copied = copy(from, &part, to).await;
-    // The part has its final name by a link, or is useless.
+    // A complete part is now linked under its final name, and an incomplete one is useless.
     remove(&part).await?;
-    copied.map(|()| Way::Copy)
+    copied.map(|()| MoveMethod::Copy)
 }
 
 /// Copies the file under a temporary name, and renames it to the target when it is complete.
-async fn copy(from: &Path, part: &Path, to: &Path) -> Result<(), Stop> {
+async fn copy(from: &Path, part: &Path, to: &Path) -> Result<(), MoveError> {
     let source = fs::File::open(from).await.map_err(raced)?;
     let before = source.metadata().await?;
     let mut target = fs::File::create_new(part).await?;
@@ -153,15 +159,15 @@ async fn copy(from: &Path, part: &Path, to: &Path) -> Result<(), Stop> {
     let after = fs::metadata(from).await.map_err(raced)?;
     if (before.len(), before.modified()?) != (after.len(), after.modified()?) {
         let what = "the file was changed while it was copied";
-        return Err(Stop::Refused(Error::refused(ErrorKind::Conflict, what)));
+        return Err(MoveError::Refused(Error::refused(ErrorKind::Conflict, what)));
     }
     match fs::hard_link(part, to).await {
         Ok(()) => Ok(()),
         // The part was removed as a leftover, or the target's name is taken: another run may have been
         // faster.
-        Err(error) if is_race(&error) => Err(Stop::Raced),
-        // Where links are unsupported, a file that takes the name at this very moment is replaced.
-        Err(_) if fs::try_exists(to).await? => Err(Stop::Raced),
+        Err(error) if is_race(&error) => Err(MoveError::Raced),
+        // Without hard links, a file that is created between this check and the renaming is replaced.
+        Err(_) if fs::try_exists(to).await? => Err(MoveError::Raced),
         Err(_) => fs::rename(part, to).await.map_err(raced),
     }
 }
@@ -170,28 +176,28 @@ fn is_race(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound)
 }
 
-fn raced(error: io::Error) -> Stop {
-    if error.kind() == io::ErrorKind::NotFound { Stop::Raced } else { error.into() }
+fn raced(error: io::Error) -> MoveError {
+    if error.kind() == io::ErrorKind::NotFound { MoveError::Raced } else { error.into() }
 }
 
 /// A temporary name beside the target that no other run uses.
-fn part(to: &Path) -> Result<PathBuf, Stop> {
+fn part(to: &Path) -> Result<PathBuf, MoveError> {
     let random = RandomState::new().hash_one(to);
     Ok(to.with_file_name(format!("{}{random:016x}", part_head(to)?)))
 }
 
 /// The prefix of the names of incomplete copies.
-fn part_head(to: &Path) -> Result<String, Stop> {
+fn part_head(to: &Path) -> Result<String, MoveError> {
     let Some(name) = to.file_name() else {
         let what = "the target's path does not end with a name";
-        return Err(Stop::Refused(Error::refused(ErrorKind::Invalid, what)));
+        return Err(MoveError::Refused(Error::refused(ErrorKind::Invalid, what)));
     };
     Ok(format!(".{}.part-", name.to_string_lossy()))
 }
 
-/// Removes incomplete copies of interrupted runs. If a run is still copying, it looks again and finds the
-/// move done.
-async fn remove_leftovers(to: &Path) -> Result<(), Stop> {
+/// Removes incomplete copies of interrupted runs. A run that is still copying fails to link its copy, looks
+/// again and finds the move done.
+async fn remove_leftovers(to: &Path) -> Result<(), MoveError> {
     let head = part_head(to)?;
     let mut entries = fs::read_dir(folder(to)).await?;
     while let Some(entry) = entries.next_entry().await? {
@@ -207,13 +213,13 @@ async fn remove_leftovers(to: &Path) -> Result<(), Stop> {
 }
 
 /// Returns whether both paths lead to the same folder entry: by links, `..` or the case of letters.
-async fn is_one_entry(from: &Path, to: &Path) -> Result<bool, Stop> {
+async fn is_one_entry(from: &Path, to: &Path) -> Result<bool, MoveError> {
     let from = fs::canonicalize(from).await.map_err(raced)?;
     Ok(from == fs::canonicalize(to).await.map_err(raced)?)
 }
 
 /// Returns whether two files of the same length have the same content.
-async fn is_same(a: &Path, b: &Path) -> Result<bool, Stop> {
+async fn is_same(a: &Path, b: &Path) -> Result<bool, MoveError> {
     let mut a = fs::File::open(a).await.map_err(raced)?;
     let mut b = fs::File::open(b).await.map_err(raced)?;
     let (mut of_a, mut of_b) = (vec![0; 65_536], vec![0; 65_536]);

@@ -17,7 +17,7 @@ use rowkey::{Blob, Container, Error, ErrorKind, Result};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
-use super::{Content, Letter, RESERVED, Task, Tasks, key_part, new_id};
+use super::{Content, Envelope, RESERVED, Task, Tasks, key_part, new_id};
 
 /// The metadata of a blob whose task has or had a dead letter: the task's id, encoded for keys. The blob is
 /// not swept while the dead letter exists.
@@ -41,24 +41,24 @@ pub(crate) enum Loaded<T> {
 
 impl<T: Task> Tasks<T> {
     /// Moves the task into a blob if it does not fit in a message, and returns that blob.
-    pub(super) async fn fit(&self, letter: &mut Letter) -> Result<Option<Blob>> {
-        let Content::Inline(task) = &letter.content else { return Ok(None) };
-        let Some(container) = self.place_of(letter)? else { return Ok(None) };
+    pub(super) async fn fit(&self, envelope: &mut Envelope) -> Result<Option<Blob>> {
+        let Content::Inline(task) = &envelope.content else { return Ok(None) };
+        let Some(container) = self.place_of(envelope)? else { return Ok(None) };
         // One blob per message: a task that is put twice under one id has two, and the worker that finishes
         // the first deletes only one of them.
         let name = format!("{}/{}", self.queue().name(), new_id()?);
         let blob = container.blob(&name);
         blob.put(task.get().to_owned()).content_type("application/json").send().await?;
         let sha256 = hash(task.get().as_bytes());
-        letter.content = Content::Claim { name, sha256 };
+        envelope.content = Content::Claim { name, sha256 };
         Ok(Some(blob))
     }
 
     /// Returns the container for the task if a message cannot hold it.
     ///
     /// Fails with [`ErrorKind::TooLarge`] if a container is needed and none is configured.
-    pub(super) fn place_of(&self, letter: &Letter) -> Result<Option<&Container>> {
-        if self.fits(&letter.text(T::KIND), RESERVED) {
+    pub(super) fn place_of(&self, envelope: &Envelope) -> Result<Option<&Container>> {
+        if self.fits(&envelope.text(T::KIND), RESERVED) {
             return Ok(None);
         }
         self.container().map(Some).ok_or_else(|| {
@@ -70,28 +70,28 @@ impl<T: Task> Tasks<T> {
     /// Loads the task, from its blob if it has one.
     ///
     /// Fails with [`ErrorKind::Damaged`] if the blob's content was altered.
-    pub(crate) async fn load(&self, letter: &Letter) -> Result<Loaded<T>> {
-        Ok(match &letter.content {
-            Content::Inline(task) => self.read(letter, task.get().as_bytes()).await?,
+    pub(crate) async fn load(&self, envelope: &Envelope) -> Result<Loaded<T>> {
+        Ok(match &envelope.content {
+            Content::Inline(task) => self.read(envelope, task.get().as_bytes()).await?,
             Content::Claim { name, sha256 } => match self.bytes(name, sha256).await? {
                 None => Loaded::Gone,
                 Some(bytes) if bytes.is_empty() => Loaded::Done,
-                Some(bytes) => self.read(letter, &bytes).await?,
+                Some(bytes) => self.read(envelope, &bytes).await?,
             },
         })
     }
 
     /// Decrypts and parses a task.
-    async fn read(&self, letter: &Letter, json: &[u8]) -> Result<Loaded<T>> {
-        Ok(match self.opened(letter, json).await? {
+    async fn read(&self, envelope: &Envelope, json: &[u8]) -> Result<Loaded<T>> {
+        Ok(match self.opened(envelope, json).await? {
             Ok(json) => Self::parse(&json),
             Err(reason) => Loaded::Unreadable(reason),
         })
     }
 
     /// Reads the JSON of a task from its blob, if that exists.
-    pub(crate) async fn raw(&self, letter: &Letter) -> Result<Option<Box<RawValue>>> {
-        let Content::Claim { name, sha256 } = &letter.content else { return Ok(None) };
+    pub(crate) async fn raw(&self, envelope: &Envelope) -> Result<Option<Box<RawValue>>> {
+        let Content::Claim { name, sha256 } = &envelope.content else { return Ok(None) };
         let bytes = self.bytes(name, sha256).await?.unwrap_or_default();
         Ok(serde_json::from_slice(&bytes).ok())
     }
@@ -117,10 +117,10 @@ impl<T: Task> Tasks<T> {
 
     /// Deletes the blob of a task after its message was deleted. Empties it instead if other messages may
     /// name it.
-    pub(crate) async fn discard(&self, letter: &Letter) -> Result<()> {
-        let Content::Claim { name, .. } = &letter.content else { return Ok(()) };
+    pub(crate) async fn discard(&self, envelope: &Envelope) -> Result<()> {
+        let Content::Claim { name, .. } = &envelope.content else { return Ok(()) };
         let blob = self.claim(name)?;
-        if letter.redriven > 0 {
+        if envelope.redriven > 0 {
             blob.put("").send().await.map(drop)
         } else {
             blob.delete_if_exists().await.map(drop)
@@ -128,8 +128,8 @@ impl<T: Task> Tasks<T> {
     }
 
     /// Deletes the blob of a purged dead letter, unless a message may name it.
-    pub(crate) async fn discard_purged(&self, letter: &Letter) -> Result<()> {
-        let Content::Claim { name, .. } = &letter.content else { return Ok(()) };
+    pub(crate) async fn discard_purged(&self, envelope: &Envelope) -> Result<()> {
+        let Content::Claim { name, .. } = &envelope.content else { return Ok(()) };
         let blob = self.claim(name)?;
         let Some(properties) = blob.properties().await? else { return Ok(()) };
         if value(&properties.metadata, REDRIVEN).is_some() {
@@ -144,9 +144,9 @@ impl<T: Task> Tasks<T> {
 
     /// Marks a task's blob as having a dead letter, and with `redriven` as possibly having messages; returns
     /// whether the blob exists. Returns `true` for a task that has no claim. Also resets the blob's age.
-    pub(crate) async fn mark(&self, letter: &Letter, redriven: bool) -> Result<bool> {
-        let Content::Claim { name, .. } = &letter.content else { return Ok(true) };
-        let id = key_part(&letter.id);
+    pub(crate) async fn mark(&self, envelope: &Envelope, redriven: bool) -> Result<bool> {
+        let Content::Claim { name, .. } = &envelope.content else { return Ok(true) };
+        let id = key_part(&envelope.id);
         let marks = [(POISONED, &*id), (REDRIVEN, "true")];
         match self.claim(name)?.set_metadata(&marks[..=usize::from(redriven)]).await {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),

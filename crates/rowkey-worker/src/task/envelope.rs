@@ -17,7 +17,7 @@ const MAX_HISTORY: usize = 16;
 
 /// The content of a message.
 #[derive(Clone, Debug)]
-pub(crate) struct Letter {
+pub(crate) struct Envelope {
     pub(crate) id: String,
     pub(crate) content: Content,
     /// When the task was first put, if before this message.
@@ -131,7 +131,7 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>,
     <&RawValue>::deserialize(value).map(Some)
 }
 
-impl Letter {
+impl Envelope {
     pub(crate) fn new(id: String, content: Content) -> Self {
         Self {
             id,

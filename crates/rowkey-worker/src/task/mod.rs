@@ -33,7 +33,7 @@ pub(crate) mod written;
 
 pub(crate) use claim::Loaded;
 pub use envelope::Failure;
-pub(crate) use envelope::{Content, GivenUp, Letter, kind_of, time};
+pub(crate) use envelope::{Content, Envelope, GivenUp, kind_of, time};
 pub use sealed::SealedTask;
 
 /// The maximum length of a message that the service accepts.
@@ -260,9 +260,9 @@ impl<T: Task> Tasks<T> {
     /// ```
     pub async fn put_with_key(&self, key: &str, task: &T) -> Result<Guid> {
         let id = id_of(T::KIND, key);
-        let letter = self.letter(id, task).await;
-        let letter = letter.map_err(|error| error.of("PutTask", self.queue.name()))?;
-        self.send(&self.queue, letter, Duration::ZERO).await?;
+        let envelope = self.envelope(id, task).await;
+        let envelope = envelope.map_err(|error| error.of("PutTask", self.queue.name()))?;
+        self.send(&self.queue, envelope, Duration::ZERO).await?;
         Ok(id)
     }
 
@@ -290,16 +290,16 @@ impl<T: Task> Tasks<T> {
     pub async fn put_after(&self, task: &T, delay: Duration) -> Result<Guid> {
         let id = new_id()?;
         let named = |error: Error| error.of("PutTask", self.queue.name());
-        let letter = self.letter(id, task).await.map_err(named)?;
-        self.send(&self.queue, letter, delay).await?;
+        let envelope = self.envelope(id, task).await.map_err(named)?;
+        self.send(&self.queue, envelope, delay).await?;
         Ok(id)
     }
 
-    async fn send(&self, queue: &Queue, mut letter: Letter, delay: Duration) -> Result<()> {
-        letter.trace = letter.trace.or_else(|| queue.account().telemetry().current());
-        let claimed = self.fit(&mut letter).await;
+    async fn send(&self, queue: &Queue, mut envelope: Envelope, delay: Duration) -> Result<()> {
+        envelope.trace = envelope.trace.or_else(|| queue.account().telemetry().current());
+        let claimed = self.fit(&mut envelope).await;
         let claimed = claimed.map_err(|error| error.of("PutTask", self.queue.name()))?;
-        let put = queue.put(self.body(&letter.text(T::KIND))).ttl(None);
+        let put = queue.put(self.body(&envelope.text(T::KIND))).ttl(None);
         let put = if delay.is_zero() { put } else { put.hidden_for(delay) };
         let Err(error) = put.send().await else {
             if delay.is_zero() {
@@ -334,17 +334,17 @@ impl<T: Task> Tasks<T> {
     }
 
     /// The message with its failure history added, as far as that fits.
-    pub(crate) fn with_history(&self, letter: &Letter) -> Option<Body> {
-        let mut letter = letter.clone();
+    pub(crate) fn with_history(&self, envelope: &Envelope) -> Option<Body> {
+        let mut envelope = envelope.clone();
         loop {
-            let text = letter.text(T::KIND);
+            let text = envelope.text(T::KIND);
             if self.fits(&text, 0) {
                 return Some(self.body(&text));
             }
-            if letter.history.is_empty() {
+            if envelope.history.is_empty() {
                 return None;
             }
-            letter.history.remove(0);
+            envelope.history.remove(0);
         }
     }
 
@@ -356,18 +356,18 @@ impl<T: Task> Tasks<T> {
     }
 
     /// Parses a message; the error says why it cannot be read.
-    pub(crate) fn open(&self, message: &Message) -> Result<Letter, String> {
+    pub(crate) fn open(&self, message: &Message) -> Result<Envelope, String> {
         self.open_text(message.text(), &message.id)
     }
 
     /// Parses a message's text. `id` is used if the text has none.
-    pub(crate) fn open_text(&self, text: &str, id: &str) -> Result<Letter, String> {
-        let letter = Letter::read(text, id, T::KIND)?;
-        match &letter.content {
+    pub(crate) fn open_text(&self, text: &str, id: &str) -> Result<Envelope, String> {
+        let envelope = Envelope::read(text, id, T::KIND)?;
+        match &envelope.content {
             Content::Claim { name, .. } if !self.is_claim(name) => {
                 Err("it names a blob that is not one of its queue's claims".to_owned())
             }
-            _ => Ok(letter),
+            _ => Ok(envelope),
         }
     }
 

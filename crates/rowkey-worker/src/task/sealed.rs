@@ -23,7 +23,7 @@ use rowkey_store::{Op, Sealer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Content, Letter, Task, Tasks, json_of, new_id};
+use super::{Content, Envelope, Task, Tasks, json_of, new_id};
 
 /// The encrypted property, and the property with the encryption metadata.
 const TASK: &str = "Task";
@@ -97,8 +97,8 @@ impl<T: Task> Tasks<T> {
     /// let ring = KeyRing::new("tasks", AesKeyWrap::new("2026", [7; 32]), signer);
     /// let tasks = Tasks::<Discharge>::new(account.queue("discharge")).encrypted_with(ring, table);
     /// tasks.create_if_missing().await?;
-    /// tasks.put(&Discharge { patient: "Ada".into() }).await?;
-    /// assert!(!tasks.queue().peek(1).await?[0].text().contains("Ada"));
+    /// tasks.put(&Discharge { patient: "Ada Lovelace".into() }).await?;
+    /// assert!(!tasks.queue().peek(1).await?[0].text().contains("Ada Lovelace"));
     /// # Ok(())
     /// # }
     /// ```
@@ -142,9 +142,9 @@ impl<T: Task> Tasks<T> {
     /// #     .build()?;
     /// # staff.create_if_missing().await?;
     /// let ada = Employee { department: "sales".into(), id: 7 };
-    /// let sealed = tasks.seal(&welcome("ada")).await?;
+    /// let sealed = tasks.seal(&welcome("ada@contoso.com")).await?;
     /// staff.transaction().insert(&ada).sealed_task(sealed).submit().await?;
-    /// assert!(!tasks.queue().peek(1).await?[0].text().contains("ada"));
+    /// assert!(!tasks.queue().peek(1).await?[0].text().contains("ada@contoso.com"));
     /// # Ok(()) }
     /// ```
     pub async fn seal(&self, task: &T) -> Result<SealedTask<T>> {
@@ -153,35 +153,35 @@ impl<T: Task> Tasks<T> {
             let error = Error::refused(ErrorKind::Invalid, what).of("SealTask", self.queue.name());
             return Err(error.advise("set keys with `encrypted_with`, or add the task unencrypted"));
         }
-        let letter = self.letter(new_id()?, task).await;
-        let letter = letter.map_err(|error| error.of("SealTask", self.queue.name()))?;
-        Ok(SealedTask { text: letter.text(T::KIND), of: PhantomData })
+        let envelope = self.envelope(new_id()?, task).await;
+        let envelope = envelope.map_err(|error| error.of("SealTask", self.queue.name()))?;
+        Ok(SealedTask { text: envelope.text(T::KIND), of: PhantomData })
     }
 
     /// Creates the message content of a new task.
-    pub(super) async fn letter(&self, id: Guid, task: &T) -> Result<Letter> {
+    pub(super) async fn envelope(&self, id: Guid, task: &T) -> Result<Envelope> {
         let (id, json) = (id.to_string(), json_of(task)?);
         let json = match &self.keys {
             Some(keys) => keys.seal(self.row(&id), json.get()).await?,
             None => json,
         };
-        Ok(Letter::new(id, Content::Inline(json)))
+        Ok(Envelope::new(id, Content::Inline(json)))
     }
 
     /// Decrypts the JSON of a task, or returns why that failed.
     pub(super) async fn opened<'j>(
         &self,
-        letter: &Letter,
+        envelope: &Envelope,
         json: &'j [u8],
     ) -> Result<std::result::Result<Cow<'j, [u8]>, String>> {
         let Some(keys) = &self.keys else { return Ok(Ok(json.into())) };
-        let opened = keys.open(self.row(&letter.id), json).await;
+        let opened = keys.open(self.row(&envelope.id), json).await;
         opened.map_err(|error| error.of("GetTask", self.queue.name()))
     }
 
     /// Refuses a plaintext task where tasks are encrypted, because a transaction would store it.
-    pub(super) fn check_sealed(&self, letter: &Letter) -> Result<()> {
-        let is_sealed = match &letter.content {
+    pub(super) fn check_sealed(&self, envelope: &Envelope) -> Result<()> {
+        let is_sealed = match &envelope.content {
             Content::Inline(json) => serde_json::from_str::<Sealed<'_>>(json.get()).is_ok(),
             Content::Claim { .. } => true,
         };

@@ -14,11 +14,11 @@ impl Task for Archive {
     const KIND: &'static str = "archive";
 }
 
-fn read(text: &str) -> Result<(Letter, Archive), String> {
-    let letter = Letter::read(text, "m1", Archive::KIND)?;
-    let Content::Inline(task) = &letter.content else { return Err("a claim".to_owned()) };
+fn read(text: &str) -> Result<(Envelope, Archive), String> {
+    let envelope = Envelope::read(text, "m1", Archive::KIND)?;
+    let Content::Inline(task) = &envelope.content else { return Err("a claim".to_owned()) };
     match Tasks::<Archive>::parse(task.get().as_bytes()) {
-        Loaded::Task(task) => Ok((letter, task)),
+        Loaded::Task(task) => Ok((envelope, task)),
         Loaded::Newer(reason) | Loaded::Unreadable(reason) => Err(reason),
         Loaded::Done | Loaded::Gone => Err("a claim".to_owned()),
     }
@@ -27,11 +27,11 @@ fn read(text: &str) -> Result<(Letter, Archive), String> {
 #[test]
 fn a_message_round_trips() {
     let task = RawValue::from_string(r#"{"id":7}"#.to_owned()).unwrap();
-    let mut letter = Letter::new("a1".to_owned(), Content::Inline(task));
-    assert_eq!(letter.text("archive"), r#"{"kind":"archive","id":"a1","task":{"id":7}}"#);
-    letter.first_seen = Some("2026-03-01T12:00:00.000Z".to_owned());
-    letter.failed("2026-03-01T12:00:30Z".parse().unwrap(), "no such table", None);
-    let text = letter.text("archive");
+    let mut envelope = Envelope::new("a1".to_owned(), Content::Inline(task));
+    assert_eq!(envelope.text("archive"), r#"{"kind":"archive","id":"a1","task":{"id":7}}"#);
+    envelope.first_seen = Some("2026-03-01T12:00:00.000Z".to_owned());
+    envelope.failed("2026-03-01T12:00:30Z".parse().unwrap(), "no such table", None);
+    let text = envelope.text("archive");
     assert_eq!(
         text,
         r#"{"kind":"archive","id":"a1","task":{"id":7},"firstSeen":"2026-03-01T12:00:00.000Z","history":[{"at":"2026-03-01T12:00:30.000Z","error":"no such table"}]}"#
@@ -43,12 +43,12 @@ fn a_message_round_trips() {
 #[test]
 fn a_claim_check_contains_the_hash_of_its_blob() {
     let content = Content::Claim { name: "jobs/a1".to_owned(), sha256: "00ff".to_owned() };
-    let text = Letter::new("a1".to_owned(), content).text("archive");
+    let text = Envelope::new("a1".to_owned(), content).text("archive");
     let golden = r#"{"kind":"archive","id":"a1","claim":"jobs/a1","sha256":"00ff"}"#;
     assert_eq!(text, golden);
-    assert_eq!(Letter::read(golden, "m1", "archive").unwrap().text("archive"), golden);
+    assert_eq!(Envelope::read(golden, "m1", "archive").unwrap().text("archive"), golden);
     let without = r#"{"kind":"archive","id":"a1","claim":"jobs/a1"}"#;
-    assert!(Letter::read(without, "m1", "archive").unwrap_err().contains("sha256"));
+    assert!(Envelope::read(without, "m1", "archive").unwrap_err().contains("sha256"));
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn handwritten_messages_parse() {
         ("eyJpZCI6N30=", "m1"),
         ("eyJraW5kIjoiYXJjaGl2ZSIsInRhc2siOnsiaWQiOjd9fQ==\n", "m1"),
     ] {
-        let (letter, task) = read(text).unwrap_or_else(|reason| panic!("{text}: {reason}"));
-        assert_eq!((letter.id.as_str(), task), (id, Archive { id: 7 }), "{text}");
+        let (envelope, task) = read(text).unwrap_or_else(|reason| panic!("{text}: {reason}"));
+        assert_eq!((envelope.id.as_str(), task), (id, Archive { id: 7 }), "{text}");
     }
 }
 
@@ -91,23 +91,23 @@ fn a_parse_error_gives_the_reason_and_quotes_nothing() {
 fn a_task_may_be_any_json_value() {
     for (json, kind) in [("null", "unit"), ("[]", "list"), (r#""text""#, "text"), ("7", "number")] {
         let task = RawValue::from_string(json.to_owned()).unwrap();
-        let text = Letter::new("a1".to_owned(), Content::Inline(task)).text(kind);
-        let letter = Letter::read(&text, "m1", kind).unwrap();
-        let Content::Inline(task) = letter.content else { panic!("{kind}") };
+        let text = Envelope::new("a1".to_owned(), Content::Inline(task)).text(kind);
+        let envelope = Envelope::read(&text, "m1", kind).unwrap();
+        let Content::Inline(task) = envelope.content else { panic!("{kind}") };
         assert_eq!(task.get(), json);
     }
 }
 
 #[test]
 fn history_keeps_the_latest_failures_with_truncated_texts() {
-    let mut letter = read(r#"{"id":7}"#).unwrap().0;
+    let mut envelope = read(r#"{"id":7}"#).unwrap().0;
     let at: DateTime<Utc> = "2026-03-01T12:00:30Z".parse().unwrap();
     for attempt in 0..20 {
-        letter.failed(at, &format!("{attempt} {}", "ä".repeat(1000)), None);
+        envelope.failed(at, &format!("{attempt} {}", "ä".repeat(1000)), None);
     }
-    assert_eq!(letter.history.len(), 16);
-    assert!(letter.history[0].error.starts_with("4 "));
-    assert_eq!(letter.history[15].error.chars().count(), 301);
+    assert_eq!(envelope.history.len(), 16);
+    assert!(envelope.history[0].error.starts_with("4 "));
+    assert_eq!(envelope.history[15].error.chars().count(), 301);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use chrono::TimeDelta;
 use rowkey::{ClientOptions, Error, ErrorKind, Outcome, Result, RetryOptions};
 use rowkey_store::Settled;
 
-use super::{Content, Letter, Task, Tasks, json_of, new_id};
+use super::{Content, Envelope, Task, Tasks, json_of, new_id};
 
 /// How long a writer waits for the queue of the tasks.
 const BUDGET: Duration = Duration::from_secs(1);
@@ -18,14 +18,14 @@ const PAUSE: TimeDelta = TimeDelta::seconds(30);
 impl<T: Task> Tasks<T> {
     /// Refuses a task that its queue could never accept.
     pub(crate) fn check_written(&self, text: &str) -> Result<()> {
-        let letter = read::<T>(text)?;
-        self.check_sealed(&letter)?;
-        self.place_of(&letter).map(drop)
+        let envelope = read::<T>(text)?;
+        self.check_sealed(&envelope)?;
+        self.place_of(&envelope).map(drop)
     }
 
     /// Puts the message of a task that a transaction wrote.
     pub(crate) async fn put_written(&self, text: &str) -> Result<Settled> {
-        let letter = read::<T>(text)?;
+        let envelope = read::<T>(text)?;
         let clock = self.queue.account().clock();
         let now = clock.now();
         if now < *self.resting_until.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -40,7 +40,7 @@ impl<T: Task> Tasks<T> {
             retry,
             ..self.queue.account().options().clone()
         };
-        match self.send(&self.queue.with_options(options), letter, Duration::ZERO).await {
+        match self.send(&self.queue.with_options(options), envelope, Duration::ZERO).await {
             Ok(()) => Ok(Settled::Done),
             Err(error) if error.is_retryable() || error.outcome() == Outcome::Unknown => {
                 tracing::warn!(%error, "a task waits in its op row until the queue accepts it");
@@ -55,12 +55,12 @@ impl<T: Task> Tasks<T> {
 
 /// The text of a new task in an op row: the text of its message.
 pub(crate) fn text<T: Task>(task: &T) -> Result<String> {
-    let letter = Letter::new(new_id()?.to_string(), Content::Inline(json_of(task)?));
-    Ok(letter.text(T::KIND))
+    let envelope = Envelope::new(new_id()?.to_string(), Content::Inline(json_of(task)?));
+    Ok(envelope.text(T::KIND))
 }
 
-fn read<T: Task>(text: &str) -> Result<Letter> {
+fn read<T: Task>(text: &str) -> Result<Envelope> {
     let refused =
         |what| Error::refused(ErrorKind::Decode, format!("invalid task in an op row: {what}"));
-    Letter::read(text, "", T::KIND).map_err(refused)
+    Envelope::read(text, "", T::KIND).map_err(refused)
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use rowkey::queue::Message;
 use rowkey::telemetry::TraceParent;
 use rowkey::{Error, ErrorKind};
@@ -15,12 +16,12 @@ use tracing::Instrument as _;
 
 use super::{Attempt, Done, Handler};
 use crate::dead_letters::Cause;
-use crate::keeper::Owned;
-use crate::task::Letter;
+use crate::renewal_thread::AbortOnDrop;
+use crate::task::Envelope;
 
 /// How to process a task that was received.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Handling {
     /// While no other task runs, because earlier attempts ended without a known result.
     Alone,
     /// Put it aside, with cause and reason.
@@ -29,32 +30,32 @@ pub(super) enum Turn {
 }
 
 /// How often a message was received without a known result: its worker died, or a response was lost.
-fn unknown(letter: &Letter, message: &Message) -> u32 {
-    message.dequeue_count.saturating_sub(1).saturating_sub(letter.receptions)
+fn unknown(envelope: &Envelope, message: &Message) -> u32 {
+    message.dequeue_count.saturating_sub(1).saturating_sub(envelope.receptions)
 }
 
 /// Decides by the number of counted attempts and of receptions without a known result.
 ///
 /// If a process dies, all tasks that it was processing end without a known result, and one of them may have
 /// caused that. So a task becomes a dead letter for this cause only after it was tried alone.
-pub(super) fn turn(letter: &Letter, message: &Message, max_attempts: u32) -> Turn {
-    let unknown = unknown(letter, message);
-    if letter.attempts >= max_attempts {
-        let last = letter.history.last();
+pub(super) fn handling(envelope: &Envelope, message: &Message, max_attempts: u32) -> Handling {
+    let unknown = unknown(envelope, message);
+    if envelope.attempts >= max_attempts {
+        let last = envelope.history.last();
         let cause = last.and_then(|failure| failure.cause.as_deref());
         let cause = cause.map_or(Cause::UnknownEnd, Cause::from);
         let last = last.map_or("unknown", |failure| &failure.error);
-        let reason = format!("it was tried {} times; the last failure: {last}", letter.attempts);
-        return Turn::Poison(cause, reason);
+        let reason = format!("it was tried {} times; the last failure: {last}", envelope.attempts);
+        return Handling::Poison(cause, reason);
     }
-    if letter.alone && unknown > 0 {
+    if envelope.alone && unknown > 0 {
         let reason = format!(
             "it was received {} times and never completed, even when tried alone",
             message.dequeue_count
         );
-        return Turn::Poison(Cause::UnknownEnd, reason);
+        return Handling::Poison(Cause::UnknownEnd, reason);
     }
-    if unknown >= max_attempts { Turn::Alone } else { Turn::Together }
+    if unknown >= max_attempts { Handling::Alone } else { Handling::Together }
 }
 
 /// Why an attempt failed.
@@ -111,7 +112,7 @@ pub(crate) fn text(panic: &(dyn Any + Send)) -> &str {
 pub(super) type Working = oneshot::Sender<()>;
 
 /// A running handler in its own task, which is aborted when this is dropped.
-pub(super) struct Running(Owned<rowkey::Result<Done>>);
+pub(super) struct Running(AbortOnDrop<rowkey::Result<Done>>);
 
 impl Running {
     /// Starts the handler. The last argument is dropped, and so counted down, when the handler has ended,
@@ -124,16 +125,24 @@ impl Running {
         (working, running): (Working, &Arc<AtomicUsize>),
     ) -> Self {
         let handler = Arc::clone(handler);
-        let counted = Counted::new(running);
+        let work = Box::pin(async move { handler.handle(task, attempt).await });
+        Self::spawn(work, trace, (working, CountGuard::new(running)))
+    }
+
+    /// Compiled once, and not for each handler.
+    fn spawn(
+        work: BoxFuture<'static, rowkey::Result<Done>>,
+        trace: Option<TraceParent>,
+        kept: (Working, CountGuard),
+    ) -> Self {
         let work = async move {
-            let _kept = (counted, working);
-            let work = handler.handle(task, attempt);
+            let _kept = kept;
             match trace {
                 Some(trace) => trace.scope(work).await,
                 None => work.await,
             }
         };
-        Self(Owned(spawn(work.in_current_span())))
+        Self(AbortOnDrop(spawn(work.in_current_span())))
     }
 
     pub(super) async fn end(mut self) -> Result<Done, Failure> {
@@ -155,16 +164,16 @@ pub(crate) fn spawn<R: Send + 'static>(
     tokio::spawn(work)
 }
 
-struct Counted(Arc<AtomicUsize>);
+struct CountGuard(Arc<AtomicUsize>);
 
-impl Counted {
+impl CountGuard {
     fn new(running: &Arc<AtomicUsize>) -> Self {
         running.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(running))
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -179,7 +188,7 @@ impl Keys {
     pub(super) async fn alone<R>(&self, key: Option<String>, work: impl Future<Output = R>) -> R {
         let Some(key) = key else { return work.await };
         let lock = Arc::clone(self.map().entry(key.clone()).or_default());
-        let _kept = Kept(self, key);
+        let _kept = KeyGuard(self, key);
         let _locked = lock.lock().await;
         work.await
     }
@@ -190,9 +199,9 @@ impl Keys {
 }
 
 /// Removes the lock of a key that no other task awaits.
-struct Kept<'k>(&'k Keys, String);
+struct KeyGuard<'k>(&'k Keys, String);
 
-impl Drop for Kept<'_> {
+impl Drop for KeyGuard<'_> {
     fn drop(&mut self) {
         let mut map = self.0.map();
         // Two references: the map's, and this task's, which is dropped next.

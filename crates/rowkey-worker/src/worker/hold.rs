@@ -12,7 +12,7 @@ use rowkey::queue::{Body, Message};
 use rowkey::{Clock, Outcome, Queue, Result};
 use tokio::sync::Notify;
 
-use crate::keeper;
+use crate::renewal_thread;
 
 /// A message, and how long no other worker can receive it.
 pub(crate) struct Hold {
@@ -87,8 +87,8 @@ impl Hold {
         work: impl Future<Output = R>,
     ) -> Result<Result<R, Lost>> {
         let (hold, queue) = (Arc::clone(self), queue.clone());
-        let mut keeper = keeper::spawn(async move { hold.keep(&queue).await })?;
-        let result = match select(pin!(work), &mut keeper.0).await {
+        let mut renewal = renewal_thread::spawn(async move { hold.keep(&queue).await })?;
+        let result = match select(pin!(work), &mut renewal.0).await {
             Either::Left((result, _)) => Ok(result),
             Either::Right((lost, _)) => Err(lost.unwrap_or(Lost::Expired)),
         };

@@ -17,12 +17,12 @@ use tokio::sync::{oneshot, watch};
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
-use super::attempt::{Failure, Running, Turn, Working, turn};
+use super::attempt::{Failure, Handling, Running, Working, handling};
 use super::handler::{Phase, reached};
 use super::hold::{Hold, Lost};
 use super::{Attempt, Done, Handler, Step, Worker};
-use crate::dead_letters::{Aside, Cause};
-use crate::task::{GivenUp, Letter, Loaded, Task};
+use crate::dead_letters::{Cause, NewDeadLetter};
+use crate::task::{Envelope, GivenUp, Loaded, Task};
 
 /// How long to wait for a cancelled handler. A handler at an await ends at once.
 const GRACE: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ const NEWER: Waits = Waits::new(Duration::from_secs(60), Duration::from_secs(360
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// What to do with a message.
-enum End {
+enum Disposition {
     Delete(Step),
     /// Delete the message and keep the blob: its task already is a dead letter, or that was redriven or
     /// purged.
@@ -82,9 +82,10 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         asked: Duration,
         phase: watch::Receiver<Phase>,
     ) -> Result<Settled> {
-        let letter = self.tasks.open(&message);
-        let span = self.span(&message, letter.as_ref().ok());
-        let settled = Box::pin(self.settled(message, letter, asked, phase)).instrument(span).await;
+        let envelope = self.tasks.open(&message);
+        let span = self.span(&message, envelope.as_ref().ok());
+        let settled =
+            Box::pin(self.settled(message, envelope, asked, phase)).instrument(span).await;
         self.count(&settled);
         settled
     }
@@ -115,19 +116,19 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     }
 
     /// The span of an attempt, in the trace in which its task was put.
-    fn span(&self, message: &Message, letter: Option<&Letter>) -> tracing::Span {
+    fn span(&self, message: &Message, envelope: Option<&Envelope>) -> tracing::Span {
         let span = tracing::info_span!(
             "task",
             otel.kind = "consumer",
             messaging.system = "azure_queues",
             messaging.destination.name = self.tasks.queue().name(),
             kind = T::KIND,
-            id = letter.map_or(&*message.id, |letter| &letter.id),
+            id = envelope.map_or(&*message.id, |envelope| &envelope.id),
             attempt = message.dequeue_count,
             trace_id = Empty,
             parent_id = Empty,
         );
-        if let Some(trace) = letter.and_then(|letter| letter.trace) {
+        if let Some(trace) = envelope.and_then(|envelope| envelope.trace) {
             self.tasks.queue().account().telemetry().follow(&span, trace);
         }
         span
@@ -136,21 +137,21 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     async fn settled(
         &self,
         message: Message,
-        letter: std::result::Result<Letter, String>,
+        envelope: std::result::Result<Envelope, String>,
         asked: Duration,
         phase: watch::Receiver<Phase>,
     ) -> Result<Settled> {
         let hold = Hold::new(self.tasks.queue(), message, asked, self.visibility);
         let hold = Arc::new(hold);
-        let mut letter = match letter {
-            Ok(letter) => letter,
+        let mut envelope = match envelope {
+            Ok(envelope) => envelope,
             Err(reason) => return self.poison(&hold, None, Cause::Unreadable, &reason).await,
         };
         let renewals = self.renewals()?;
         let (working, worked) = oneshot::channel();
-        let work = self.end(&mut letter, &hold, phase, working);
+        let work = self.end(&mut envelope, &hold, phase, working);
         let end = hold.during(&renewals, work).await?;
-        if matches!(end, Err(_) | Ok(End::Over))
+        if matches!(end, Err(_) | Ok(Disposition::Over))
             && tokio::time::timeout(GRACE, worked).await.is_err()
         {
             tracing::error!("a handler blocks its thread and continues after its time limit");
@@ -161,72 +162,80 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                 let limit = self.time_limit;
                 self.counting().overrun += 1;
                 let text = format!("it exceeded its time limit of {limit:?}");
-                End::Fail(Failure::counted(Cause::TimeLimit, text))
+                Disposition::Fail(Failure::counted(Cause::TimeLimit, text))
             }
             Err(lost) => return Ok(given_up(lost)),
         };
         match end {
-            End::Delete(step) => self.delete(&hold, Some(&letter), step).await,
-            End::Drop => {
+            Disposition::Delete(step) => self.delete(&hold, Some(&envelope), step).await,
+            Disposition::Drop => {
                 tracing::warn!("the task is or was a dead letter; its message is deleted");
                 self.delete(&hold, None, Step::Suppressed).await
             }
-            End::Fail(failure) => self.fail(&hold, &mut letter, failure).await,
-            End::Later(wait) => self.put_off(&hold, &mut letter, wait, Step::Deferred).await,
-            End::Newer(reason) if self.has_patience(&hold.message()) => {
+            Disposition::Fail(failure) => self.fail(&hold, &mut envelope, failure).await,
+            Disposition::Later(wait) => {
+                self.put_off(&hold, &mut envelope, wait, Step::Deferred).await
+            }
+            Disposition::Newer(reason) if self.has_patience(&hold.message()) => {
                 let wait = NEWER.after(hold.message().dequeue_count.saturating_sub(1));
                 tracing::warn!(reason, ?wait, "the task waits for a worker of a newer program");
-                self.put_off(&hold, &mut letter, wait, Step::Deferred).await
+                self.put_off(&hold, &mut envelope, wait, Step::Deferred).await
             }
-            End::Newer(reason) => {
-                self.poison(&hold, Some(&letter), Cause::Unreadable, &reason).await
+            Disposition::Newer(reason) => {
+                self.poison(&hold, Some(&envelope), Cause::Unreadable, &reason).await
             }
-            End::Poison(cause, reason) => self.poison(&hold, Some(&letter), cause, &reason).await,
-            End::Over => self.put_off(&hold, &mut letter, Duration::ZERO, Step::HandedBack).await,
+            Disposition::Poison(cause, reason) => {
+                self.poison(&hold, Some(&envelope), cause, &reason).await
+            }
+            Disposition::Over => {
+                self.put_off(&hold, &mut envelope, Duration::ZERO, Step::HandedBack).await
+            }
         }
     }
 
     /// Runs the handler for the task, alone if necessary.
     async fn end(
         &self,
-        letter: &mut Letter,
+        envelope: &mut Envelope,
         hold: &Arc<Hold>,
         mut phase: watch::Receiver<Phase>,
         working: Working,
-    ) -> End {
+    ) -> Disposition {
         let mut over = phase.clone();
-        let turn = match turn(letter, &hold.message(), self.max_attempts) {
+        let handling = match handling(envelope, &hold.message(), self.max_attempts) {
             // Its dead letter may exist already.
-            Turn::Poison(..) if letter.given_up.is_some() => Turn::Together,
-            Turn::Poison(cause, reason) => return End::Poison(cause, reason),
-            turn => turn,
+            Handling::Poison(..) if envelope.given_up.is_some() => Handling::Together,
+            Handling::Poison(cause, reason) => return Disposition::Poison(cause, reason),
+            handling => handling,
         };
         let ready = async {
-            if let Some(end) = self.final_end(letter, hold).await {
+            if let Some(end) = self.final_end(envelope, hold).await {
                 return end;
             }
-            let task = match self.tasks.load(letter).await {
+            let task = match self.tasks.load(envelope).await {
                 Ok(Loaded::Task(task)) => task,
-                Ok(Loaded::Done) => return End::Delete(Step::Suppressed),
+                Ok(Loaded::Done) => return Disposition::Delete(Step::Suppressed),
                 Ok(Loaded::Gone) => {
                     let reason = "the blob with its task is gone".to_owned();
-                    return End::Poison(Cause::Unreadable, reason);
+                    return Disposition::Poison(Cause::Unreadable, reason);
                 }
-                Ok(Loaded::Newer(reason)) => return End::Newer(reason),
-                Ok(Loaded::Unreadable(reason)) => return End::Poison(Cause::Unreadable, reason),
-                Err(error) => return End::Fail(Failure::from(&error)),
+                Ok(Loaded::Newer(reason)) => return Disposition::Newer(reason),
+                Ok(Loaded::Unreadable(reason)) => {
+                    return Disposition::Poison(Cause::Unreadable, reason);
+                }
+                Err(error) => return Disposition::Fail(Failure::from(&error)),
             };
             let key = task.key();
             let work = async {
-                if turn == Turn::Alone {
+                if handling == Handling::Alone {
                     let _alone = self.alone.write().await;
-                    match self.mark_alone(letter, hold).await {
-                        Ok(()) => self.handled(task, letter, hold, &mut phase, working).await,
+                    match self.mark_alone(envelope, hold).await {
+                        Ok(()) => self.handled(task, envelope, hold, &mut phase, working).await,
                         Err(end) => end,
                     }
                 } else {
                     let _together = self.alone.read().await;
-                    self.handled(task, letter, hold, &mut phase, working).await
+                    self.handled(task, envelope, hold, &mut phase, working).await
                 }
             };
             self.keys.alone(key, work).await
@@ -234,40 +243,40 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         // A task that waits for its key, or a service that does not answer, must not delay the shutdown.
         match select(pin!(ready), pin!(reached(&mut over, Phase::Over))).await {
             Either::Left((end, _)) => end,
-            Either::Right(_) => End::Over,
+            Either::Right(_) => Disposition::Over,
         }
     }
 
     /// Returns how to end a message that must not be tried, from the dead letters of its task. Sends requests
     /// only for messages that are marked as given up or redriven.
-    async fn final_end(&self, letter: &Letter, hold: &Hold) -> Option<End> {
-        if letter.given_up.is_none() && letter.redriven == 0 {
+    async fn final_end(&self, envelope: &Envelope, hold: &Hold) -> Option<Disposition> {
+        if envelope.given_up.is_none() && envelope.redriven == 0 {
             return None;
         }
-        match self.tasks.dead_letters().covers(letter, &hold.message()).await {
-            Ok(true) => Some(End::Drop),
-            Ok(false) => letter.given_up.as_ref().map(|GivenUp { cause, reason }| {
-                End::Poison(Cause::from(&**cause), reason.clone())
+        match self.tasks.dead_letters().covers(envelope, &hold.message()).await {
+            Ok(true) => Some(Disposition::Drop),
+            Ok(false) => envelope.given_up.as_ref().map(|GivenUp { cause, reason }| {
+                Disposition::Poison(Cause::from(&**cause), reason.clone())
             }),
-            Err(error) => Some(End::Fail(Failure::from(&error))),
+            Err(error) => Some(Disposition::Fail(Failure::from(&error))),
         }
     }
 
     /// Records in the message that it is tried alone, so that its next reception shows how that ended.
-    async fn mark_alone(&self, letter: &Letter, hold: &Hold) -> Result<(), End> {
+    async fn mark_alone(&self, envelope: &Envelope, hold: &Hold) -> Result<(), Disposition> {
         let message = hold.message();
-        let mut letter = letter.clone();
-        (letter.alone, letter.receptions) = (true, message.dequeue_count.saturating_sub(1));
-        let Some(body) = self.tasks.with_history(&letter) else {
+        let mut envelope = envelope.clone();
+        (envelope.alone, envelope.receptions) = (true, message.dequeue_count.saturating_sub(1));
+        let Some(body) = self.tasks.with_history(&envelope) else {
             let reason =
                 format!("it was received {} times and never completed", message.dequeue_count);
-            return Err(End::Poison(Cause::UnknownEnd, reason));
+            return Err(Disposition::Poison(Cause::UnknownEnd, reason));
         };
         match hold.renew(self.tasks.queue(), Some(body)).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(End::Fail(Failure::from(&error))),
+            Ok(Err(error)) => Err(Disposition::Fail(Failure::from(&error))),
             // Settling detects and reports this.
-            Err(_) => Err(End::Later(Duration::ZERO)),
+            Err(_) => Err(Disposition::Later(Duration::ZERO)),
         }
     }
 
@@ -275,15 +284,15 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     async fn handled(
         &self,
         task: T,
-        letter: &Letter,
+        envelope: &Envelope,
         hold: &Arc<Hold>,
         phase: &mut watch::Receiver<Phase>,
         working: Working,
-    ) -> End {
+    ) -> Disposition {
         let message = hold.message();
-        let first_seen = letter.first_seen.as_ref().and_then(|time| time.parse().ok());
+        let first_seen = envelope.first_seen.as_ref().and_then(|time| time.parse().ok());
         let attempt = Attempt {
-            id: letter.id.as_str().into(),
+            id: envelope.id.as_str().into(),
             number: message.dequeue_count,
             first_seen: first_seen.unwrap_or(message.inserted),
             hold: Arc::clone(hold),
@@ -292,27 +301,36 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         hold.limit(self.time_limit);
         self.telemetry().count("rowkey.worker.attempts", &[self.label()], 1);
         let working = (working, &self.running);
-        let running = Running::begin(&self.handler, task, attempt, letter.trace, working);
+        let running = Running::begin(&self.handler, task, attempt, envelope.trace, working);
         self.tell_in_flight();
         let (ended, over) = (pin!(running.end()), pin!(reached(phase, Phase::Over)));
         match select(ended, over).await {
-            Either::Left((Ok(Done::Applied), _)) => End::Delete(Step::Handled),
-            Either::Left((Ok(Done::AlreadyApplied), _)) => End::Delete(Step::Suppressed),
-            Either::Left((Ok(Done::Later(wait)), _)) => End::Later(wait),
-            Either::Left((Ok(Done::Poison(reason)), _)) => End::Poison(Cause::Rejected, reason),
-            Either::Left((Ok(Done::TooOld(reason)), _)) => End::Poison(Cause::TooOld, reason),
-            Either::Left((Err(failure), _)) => End::Fail(failure),
-            Either::Right(_) => End::Over,
+            Either::Left((Ok(Done::Applied), _)) => Disposition::Delete(Step::Handled),
+            Either::Left((Ok(Done::AlreadyApplied), _)) => Disposition::Delete(Step::Suppressed),
+            Either::Left((Ok(Done::Later(wait)), _)) => Disposition::Later(wait),
+            Either::Left((Ok(Done::Poison(reason)), _)) => {
+                Disposition::Poison(Cause::Rejected, reason)
+            }
+            Either::Left((Ok(Done::TooOld(reason)), _)) => {
+                Disposition::Poison(Cause::TooOld, reason)
+            }
+            Either::Left((Err(failure), _)) => Disposition::Fail(failure),
+            Either::Right(_) => Disposition::Over,
         }
     }
 
     /// Deletes the message, and the blob of its task if that is done.
-    async fn delete(&self, hold: &Hold, letter: Option<&Letter>, step: Step) -> Result<Settled> {
+    async fn delete(
+        &self,
+        hold: &Hold,
+        envelope: Option<&Envelope>,
+        step: Step,
+    ) -> Result<Settled> {
         let done = |step| Settled { dependency: Dependency::Up, ..Settled::new(step) };
         match self.tasks.queue().delete_if_exists(&hold.message()).await {
             Ok(true) => {
-                if let Some(letter) = letter
-                    && let Err(error) = self.tasks.discard(letter).await
+                if let Some(envelope) = envelope
+                    && let Err(error) = self.tasks.discard(envelope).await
                 {
                     tracing::warn!(%error, "the task's blob is left to `sweep_claims`");
                 }
@@ -327,24 +345,29 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     }
 
     /// Makes a failed task visible again later, or puts it aside after its last attempt.
-    async fn fail(&self, hold: &Hold, letter: &mut Letter, failure: Failure) -> Result<Settled> {
+    async fn fail(
+        &self,
+        hold: &Hold,
+        envelope: &mut Envelope,
+        failure: Failure,
+    ) -> Result<Settled> {
         let Failure { text, cause, is_transient, wait } = failure;
         let failed = cause.to_string();
         let message = hold.message();
-        letter.failed(self.clock().now(), &text, Some(failed.clone()));
+        envelope.failed(self.clock().now(), &text, Some(failed.clone()));
         let is_transient = is_transient && self.has_patience(&message);
         let (step, doubled) = if is_transient {
             (Step::Deferred, message.dequeue_count.saturating_sub(1))
         } else {
-            letter.attempts += 1;
-            (Step::Retried, letter.attempts - 1)
+            envelope.attempts += 1;
+            (Step::Retried, envelope.attempts - 1)
         };
-        let mut settled = if letter.attempts < self.max_attempts || is_transient {
+        let mut settled = if envelope.attempts < self.max_attempts || is_transient {
             let wait = self.retry.after(doubled).max(wait.unwrap_or_default());
             tracing::warn!(error = text, ?wait, "the task failed and will be tried again");
-            self.put_off(hold, letter, wait, step).await?
+            self.put_off(hold, envelope, wait, step).await?
         } else {
-            self.poison(hold, Some(letter), cause, &text).await?
+            self.poison(hold, Some(envelope), cause, &text).await?
         };
         settled.failure = Some(failed);
         if is_transient {
@@ -357,16 +380,16 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     async fn put_off(
         &self,
         hold: &Hold,
-        letter: &mut Letter,
+        envelope: &mut Envelope,
         wait: Duration,
         step: Step,
     ) -> Result<Settled> {
         let message = hold.message();
         // This attempt has a known result.
-        (letter.alone, letter.receptions) = (false, message.dequeue_count);
+        (envelope.alone, envelope.receptions) = (false, message.dequeue_count);
         let wait = wait.min(LONGEST);
         let mut update = self.tasks.queue().update(&message).hidden_for(wait);
-        if let Some(body) = self.tasks.with_history(letter) {
+        if let Some(body) = self.tasks.with_history(envelope) {
             update = update.body(body);
         }
         match update.send().await {
@@ -394,21 +417,21 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     async fn poison(
         &self,
         hold: &Hold,
-        letter: Option<&Letter>,
+        envelope: Option<&Envelope>,
         cause: Cause,
         reason: &str,
     ) -> Result<Settled> {
-        let undecided = letter.filter(|letter| letter.given_up.is_none());
+        let undecided = envelope.filter(|envelope| envelope.given_up.is_none());
         let failed = cause.to_string();
-        let decided = undecided.map(|letter| letter.giving_up(failed.clone(), reason));
-        let body = decided.and_then(|letter| self.tasks.with_history(&letter));
+        let decided = undecided.map(|envelope| envelope.giving_up(failed.clone(), reason));
+        let body = decided.and_then(|envelope| self.tasks.with_history(&envelope));
         match hold.renew(self.tasks.queue(), body).await {
             Ok(renewed) => renewed?,
             Err(lost) => return Ok(given_up(lost)),
         }
         let message = hold.message();
-        let aside = Aside { message: &message, letter, cause, reason };
-        self.tasks.dead_letters().put_aside(&aside).await?;
+        let new = NewDeadLetter { message: &message, envelope, cause, reason };
+        self.tasks.dead_letters().put_aside(&new).await?;
         match self.tasks.queue().delete_if_exists(&message).await {
             Err(error) if error.kind() == rowkey::ErrorKind::Conflict => {
                 return Ok(given_up(Lost::Taken));

@@ -61,22 +61,22 @@ async fn stopped_at(k: u32, work: impl Future) -> bool {
 
 #[tokio::test]
 async fn an_interrupted_move_is_completed_by_the_next_call() {
-    for way in [Way::Link, Way::Copy] {
+    for method in [MoveMethod::Link, MoveMethod::Copy] {
         for k in 1.. {
             let folder = Folder::new();
             let (from, to) = folder.paths();
             std::fs::write(&from, content()).unwrap();
-            let ended = stopped_at(k, move_by(way, &from, &to)).await;
+            let ended = stopped_at(k, move_by(method, &from, &to)).await;
             if let Ok(there) = std::fs::read(&to) {
                 assert!(there == content(), "the target is whole, stopped at {k}");
             }
-            move_by(way, &from, &to).await.unwrap();
+            move_by(method, &from, &to).await.unwrap();
             assert!(std::fs::read(&to).unwrap() == content(), "stopped at {k}");
             assert!(!from.exists(), "stopped at {k}");
-            move_by(way, &from, &to).await.unwrap();
+            move_by(method, &from, &to).await.unwrap();
             if ended {
                 assert_eq!(folder.archived(), ["photo.png"], "no part is left");
-                assert!(k > 1, "{way:?} was never stopped");
+                assert!(k > 1, "{method:?} was never stopped");
                 break;
             }
         }
@@ -85,7 +85,7 @@ async fn an_interrupted_move_is_completed_by_the_next_call() {
 
 #[tokio::test]
 async fn files_of_interrupted_moves_are_completed_and_removed() {
-    for way in [Way::Link, Way::Copy] {
+    for method in [MoveMethod::Link, MoveMethod::Copy] {
         let folder = Folder::new();
         let (from, to) = folder.paths();
         std::fs::write(&from, content()).unwrap();
@@ -93,7 +93,7 @@ async fn files_of_interrupted_moves_are_completed_and_removed() {
         std::fs::write(&to, content()).unwrap();
         std::fs::write(to.with_file_name(".photo.png.part-0123456789abcdef"), "half").unwrap();
         std::fs::write(to.with_file_name(".photo.png.part-of-mine"), "not ours").unwrap();
-        move_by(way, &from, &to).await.unwrap();
+        move_by(method, &from, &to).await.unwrap();
         assert!(!from.exists());
         let mut left = folder.archived();
         left.sort();
@@ -103,12 +103,12 @@ async fn files_of_interrupted_moves_are_completed_and_removed() {
 
 #[tokio::test]
 async fn concurrent_moves_of_one_file_move_it_once() {
-    for way in [Way::Link, Way::Copy] {
+    for method in [MoveMethod::Link, MoveMethod::Copy] {
         for _ in 0..4 {
             let folder = Folder::new();
             let (from, to) = folder.paths();
             std::fs::write(&from, content()).unwrap();
-            let moves = (0..4).map(|_| move_by(way, &from, &to));
+            let moves = (0..4).map(|_| move_by(method, &from, &to));
             let done = futures_util::future::join_all(moves).await;
             assert!(done.iter().any(Result::is_ok), "{done:?}");
             for error in done.into_iter().filter_map(Result::err) {
@@ -116,7 +116,7 @@ async fn concurrent_moves_of_one_file_move_it_once() {
             }
             assert!(!from.exists());
             assert!(std::fs::read(&to).unwrap() == content());
-            move_by(way, &from, &to).await.unwrap();
+            move_by(method, &from, &to).await.unwrap();
             assert_eq!(folder.archived(), ["photo.png"]);
         }
     }
@@ -124,12 +124,14 @@ async fn concurrent_moves_of_one_file_move_it_once() {
 
 #[tokio::test]
 async fn an_existing_destination_is_not_overwritten() {
-    for (way, other) in [(Way::Link, "longer"), (Way::Copy, "longer"), (Way::Link, "ADA")] {
+    for (method, other) in
+        [(MoveMethod::Link, "longer"), (MoveMethod::Copy, "longer"), (MoveMethod::Link, "ADA")]
+    {
         let folder = Folder::new();
         let (from, to) = folder.paths();
         std::fs::write(&from, "Ada").unwrap();
         std::fs::write(&to, other).unwrap();
-        let error = move_by(way, &from, &to).await.unwrap_err();
+        let error = move_by(method, &from, &to).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         assert_eq!(
             error.to_string(),
@@ -155,27 +157,27 @@ async fn a_file_is_not_moved_onto_itself() {
 
 #[tokio::test]
 async fn invalid_moves_are_rejected() {
-    for way in [Way::Link, Way::Copy] {
+    for method in [MoveMethod::Link, MoveMethod::Copy] {
         let folder = Folder::new();
         let (from, to) = folder.paths();
-        let error = move_by(way, &from, &to).await.unwrap_err();
+        let error = move_by(method, &from, &to).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound, "neither is there: {error}");
         assert!(error.code().is_none(), "so that no round is repeated");
 
         std::fs::create_dir(&from).unwrap();
-        let error = move_by(way, &from, &to).await.unwrap_err();
+        let error = move_by(method, &from, &to).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "a folder: {error}");
         std::fs::remove_dir(&from).unwrap();
 
         std::fs::write(&from, "Ada").unwrap();
         let nowhere = folder.0.join("missing").join("photo.png");
-        let error = move_by(way, &from, &nowhere).await.unwrap_err();
+        let error = move_by(method, &from, &nowhere).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound, "no folder: {error}");
         assert!(std::error::Error::source(&error).is_some());
         assert!(!error.to_string().contains("photo"), "paths may be secret: {error}");
         assert_eq!(std::fs::read(&from).unwrap(), b"Ada");
 
-        let error = move_by(way, &from, Path::new("/")).await.unwrap_err();
+        let error = move_by(method, &from, Path::new("/")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
     }
 }
@@ -189,7 +191,7 @@ async fn a_read_only_file_is_copied_with_its_permissions() {
     let (from, to) = folder.paths();
     std::fs::write(&from, "Ada").unwrap();
     std::fs::set_permissions(&from, std::fs::Permissions::from_mode(0o440)).unwrap();
-    move_by(Way::Copy, &from, &to).await.unwrap();
+    move_by(MoveMethod::Copy, &from, &to).await.unwrap();
     assert_eq!(std::fs::metadata(&to).unwrap().permissions().mode() & 0o777, 0o440);
     assert!(!from.exists());
 }

@@ -14,9 +14,9 @@ use tokio::task::JoinHandle;
 static THREAD: Mutex<Option<Handle>> = Mutex::new(None);
 
 /// A task that is aborted at its current await when this is dropped.
-pub(crate) struct Owned<R>(pub(crate) JoinHandle<R>);
+pub(crate) struct AbortOnDrop<R>(pub(crate) JoinHandle<R>);
 
-impl<R> Drop for Owned<R> {
+impl<R> Drop for AbortOnDrop<R> {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -25,7 +25,7 @@ impl<R> Drop for Owned<R> {
 /// Runs a future on the renewal thread, which the first call starts.
 pub(crate) fn spawn<R: Send + 'static>(
     future: impl Future<Output = R> + Send + 'static,
-) -> Result<Owned<R>> {
+) -> Result<AbortOnDrop<R>> {
     let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
     let handle = match &mut *thread {
         Some(handle) => handle,
@@ -34,7 +34,7 @@ pub(crate) fn spawn<R: Send + 'static>(
             Error::refused(ErrorKind::Unavailable, what).with_source(error)
         })?),
     };
-    Ok(Owned(handle.spawn(future)))
+    Ok(AbortOnDrop(handle.spawn(future)))
 }
 
 fn start() -> std::io::Result<Handle> {

@@ -4,18 +4,18 @@ use chrono::{DateTime, Utc};
 use rowkey::queue::Message;
 use rowkey::{DynamicEntity, ErrorKind, Key, Match, Result};
 
-use super::row::{Arrived, LetterRow, TaskRow};
+use super::row::{LetterRow, ReceivedMessage, TaskRow};
 use super::{Cause, DeadLetters, is_missing_table};
-use crate::task::{Letter, Task};
+use crate::task::{Envelope, Task};
 
 /// How often the rows are read again when other workers change them in the meantime.
 const ROUNDS: u32 = 8;
 
 /// A message that becomes a dead letter.
-pub(crate) struct Aside<'a> {
+pub(crate) struct NewDeadLetter<'a> {
     pub(crate) message: &'a Message,
     /// The content of the message, if it can be read.
-    pub(crate) letter: Option<&'a Letter>,
+    pub(crate) envelope: Option<&'a Envelope>,
     pub(crate) cause: Cause,
     pub(crate) reason: &'a str,
 }
@@ -23,22 +23,22 @@ pub(crate) struct Aside<'a> {
 impl<T: Task> DeadLetters<T> {
     /// Returns whether the message must be neither processed nor recorded: its task is already a dead
     /// letter, or the dead letter of this very message was redriven or purged. One request.
-    pub(crate) async fn covers(&self, letter: &Letter, message: &Message) -> Result<bool> {
-        let Some((task, _)) = self.task_row(&letter.id).await? else { return Ok(false) };
-        Ok(task.covers(&arrived(letter, message)))
+    pub(crate) async fn covers(&self, envelope: &Envelope, message: &Message) -> Result<bool> {
+        let Some((task, _)) = self.task_row(&envelope.id).await? else { return Ok(false) };
+        Ok(task.covers(&received(envelope, message)))
     }
 
     /// Writes the dead letter of a message unless it exists. The message is kept; the caller deletes it
     /// afterwards. If that fails, the message is delivered again and recognised.
     ///
     /// One request, three for a task that was redriven before; one more with a claim.
-    pub(crate) async fn put_aside(&self, aside: &Aside<'_>) -> Result<()> {
-        if let Some(letter) = aside.letter {
-            self.tasks.mark(letter, letter.redriven > 0).await?;
+    pub(crate) async fn put_aside(&self, new: &NewDeadLetter<'_>) -> Result<()> {
+        if let Some(envelope) = new.envelope {
+            self.tasks.mark(envelope, envelope.redriven > 0).await?;
         }
-        let row = self.row(aside);
-        let mut known = match aside.letter {
-            Some(letter) if letter.redriven > 0 => self.task_row(&row.id).await?,
+        let row = self.row(new);
+        let mut known = match new.envelope {
+            Some(envelope) if envelope.redriven > 0 => self.task_row(&row.id).await?,
             _ => None,
         };
         // Whether the dead letter to replace was found to be missing.
@@ -49,7 +49,7 @@ impl<T: Task> DeadLetters<T> {
             let transaction = match &known {
                 // The second insert fails if another message of the task became a dead letter first.
                 None => transaction.upsert(&row.entity()).insert(&task.entity()),
-                Some((before, _)) if before.covers(&row.arrived(aside)) => return Ok(()),
+                Some((before, _)) if before.covers(&row.received(new)) => return Ok(()),
                 Some((before, etag)) => {
                     task.redriven = task.redriven.max(before.redriven);
                     // The task was redriven, and its row still exists.
@@ -80,27 +80,27 @@ impl<T: Task> DeadLetters<T> {
         Err(rowkey::Error::refused(ErrorKind::Conflict, what).of("PutAside", self.queue()))
     }
 
-    fn row(&self, aside: &Aside<'_>) -> LetterRow {
-        let Aside { message, letter, cause, reason } = aside;
-        let seen = letter.and_then(|letter| letter.first_seen.as_ref());
+    fn row(&self, new: &NewDeadLetter<'_>) -> LetterRow {
+        let NewDeadLetter { message, envelope, cause, reason } = new;
+        let seen = envelope.and_then(|envelope| envelope.first_seen.as_ref());
         let seen: Option<DateTime<Utc>> = seen.and_then(|time| time.parse().ok());
         LetterRow {
             queue: self.queue().to_owned(),
-            id: letter.map_or_else(|| message.id.clone(), |letter| letter.id.clone()),
-            kind: match letter {
+            id: envelope.map_or_else(|| message.id.clone(), |envelope| envelope.id.clone()),
+            kind: match envelope {
                 Some(_) => Some(T::KIND.to_owned()),
                 None => crate::task::kind_of(message.text()),
             },
             cause: cause.clone(),
             reason: (*reason).to_owned(),
-            attempts: letter.map_or(0, |letter| letter.attempts),
+            attempts: envelope.map_or(0, |envelope| envelope.attempts),
             first_seen: Some(seen.unwrap_or(message.inserted)),
             put_aside: self.now(),
-            redriven: letter.map_or(0, |letter| letter.redriven),
-            redrive: letter.and_then(|letter| letter.redrive.clone()),
+            redriven: envelope.map_or(0, |envelope| envelope.redriven),
+            redrive: envelope.and_then(|envelope| envelope.redrive.clone()),
             message: message.id.clone(),
-            text: match letter {
-                Some(letter) => letter.as_put_aside().text(T::KIND),
+            text: match envelope {
+                Some(envelope) => envelope.as_put_aside().text(T::KIND),
                 None => message.text().to_owned(),
             },
             is_foreign: false,
@@ -109,9 +109,9 @@ impl<T: Task> DeadLetters<T> {
 }
 
 impl LetterRow {
-    fn arrived<'m>(&'m self, aside: &Aside<'_>) -> Arrived<'m> {
-        let was_given_up = aside.letter.is_some_and(|letter| letter.given_up.is_some());
-        Arrived { id: &self.message, redriven: self.redriven, was_given_up }
+    fn received<'m>(&'m self, new: &NewDeadLetter<'_>) -> ReceivedMessage<'m> {
+        let was_given_up = new.envelope.is_some_and(|envelope| envelope.given_up.is_some());
+        ReceivedMessage { id: &self.message, redriven: self.redriven, was_given_up }
     }
 
     /// The row of the task after its dead letter was redriven or purged.
@@ -121,7 +121,7 @@ impl LetterRow {
     }
 }
 
-fn arrived<'m>(letter: &Letter, message: &'m Message) -> Arrived<'m> {
-    let was_given_up = letter.given_up.is_some();
-    Arrived { id: &message.id, redriven: letter.redriven, was_given_up }
+fn received<'m>(envelope: &Envelope, message: &'m Message) -> ReceivedMessage<'m> {
+    let was_given_up = envelope.given_up.is_some();
+    ReceivedMessage { id: &message.id, redriven: envelope.redriven, was_given_up }
 }
