@@ -9,33 +9,33 @@ use tokio::sync::OnceCell;
 const MAX_KEPT: usize = 1024;
 
 /// Keys by name. The oldest are evicted first.
-pub(crate) struct Cache<K>(Mutex<Kept<K>>);
+pub(crate) struct Cache<K>(Mutex<Entries<K>>);
 
-struct Kept<K> {
+struct Entries<K> {
     cells: HashMap<Vec<u8>, Arc<OnceCell<K>>>,
     order: VecDeque<Vec<u8>>,
 }
 
 impl<K> Cache<K> {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(Kept { cells: HashMap::new(), order: VecDeque::new() }))
+        Self(Mutex::new(Entries { cells: HashMap::new(), order: VecDeque::new() }))
     }
 
     /// The cell of a name, empty if the name is new. Concurrent callers with one name share a cell, so two
     /// readers of one key send one request to the vault.
     pub(crate) fn cell(&self, name: Vec<u8>) -> Arc<OnceCell<K>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(cell) = kept.cells.get(&name) {
+        let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cell) = entries.cells.get(&name) {
             return Arc::clone(cell);
         }
-        if kept.order.len() >= MAX_KEPT
-            && let Some(oldest) = kept.order.pop_front()
+        if entries.order.len() >= MAX_KEPT
+            && let Some(oldest) = entries.order.pop_front()
         {
-            kept.cells.remove(&oldest);
+            entries.cells.remove(&oldest);
         }
         let cell = Arc::new(OnceCell::new());
-        kept.order.push_back(name.clone());
-        kept.cells.insert(name, Arc::clone(&cell));
+        entries.order.push_back(name.clone());
+        entries.cells.insert(name, Arc::clone(&cell));
         cell
     }
 }
@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(cache.cell(name(1999)).get(), Some(&1999));
         assert_eq!(cache.cell(name(976)).get(), Some(&976));
         assert_eq!(cache.cell(name(975)).get(), None);
-        let kept = cache.0.lock().unwrap();
-        assert_eq!((kept.cells.len(), kept.order.len()), (MAX_KEPT, MAX_KEPT));
+        let entries = cache.0.lock().unwrap();
+        assert_eq!((entries.cells.len(), entries.order.len()), (MAX_KEPT, MAX_KEPT));
     }
 }

@@ -154,7 +154,7 @@ impl KeyRing {
         row: &mut DynamicEntity,
     ) -> Result<()> {
         let (partition_key, row_key) = (row.partition_key.clone(), row.row_key.clone());
-        let key = two::Row::new(branch, self.place(op.mark(), &partition_key, &row_key))?;
+        let key = two::Row::new(branch, self.context(op.mark(), &partition_key, &row_key))?;
         let mut sealed = Vec::new();
         for name in names {
             let Some(value) = row.get(name) else { continue };
@@ -186,18 +186,22 @@ impl KeyRing {
         Ok(())
     }
 
-    fn content_at<'a>(&'a self, row: &'a DynamicEntity, property: &'a str) -> content::Place<'a> {
+    fn content_at<'a>(
+        &'a self,
+        row: &'a DynamicEntity,
+        property: &'a str,
+    ) -> content::EncryptionContext<'a> {
         let (partition_key, row_key) = (&*row.partition_key, &*row.row_key);
-        content::Place { table: &self.table, partition_key, row_key, property }
+        content::EncryptionContext { table: &self.table, partition_key, row_key, property }
     }
 
-    fn place<'a>(
+    fn context<'a>(
         &'a self,
         op: &'a str,
         partition_key: &'a str,
         row_key: &'a str,
-    ) -> two::Place<'a> {
-        two::Place { table: &self.table, index: "", partition_key, row_key, op }
+    ) -> two::EncryptionContext<'a> {
+        two::EncryptionContext { table: &self.table, index: "", partition_key, row_key, op }
     }
 
     /// Decrypts a row that any program may have written, or returns why it must be refused.
@@ -262,7 +266,7 @@ impl KeyRing {
     ) -> Result<Vec<String>> {
         let two::Envelope { op, seal, names, signed, .. } = envelope;
         let (partition_key, row_key) = (row.partition_key.clone(), row.row_key.clone());
-        let key = two::Row::new(branch, self.place(&op, &partition_key, &row_key))?;
+        let key = two::Row::new(branch, self.context(&op, &partition_key, &row_key))?;
         let mut indexes = Vec::with_capacity(names.len());
         for name in &names {
             indexes.push(match row.remove(&index::property(name)) {
@@ -308,8 +312,12 @@ impl KeyRing {
         let key = cell.get_or_try_init(unwrap).await.map_err(one_text)?;
 
         let (partition_key, row_key) = (row.partition_key.clone(), row.row_key.clone());
-        let place =
-            one::Place { table, partition_key: &partition_key, row_key: &row_key, key_id: &key_id };
+        let context = one::EncryptionContext {
+            table,
+            partition_key: &partition_key,
+            row_key: &row_key,
+            key_id: &key_id,
+        };
         let mut indexes = Vec::new();
         for name in &names {
             indexes.push(match row.remove(&index::property(name)) {
@@ -319,12 +327,12 @@ impl KeyRing {
             });
         }
         let covered: Vec<_> = names.iter().zip(&indexes).map(|(n, i)| (&**n, &**i)).collect();
-        if !place.is_sealed(key, &seal, &covered) {
+        if !context.is_sealed(key, &seal, &covered) {
             return Err(refused());
         }
         for name in &names {
             let Some(Value::Binary(stored)) = row.get(name) else { return Err(refused()) };
-            let value = place.decrypt(key, name, stored).ok_or_else(refused)?;
+            let value = context.decrypt(key, name, stored).ok_or_else(refused)?;
             row.set(name.as_str(), value);
         }
         Ok(names)

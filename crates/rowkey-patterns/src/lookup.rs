@@ -275,7 +275,7 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
         let lookup = self.clone();
         stream::once(async move {
             let snapshot = lookup.snapshot().await?;
-            Ok(items.map_ok(move |item| {
+            Ok::<_, Error>(items.map_ok(move |item| {
                 let found = snapshot.get(&key(&item)).cloned();
                 (item, found)
             }))

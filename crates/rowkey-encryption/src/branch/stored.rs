@@ -20,10 +20,10 @@ use crate::key::{DataKey, KeyRing};
 use crate::random::Random;
 
 /// How long a writer uses the newest branch key before it looks for a newer one.
-const HELD: Duration = Duration::from_secs(60);
+const MAX_CACHED: Duration = Duration::from_secs(60);
 
 /// The branch key that a ring writes with.
-pub(crate) struct Held {
+pub(crate) struct CurrentBranchKey {
     /// The account and the table.
     of: (String, String),
     /// The time of reading, taken before the request.
@@ -60,8 +60,8 @@ impl KeyRing {
         let rotated = async {
             let deciding = Deciding::new(table);
             let table = deciding.table();
-            let mut held = self.held.lock().await;
-            *held = None;
+            let mut branch_key = self.branch_key.lock().await;
+            *branch_key = None;
             let newest = newest_id(table).await?;
             self.make_branch(table, newest.as_deref()).await
         };
@@ -97,7 +97,7 @@ impl KeyRing {
         let rotated = async {
             let deciding = Deciding::new(table);
             let table = deciding.table();
-            let mut held = self.held.lock().await;
+            let mut branch_key = self.branch_key.lock().await;
             let newest = newest_id(table).await?;
             if let Some(newest) = &newest {
                 let made = made_at(newest).ok_or_else(refused)?;
@@ -107,7 +107,7 @@ impl KeyRing {
                     return Ok(false);
                 }
             }
-            *held = None;
+            *branch_key = None;
             self.make_branch(table, newest.as_deref()).await.map(|_| true)
         };
         rotated.await.map_err(|error: Error| error.of("Rotate", table.name()))
@@ -120,18 +120,18 @@ impl KeyRing {
         let now = table.account().clock().now();
         let of = (table.account().name().to_owned(), table.name().to_owned());
         // Locked while reading, so that writers that start together send one request.
-        let mut held = self.held.lock().await;
-        if let Some(held) = &*held
-            && held.of == of
-            && (now - held.read).to_std().is_ok_and(|age| age < HELD)
+        let mut branch_key = self.branch_key.lock().await;
+        if let Some(branch_key) = &*branch_key
+            && branch_key.of == of
+            && (now - branch_key.read).to_std().is_ok_and(|age| age < MAX_CACHED)
         {
-            return Ok(held.branch.clone());
+            return Ok(branch_key.branch.clone());
         }
         let branch = match newest_id(table).await? {
             Some(id) => self.branch(table, &id).await?,
             None => self.make_branch(table, None).await?,
         };
-        *held = Some(Held { of, read: now, branch: branch.clone() });
+        *branch_key = Some(CurrentBranchKey { of, read: now, branch: branch.clone() });
         Ok(branch)
     }
 

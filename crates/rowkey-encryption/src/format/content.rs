@@ -16,9 +16,9 @@ use super::{HEAD, NONCE, Nonce, TAG, append, canonical, of_canonical};
 const KEY: usize = 32;
 const DIGEST: usize = 32;
 
-/// The place to which a content is bound.
+/// What the content of a blob is bound to: it can be decrypted only with the same context.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct EncryptionContext<'a> {
     /// The logical name of the table.
     pub(crate) table: &'a str,
     pub(crate) partition_key: &'a str,
@@ -53,14 +53,14 @@ impl ContentKey {
         self.value == digest(value)
     }
 
-    /// Decrypts a blob; `None` if it was not encrypted under this key for this place.
-    pub(crate) fn open(&self, place: Place<'_>, stored: &[u8]) -> Option<Value> {
+    /// Decrypts a blob; `None` if it was not encrypted under this key for this context.
+    pub(crate) fn open(&self, context: EncryptionContext<'_>, stored: &[u8]) -> Option<Value> {
         if self.stored != <[u8; DIGEST]>::from(Sha256::digest(stored)) {
             return None;
         }
         let [VERSION, kind @ 1..=8, rest @ ..] = stored else { return None };
         let (nonce, ciphertext) = rest.split_first_chunk::<NONCE>()?;
-        let payload = Payload { msg: ciphertext, aad: &bound(*kind, place) };
+        let payload = Payload { msg: ciphertext, aad: &bound(*kind, context) };
         let cipher = Aes256Gcm::new((&*self.key).into());
         of_canonical(*kind, cipher.decrypt(nonce.into(), payload).ok()?)
     }
@@ -70,16 +70,16 @@ impl ContentKey {
 pub(crate) fn seal(
     key: Zeroizing<[u8; KEY]>,
     nonce: &Nonce,
-    place: Place<'_>,
+    context: EncryptionContext<'_>,
     value: &Value,
 ) -> Result<(Vec<u8>, Vec<u8>)> {
     let (kind, plaintext) = canonical(value);
     let plaintext = Zeroizing::new(plaintext);
-    let payload = Payload { msg: &plaintext, aad: &bound(kind, place) };
+    let payload = Payload { msg: &plaintext, aad: &bound(kind, context) };
     let sealed = Aes256Gcm::new((&*key).into()).encrypt(nonce.into(), payload);
     let sealed = sealed.map_err(|_| {
         // The cipher accepts less than 64 GiB.
-        let what = format!("the value of `{}` is too long to be encrypted", place.property);
+        let what = format!("the value of `{}` is too long to be encrypted", context.property);
         Error::refused(ErrorKind::TooLarge, what)
     })?;
     let mut stored = Vec::with_capacity(HEAD + NONCE + plaintext.len() + TAG);
@@ -91,8 +91,8 @@ pub(crate) fn seal(
 }
 
 /// The associated data of a blob.
-fn bound(kind: u8, place: Place<'_>) -> Vec<u8> {
-    let Place { table, partition_key, row_key, property } = place;
+fn bound(kind: u8, context: EncryptionContext<'_>) -> Vec<u8> {
+    let EncryptionContext { table, partition_key, row_key, property } = context;
     let mut bound = b"rowkey-encrypted-blob".to_vec();
     bound.extend([VERSION, kind]);
     for part in [ALGORITHM, table, partition_key, row_key, property] {
@@ -110,15 +110,19 @@ fn digest(value: &Value) -> [u8; DIGEST] {
 mod tests {
     use super::*;
 
-    const PLACE: Place<'_> =
-        Place { table: "patients", partition_key: "north", row_key: "000007", property: "Report" };
+    const CONTEXT: EncryptionContext<'_> = EncryptionContext {
+        table: "patients",
+        partition_key: "north",
+        row_key: "000007",
+        property: "Report",
+    };
 
     fn sealed(value: &Value) -> (Vec<u8>, Vec<u8>) {
-        seal(Zeroizing::new([3; KEY]), &[4; NONCE], PLACE, value).unwrap()
+        seal(Zeroizing::new([3; KEY]), &[4; NONCE], CONTEXT, value).unwrap()
     }
 
-    fn opened(place: Place<'_>, key: &[u8], stored: &[u8]) -> Option<Value> {
-        ContentKey::parse(key)?.open(place, stored)
+    fn opened(context: EncryptionContext<'_>, key: &[u8], stored: &[u8]) -> Option<Value> {
+        ContentKey::parse(key)?.open(context, stored)
     }
 
     /// The test vector in the book.
@@ -126,7 +130,7 @@ mod tests {
     fn blobs_stored_by_this_version_must_stay_readable() {
         let (stored, key) = sealed(&"Ada Lövelace".into());
         assert_eq!((hex(&stored), hex(&key)), (STORED.into(), CONTENT_KEY.into()));
-        assert_eq!(opened(PLACE, &key, &stored), Some("Ada Lövelace".into()));
+        assert_eq!(opened(CONTEXT, &key, &stored), Some("Ada Lövelace".into()));
         let key = ContentKey::parse(&key).unwrap();
         assert!(key.is_of(&"Ada Lövelace".into()));
         assert!(!key.is_of(&Value::Binary("Ada Lövelace".into())));
@@ -148,36 +152,36 @@ mod tests {
         for bit in 0..stored.len() * 8 {
             let mut altered = stored.clone();
             altered[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(opened(PLACE, &key, &altered), None);
+            assert_eq!(opened(CONTEXT, &key, &altered), None);
         }
         // The last 32 bytes only identify the value and decrypt nothing; the row's seal protects them.
         for bit in 0..(key.len() - DIGEST) * 8 {
             let mut altered = key.clone();
             altered[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(opened(PLACE, &altered, &stored), None);
+            assert_eq!(opened(CONTEXT, &altered, &stored), None);
         }
         for length in 0..stored.len() {
-            assert_eq!(opened(PLACE, &key, &stored[..length]), None);
+            assert_eq!(opened(CONTEXT, &key, &stored[..length]), None);
         }
         for length in 0..key.len() {
-            assert_eq!(opened(PLACE, &key[..length], &stored), None);
+            assert_eq!(opened(CONTEXT, &key[..length], &stored), None);
         }
-        assert_eq!(opened(PLACE, &[&key[..], &[0]].concat(), &stored), None);
+        assert_eq!(opened(CONTEXT, &[&key[..], &[0]].concat(), &stored), None);
     }
 
     #[test]
     fn a_blob_decrypts_only_at_its_own_address() {
         let (stored, key) = sealed(&Value::Binary(vec![1, 2, 3]));
-        for place in [
-            Place { table: "others", ..PLACE },
-            Place { partition_key: "south", ..PLACE },
-            Place { row_key: "000008", ..PLACE },
-            Place { property: "Scan", ..PLACE },
-            Place { partition_key: "north0", row_key: "00007", ..PLACE },
+        for context in [
+            EncryptionContext { table: "others", ..CONTEXT },
+            EncryptionContext { partition_key: "south", ..CONTEXT },
+            EncryptionContext { row_key: "000008", ..CONTEXT },
+            EncryptionContext { property: "Scan", ..CONTEXT },
+            EncryptionContext { partition_key: "north0", row_key: "00007", ..CONTEXT },
         ] {
-            assert_eq!(opened(place, &key, &stored), None);
+            assert_eq!(opened(context, &key, &stored), None);
         }
-        let (other, _) = seal(Zeroizing::new([3; KEY]), &[5; NONCE], PLACE, &"x".into()).unwrap();
-        assert_eq!(opened(PLACE, &key, &other), None, "one key, and another blob");
+        let (other, _) = seal(Zeroizing::new([3; KEY]), &[5; NONCE], CONTEXT, &"x".into()).unwrap();
+        assert_eq!(opened(CONTEXT, &key, &other), None, "one key, and another blob");
     }
 }

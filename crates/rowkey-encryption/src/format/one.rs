@@ -17,8 +17,8 @@ const SEAL: u8 = 0;
 const STRING: u8 = 1;
 const BINARY: u8 = 2;
 
-/// The place to which a ciphertext is bound; it can be decrypted nowhere else.
-pub(crate) struct Place<'a> {
+/// What a ciphertext is bound to: it can be decrypted only with the same context.
+pub(crate) struct EncryptionContext<'a> {
     /// The name of the stored table; bound without regard to case, which the service also ignores.
     pub(crate) table: &'a str,
     pub(crate) partition_key: &'a str,
@@ -26,7 +26,7 @@ pub(crate) struct Place<'a> {
     pub(crate) key_id: &'a str,
 }
 
-impl Place<'_> {
+impl EncryptionContext<'_> {
     /// Decrypts one property.
     pub(crate) fn decrypt(&self, key: &DataKey, name: &str, stored: &[u8]) -> Option<Value> {
         let [VERSION, kind @ (STRING | BINARY), rest @ ..] = stored else { return None };

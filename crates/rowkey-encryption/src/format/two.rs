@@ -29,9 +29,9 @@ const SEAL: u8 = 0;
 /// The maximum size of a value in bytes: the service stores 64 KiB, and encryption adds 30.
 const MAX_VALUE: usize = (64 << 10) - HEAD - NONCE - TAG;
 
-/// The place to which a ciphertext is bound; it can be decrypted nowhere else.
+/// What a ciphertext is bound to: it can be decrypted only with the same context.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct EncryptionContext<'a> {
     /// The logical name of the table, set by the program.
     pub(crate) table: &'a str,
     /// The index that the row belongs to; empty for an entity and its full copies, which have the same bytes.
@@ -44,12 +44,12 @@ pub(crate) struct Place<'a> {
 
 /// The key of one row as written by one operation.
 pub(crate) struct Row<'a> {
-    place: Place<'a>,
+    context: EncryptionContext<'a>,
     branch: &'a str,
     key: Zeroizing<[u8; 32]>,
 }
 
-/// The data that a seal covers besides its place.
+/// The data that a seal covers besides its context.
 pub(crate) struct Covered<'a> {
     /// Each encrypted property with its blind index (empty for none) and its stored bytes.
     pub(crate) sealed: Vec<(&'a str, &'a str, &'a [u8])>,
@@ -59,16 +59,16 @@ pub(crate) struct Covered<'a> {
 
 impl<'a> Row<'a> {
     /// Derives the key of a row.
-    pub(crate) fn new(branch: &'a BranchKey, place: Place<'a>) -> Result<Self> {
+    pub(crate) fn new(branch: &'a BranchKey, context: EncryptionContext<'a>) -> Result<Self> {
         let mut info = b"rowkey-row-key".to_vec();
         info.push(VERSION);
         append(&mut info, branch.id().as_bytes());
-        append(&mut info, place.op.as_bytes());
+        append(&mut info, context.op.as_bytes());
         let mut key = Zeroizing::new([0; 32]);
         Hkdf::<Sha256>::new(None, branch.key().as_bytes())
             .expand(&info, &mut *key)
             .map_err(|_| Error::refused(ErrorKind::Unexpected, "a row key cannot be derived"))?;
-        Ok(Self { place, branch: branch.id(), key })
+        Ok(Self { context, branch: branch.id(), key })
     }
 
     /// Encrypts one property.
@@ -89,7 +89,7 @@ impl<'a> Row<'a> {
         Ok(stored)
     }
 
-    /// Decrypts one property; `None` if it was not encrypted for this place.
+    /// Decrypts one property; `None` if it was not encrypted for this context.
     pub(crate) fn decrypt(&self, name: &str, stored: &[u8]) -> Option<Value> {
         let [VERSION, kind @ 1..=8, rest @ ..] = stored else { return None };
         let (nonce, ciphertext) = rest.split_first_chunk::<NONCE>()?;
@@ -126,7 +126,7 @@ impl<'a> Row<'a> {
 
     /// The associated data.
     fn bound(&self, kind: u8, name: &str) -> Vec<u8> {
-        let Place { table, index, partition_key, row_key, op } = self.place;
+        let EncryptionContext { table, index, partition_key, row_key, op } = self.context;
         let mut bound = b"rowkey-encryption".to_vec();
         bound.extend([VERSION, kind]);
         for part in [ALGORITHM, self.branch, op, table, index, partition_key, row_key, name] {

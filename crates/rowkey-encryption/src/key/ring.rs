@@ -10,7 +10,7 @@ use super::data::DataKey;
 use super::signer::KeySigner;
 use super::wrapper::KeyWrapper;
 use crate::branch::BranchKey;
-use crate::branch::stored::Held;
+use crate::branch::stored::CurrentBranchKey;
 use crate::cache::Cache;
 use crate::cipher::Indexes;
 use crate::index::{self, IndexKey};
@@ -62,7 +62,7 @@ pub struct KeyRing {
     pub(crate) accepts: Accepts,
     pub(crate) random: Random,
     /// The branch key for writing.
-    pub(crate) held: tokio::sync::Mutex<Option<Held>>,
+    pub(crate) branch_key: tokio::sync::Mutex<Option<CurrentBranchKey>>,
     /// Branch keys by name.
     pub(crate) branches: Arc<Cache<BranchKey>>,
     /// Data keys of format 1.
@@ -87,7 +87,7 @@ impl Clone for KeyRing {
             index: self.index.clone(),
             random: self.random.clone(),
             // Each store looks up the branch key of its own table.
-            held: tokio::sync::Mutex::default(),
+            branch_key: tokio::sync::Mutex::default(),
             branches: Arc::clone(&self.branches),
             format_1: Arc::clone(&self.format_1),
             ..*self
@@ -116,7 +116,7 @@ impl KeyRing {
             signs: false,
             accepts: Accepts::default(),
             random: Random::default(),
-            held: tokio::sync::Mutex::default(),
+            branch_key: tokio::sync::Mutex::default(),
             branches: Arc::new(Cache::new()),
             format_1: Arc::new(Cache::new()),
         }

@@ -217,13 +217,12 @@ impl BlobLog {
         let old = blobs
             .with_metadata()
             .stream()
-            .try_filter_map(|blob| future::ready(Ok(read::Found::of(&self.service, &blob))))
-            .try_take_while(|found| future::ready(Ok(found.hour() < time)))
-            .try_filter(|found| future::ready(found.end < time));
-        let deleted =
-            old.map_ok(
-                |found| async move { self.container.blob(&found.name).delete_if_exists().await },
-            );
+            .try_filter_map(|blob| future::ready(Ok(read::Segment::of(&self.service, &blob))))
+            .try_take_while(|segment| future::ready(Ok(segment.hour() < time)))
+            .try_filter(|segment| future::ready(segment.end < time));
+        let deleted = old.map_ok(|segment| async move {
+            self.container.blob(&segment.name).delete_if_exists().await
+        });
         let deleted = deleted.try_buffer_unordered(DELETIONS);
         deleted.try_fold(0, async |sum, existed| Ok(sum + u64::from(existed))).await
     }

@@ -13,7 +13,7 @@ pub(super) async fn quietly<T>(work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     std::future::poll_fn(|context| {
         // The thread polls other futures between the polls of this one.
-        let _quiet = Quiet { before: QUIET.replace(true) };
+        let _quiet = QuietGuard { before: QUIET.replace(true) };
         work.as_mut().poll(context)
     })
     .await
@@ -25,11 +25,11 @@ pub(super) fn is_quiet() -> bool {
     QUIET.get()
 }
 
-struct Quiet {
+struct QuietGuard {
     before: bool,
 }
 
-impl Drop for Quiet {
+impl Drop for QuietGuard {
     fn drop(&mut self) {
         QUIET.set(self.before);
     }

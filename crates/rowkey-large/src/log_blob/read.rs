@@ -19,7 +19,7 @@ use super::{BlobLog, name};
 const MAX_REOPENS: u32 = 16;
 
 /// A blob that can have lines in a range.
-pub(super) struct Found {
+pub(super) struct Segment {
     pub(super) name: String,
     pub(super) start: DateTime<Utc>,
     pub(super) end: DateTime<Utc>,
@@ -29,9 +29,14 @@ pub(super) struct Found {
 /// The lines of all writers, merged by their times. Within an hour, a blob is opened when its first line is
 /// due. The blobs of one writer do not overlap, so about as many are open as there are writers.
 pub(super) fn lines(log: BlobLog, range: Range<DateTime<Utc>>) -> Stream<LogLine> {
-    let found = found(&log, range.clone()).peekable();
-    let reader =
-        Reader { container: log.container, range, found, due: Vec::new(), open: BinaryHeap::new() };
+    let segments = segments(&log, range.clone()).peekable();
+    let reader = Reader {
+        container: log.container,
+        range,
+        segments,
+        due: Vec::new(),
+        open: BinaryHeap::new(),
+    };
     let lines = stream::try_unfold(Box::new(reader), |mut reader| async move {
         Ok(reader.next().await?.map(|line| (line, reader)))
     });
@@ -39,7 +44,7 @@ pub(super) fn lines(log: BlobLog, range: Range<DateTime<Utc>>) -> Stream<LogLine
 }
 
 /// The blobs that can have lines in a range, by their names.
-pub(super) fn found(log: &BlobLog, range: Range<DateTime<Utc>>) -> Stream<Found> {
+pub(super) fn segments(log: &BlobLog, range: Range<DateTime<Utc>>) -> Stream<Segment> {
     let prefixes = if range.is_empty() { Vec::new() } else { name::prefixes(&log.service, &range) };
     let container = log.container.clone();
     let blobs = stream::iter(prefixes)
@@ -47,14 +52,16 @@ pub(super) fn found(log: &BlobLog, range: Range<DateTime<Utc>>) -> Stream<Found>
     let service = log.service.clone();
     blobs
         .try_filter_map(move |blob| {
-            std::future::ready(Ok(Found::of(&service, &blob).filter(|found| {
-                blob.properties.length > 0 && found.start < range.end && found.end >= range.start
+            std::future::ready(Ok(Segment::of(&service, &blob).filter(|segment| {
+                blob.properties.length > 0
+                    && segment.start < range.end
+                    && segment.end >= range.start
             })))
         })
         .boxed()
 }
 
-impl Found {
+impl Segment {
     pub(super) fn of(service: &str, blob: &BlobItem) -> Option<Self> {
         let (begin, _) = name::parse(service, &blob.name)?;
         let (start, end) = name::span(begin, &blob.properties.metadata);
@@ -70,9 +77,9 @@ impl Found {
 struct Reader {
     container: Container,
     range: Range<DateTime<Utc>>,
-    found: Peekable<Stream<Found>>,
+    segments: Peekable<Stream<Segment>>,
     /// The blobs of this hour that are not open yet, the last one first.
-    due: Vec<Found>,
+    due: Vec<Segment>,
     open: BinaryHeap<Reverse<Head>>,
 }
 
@@ -88,13 +95,13 @@ impl Reader {
         if self.open.is_empty() && self.due.is_empty() {
             self.next_hour().await?;
         }
-        while let Some(found) = self.due.last() {
-            if self.open.peek().is_some_and(|Reverse(head)| head.line.time < found.start) {
+        while let Some(segment) = self.due.last() {
+            if self.open.peek().is_some_and(|Reverse(head)| head.line.time < segment.start) {
                 break;
             }
-            let Some(found) = self.due.pop() else { break };
-            let lines = Lines::new(self.container.blob(&found.name));
-            self.push(found.name, lines).await?;
+            let Some(segment) = self.due.pop() else { break };
+            let lines = Lines::new(self.container.blob(&segment.name));
+            self.push(segment.name, lines).await?;
             if self.due.is_empty() && self.open.is_empty() {
                 self.next_hour().await?;
             }
@@ -106,12 +113,14 @@ impl Reader {
 
     /// Finds the blobs of the next hour that has any.
     async fn next_hour(&mut self) -> Result<()> {
-        let Some(first) = self.found.try_next().await? else { return Ok(()) };
+        let Some(first) = self.segments.try_next().await? else { return Ok(()) };
         let hour = first.hour;
         self.due.push(first);
-        let same = |found: &Result<Found>| found.as_ref().map_or(true, |found| found.hour == hour);
-        while let Some(found) = std::pin::Pin::new(&mut self.found).next_if(same).await {
-            self.due.push(found?);
+        let same = |segment: &Result<Segment>| {
+            segment.as_ref().map_or(true, |segment| segment.hour == hour)
+        };
+        while let Some(segment) = std::pin::Pin::new(&mut self.segments).next_if(same).await {
+            self.due.push(segment?);
         }
         self.due.sort_by(|a, b| (b.start, &b.name).cmp(&(a.start, &a.name)));
         Ok(())

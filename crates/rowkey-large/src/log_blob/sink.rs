@@ -20,14 +20,14 @@ const MAX_BLOBS: usize = 4;
 pub(super) struct Sink {
     /// A block that is not known to be in a blob. It stays here until that is known, even if the task that
     /// sends it is dropped, and is sent to the same place again.
-    pub(super) sending: Option<Sending>,
-    open: Option<Open>,
+    pub(super) sending: Option<PendingBlock>,
+    open: Option<OpenBlob>,
     /// The total number of lines written.
     pub(super) written: u64,
 }
 
 /// A block that is being sent.
-pub(super) struct Sending {
+pub(super) struct PendingBlock {
     begin: DateTime<Utc>,
     first: DateTime<Utc>,
     last: DateTime<Utc>,
@@ -36,7 +36,7 @@ pub(super) struct Sending {
 }
 
 /// A blob that this writer has created; no other client appends to it.
-struct Open {
+struct OpenBlob {
     blob: Blob,
     begin: DateTime<Utc>,
     number: u32,
@@ -47,7 +47,7 @@ struct Open {
     last: Option<DateTime<Utc>>,
 }
 
-impl From<Block> for Sending {
+impl From<Block> for PendingBlock {
     fn from(block: Block) -> Self {
         let Block { begin, first, last, lines, bytes } = block;
         Self { begin, first, last, lines, bytes: bytes.freeze() }
@@ -73,7 +73,7 @@ impl Sink {
             };
             let blob = match open {
                 Some(blob) => blob,
-                None => open.insert(Open::create(log, block, number.unwrap_or(1)).await?),
+                None => open.insert(OpenBlob::create(log, block, number.unwrap_or(1)).await?),
             };
             if blob.append(block).await? {
                 *written += block.lines;
@@ -97,10 +97,10 @@ impl Sink {
     }
 }
 
-impl Open {
+impl OpenBlob {
     /// Creates the next blob of a period, skipping numbers that other writers have taken.
-    async fn create(log: &BlobLog, block: &Sending, mut number: u32) -> Result<Self> {
-        let Sending { begin, first, .. } = *block;
+    async fn create(log: &BlobLog, block: &PendingBlock, mut number: u32) -> Result<Self> {
+        let PendingBlock { begin, first, .. } = *block;
         // A repeated request finds the blob of the first one, which stays behind empty.
         let retry = log.container.account().options().retry.clone();
         let options = ClientOptions {
@@ -157,7 +157,7 @@ impl Open {
         last.await
     }
 
-    fn takes(&self, block: &Sending, log: &BlobLog) -> bool {
+    fn takes(&self, block: &PendingBlock, log: &BlobLog) -> bool {
         let fits = self.length == 0 || self.length + block.bytes.len() as u64 <= log.max_blob;
         let follows = self.last.is_none_or(|last| last <= block.first);
         self.begin == block.begin && fits && follows && self.blocks < MAX_BLOCKS
@@ -165,7 +165,7 @@ impl Open {
 
     /// Appends the block at the end of the blob, or detects that it is already there. Returns `false` if the
     /// blob is not as this writer left it.
-    async fn append(&mut self, block: &Sending) -> Result<bool> {
+    async fn append(&mut self, block: &PendingBlock) -> Result<bool> {
         let end = self.length + block.bytes.len() as u64;
         match self.blob.append(block.bytes.clone()).at(self.length).send().await {
             Ok(appended) => (self.length, self.blocks) = (end, appended.blocks),

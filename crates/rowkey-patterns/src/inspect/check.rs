@@ -5,7 +5,7 @@ use std::fmt;
 
 use futures_util::TryStreamExt as _;
 use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Entity, Result, Table};
+use rowkey::{DynamicEntity, Entity, Error, Result, Table};
 
 /// The maximum number of faulty rows listed in a report; others are only counted.
 const KEPT: usize = 100;
@@ -130,7 +130,8 @@ pub async fn check<E: Entity>(table: &Table) -> Result<Check> {
 }
 
 fn fault<E: Entity>(row: &DynamicEntity, unknown: &mut BTreeMap<String, u64>) -> Option<Fault> {
-    let written = match row.read_as::<E>().and_then(|entity| DynamicEntity::of(&entity)) {
+    let rewritten = || Ok::<_, Error>(DynamicEntity::of(&row.read_as::<E>()?)?);
+    let written = match rewritten() {
         Ok(written) => written,
         Err(error) => return Some(Fault::Unreadable(error.to_string())),
     };

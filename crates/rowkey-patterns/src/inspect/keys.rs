@@ -61,12 +61,12 @@ pub(super) struct Shape {
 
 /// Reads the keys of a sample. Keeps the first key while reading.
 #[derive(Default)]
-pub(super) struct Shaping {
+pub(super) struct ShapeBuilder {
     first: Option<String>,
     shape: Shape,
 }
 
-impl Shaping {
+impl ShapeBuilder {
     pub(super) fn add(&mut self, key: &str) {
         let found: Vec<_> = split(key)
             .into_iter()
@@ -264,15 +264,15 @@ fn number(digits: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Shaping, format};
+    use super::{ShapeBuilder, format};
 
     /// The template of the keys, and the types of its fields.
     fn template(keys: &[&str]) -> String {
-        let mut shaping = Shaping::default();
+        let mut builder = ShapeBuilder::default();
         for key in keys {
-            shaping.add(key);
+            builder.add(key);
         }
-        let (template, fields) = shaping.finish().template("row");
+        let (template, fields) = builder.finish().template("row");
         let types: Vec<_> =
             fields.iter().map(|(_, rust)| rust.trim_start_matches("rowkey::edm::")).collect();
         format!("{template} {}", types.join(" "))

@@ -134,7 +134,7 @@ fn size(value: &Value) -> usize {
 /// Costs a request for each 1,000 rows. Keeps no values, only formats, types and sizes.
 pub async fn inspect(table: &Table, rows: u64) -> Result<Inspection> {
     let mut found = Inspection { complete: true, ..Inspection::default() };
-    let mut shapes = [keys::Shaping::default(), keys::Shaping::default()];
+    let mut shapes = [keys::ShapeBuilder::default(), keys::ShapeBuilder::default()];
     let mut stream = table.scan::<DynamicEntity>().take(rows.saturating_add(1)).stream();
     while let Some(row) = stream.try_next().await? {
         if found.rows == rows {
@@ -154,7 +154,7 @@ pub async fn inspect(table: &Table, rows: u64) -> Result<Inspection> {
             }
         }
     }
-    found.shapes = shapes.map(keys::Shaping::finish);
+    found.shapes = shapes.map(keys::ShapeBuilder::finish);
     Ok(found)
 }
 

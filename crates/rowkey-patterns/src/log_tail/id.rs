@@ -9,9 +9,9 @@ use super::DIGITS;
 /// The time of an entry and a tie-breaker for entries of the same tick, as a part of a row template: `{id}`
 /// or `log_{id}`.
 ///
-/// Written as 19 digits of inverted ticks, `_`, and the tie-breaker. It also reads, and writes back
-/// unchanged, the rows that .NET programs write: only ticks, or ticks and a GUID. If another part follows, as
-/// in `{id}_{line:3}`, the `_` before the tie-breaker is escaped as `^~`.
+/// Written as 19 digits of inverted ticks, `_`, and the tie-breaker. Keys that .NET programs write (only
+/// ticks, or ticks and a GUID) are read, too, and written back unchanged. If another part follows, as in
+/// `{id}_{line:3}`, the `_` before the tie-breaker is escaped as `^~`.
 ///
 /// Two ids are equal if they produce the same RowKey. [`LogTail::next_id`](super::LogTail::next_id) creates
 /// ids for new entries.

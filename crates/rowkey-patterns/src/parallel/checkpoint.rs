@@ -34,12 +34,12 @@ pub struct Checkpoint {
 pub(super) struct Open {
     pub(super) query: usize,
     #[serde(flatten)]
-    pub(super) place: Place,
+    pub(super) position: QueryPosition,
 }
 
 /// The position in a query.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct QueryPosition {
     /// The start of the current page; `None` for the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) page: Option<Continuation>,
@@ -99,7 +99,7 @@ mod tests {
         let checkpoint: Checkpoint = text.parse().unwrap();
         assert_eq!(checkpoint.open().collect::<Vec<_>>(), [1, 2]);
         assert_eq!((checkpoint.begun, checkpoint.left), (3, Some(7)));
-        assert!(checkpoint.open[1].place.page.is_some() && !checkpoint.is_finished());
+        assert!(checkpoint.open[1].position.page.is_some() && !checkpoint.is_finished());
         assert_eq!(checkpoint.to_string().parse::<Checkpoint>().unwrap(), checkpoint);
         assert!(!format!("{checkpoint:?}").contains("secret"));
     }

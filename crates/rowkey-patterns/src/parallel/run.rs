@@ -16,14 +16,14 @@ use futures_util::{Stream, StreamExt as _};
 use rowkey::{Continuation, Error, ErrorKind, Projection, Query, Result, Stored, Table};
 use rowkey::{Page, table::Keyed};
 
-use super::checkpoint::{Open, Place};
+use super::checkpoint::{Open, QueryPosition};
 use super::{Checkpoint, Failure, Found, OPERATION, Order, Settings};
 use crate::hash::fnv1a;
 
 type Pages<P> = rowkey::table::Stream<Page<Keyed<P>>>;
 
 /// A response: the query's index, the page, and the source of the next pages.
-type Answer<P> = (usize, Option<Result<Page<Keyed<P>>>>, Pages<P>);
+type PageResponse<P> = (usize, Option<Result<Page<Keyed<P>>>>, Pages<P>);
 
 /// The sort key of an entity in a merge: one or two keys in the service's order, which compares UTF-16 units.
 type Rank = (Vec<u16>, Vec<u16>);
@@ -37,18 +37,18 @@ pub struct Results<P> {
     /// The checkpoint, while its started queries are searched for in the list.
     resuming: Option<Checkpoint>,
     /// Those queries that are found and not started again.
-    held: VecDeque<(usize, Place, Query<P>)>,
+    held: VecDeque<(usize, QueryPosition, Query<P>)>,
     /// The queries that are started and not finished.
     open: BTreeMap<usize, Branch<P>>,
     /// The queries that wait until fewer requests are in flight.
     waiting: VecDeque<(usize, Pages<P>)>,
-    asked: FuturesUnordered<BoxFuture<'static, Answer<P>>>,
+    asked: FuturesUnordered<BoxFuture<'static, PageResponse<P>>>,
     /// The queries with entities to return, in the order of arrival; in a merge, those that failed. Unused in
     /// the given order.
     came: VecDeque<usize>,
     /// In a merge: the next entity of each query that has a page.
     heads: BinaryHeap<Reverse<(Rank, usize)>>,
-    failed: BTreeMap<usize, Place>,
+    failed: BTreeMap<usize, QueryPosition>,
     begun: usize,
     digest: u64,
     left: Option<u64>,
@@ -56,8 +56,8 @@ pub struct Results<P> {
 }
 
 struct Branch<P> {
-    place: Place,
-    /// Whether `place.after` comes from the previous run, and may lie after the page.
+    position: QueryPosition,
+    /// Whether `position.after` comes from the previous run, and may lie after the page.
     resumed: bool,
     table: Table,
     state: State<P>,
@@ -66,12 +66,12 @@ struct Branch<P> {
 }
 
 enum State<P> {
-    Asks,
+    Requesting,
     Failed(Error),
-    Has(HeldPage<P>),
+    Buffered(CurrentPage<P>),
 }
 
-struct HeldPage<P> {
+struct CurrentPage<P> {
     rows: vec::IntoIter<Stored<Keyed<P>>>,
     /// The start of the next page; `None` at the end.
     next: Option<Continuation>,
@@ -124,8 +124,8 @@ impl<P: Projection + Send + 'static> Results<P> {
                 if !self.is_merge() && self.open.len() >= self.settings.in_flight {
                     return Ok(());
                 }
-                if let Some((number, place, query)) = self.held.pop_front() {
-                    self.open(number, place, query);
+                if let Some((number, position, query)) = self.held.pop_front() {
+                    self.open(number, position, query);
                     continue;
                 }
             }
@@ -144,11 +144,11 @@ impl<P: Projection + Send + 'static> Results<P> {
         self.begun += 1;
         self.digest = digest(self.digest, &query);
         let Some(from) = &self.resuming else {
-            self.open(number, Place::default(), query);
+            self.open(number, QueryPosition::default(), query);
             return Ok(());
         };
         if let Some(open) = from.open.iter().find(|open| open.query == number) {
-            self.held.push_back((number, open.place.clone(), query));
+            self.held.push_back((number, open.position.clone(), query));
         }
         if self.begun == from.begun {
             if self.digest != from.digest {
@@ -159,31 +159,36 @@ impl<P: Projection + Send + 'static> Results<P> {
         Ok(())
     }
 
-    fn open(&mut self, number: usize, place: Place, query: Query<P>) {
+    fn open(&mut self, number: usize, position: QueryPosition, query: Query<P>) {
         let table = query.table().clone();
         let mut query = query.keyed();
-        match (&place.page, self.left) {
+        match (&position.page, self.left) {
             (Some(page), _) => query = query.resume(page.clone()),
             // The entities of a page that is read again do not count.
-            (None, Some(left)) if place.after.is_none() => query = query.take(left),
+            (None, Some(left)) if position.after.is_none() => query = query.take(left),
             (None, _) => {}
         }
         self.waiting.push_back((number, query.pages()));
-        let (resumed, last) = (place.after.is_some(), Rank::default());
-        self.open.insert(number, Branch { place, resumed, table, state: State::Asks, last });
+        let (resumed, last) = (position.after.is_some(), Rank::default());
+        self.open
+            .insert(number, Branch { position, resumed, table, state: State::Requesting, last });
     }
 
     /// Processes the response to a request.
-    fn settle(&mut self, (number, page, pages): Answer<P>) {
+    fn settle(&mut self, (number, page, pages): PageResponse<P>) {
         let Some(branch) = self.open.get_mut(&number) else { return };
         branch.state = match page {
             Some(Ok(page)) => {
                 let mut rows = page.entities;
-                if let Some(after) = branch.place.after.as_ref().filter(|_| branch.resumed) {
+                if let Some(after) = branch.position.after.as_ref().filter(|_| branch.resumed) {
                     rows.retain(|row| is_after(&row.entity, after));
                     branch.resumed = rows.is_empty();
                 }
-                State::Has(HeldPage { rows: rows.into_iter(), next: page.continuation, pages })
+                State::Buffered(CurrentPage {
+                    rows: rows.into_iter(),
+                    next: page.continuation,
+                    pages,
+                })
             }
             Some(Err(error)) => State::Failed(error),
             None => {
@@ -198,7 +203,7 @@ impl<P: Projection + Send + 'static> Results<P> {
     fn line_up(&mut self, number: usize) {
         let order = self.settings.order;
         let Some(branch) = self.open.get_mut(&number) else { return };
-        let State::Has(page) = &branch.state else {
+        let State::Buffered(page) = &branch.state else {
             return self.came.push_back(number);
         };
         let Some(row) = page.rows.as_slice().first() else {
@@ -222,14 +227,14 @@ impl<P: Projection + Send + 'static> Results<P> {
 
     fn used_up(&mut self, number: usize) {
         let Some(branch) = self.open.get_mut(&number) else { return };
-        match std::mem::replace(&mut branch.state, State::Asks) {
-            State::Has(HeldPage { next: Some(next), pages, .. }) => {
-                let part = branch.place.page.as_ref().map_or(0, Continuation::part);
+        match std::mem::replace(&mut branch.state, State::Requesting) {
+            State::Buffered(CurrentPage { next: Some(next), pages, .. }) => {
+                let part = branch.position.page.as_ref().map_or(0, Continuation::part);
                 // Pages may be smaller than those of the previous run.
                 let goes_on = branch.resumed && next.part() == part;
-                let after = branch.place.after.take().filter(|_| goes_on);
+                let after = branch.position.after.take().filter(|_| goes_on);
                 branch.resumed = after.is_some();
-                branch.place = Place { page: Some(next), after };
+                branch.position = QueryPosition { page: Some(next), after };
                 self.waiting.push_back((number, pages));
             }
             _ => drop(self.open.remove(&number)),
@@ -242,7 +247,7 @@ impl<P: Projection + Send + 'static> Results<P> {
             Order::AsItComes => self.came.pop_front(),
             Order::Given => {
                 let (first, branch) = self.open.first_key_value()?;
-                (!matches!(branch.state, State::Asks)).then_some(*first)
+                (!matches!(branch.state, State::Requesting)).then_some(*first)
             }
             Order::Key | Order::RowKey => self.came.pop_front().or_else(|| {
                 // While a query is waiting for a page, its entity may be the first.
@@ -258,15 +263,15 @@ impl<P: Projection + Send + 'static> Results<P> {
     fn hand_out(&mut self) -> Option<Result<Found<P>, Failure>> {
         let number = self.turn()?;
         let branch = self.open.get_mut(&number)?;
-        let State::Has(page) = &mut branch.state else {
+        let State::Buffered(page) = &mut branch.state else {
             let branch = self.open.remove(&number)?;
-            self.failed.insert(number, branch.place);
+            self.failed.insert(number, branch.position);
             let State::Failed(error) = branch.state else { return None };
             return Some(Err(Failure { query: number, error }));
         };
         let Stored { entity, etag, timestamp } = page.rows.next()?;
         let Keyed { partition_key, row_key, entity } = entity;
-        branch.place.after = Some((partition_key.clone(), row_key.clone()));
+        branch.position.after = Some((partition_key.clone(), row_key.clone()));
         let stored = Stored { entity, etag, timestamp };
         let more = !page.rows.as_slice().is_empty();
         if more && self.settings.order == Order::AsItComes {
@@ -290,7 +295,7 @@ impl<P: Projection + Send + 'static> Results<P> {
         self.waiting.clear();
         self.list = stream::empty().boxed().fuse();
         for branch in self.open.values_mut() {
-            branch.state = State::Asks;
+            branch.state = State::Requesting;
         }
     }
 
@@ -311,12 +316,12 @@ impl<P> Results<P> {
         if let Some(from) = &self.resuming {
             return from.clone();
         }
-        let open = self.open.iter().map(|(query, branch)| (query, &branch.place));
-        let held = self.held.iter().map(|(query, place, _)| (query, place));
+        let open = self.open.iter().map(|(query, branch)| (query, &branch.position));
+        let held = self.held.iter().map(|(query, position, _)| (query, position));
         let places: BTreeMap<_, _> = open.chain(held).chain(&self.failed).collect();
         let open: Vec<_> = places
             .into_iter()
-            .map(|(query, place)| Open { query: *query, place: place.clone() })
+            .map(|(query, position)| Open { query: *query, position: position.clone() })
             .collect();
         Checkpoint {
             begun: self.begun,

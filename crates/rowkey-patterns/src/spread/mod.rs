@@ -50,7 +50,7 @@ mod traffic;
 pub use gather::{Found, Gather};
 pub use traffic::{Load, Order, Report, Traffic};
 
-/// The maximum number of buckets, which a reader can still query in one read.
+/// The maximum number of buckets that one read can query.
 const MAX_BUCKETS: u16 = 1000;
 
 /// Spreads writes over the buckets of a partition.
@@ -81,15 +81,15 @@ pub struct Spread {
     buckets: u16,
     /// Former numbers of buckets, the latest first.
     former: Vec<u16>,
-    /// How many turns were taken.
+    /// The number of buckets that [`next_bucket`](Spread::next_bucket) has returned.
     turns: Arc<AtomicU64>,
 }
 
 impl Spread {
     /// Spreads over this many buckets, 1 to 1,000.
     ///
-    /// Use the writes of the busiest second divided by 2,000, plus some reserve: each bucket costs every
-    /// ordered read a request.
+    /// Divide the writes of the busiest second by 2,000, and add some reserve. Do not choose many more: an
+    /// ordered read sends a request to each bucket.
     pub fn over(buckets: u16) -> Result<Self> {
         check(buckets)?;
         Ok(Self { buckets, former: Vec::new(), turns: Arc::default() })
@@ -122,8 +122,8 @@ impl Spread {
         bucket_of(key, self.buckets)
     }
 
-    /// All buckets that may hold the entity with this key, the current one first. Only one unless there were
-    /// [formerly](Self::formerly) others; look in each in turn.
+    /// All buckets that may hold the entity with this key, the current one first. There is more than one only
+    /// after [`formerly`](Self::formerly); look in each of them in this order.
     pub fn places_of(&self, key: &str) -> Vec<u16> {
         let mut places = vec![self.bucket_of(key)];
         for buckets in &self.former {
@@ -135,7 +135,7 @@ impl Spread {
         places
     }
 
-    /// The next bucket in turn. Clones share the turns.
+    /// The next bucket in round-robin order. Clones share the counter.
     ///
     /// ```
     /// # use rowkey_patterns::spread::Spread;

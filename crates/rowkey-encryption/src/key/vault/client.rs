@@ -54,24 +54,24 @@ pub(super) struct Request<'a> {
 
 /// The response to wrapping, unwrapping and signing.
 #[derive(Deserialize)]
-struct Answer {
+struct KeyResponse {
     kid: String,
     value: String,
 }
 
 /// The response to verifying.
 #[derive(Deserialize)]
-struct Verified {
+struct VerifyResponse {
     value: bool,
 }
 
 #[derive(Deserialize)]
-struct Refusal {
-    error: Code,
+struct ErrorResponse {
+    error: ErrorBody,
 }
 
 #[derive(Deserialize)]
-struct Code {
+struct ErrorBody {
     code: String,
 }
 
@@ -115,7 +115,7 @@ impl VaultKey {
         let request = Request { alg, digest: None, value: &value };
         let answer = self.send(operation, &request).await?;
         let unreadable = || self.unexpected("the key vault's response cannot be read");
-        let answer: Answer = serde_json::from_slice(&answer).map_err(|_| unreadable())?;
+        let answer: KeyResponse = serde_json::from_slice(&answer).map_err(|_| unreadable())?;
         let value = Zeroizing::new(answer.value);
         if !answer.kid.eq_ignore_ascii_case(&self.key_id) {
             return Err(self.unexpected("the key vault used another key"));
@@ -134,7 +134,7 @@ impl VaultKey {
             Err(error) if error.kind() == ErrorKind::Decode => return Ok(false),
             Err(error) => return Err(error),
         };
-        let answer = serde_json::from_slice::<Verified>(&answer);
+        let answer = serde_json::from_slice::<VerifyResponse>(&answer);
         let unreadable = |_| self.unexpected("the key vault's response cannot be read");
         answer.map(|answer| answer.value).map_err(unreadable)
     }
@@ -246,7 +246,8 @@ impl VaultKey {
             _ => ErrorKind::Unexpected,
         };
         // The message may contain data; the code is from a fixed set.
-        let code = serde_json::from_slice::<Refusal>(body).map(|refusal| refusal.error.code);
+        let code =
+            serde_json::from_slice::<ErrorResponse>(body).map(|response| response.error.code);
         let code = code
             .ok()
             .filter(|code| code.len() <= 64 && code.bytes().all(|b| b.is_ascii_alphanumeric()));
