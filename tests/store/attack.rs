@@ -14,7 +14,7 @@ use rowkey_emulator::{ErrorCode, Fault, Server, Service, Snapshot};
 use rowkey_store::{Store, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
-use rowkey_tests::sweep::account;
+use rowkey_tests::sweep::{account, is_brief};
 
 use super::rows::Recounted;
 
@@ -104,7 +104,8 @@ async fn for_some_polls(future: impl Future<Output = ()>, polls: u32) {
 }
 
 async fn writer(things: Store<Thing>, mut random: Random) {
-    for _ in 0..WRITES {
+    let writes = if is_brief() { WRITES / 3 } else { WRITES };
+    for _ in 0..writes {
         let polls = if random.one_in(4) { 2 + random.below(60) } else { u32::MAX };
         Box::pin(for_some_polls(write(&things, &mut random), polls)).await;
     }

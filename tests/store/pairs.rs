@@ -7,8 +7,8 @@ use rowkey::{ClientOptions, Entity, Key, StorageAccount};
 use rowkey_emulator::{Server, Sweep};
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
 use rowkey_store::Store;
-use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sample};
+use rowkey_tests::{TestResult, erased};
 use rowkey_worker::outbox::Outbox as _;
 use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
@@ -378,6 +378,7 @@ fn connect(server: &Server) -> Result<StorageAccount, rowkey::Error> {
     Ok(account.with_options(options))
 }
 
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 async fn check<E: Pair>(extras: Extras) -> TestResult {
     let server = Server::builder();
     let server = if is_real() { server } else { server.manual_clock() }.start().await?;
@@ -392,7 +393,8 @@ async fn check<E: Pair>(extras: Extras) -> TestResult {
     } else {
         sample(sweep, std::any::type_name::<E>())
     };
-    let swept = sweep.run(
+    let swept = erased::run(
+        sweep,
         async |server| Ok(store::<E>(&connect(server)?, extras)?),
         async |things| {
             // Each is tried, even if the one before failed.

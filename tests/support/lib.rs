@@ -5,6 +5,7 @@
 //! server for each test), `azurite` (connection string in `ROWKEY_AZURITE`) and `azure` (connection string in
 //! `AZURE_STORAGE_CONNECTION_STRING`).
 
+pub mod erased;
 pub mod random;
 pub mod recorded;
 pub mod rows;

@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use rowkey::{ClientOptions, Clock, ManualClock, RetryOptions, StorageAccount};
 use rowkey_emulator::{Server, Snapshot, Sweep, SweepFault};
 
-use crate::TestResult;
+use crate::{TestResult, erased};
 
 /// The faults after which the caller continues, because its call returns.
 pub const ANSWERED: [SweepFault; 4] =
@@ -83,7 +83,7 @@ pub fn brief(sweep: Sweep<'_>) -> Sweep<'_> {
 /// The account passed to the scenario retries requests where allowed, and its waits take no time; [`once`]
 /// returns a copy that does not retry. The result of the scenario is passed to the other two.
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
-pub async fn sweep<T>(
+pub async fn sweep<T: 'static>(
     server: &Server,
     scenario: impl AsyncFn(&StorageAccount) -> T,
     recover: impl AsyncFn(&StorageAccount, &T) -> TestResult,
@@ -94,7 +94,7 @@ pub async fn sweep<T>(
 
 /// A [`sweep`] that always makes all runs.
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
-pub async fn sweep_all<T>(
+pub async fn sweep_all<T: 'static>(
     server: &Server,
     scenario: impl AsyncFn(&StorageAccount) -> T,
     recover: impl AsyncFn(&StorageAccount, &T) -> TestResult,
@@ -106,7 +106,7 @@ pub async fn sweep_all<T>(
 
 /// A [`sweep`] over many requests, of which only a [sample] of runs is made.
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
-pub async fn sweep_sample<T>(
+pub async fn sweep_sample<T: 'static>(
     server: &Server,
     name: &str,
     scenario: impl AsyncFn(&StorageAccount) -> T,
@@ -120,7 +120,7 @@ pub async fn sweep_sample<T>(
 /// A [`sweep`] of a scenario with several accounts of the server: `connect` creates the program's state, with
 /// [`account_named`].
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
-pub async fn sweep_on<A, T>(
+pub async fn sweep_on<A: 'static, T: 'static>(
     server: &Server,
     connect: impl Fn(&Server) -> Result<A, rowkey::Error>,
     scenario: impl AsyncFn(&A) -> T,
@@ -132,7 +132,7 @@ pub async fn sweep_on<A, T>(
 }
 
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
-async fn answers<A, T>(
+async fn answers<A: 'static, T: 'static>(
     sweep: Sweep<'_>,
     connect: impl Fn(&Server) -> Result<A, rowkey::Error>,
     scenario: impl AsyncFn(&A) -> T,
@@ -153,7 +153,7 @@ async fn answers<A, T>(
 /// [`is_brief`]. A minute later `recover` does
 /// what a new program would do, and `invariants` checks the store.
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
-pub async fn stopped_at_every_request<T>(
+pub async fn stopped_at_every_request<T: 'static>(
     server: &Server,
     scenario: impl AsyncFn(&StorageAccount) -> T,
     recover: impl AsyncFn(&StorageAccount) -> TestResult,
@@ -164,7 +164,7 @@ pub async fn stopped_at_every_request<T>(
 
 /// The same for a scenario with several accounts of the server, like [`sweep_on`].
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
-pub async fn stopped_at_every_request_on<A, T>(
+pub async fn stopped_at_every_request_on<A: 'static, T: 'static>(
     server: &Server,
     connect: impl Fn(&Server) -> Result<A, rowkey::Error>,
     scenario: impl AsyncFn(&A) -> T,
@@ -184,7 +184,7 @@ pub async fn stopped_at_every_request_on<A, T>(
 /// that does not, and [stopped](stopped_at_every_request) at each request. Each run ends with `recover`, and
 /// the state of the store must be the same. The first two are [samples](sample).
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
-pub async fn sweep_every_way<T>(
+pub async fn sweep_every_way<T: 'static>(
     server: &Server,
     scenario: impl AsyncFn(&StorageAccount) -> T,
     recover: impl AsyncFn(&StorageAccount) -> TestResult,
@@ -200,14 +200,14 @@ pub async fn sweep_every_way<T>(
 }
 
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
-async fn run<A, T>(
+async fn run<A: 'static, T: 'static>(
     sweep: Sweep<'_>,
     connect: impl Fn(&Server) -> Result<A, rowkey::Error>,
     scenario: impl AsyncFn(&A) -> T,
     check: impl AsyncFn(&Server, &A, Option<&T>) -> TestResult,
 ) -> Result<Runs, Box<dyn Error>> {
-    let swept =
-        sweep.run(async |server| Ok(connect(server)?), scenario, async |_| Ok(()), check).await?;
+    let connect = async |server: &Server| Ok(connect(server)?);
+    let swept = erased::run(sweep, connect, scenario, async |_| Ok(()), check).await?;
     eprintln!("sweep: {swept}");
     Ok(Runs { requests: swept.requests, failures: swept.runs })
 }

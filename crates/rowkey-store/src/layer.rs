@@ -27,9 +27,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::entity::Older;
 use rowkey::index::Index;
-use rowkey::{
-    DynamicEntity, Entity, Error, ErrorKind, Key, Projection, Properties, Result, Stored, Table,
-};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result, Stored, Table};
 
 use crate::deciding::Deciding;
 use crate::plan::Plan;
@@ -77,6 +75,13 @@ pub(crate) struct Closing<'p> {
     pub(crate) before: Option<&'p DynamicEntity>,
     /// The table of the row.
     pub(crate) table: &'p Table,
+}
+
+/// The rows of an entity as the layers opened them: the properties, not yet those of a type.
+struct Opened {
+    row: DynamicEntity,
+    mark: Option<String>,
+    closed: Closed,
 }
 
 /// The layers of a type, in the order in which they close.
@@ -143,8 +148,27 @@ impl Layers {
     pub(crate) async fn open<E: Entity>(
         &self,
         table: &Table,
-        mut stored: Stored<DynamicEntity>,
+        stored: Stored<DynamicEntity>,
     ) -> Result<Option<Stored<Head<E>>>> {
+        if self.is_empty() {
+            let Stored { entity: row, etag, timestamp } = stored;
+            let Whole(entity) = row.read_as()?;
+            return Ok(Some(Stored { entity, etag, timestamp }));
+        }
+        // Boxed, so that it is compiled here, once for all types.
+        let Some(opened) = self.open_rows(table, stored).boxed().await? else { return Ok(None) };
+        let Stored { entity: Opened { row, mark, closed }, etag, timestamp } = opened;
+        let Whole::<E>(head) = row.read_as()?;
+        let entity = Head { mark, closed: Some(closed), ..head };
+        Ok(Some(Stored { entity, etag, timestamp }))
+    }
+
+    /// Opens the rows of a stored head, without decoding them.
+    async fn open_rows(
+        &self,
+        table: &Table,
+        mut stored: Stored<DynamicEntity>,
+    ) -> Result<Option<Stored<Opened>>> {
         let (partition_key, row_key) =
             (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
         let mut rounds = ROUNDS;
@@ -205,22 +229,18 @@ impl Layers {
         Err(wide::torn())
     }
 
-    async fn open_once<E: Entity>(
+    async fn open_once(
         &self,
         table: &Table,
         stored: Stored<DynamicEntity>,
         beside: Beside,
-    ) -> Result<Stored<Head<E>>> {
+    ) -> Result<Stored<Opened>> {
         let Stored { entity: mut row, etag, timestamp } = stored;
-        if self.is_empty() {
-            let Whole(entity) = row.read_as()?;
-            return Ok(Stored { entity, etag, timestamp });
-        }
         let mark = text(&row, MARK).map(str::to_owned);
         row.remove(MARK);
-        let closed = Some(self.closed(row.clone(), beside));
-        let Whole::<E>(opened) = self.opened(table, row).await?;
-        Ok(Stored { entity: Head { mark, closed, ..opened }, etag, timestamp })
+        let closed = self.closed(row.clone(), beside);
+        self.open_row(table, &mut row).await?;
+        Ok(Stored { entity: Opened { row, mark, closed }, etag, timestamp })
     }
 
     /// Opens a whole copy in the index at `position`. Its bytes are those of its entity and open at any
@@ -233,7 +253,7 @@ impl Layers {
         mut row: DynamicEntity,
     ) -> Result<Copy<E>> {
         if self.is_empty() {
-            return row.read_as();
+            return Ok(row.read_as()?);
         }
         let Some(primary) = primary_keys(&row) else {
             return Err(Error::refused(ErrorKind::Decode, "a copy does not name its entity"));
@@ -242,7 +262,8 @@ impl Layers {
         let digest = digest(&row);
         let at = (row.partition_key, row.row_key);
         (row.partition_key, row.row_key) = primary.clone();
-        let head = self.opened::<Head<E>>(table, row).await?;
+        self.open_row(table, &mut row).boxed().await?;
+        let head = row.read_as::<Head<E>>()?;
         if !demands(&head, position, &at) {
             let index = E::INDEXES[position].name;
             let what = "the entity has no copy with this key: the copy was moved or altered";
@@ -270,6 +291,17 @@ impl Layers {
         for (name, value) in unknown.iter() {
             row.set(name, value.clone());
         }
+        // Boxed, so that it is compiled here, once for all types.
+        self.close_row(table, plan, before, row).boxed().await.map(Some)
+    }
+
+    async fn close_row(
+        &self,
+        table: &Table,
+        plan: &mut Plan,
+        before: Option<&Closed>,
+        mut row: DynamicEntity,
+    ) -> Result<Closed> {
         let before = before.map(|closed| &closed.row);
         for layer in self.iter() {
             layer.close(Closing { plan, before, table }, &mut row).await?;
@@ -278,12 +310,7 @@ impl Layers {
             Some(wide) => wide.split(&row, plan.op.mark())?,
             None => Beside::None,
         };
-        Ok(Some(self.closed(row, beside)))
-    }
-
-    async fn opened<P: Projection>(&self, table: &Table, mut row: DynamicEntity) -> Result<P> {
-        self.open_row(table, &mut row).await?;
-        row.read_as()
+        Ok(self.closed(row, beside))
     }
 
     fn closed(&self, row: DynamicEntity, beside: Beside) -> Closed {
@@ -346,7 +373,7 @@ fn has<E: Entity>(head: &DynamicEntity, position: usize, keys: &Keys) -> Result<
 fn demands<E: Entity>(head: &Head<E>, position: usize, keys: &Keys) -> bool {
     match &head.older {
         // Its rows are those of the type version that wrote it.
-        Some(older) => old_keys::<E>(older, position).as_ref() == Some(keys),
+        Some(older) => old_keys(older, &E::INDEXES[position]).as_ref() == Some(keys),
         None => has_keys(&head.entity, position, keys),
     }
 }
@@ -358,8 +385,7 @@ pub(crate) fn has_keys<E: Entity>(entity: &E, position: usize, keys: &Keys) -> b
 }
 
 /// Returns the keys of the row that an older version of the type wrote into an index of this name.
-pub(crate) fn old_keys<E: Entity>(older: &Older, position: usize) -> Option<Keys> {
-    let own = &E::INDEXES[position];
+pub(crate) fn old_keys(older: &Older, own: &Index) -> Option<Keys> {
     let is_it = |index: &&Index| (index.name, index.scope) == (own.name, own.scope);
     older.indexed.iter().find(|(index, _)| is_it(index)).map(|(_, keys)| keys.clone())
 }

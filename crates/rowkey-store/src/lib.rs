@@ -25,6 +25,7 @@
 
 mod blobs;
 mod deciding;
+mod declared;
 mod execute;
 pub mod job;
 mod layer;

@@ -31,7 +31,19 @@ where
     T: Send,
     F: Future<Output = T> + Send,
 {
-    let futures: Vec<_> = futures.into_iter().collect();
+    let mut boxed: Vec<BoxFuture<'_, T>> = Vec::new();
+    for future in futures {
+        boxed.push(Box::pin(future));
+    }
+    all_boxed(boxed, concurrency, ends).await
+}
+
+/// Like `all_until`. Compiled once for each output, not for each future.
+async fn all_boxed<T: Send>(
+    futures: Vec<BoxFuture<'_, T>>,
+    concurrency: usize,
+    ends: fn(&T) -> bool,
+) -> Vec<T> {
     let mut returned: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     let tasks = returned.iter_mut().zip(futures).map(|(slot, future)| {
         async move {

@@ -100,10 +100,18 @@ pub(crate) enum Gathered {
 impl Wide {
     /// Returns `None` if entities of the type have one row.
     pub(crate) fn of<E: Entity>() -> Option<Self> {
+        if E::MAX_ROWS > 1 {
+            Some(Self::new(E::MAX_ROWS, E::DISCRIMINATOR, E::BLOBS))
+        } else {
+            None
+        }
+    }
+
+    fn new(most: usize, discriminator: &'static str, blobs: &[(&str, &'static str)]) -> Self {
         // Readers of these properties read only the head.
-        let pinned = [E::DISCRIMINATOR, "EntityVersion"].into_iter();
-        let pinned = pinned.chain(E::BLOBS.iter().map(|(_, pointer)| *pointer)).collect();
-        (E::MAX_ROWS > 1).then_some(Self { most: E::MAX_ROWS, pinned })
+        let pinned = [discriminator, "EntityVersion"].into_iter();
+        let pinned = pinned.chain(blobs.iter().map(|(_, pointer)| *pointer)).collect();
+        Self { most, pinned }
     }
 
     /// Splits an entity that does not fit into one row.

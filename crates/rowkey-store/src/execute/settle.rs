@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result};
 
@@ -48,6 +49,43 @@ struct Seen {
     in_doubt: bool,
 }
 
+impl Seen {
+    /// Records the error of a write, or its success.
+    fn wrote(&mut self, error: Option<Error>) -> Result<Settled> {
+        self.wrote = true;
+        match error {
+            None => Ok(Settled::Done),
+            Some(error) if error.outcome() == Outcome::Unknown => {
+                // It may take effect later, when the message and the op row are gone.
+                self.in_doubt = true;
+                Ok(Settled::Pending)
+            }
+            Some(error) if is_lost(&error) => Ok(Settled::Pending),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Records the version that a read found.
+    fn read(&mut self, version: Version) {
+        if !self.versions.contains(&version) {
+            self.versions.push(version);
+        }
+    }
+}
+
+/// Whether an entity is unchanged since it was read. One request if a target was written.
+async fn is_unchanged(table: &Deciding, keys: &Keys, seen: &Mutex<Seen>) -> Result<bool> {
+    let (versions, wrote) = {
+        let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        (seen.versions.clone(), seen.wrote)
+    };
+    if !wrote {
+        return Ok(true);
+    }
+    let now = table.row_as::<Marked>(keys).await?.map(|read| read.etag);
+    Ok(versions == [now])
+}
+
 impl<E: Entity> Settling<E> {
     pub(crate) fn new(table: Deciding, keys: Keys, layers: Layers) -> Self {
         Self { table, keys, layers, seen: Mutex::default(), entity: std::marker::PhantomData }
@@ -71,18 +109,7 @@ impl<E: Entity> Settling<E> {
     /// Converts the result of a conditional write of a target. A refusal means that another writer
     /// changed the target, which stays pending. Other errors are returned.
     pub fn wrote<T>(&self, write: Result<T>) -> Result<Settled> {
-        let mut seen = self.seen();
-        seen.wrote = true;
-        match write {
-            Ok(_) => Ok(Settled::Done),
-            Err(error) if error.outcome() == Outcome::Unknown => {
-                // It may take effect later, when the message and the op row are gone.
-                seen.in_doubt = true;
-                Ok(Settled::Pending)
-            }
-            Err(error) if is_lost(&error) => Ok(Settled::Pending),
-            Err(error) => Err(error),
-        }
+        self.seen().wrote(write.err())
     }
 
     /// Whether a write may take effect later.
@@ -101,24 +128,14 @@ impl<E: Entity> Settling<E> {
     pub(crate) async fn head(&self) -> Result<Option<Head<E>>> {
         let read = self.table.head::<E>(&self.layers, &self.keys).await?;
         let version = read.as_ref().map(|read| read.etag.clone());
-        let mut seen = self.seen();
-        if !seen.versions.contains(&version) {
-            seen.versions.push(version);
-        }
+        self.seen().read(version);
         Ok(read.map(|read| read.entity))
     }
 
     /// Whether the entity is unchanged since it was read. One request if a target was written.
     pub(crate) async fn is_unchanged(&self) -> Result<bool> {
-        let (versions, wrote) = {
-            let seen = self.seen();
-            (seen.versions.clone(), seen.wrote)
-        };
-        if !wrote {
-            return Ok(true);
-        }
-        let now = self.table.row_as::<Marked>(&self.keys).await?.map(|read| read.etag);
-        Ok(versions == [now])
+        // Boxed, so that it is compiled here, once for all types.
+        is_unchanged(&self.table, &self.keys, &self.seen).boxed().await
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {

@@ -2,10 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
-use std::pin::pin;
 
-use futures_util::future::{Either, select};
-use futures_util::stream::FuturesUnordered;
+use futures_util::future::{BoxFuture, Either, select};
+use futures_util::stream::{BoxStream, FuturesUnordered};
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use rowkey::{Error, ErrorCode, ErrorKind, Result, Table};
 
@@ -137,56 +136,99 @@ where
     B: Batch,
 {
     async fn load(self, run: &Run<'_>, table: &Table) -> Result<()> {
-        let mut groups = pin!(self.groups.enumerate());
-        let mut waiting: VecDeque<(u64, Target, B)> = VecDeque::new();
-        let mut in_flight = FuturesUnordered::new();
-        let mut busy: HashMap<Target, usize> = HashMap::new();
-        let mut more = true;
-        loop {
-            while in_flight.len() < run.concurrency {
-                let is_free = |(_, target, _): &(u64, Target, B)| {
-                    busy.get(target).is_none_or(|count| *count < self.per_partition)
-                };
-                let next = waiting.iter().position(is_free).and_then(|at| waiting.remove(at));
-                let Some((at, target, group)) = next else { break };
-                *busy.entry(target).or_default() += 1;
-                in_flight.push(store(run, at, target, group).boxed());
-            }
-            let may_read = more && waiting.len() < WAITING * run.concurrency;
-            let event = match (may_read, in_flight.is_empty()) {
-                // Groups that wait have another group of their partition in flight.
-                (false, true) => return Ok(()),
-                (false, false) => Either::Left(in_flight.next().await),
-                (true, true) => Either::Right(groups.next().await),
-                (true, false) => match select(in_flight.next(), groups.next()).await {
-                    Either::Left((stored, _)) => Either::Left(stored),
-                    Either::Right((read, _)) => Either::Right(read),
-                },
+        let groups = self.groups.map(|group| Box::new(group) as AnyGroup<'_>);
+        load(groups.boxed(), self.per_partition, run, table).boxed().await
+    }
+}
+
+/// A group of any type.
+type AnyGroup<'g> = Box<dyn Group + 'g>;
+
+/// A [`Batch`] as a trait object.
+trait Group: Send + Sync {
+    fn keys(&self) -> (&str, &str);
+    fn entities(&self) -> u64;
+    fn store(&self, attempt: Attempt) -> BoxFuture<'_, Result<Report>>;
+}
+
+impl<B: Batch> Group for B {
+    fn keys(&self) -> (&str, &str) {
+        Batch::keys(self)
+    }
+
+    fn entities(&self) -> u64 {
+        Batch::entities(self)
+    }
+
+    fn store(&self, attempt: Attempt) -> BoxFuture<'_, Result<Report>> {
+        Batch::store(self, attempt).boxed()
+    }
+}
+
+/// Stores all groups. Compiled once, and not for each type of group.
+async fn load(
+    mut groups: BoxStream<'_, AnyGroup<'_>>,
+    per_partition: usize,
+    run: &Run<'_>,
+    table: &Table,
+) -> Result<()> {
+    let mut read = 0_u64;
+    let mut waiting: VecDeque<(u64, Target, AnyGroup<'_>)> = VecDeque::new();
+    let mut in_flight = FuturesUnordered::new();
+    let mut busy: HashMap<Target, usize> = HashMap::new();
+    let mut more = true;
+    loop {
+        while in_flight.len() < run.concurrency {
+            let is_free = |(_, target, _): &(u64, Target, AnyGroup<'_>)| {
+                busy.get(target).is_none_or(|count| *count < per_partition)
             };
-            match event {
-                Either::Left(stored) => {
-                    let Some((target, result)) = stored else { continue };
-                    result?;
-                    if let Some(count) = busy.get_mut(&target) {
-                        *count -= 1;
-                        if *count == 0 {
-                            busy.remove(&target);
-                        }
+            let next = waiting.iter().position(is_free).and_then(|at| waiting.remove(at));
+            let Some((at, target, group)) = next else { break };
+            *busy.entry(target).or_default() += 1;
+            in_flight.push(store(run, at, target, group).boxed());
+        }
+        let may_read = more && waiting.len() < WAITING * run.concurrency;
+        let event = match (may_read, in_flight.is_empty()) {
+            // Groups that wait have another group of their partition in flight.
+            (false, true) => return Ok(()),
+            (false, false) => Either::Left(in_flight.next().await),
+            (true, true) => Either::Right(groups.next().await),
+            (true, false) => match select(in_flight.next(), groups.next()).await {
+                Either::Left((stored, _)) => Either::Left(stored),
+                Either::Right((read, _)) => Either::Right(read),
+            },
+        };
+        match event {
+            Either::Left(stored) => {
+                let Some((target, result)) = stored else { continue };
+                result?;
+                if let Some(count) = busy.get_mut(&target) {
+                    *count -= 1;
+                    if *count == 0 {
+                        busy.remove(&target);
                     }
                 }
-                Either::Right(Some((at, group))) if run.open(at as u64) => {
-                    let target = Target::partition(table, group.keys().0);
-                    waiting.push_back((at as u64, target, group));
-                }
-                Either::Right(Some(_)) => {}
-                Either::Right(None) => more = false,
             }
+            Either::Right(Some(group)) => {
+                let at = read;
+                read += 1;
+                if run.open(at) {
+                    let target = Target::partition(table, group.keys().0);
+                    waiting.push_back((at, target, group));
+                }
+            }
+            Either::Right(None) => more = false,
         }
     }
 }
 
 /// Stores one group and records the result.
-async fn store<B: Batch>(run: &Run<'_>, at: u64, target: Target, group: B) -> (Target, Result<()>) {
+async fn store(
+    run: &Run<'_>,
+    at: u64,
+    target: Target,
+    group: AnyGroup<'_>,
+) -> (Target, Result<()>) {
     let stored = run.pace.run(target, group.entities(), |attempt| group.store(attempt)).await;
     let report = match stored {
         Ok(report) => report,

@@ -82,10 +82,14 @@ impl BlobFields {
     }
 
     /// Adds the sealer for the encrypted fields of the type.
-    pub(crate) fn sealed_by<E: Entity>(self, sealer: Option<&Arc<dyn Sealer>>) -> Self {
-        let both = E::BLOBS.iter().any(|(property, _)| E::ENCRYPTED.contains(property));
+    pub(crate) fn sealed_by(
+        self,
+        sealer: Option<&Arc<dyn Sealer>>,
+        encrypted: &'static [&'static str],
+    ) -> Self {
+        let both = self.fields.iter().any(|(property, _)| encrypted.contains(property));
         let sealer = sealer.filter(|_| both);
-        Self { sealed: sealer.map(|sealer| (Arc::clone(sealer), E::ENCRYPTED)), ..self }
+        Self { sealed: sealer.map(|sealer| (Arc::clone(sealer), encrypted)), ..self }
     }
 
     /// Whether the blob of an encrypted field was stored before the field was marked `encrypt`.

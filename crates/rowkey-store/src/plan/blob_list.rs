@@ -45,11 +45,11 @@ pub(crate) struct BlobList {
 pub(crate) type Listed = BTreeSet<Keys>;
 
 impl BlobList {
-    /// Returns all lists in blobs that `E` declares.
-    pub(crate) fn all<E: Entity>(blobs: &Blobs) -> impl Iterator<Item = Self> {
-        let lists = E::LISTS.iter().enumerate();
+    /// Returns all lists in blobs among those of a type.
+    pub(crate) fn all(lists: &'static [List], blobs: &Blobs) -> Vec<Self> {
+        let lists = lists.iter().enumerate();
         let in_blobs = lists.filter(|(_, list)| list.place == ListPlace::Blob);
-        in_blobs.map(|(position, list)| Self { position, list, blobs: blobs.clone() })
+        in_blobs.map(|(position, list)| Self { position, list, blobs: blobs.clone() }).collect()
     }
 
     async fn settle_at<E: Entity + Send + Sync + 'static>(

@@ -1,30 +1,32 @@
 //! Indexes in the entity's partition: copies that are written in the transaction of the entity.
 
-use rowkey::index::Scope;
+use rowkey::index::{Index, Scope};
 use rowkey::{DynamicEntity, Entity, Match, Result, table::EncodedRow};
 
 use super::{Change, Contribution, Contributor, CopyOf, Edit, Source, Write};
 use crate::layer::{Demands, Layers};
 use crate::row::{CopyRow, Keys, index_keys, is_copy_of};
 
+/// The name of the contributor.
+pub(crate) const NAME: &str = "indexes of the partition";
+
 /// The declared indexes of `E` in its own partition.
 pub(crate) struct LocalIndexes;
 
-impl LocalIndexes {
-    fn positions<E: Entity>() -> impl Iterator<Item = usize> {
-        let is_local = |position: &usize| E::INDEXES[*position].scope == Scope::SamePartition;
-        (0..E::INDEXES.len()).filter(is_local)
-    }
+/// Returns the positions of the indexes in the entity's partition.
+fn positions(indexes: &'static [Index]) -> Vec<usize> {
+    let is_local = |position: &usize| indexes[*position].scope == Scope::SamePartition;
+    (0..indexes.len()).filter(is_local).collect()
 }
 
 impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
     fn name(&self) -> &'static str {
-        "indexes of the partition"
+        NAME
     }
 
     fn operations(&self) -> usize {
         // An update deletes one copy and inserts another.
-        2 * Self::positions::<E>().count()
+        2 * positions(E::INDEXES).len()
     }
 
     /// Returns the keys of the entity's copies, to read them, if another program may have written rows
@@ -33,15 +35,17 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
         if !change.reads_copies {
             return Ok(Vec::new());
         }
-        let keys = Self::positions::<E>().flat_map(|position| {
+        let mut reads = Vec::new();
+        for position in positions(E::INDEXES) {
             let new = change.after.and_then(|entity| index_keys(entity, position).ok().flatten());
-            [change.old_keys(position), new]
-        });
-        Ok(keys.flatten().map(|(_, row_key)| row_key).collect())
+            reads.extend(row_key_of(change.old_keys(position)));
+            reads.extend(row_key_of(new));
+        }
+        Ok(reads)
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
-        for position in Self::positions::<E>() {
+        for position in positions(E::INDEXES) {
             let is_own =
                 |row: &DynamicEntity| is_copy_of(row, E::INDEXES[position].name, change.keys);
             let old = change.old_keys(position);
@@ -83,6 +87,10 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
         }
         Ok(())
     }
+}
+
+fn row_key_of(keys: Option<Keys>) -> Option<String> {
+    keys.map(|(_, row_key)| row_key)
 }
 
 fn copy_of<E: Entity>(position: usize, owner: &Keys, layers: &Layers) -> CopyOf {

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use rowkey::entity::Older;
 use rowkey::index::{List, ListPlace};
-use rowkey::key::KeyError;
+use rowkey::key::{KeyError, KeyWriter};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Result};
 
 use super::{Change, Contribution, Contributor};
@@ -36,27 +36,33 @@ const FULL: &str = "Full";
 /// Separates the two keys of an entity in a list in another partition. No key contains it.
 const BETWEEN: char = '#';
 
+/// The name of the contributor.
+pub(crate) const NAME: &str = "lists of the partition";
+
 /// The declared lists of `E` in its own partition.
 pub(crate) struct Lists;
 
 impl<E: Entity + Send + Sync> Contributor<E> for Lists {
     fn name(&self) -> &'static str {
-        "lists of the partition"
+        NAME
     }
 
     fn operations(&self) -> usize {
-        in_partition::<E>().map(|(_, list)| 2 * list.max).sum()
+        in_partition(E::LISTS).iter().map(|(_, list)| 2 * list.max).sum()
     }
 
     fn reads(&self, change: Change<'_, E>) -> Result<Vec<String>> {
-        let edits =
-            in_partition::<E>().map(|(position, _)| Ok(edits(change, position)?.into_iter()));
-        let edits = edits.collect::<Result<Vec<_>>>()?.into_iter().flatten();
-        Ok(edits.map(|(keys, _)| keys.1).collect())
+        let mut reads = Vec::new();
+        for (position, _) in in_partition(E::LISTS) {
+            for (keys, _) in edits(change, position)? {
+                reads.push(keys.1);
+            }
+        }
+        Ok(reads)
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
-        for (position, list) in in_partition::<E>() {
+        for (position, list) in in_partition(E::LISTS) {
             let listed = listed(list, change.keys, plan.of);
             for (at, is_new) in edits(change, position)? {
                 plan.edit(&at.1, |row| edit(row, &at, list, &listed, is_new))?;
@@ -67,8 +73,9 @@ impl<E: Entity + Send + Sync> Contributor<E> for Lists {
 }
 
 /// Returns the lists in the entity's partition, with their positions.
-pub(crate) fn in_partition<E: Entity>() -> impl Iterator<Item = (usize, &'static List)> {
-    E::LISTS.iter().enumerate().filter(|(_, list)| list.place == ListPlace::Partition)
+pub(crate) fn in_partition(lists: &'static [List]) -> Vec<(usize, &'static List)> {
+    let lists = lists.iter().enumerate();
+    lists.filter(|(_, list)| list.place == ListPlace::Partition).collect()
 }
 
 /// Adds an entity to the list at `at`, or removes it.
@@ -118,24 +125,32 @@ pub(crate) fn edits<E: Entity>(
     change: Change<'_, E>,
     position: usize,
 ) -> Result<Vec<(Keys, bool)>> {
+    let list = &E::LISTS[position];
     let new = match change.after {
-        Some(entity) => keys_to_write(entity, position)?,
+        Some(entity) => keys_to_write(written(entity, position), list)?,
         None => BTreeSet::new(),
     };
     let old = match change.older {
-        Some(older) => old_list_keys::<E>(older, position),
+        Some(older) => old_list_keys(older, list),
         None => change.before.map(|entity| list_keys(entity, position)).unwrap_or_default(),
     };
-    let joins = new.iter().filter(|keys| change.rewrites || !old.contains(*keys));
+    Ok(joined_and_left(&old, &new, change.rewrites))
+}
+
+fn joined_and_left(
+    old: &BTreeSet<Keys>,
+    new: &BTreeSet<Keys>,
+    rewrites: bool,
+) -> Vec<(Keys, bool)> {
+    let joins = new.iter().filter(|keys| rewrites || !old.contains(*keys));
     let joins = joins.map(|keys| (keys.clone(), true));
-    let leaves = old.difference(&new).map(|keys| (keys.clone(), false));
-    Ok(joins.chain(leaves).collect())
+    let leaves = old.difference(new).map(|keys| (keys.clone(), false));
+    joins.chain(leaves).collect()
 }
 
 /// Returns the keys of the rows that an older version of the type wrote for a list of this name and
 /// place.
-pub(crate) fn old_list_keys<E: Entity>(older: &Older, position: usize) -> BTreeSet<Keys> {
-    let own = &E::LISTS[position];
+pub(crate) fn old_list_keys(older: &Older, own: &List) -> BTreeSet<Keys> {
     let is_it = |list: &List| (list.name, list.place) == (own.name, own.place);
     let listed = older.listed.iter().filter(|(list, _)| is_it(list));
     listed.map(|(_, keys)| keys.clone()).collect()
@@ -145,13 +160,16 @@ pub(crate) fn old_list_keys<E: Entity>(older: &Older, position: usize) -> BTreeS
 /// that are invalid in a list, and does not check their number, because another program may allow
 /// more.
 pub(crate) fn list_keys<E: Entity>(entity: &E, position: usize) -> BTreeSet<Keys> {
-    written(entity, position).into_iter().filter_map(Result::ok).collect()
+    valid(written(entity, position))
+}
+
+fn valid(written: Vec<Result<Keys, KeyError>>) -> BTreeSet<Keys> {
+    written.into_iter().filter_map(Result::ok).collect()
 }
 
 /// Like `list_keys`, for an entity that will be written: invalid or too many values are errors.
-fn keys_to_write<E: Entity>(entity: &E, position: usize) -> Result<BTreeSet<Keys>> {
-    let list = &E::LISTS[position];
-    let keys = written(entity, position).into_iter().map(|keys| {
+fn keys_to_write(written: Vec<Result<Keys, KeyError>>, list: &List) -> Result<BTreeSet<Keys>> {
+    let keys = written.into_iter().map(|keys| {
         keys.map_err(|error| {
             Error::no_such_key(&error)
                 .advise(format!("it is the key of its row in the list `{}`", list.name))
@@ -175,9 +193,13 @@ fn keys_to_write<E: Entity>(entity: &E, position: usize) -> Result<BTreeSet<Keys
 fn written<E: Entity>(entity: &E, position: usize) -> Vec<Result<Keys, KeyError>> {
     let mut keys = Vec::new();
     entity.list_keys(position, &mut |partition_key, row_key| {
-        keys.push(partition_key.finish().and_then(|partition| Ok((partition, row_key.finish()?))));
+        keys.push(finish(partition_key, row_key));
     });
     keys
+}
+
+fn finish(partition_key: KeyWriter, row_key: KeyWriter) -> Result<Keys, KeyError> {
+    Ok((partition_key.finish()?, row_key.finish()?))
 }
 
 /// Returns the keys in a stored list, without the prefix of the type. Fails if the row is not this

@@ -19,11 +19,11 @@ pub(crate) struct RemoteIndex {
 }
 
 impl RemoteIndex {
-    /// Returns all indexes of this kind that `E` declares.
-    pub(crate) fn all<E: Entity>() -> impl Iterator<Item = Self> {
-        let indexes = E::INDEXES.iter().enumerate();
+    /// Returns all indexes of this kind among those of a type.
+    pub(crate) fn all(indexes: &'static [Index]) -> Vec<Self> {
+        let indexes = indexes.iter().enumerate();
         let remote = indexes.filter(|(_, index)| index.scope == Scope::OtherPartition);
-        remote.map(|(position, index)| Self { position, index })
+        remote.map(|(position, index)| Self { position, index }).collect()
     }
 
     async fn settle_at<E: Entity + Send + Sync + 'static>(

@@ -20,11 +20,11 @@ pub(crate) struct RemoteList {
 }
 
 impl RemoteList {
-    /// Returns all lists of this kind that `E` declares.
-    pub(crate) fn all<E: Entity>(of: &'static str) -> impl Iterator<Item = Self> {
-        let lists = E::LISTS.iter().enumerate();
+    /// Returns all lists of this kind among those of a type.
+    pub(crate) fn all(lists: &'static [List], of: &'static str) -> Vec<Self> {
+        let lists = lists.iter().enumerate();
         let remote = lists.filter(|(_, list)| list.place == ListPlace::Elsewhere);
-        remote.map(move |(position, list)| Self { position, list, of })
+        remote.map(|(position, list)| Self { position, list, of }).collect()
     }
 
     /// Adds the entity to the list, or removes it.

@@ -8,6 +8,9 @@ use super::{Change, Contribution, Contributor, NewClaim};
 use crate::layer::Demands;
 use crate::row::{Keys, index_keys};
 
+/// The name of the contributor.
+pub(crate) const NAME: &str = "unique values";
+
 /// The declared unique values of `E`.
 ///
 /// An entity that keeps its value claims nothing. Its claim stands as long as the head that was read
@@ -16,7 +19,7 @@ pub(crate) struct UniqueValues;
 
 impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
     fn name(&self) -> &'static str {
-        "unique values"
+        NAME
     }
 
     fn operations(&self) -> usize {

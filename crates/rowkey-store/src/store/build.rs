@@ -4,23 +4,23 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
-use rowkey::entity::OlderRows;
 use rowkey::index::{ListPlace, Scope};
-use rowkey::{Container, Entity, Error, ErrorKind, Queue, Result, Table};
+use rowkey::{Container, Entity, Queue, Result, Table};
 
 use super::{Inner, Store};
 use crate::blobs::Blobs;
 use crate::deciding::Deciding;
+use crate::declared::{Declared, Given, check_names, refused};
 use crate::execute::announce::Announcer;
 use crate::layer::{Layer, Layers};
 use crate::plan::blob_field::BlobFields;
 use crate::plan::blob_list::BlobList;
-use crate::plan::index::LocalIndexes;
-use crate::plan::list::Lists;
+use crate::plan::index::{self, LocalIndexes};
+use crate::plan::list::{self, Lists};
 use crate::plan::older::OlderVersions;
 use crate::plan::remote::RemoteIndex;
 use crate::plan::remote_list::RemoteList;
-use crate::plan::unique::UniqueValues;
+use crate::plan::unique::{self, UniqueValues};
 use crate::plan::{Contributor, MAX_OPERATIONS};
 use crate::seal::{Sealed, Sealer};
 use crate::wide::Wide;
@@ -141,47 +141,35 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
 
     /// Builds the store. Sends nothing. [`Store::open`] reads the declarations of programs of other versions.
     ///
-    /// Fails with [`ErrorKind::Invalid`] if a declaration lacks something that it requires (a queue, a
-    /// container, keys), if two contributors have the same name, or if one change could have more than 100
-    /// operations.
+    /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) if a declaration lacks something that
+    /// it requires (a queue, a container, keys), if two contributors have the same name, or if one change
+    /// could have more than 100 operations.
     pub fn build(self) -> Result<Store<E>> {
         let Self { table, queue, container, sealer, contributors: added, settles, .. } = self;
-        let refused =
-            |what: String| Error::refused(ErrorKind::Invalid, what).of("Store", table.name());
-        let mut contributors: Vec<Box<dyn Contributor<E>>> =
-            vec![Box::new(LocalIndexes), Box::new(Lists), Box::new(UniqueValues)];
-        if E::OLDER != OlderRows::NONE {
-            contributors.push(Box::new(OlderVersions));
-        }
-        contributors.extend(RemoteIndex::all::<E>().map(|index| Box::new(index) as _));
-        contributors.extend(RemoteList::all::<E>(Inner::<E>::of()).map(|list| Box::new(list) as _));
+        let refused = |what: String| refused(what, table.name());
+        let given = Given { queue: queue.is_some(), keys: sealer.is_some(), settles };
         let blobs = container.map(|container| Blobs::new(container, table.name()));
-        let in_blobs = E::LISTS.iter().find(|list| list.place == ListPlace::Blob);
-        let in_blobs = in_blobs.map(|list| list.name).or(E::BLOBS.first().map(|(name, _)| *name));
-        match (&blobs, in_blobs) {
-            (Some(blobs), _) => {
-                contributors.extend(BlobList::all::<E>(blobs).map(|list| Box::new(list) as _));
-                if !E::BLOBS.is_empty() {
-                    contributors.push(Box::new(BlobFields::of::<E>(blobs, Inner::<E>::of())));
-                }
+        let mut contributors = Vec::new();
+        #[expect(clippy::manual_flatten, reason = "`flatten` is compiled for each type")]
+        for add in &Self::DECLARED {
+            if let Some(add) = add {
+                add(&mut contributors, blobs.as_ref());
             }
-            (None, Some(name)) => {
-                let what = format!("`{name}` is kept in blobs, which needs a container");
-                return Err(refused(what).advise("give one to `StoreBuilder::blobs`"));
-            }
-            (None, None) => {}
         }
-        let given = added.len();
+        Self::TYPE.check_container(blobs.is_some(), &refused)?;
+        let given_contributors = added.len();
         contributors.extend(added);
-        for (at, contributor) in contributors.iter().enumerate() {
-            let name = contributor.name();
-            if contributors[..at].iter().any(|other| other.name() == name) {
-                return Err(refused(format!("two contributors have the name `{name}`")));
-            }
-        }
+        // These three names are taken, even if the type has no such declaration.
+        let mut names = vec![index::NAME, list::NAME, unique::NAME];
         // The rows of the entity and the op row.
-        let rows = E::MAX_ROWS + 1;
-        let most = contributors.iter().map(|one| one.operations()).sum::<usize>() + rows;
+        let mut most = E::MAX_ROWS + 1;
+        for contributor in &contributors {
+            most += contributor.operations();
+        }
+        for contributor in &contributors[Self::IN_PARTITION..] {
+            names.push(contributor.name());
+        }
+        check_names(&names, &refused)?;
         if most > MAX_OPERATIONS {
             let what = format!(
                 "a change of one entity may have {most} operations; a transaction has at most \
@@ -190,34 +178,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             return Err(refused(what)
                 .advise("declare fewer indexes, or move some to partitions of their own"));
         }
-        let indexes = E::INDEXES.iter().filter(|index| index.scope != Scope::SamePartition);
-        let lists = E::LISTS.iter().filter(|list| list.place != ListPlace::Partition);
-        let elsewhere = indexes.map(|index| index.name).chain(lists.map(|list| list.name));
-        let elsewhere = elsewhere.chain(in_blobs).next();
-        if queue.is_none() && (settles || elsewhere.is_some() || E::OLDER.elsewhere) {
-            let whom =
-                elsewhere.unwrap_or(if settles { "a contributor" } else { "an older version" });
-            let what = format!("`{whom}` is settled after the commit, which needs a queue");
-            return Err(refused(what).advise("give one to `StoreBuilder::queue`"));
-        }
-        if sealer.is_some() == E::ENCRYPTED.is_empty() {
-            let (what, advice) = match E::ENCRYPTED.first() {
-                Some(field) => (
-                    format!("`{field}` is encrypted, which needs keys"),
-                    "give a ring of them to `StoreBuilder::keys`",
-                ),
-                None => (
-                    "it has keys, but no field of the type is encrypted".to_owned(),
-                    "mark encrypted fields with #[entity(encrypt)]",
-                ),
-            };
-            return Err(refused(what).advise(advice));
-        }
+        Self::TYPE.check_queue_and_keys(given, &refused)?;
         let deciding = Deciding::new(&table);
         let mut layers: Vec<Box<dyn Layer>> = Vec::new();
-        if let Some(blobs) = blobs.as_ref().filter(|_| !E::BLOBS.is_empty()) {
+        if let (Some(blobs), false) = (&blobs, E::BLOBS.is_empty()) {
             let fields = BlobFields::of::<E>(blobs, Inner::<E>::of());
-            layers.push(Box::new(fields.sealed_by::<E>(sealer.as_ref())));
+            layers.push(Box::new(fields.sealed_by(sealer.as_ref(), E::ENCRYPTED)));
         }
         // It closes after the fields in blobs, when the row has the keys of their encrypted contents, and
         // so seals the pointers to the blobs, too.
@@ -233,13 +199,75 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
                 contributors,
                 layers,
                 sealer,
-                added: given,
+                added: given_contributors,
                 announcer,
                 manifest: OnceLock::new(),
                 blobs,
             }),
         })
     }
+}
+
+/// Adds the contributors of one kind of declaration. With a container, they get its blobs.
+type Add<E> = fn(&mut Vec<Box<dyn Contributor<E>>>, Option<&Blobs>);
+
+/// The contributors of declarations, which are compiled only for types that have such a declaration.
+impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
+    const TYPE: Declared = Declared::of::<E>();
+    const HAS_INDEXES: bool = Self::TYPE.has_index(Scope::SamePartition);
+    const HAS_LISTS: bool = Self::TYPE.has_list(ListPlace::Partition);
+    const HAS_VALUES: bool = Self::TYPE.has_index(Scope::Claim);
+
+    /// The number of the first three in `DECLARED`.
+    const IN_PARTITION: usize =
+        Self::HAS_INDEXES as usize + Self::HAS_LISTS as usize + Self::HAS_VALUES as usize;
+
+    const DECLARED: [Option<Add<E>>; 8] = [
+        if Self::HAS_INDEXES { Some(|all, _| all.push(Box::new(LocalIndexes))) } else { None },
+        if Self::HAS_LISTS { Some(|all, _| all.push(Box::new(Lists))) } else { None },
+        if Self::HAS_VALUES { Some(|all, _| all.push(Box::new(UniqueValues))) } else { None },
+        if Self::TYPE.has_older() {
+            Some(|all, _| all.push(Box::new(OlderVersions)))
+        } else {
+            None
+        },
+        if Self::TYPE.has_index(Scope::OtherPartition) {
+            Some(|all, _| {
+                for index in RemoteIndex::all(E::INDEXES) {
+                    all.push(Box::new(index));
+                }
+            })
+        } else {
+            None
+        },
+        if Self::TYPE.has_list(ListPlace::Elsewhere) {
+            Some(|all, _| {
+                for list in RemoteList::all(E::LISTS, Inner::<E>::of()) {
+                    all.push(Box::new(list));
+                }
+            })
+        } else {
+            None
+        },
+        if Self::TYPE.has_list(ListPlace::Blob) {
+            Some(|all, blobs| {
+                let Some(blobs) = blobs else { return };
+                for list in BlobList::all(E::LISTS, blobs) {
+                    all.push(Box::new(list));
+                }
+            })
+        } else {
+            None
+        },
+        if Self::TYPE.blobs.is_empty() {
+            None
+        } else {
+            Some(|all, blobs| {
+                let Some(blobs) = blobs else { return };
+                all.push(Box::new(BlobFields::of::<E>(blobs, Inner::<E>::of())));
+            })
+        },
+    ];
 }
 
 impl<E> fmt::Debug for StoreBuilder<E> {

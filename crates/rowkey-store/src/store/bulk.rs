@@ -97,7 +97,8 @@ fn rows_of<E: Entity>(entity: &E) -> usize {
         index.scope == rowkey::index::Scope::SamePartition
             && index_keys(entity, *position).is_ok_and(|keys| keys.is_some())
     });
-    let lists = in_partition::<E>().map(|(position, _)| list_keys(entity, position).len());
+    let lists = in_partition(E::LISTS).into_iter();
+    let lists = lists.map(|(position, _)| list_keys(entity, position).len());
     1 + local.count() + lists.sum::<usize>()
 }
 

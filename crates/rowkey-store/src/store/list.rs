@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::stream;
-use rowkey::index::{ListKey, ListPlace};
+use futures_util::{FutureExt as _, stream};
+use rowkey::index::{List, ListKey, ListPlace};
 use rowkey::{Continuation, DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
 
+use super::examine::is_still;
 use super::query::{Part, rows_of};
 use super::{Inner, ReadHead, Store};
 use crate::blobs::Blobs;
+use crate::deciding::Deciding;
 use crate::execute::settle::is_lost;
 use crate::job::{Report, Verdict};
 use crate::plan::blob_list;
@@ -153,24 +155,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         head: &ReadHead<E>,
         position: usize,
     ) -> Result<Verdict> {
-        let list = &E::LISTS[position];
-        let listed = listed(list, keys, Inner::<E>::of());
-        for at in list_keys(&head.entity, position) {
-            if list.place == ListPlace::Blob {
-                let blob = self.inner.blobs()?.list(&at.1);
-                let stored = blob_list::stored(&blob, &at.1, list).await?;
-                if !stored.is_some_and(|(listed, _)| listed.contains(keys)) {
-                    return Ok(Verdict::Missing);
-                }
-                continue;
-            }
-            let row = self.inner.deciding.row(&at).await?;
-            let found = row.map(|row| read(&row.entity, list)).transpose()?;
-            if !found.is_some_and(|keys| keys.contains(&listed)) {
-                return Ok(Verdict::Missing);
-            }
-        }
-        Ok(Verdict::Right)
+        let entry = (&E::LISTS[position], Inner::<E>::of(), keys);
+        let (deciding, blobs) = (&self.inner.deciding, self.inner.blobs.as_ref());
+        // Boxed, so that it is compiled here, once for all types.
+        examine_lists(deciding, blobs, entry, list_keys(&head.entity, position)).boxed().await
     }
 
     /// Looks for entities that a list names but that do not have the value.
@@ -190,7 +178,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let owner = owner(list, &keys.0, one, Inner::<E>::of());
             let head = self.read_before(&owner).await?;
             let has = |head: ReadHead<E>| match &head.older {
-                Some(older) => old_list_keys::<E>(older, position).contains(keys),
+                Some(older) => old_list_keys(older, &E::LISTS[position]).contains(keys),
                 None => list_keys(&head.entity, position).contains(keys),
             };
             if head.is_some_and(has) {
@@ -204,7 +192,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         if !repairs {
             // If the list changed in the meantime, its writers keep it in step.
-            if self.is_still(keys, &stored.etag).await? {
+            if is_still(deciding, keys, &stored.etag).await? {
                 report.note(Some(list.name), Verdict::Orphaned, orphaned);
             }
             return Ok(());
@@ -231,19 +219,45 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 }
 
+/// Checks that all these lists name an entity.
+async fn examine_lists(
+    deciding: &Deciding,
+    blobs: Option<&Blobs>,
+    (list, of, keys): (&'static List, &str, &Keys),
+    lists: BTreeSet<Keys>,
+) -> Result<Verdict> {
+    let listed = listed(list, keys, of);
+    for at in lists {
+        if list.place == ListPlace::Blob {
+            let blob = blobs.ok_or_else(no_container)?.list(&at.1);
+            let stored = blob_list::stored(&blob, &at.1, list).await?;
+            if !stored.is_some_and(|(listed, _)| listed.contains(keys)) {
+                return Ok(Verdict::Missing);
+            }
+            continue;
+        }
+        let row = deciding.row(&at).await?;
+        let found = row.map(|row| read(&row.entity, list)).transpose()?;
+        if !found.is_some_and(|keys| keys.contains(&listed)) {
+            return Ok(Verdict::Missing);
+        }
+    }
+    Ok(Verdict::Right)
+}
+
 /// Returns the position of the declared list that a row with these keys belongs to.
-pub(super) fn list_of<E: Entity>(keys: &Keys) -> Option<usize> {
-    E::LISTS
-        .iter()
-        .position(|list| list.place != ListPlace::Blob && keys.1.starts_with(list.row_head))
+pub(super) fn list_of(lists: &[List], keys: &Keys) -> Option<usize> {
+    lists.iter().position(|list| list.place != ListPlace::Blob && keys.1.starts_with(list.row_head))
 }
 
 impl<E> Inner<E> {
     /// Returns the container of the store's blobs.
     pub(super) fn blobs(&self) -> Result<&Blobs> {
-        self.blobs.as_ref().ok_or_else(|| {
-            Error::refused(ErrorKind::Invalid, "the store has no container")
-                .advise("give one to `StoreBuilder::blobs`")
-        })
+        self.blobs.as_ref().ok_or_else(no_container)
     }
+}
+
+fn no_container() -> Error {
+    Error::refused(ErrorKind::Invalid, "the store has no container")
+        .advise("give one to `StoreBuilder::blobs`")
 }

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures_util::FutureExt as _;
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Result, ScanPolicy};
 use serde::{Deserialize, Serialize};
 
@@ -86,6 +87,25 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
+    async fn check_writer(&self, table: &Deciding) -> Result<()> {
+        self.check(&self.entries(table).await?)
+    }
+
+    async fn check_reader(&self, table: &Deciding, name: &'static str) -> Result<()> {
+        let entries = self.entries(table).await?;
+        let entry = entries.iter().find(|entry| entry.name == name);
+        match entry.map(|entry| entry.stage) {
+            Some(Stage::Readable) => Ok(()),
+            stage => {
+                let stage = stage.unwrap_or(Stage::Gone);
+                let what = format!("`{name}` is not readable: it is {stage:?}").to_lowercase();
+                Err(Error::refused(ErrorKind::Invalid, what)
+                    .advise("take its next step with `Store::advance`")
+                    .in_index(name))
+            }
+        }
+    }
+
     /// Reads the stored entries. One request.
     async fn read(&self, table: &Deciding) -> Result<Option<(Vec<Entry>, ETag)>> {
         let Some(stored) = table.row(&self.keys).await? else { return Ok(None) };
@@ -176,24 +196,14 @@ impl<E: Entity> Inner<E> {
     /// Refuses a write if the manifest requires a declaration that this program does not know.
     pub(super) async fn check_writer(&self) -> Result<()> {
         let Some(manifest) = self.manifest.get() else { return Ok(()) };
-        manifest.check(&manifest.entries(&self.deciding).await?)
+        // Boxed, so that it is compiled here, once for all types.
+        manifest.check_writer(&self.deciding).boxed().await
     }
 
     /// Refuses a read by a declaration that is not readable.
     pub(super) async fn check_reader(&self, name: &'static str) -> Result<()> {
         let Some(manifest) = self.manifest.get() else { return Ok(()) };
-        let entries = manifest.entries(&self.deciding).await?;
-        let entry = entries.iter().find(|entry| entry.name == name);
-        match entry.map(|entry| entry.stage) {
-            Some(Stage::Readable) => Ok(()),
-            stage => {
-                let stage = stage.unwrap_or(Stage::Gone);
-                let what = format!("`{name}` is not readable: it is {stage:?}").to_lowercase();
-                Err(Error::refused(ErrorKind::Invalid, what)
-                    .advise("take its next step with `Store::advance`")
-                    .in_index(name))
-            }
-        }
+        manifest.check_reader(&self.deciding, name).boxed().await
     }
 }
 

@@ -9,7 +9,7 @@
 //! - `query`: pages and streams of entities
 //! - `read`: reads by key and through an index
 //! - `transaction`: [`Transaction`], changes of several entities
-//! - `verify`, `delete`, `bulk`, `rewriting`: jobs over many entities
+//! - `verify`, `delete`, `bulk`, `rewriting`: jobs over many entities · `examine`: the checks of `verify`
 //! - `sweep`: a job over the blobs
 //! - `work`: settling writes that were interrupted
 
@@ -18,6 +18,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::table::EncodedRow;
 use rowkey::{
@@ -45,6 +46,7 @@ mod build;
 mod bulk;
 mod clean;
 mod delete;
+mod examine;
 mod explain;
 mod list;
 mod manifest;
@@ -294,7 +296,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         key: Key<E>,
         mut change: impl FnMut(&mut E) -> std::result::Result<(), R> + Send,
     ) -> Result<std::result::Result<Versioned<E>, R>> {
-        self.update_whole(key, |entity, _| change(entity)).await
+        self.update_whole(key, &mut |entity, _| change(entity)).await
     }
 
     /// Like [`try_update`](Self::try_update), but `change` also gets the properties that the type
@@ -302,7 +304,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     async fn update_whole<R: Send>(
         &self,
         key: Key<E>,
-        mut change: impl FnMut(&mut E, &mut Properties) -> std::result::Result<(), R> + Send,
+        change: &mut (dyn FnMut(&mut E, &mut Properties) -> std::result::Result<(), R> + Send),
     ) -> Result<std::result::Result<Versioned<E>, R>> {
         let update = async {
             let keys = parts(&key)?;
@@ -543,16 +545,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         change: Change<'_, E>,
     ) -> Result<()> {
         let keys = change.keys;
-        let reads: BTreeSet<_> = contributor.reads(change)?.into_iter().collect();
-        let reads = reads.into_iter().filter(|row_key| !plan.rows.contains_key(row_key));
-        let reads = reads.map(|row_key| async move {
-            let stored = self.inner.deciding.row(&(keys.0.clone(), row_key.clone())).await?;
-            let before = stored.map(|stored| (stored.entity, stored.etag));
-            let after = before.as_ref().map(|(row, _)| row.clone());
-            Ok::<_, Error>((row_key, ReadRow { before, after }))
-        });
-        let read = try_all(reads, usize::MAX).await?;
-        plan.rows.extend(read);
+        let reads = contributor.reads(change)?;
+        if !reads.is_empty() {
+            // Boxed, so that it is compiled here, once for all types.
+            read_rows(&self.inner.deciding, plan, keys, reads).boxed().await?;
+        }
         let name = contributor.name();
         let mut contribution = Contribution {
             plan,
@@ -605,6 +602,26 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     fn named(&self, operation: &'static str, error: Error) -> Error {
         error.of(operation, self.inner.table.name())
     }
+}
+
+/// Reads the rows that a contributor edits, except those that another one read.
+async fn read_rows(
+    deciding: &Deciding,
+    plan: &mut Plan,
+    keys: &Keys,
+    reads: Vec<String>,
+) -> Result<()> {
+    let reads: BTreeSet<_> = reads.into_iter().collect();
+    let reads = reads.into_iter().filter(|row_key| !plan.rows.contains_key(row_key));
+    let reads = reads.map(|row_key| async move {
+        let stored = deciding.row(&(keys.0.clone(), row_key.clone())).await?;
+        let before = stored.map(|stored| (stored.entity, stored.etag));
+        let after = before.as_ref().map(|(row, _)| row.clone());
+        Ok::<_, Error>((row_key, ReadRow { before, after }))
+    });
+    let read = try_all(reads, usize::MAX).await?;
+    plan.rows.extend(read);
+    Ok(())
 }
 
 /// The result of writing one entity.

@@ -133,10 +133,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         let sent = async {
             if self.reads() {
                 let changes = self.changes;
-                let change =
+                let mut change =
                     |entity: &mut E, unknown: &mut Properties| patch(entity, unknown, &changes);
                 return store
-                    .update_whole(self.key, change)
+                    .update_whole(self.key, &mut change)
                     .await?
                     .map(|versioned| versioned.version);
             }

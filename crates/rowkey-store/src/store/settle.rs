@@ -4,10 +4,11 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::index::Scope;
-use rowkey::{Entity, Error, ErrorKind, Result, Rows};
+use rowkey::index::{Index, Scope};
+use rowkey::{Entity, Error, ErrorKind, Result, Rows, Table};
 
 use super::Inner;
+use crate::deciding::Deciding;
 use crate::execute::settle::{Noted, Settled, Settler, Settling, both, release};
 use crate::layer::Demands;
 use crate::layer::Layers;
@@ -57,9 +58,7 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
             let mut all = Ok(Settled::Done);
             let mut rest = targets;
             while let Some(first) = rest.first() {
-                // The targets of one entity are consecutive.
-                let same = rest.iter().take_while(|other| other.row_key == first.row_key).count();
-                let (of_one, others) = rest.split_at(same);
+                let (of_one, others) = of_one_entity(rest, &first.row_key);
                 rest = others;
                 let keys = (op.0.clone(), first.row_key.clone());
                 let layers = self.deciding_layers();
@@ -67,20 +66,11 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
                 all = both(all, self.settle_one(&settling, op, of_one, noted).await);
                 noted.in_doubt |= settling.is_in_doubt();
             }
-            for claim in claims {
-                let is_it = |position: &usize| {
-                    let index = E::INDEXES[*position];
-                    index.scope == Scope::Claim && index.name == claim.name
-                };
-                // A program that declares the unique value must settle it.
-                let released = match (0..E::INDEXES.len()).find(is_it) {
-                    Some(position) => {
-                        let demands = Demands::of::<E>(&self.layers);
-                        release(&self.deciding, op, claim, (&demands, position)).await
-                    }
-                    None => Ok(Settled::Pending),
-                };
-                all = both(all, released);
+            if !claims.is_empty() {
+                let demands = Demands::of::<E>(&self.layers);
+                let released = release_all(&self.deciding, op, claims, E::INDEXES, &demands);
+                // Boxed, so that it is compiled here, once for all types.
+                all = both(all, released.boxed().await);
             }
             all
         }
@@ -98,24 +88,25 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
     ) -> Result<Settled> {
         let mut all = Ok(Settled::Done);
         for target in targets {
-            let mut contributors = self.contributors.iter();
-            let Some(contributor) = contributors.find(|one| one.name() == target.contributor)
-            else {
+            let mut found = None;
+            for contributor in &self.contributors {
+                if contributor.name() == target.contributor {
+                    found = Some(contributor);
+                    break;
+                }
+            }
+            let Some(contributor) = found else {
                 all = both(all, Ok(Settled::Pending));
                 continue;
             };
-            // A panic in one contributor must end neither the worker nor a committed write.
-            let settle = async { contributor.settle(settling, &target.address).await };
-            let one = match AssertUnwindSafe(settle).catch_unwind().await {
-                Ok(one) => one,
-                Err(_) => Err(Error::refused(ErrorKind::Unexpected, "the contributor panicked")
-                    .advise("fix the contributor; its targets are settled again later")),
-            };
-            self.report(op, contributor.name(), &one);
+            let (name, address) = (contributor.name(), &*target.address);
+            let begin = Box::new(move || contributor.settle(settling, address));
+            // Boxed, so that it is compiled here, once for all types.
+            let one = settle_target(&self.table, op, name, begin).boxed().await;
             if contributor.settles_once() && matches!(one, Ok(Settled::Done)) {
                 noted.finished.push(target.clone());
             }
-            all = both(all, one.map_err(|error| error.during(contributor.name().to_owned())));
+            all = both(all, one);
         }
         let settled = all?;
         if settled == Settled::Done && !settling.is_unchanged().await? {
@@ -125,24 +116,64 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
     }
 }
 
-impl<E: Entity> Inner<E> {
-    /// Reports the result of a target, and the lag of its contributor.
-    fn report(&self, op: &Keys, follower: &str, settled: &Result<Settled>) {
-        let account = self.table.account();
-        let labels = [("table", self.table.name()), ("follower", follower)];
-        let lag = created_of(&op.1).map(|created| account.clock().now() - created);
-        if let Some(Ok(lag)) = lag.map(|lag| lag.to_std()) {
-            account.telemetry().gauge("rowkey.store.lag", &labels, lag.as_secs_f64());
-        }
-        let outcome = match settled {
-            Ok(Settled::Done) => "done",
-            Ok(Settled::Pending) => "pending",
-            Err(_) => "failed",
+/// Splits targets after those of the first entity. The targets of one entity are consecutive.
+fn of_one_entity<'t>(targets: &'t [Target], row_key: &str) -> (&'t [Target], &'t [Target]) {
+    targets.split_at(targets.iter().take_while(|other| other.row_key == row_key).count())
+}
+
+/// Begins to settle a target.
+type Begin<'a> = Box<dyn FnOnce() -> BoxFuture<'a, Result<Settled>> + Send + 'a>;
+
+/// Settles a target by the contributor `name`, and reports the result.
+async fn settle_target(table: &Table, op: &Keys, name: &str, begin: Begin<'_>) -> Result<Settled> {
+    // A panic in one contributor must end neither the worker nor a committed write.
+    let settle = async { begin().await };
+    let one = match AssertUnwindSafe(settle).catch_unwind().await {
+        Ok(one) => one,
+        Err(_) => Err(Error::refused(ErrorKind::Unexpected, "the contributor panicked")
+            .advise("fix the contributor; its targets are settled again later")),
+    };
+    report(table, op, name, &one);
+    one.map_err(|error| error.during(name.to_owned()))
+}
+
+/// Releases claims of a type with these indexes. A failure does not stop the others.
+async fn release_all(
+    deciding: &Deciding,
+    op: &Keys,
+    claims: &[ClaimRef],
+    indexes: &[Index],
+    demands: &Demands,
+) -> Result<Settled> {
+    let mut all = Ok(Settled::Done);
+    for claim in claims {
+        let is_it = |index: &Index| index.scope == Scope::Claim && index.name == claim.name;
+        // A program that declares the unique value must settle it.
+        let released = match indexes.iter().position(is_it) {
+            Some(position) => release(deciding, op, claim, (demands, position)).await,
+            None => Ok(Settled::Pending),
         };
-        let [table, follower] = labels;
-        let labels = [table, follower, ("outcome", outcome)];
-        account.telemetry().count("rowkey.store.settled", &labels, 1);
+        all = both(all, released);
     }
+    all
+}
+
+/// Reports the result of a target, and the lag of its contributor.
+fn report(table: &Table, op: &Keys, follower: &str, settled: &Result<Settled>) {
+    let account = table.account();
+    let labels = [("table", table.name()), ("follower", follower)];
+    let lag = created_of(&op.1).map(|created| account.clock().now() - created);
+    if let Some(Ok(lag)) = lag.map(|lag| lag.to_std()) {
+        account.telemetry().gauge("rowkey.store.lag", &labels, lag.as_secs_f64());
+    }
+    let outcome = match settled {
+        Ok(Settled::Done) => "done",
+        Ok(Settled::Pending) => "pending",
+        Err(_) => "failed",
+    };
+    let [table, follower] = labels;
+    let labels = [table, follower, ("outcome", outcome)];
+    account.telemetry().count("rowkey.store.settled", &labels, 1);
 }
 
 /// Returns the error of a store without a queue.

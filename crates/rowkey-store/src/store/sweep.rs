@@ -1,13 +1,15 @@
 //! Sweeping: a job over the blobs of a store that removes those that no entity names.
 
-use futures_util::{TryStreamExt as _, stream};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, TryStreamExt as _, stream};
 use rowkey::blob::BlobItem;
-use rowkey::index::ListPlace;
-use rowkey::{Entity, Result};
+use rowkey::index::{List, ListPlace};
+use rowkey::{DynamicEntity, Entity, Result};
 
 use super::settle::no_queue;
 use super::{Inner, Store};
 use crate::blobs::Blobs;
+use crate::declared::Declared;
 use crate::execute::KEPT;
 use crate::execute::claim::give_up;
 use crate::execute::settle::is_lost;
@@ -71,27 +73,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// # Ok(()) }
     /// ```
     pub fn sweep(&self) -> Job<'static, Loading<stream::Iter<std::vec::IntoIter<Sweeping<E>>>>> {
-        let blobs = self.inner.blobs.as_ref();
-        let lists = E::LISTS.iter().enumerate();
-        let lists = lists.filter(|(_, list)| list.place == ListPlace::Blob);
-        let units = blobs.into_iter().flat_map(|blobs| {
-            lists.clone().map(|(position, list)| Sweeping {
-                store: self.clone(),
-                prefix: blobs.prefix(list.row_head),
-                list: Some(position),
-            })
-        });
-        // The names begin with a random digit, so there is one unit per digit.
-        let fields = blobs.filter(|_| !E::BLOBS.is_empty()).into_iter().flat_map(|blobs| {
-            let head = Blobs::field_head(Inner::<E>::of());
-            (0..16).map(move |digit| Sweeping {
-                store: self.clone(),
-                prefix: blobs.name(&format!("{head}{digit:x}")),
-                list: None,
-            })
-        });
-        let units = units.chain(fields);
-        let units = stream::iter(units.collect::<Vec<_>>());
+        let mut units = Vec::new();
+        if let Some(blobs) = &self.inner.blobs {
+            for (prefix, list) in prefixes(blobs, E::LISTS, E::BLOBS, Inner::<E>::of()) {
+                units.push(Sweeping { store: self.clone(), prefix, list });
+            }
+        }
+        let units = stream::iter(units);
         Job::load(format!("sweep {}", Inner::<E>::of()), &self.inner.table, units)
     }
 
@@ -161,8 +149,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Returns the property of an entity whose value is in the blob.
     async fn names(&self, owner: &Keys, blob: &str) -> Result<Option<&'static str>> {
         let head = self.inner.deciding.row(owner).await?;
-        let named = head.map(|head| BlobFields::named(E::BLOBS, &head.entity)).unwrap_or_default();
-        Ok(named.into_iter().find(|(_, name)| name == blob).map(|(property, _)| property))
+        Ok(head.and_then(|head| property_of(E::BLOBS, &head.entity, blob)))
     }
 
     /// Returns the keys of an entity if it belongs on a list.
@@ -173,6 +160,58 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         });
         Ok(is_listed.then_some(keys))
     }
+}
+
+/// Returns the property of a row whose value is in the blob.
+fn property_of(
+    fields: &'static [(&'static str, &'static str)],
+    row: &DynamicEntity,
+    blob: &str,
+) -> Option<&'static str> {
+    let mut named = BlobFields::named(fields, row).into_iter();
+    named.find(|(_, name)| name == blob).map(|(property, _)| property)
+}
+
+/// Returns the prefixes of the names of all blobs, with the positions of lists.
+fn prefixes(
+    blobs: &Blobs,
+    lists: &[List],
+    fields: &[(&str, &str)],
+    of: &str,
+) -> Vec<(String, Option<usize>)> {
+    let lists = lists.iter().enumerate();
+    let lists = lists.filter(|(_, list)| list.place == ListPlace::Blob);
+    let lists = lists.map(|(position, list)| (blobs.prefix(list.row_head), Some(position)));
+    // The names begin with a random digit, so there is one prefix per digit.
+    let digits = if fields.is_empty() { 0..0 } else { 0..16 };
+    let head = Blobs::field_head(of);
+    let fields = digits.map(|digit| (blobs.name(&format!("{head}{digit:x}")), None));
+    lists.chain(fields).collect()
+}
+
+/// Sweeps one blob of a list.
+type SweepList<E> =
+    for<'a> fn(&'a Store<E>, &'a str, usize, &'a mut Report) -> BoxFuture<'a, Result<()>>;
+
+/// Sweeps one blob of a field.
+type SweepField<E> =
+    for<'a> fn(&'a Store<E>, &'a BlobItem, &'a mut Report) -> BoxFuture<'a, Result<()>>;
+
+/// What is compiled only for types that have such blobs.
+impl<E: Entity + Clone + Send + Sync + 'static> Sweeping<E> {
+    const TYPE: Declared = Declared::of::<E>();
+
+    const OF_LIST: Option<SweepList<E>> = if Self::TYPE.has_list(ListPlace::Blob) {
+        Some(|store, name, list, report| store.sweep_list(name, list, report).boxed())
+    } else {
+        None
+    };
+
+    const OF_FIELD: Option<SweepField<E>> = if Self::TYPE.blobs.is_empty() {
+        None
+    } else {
+        Some(|store, blob, report| store.sweep_field(blob, report).boxed())
+    };
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Batch for Sweeping<E> {
@@ -190,10 +229,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Batch for Sweeping<E> {
         let listing = blobs.deciding().blobs().starting_with(&self.prefix).with_metadata();
         let mut listing = listing.stream();
         while let Some(blob) = listing.try_next().await? {
-            let swept = match self.list {
-                Some(list) => self.store.sweep_list(&blob.name, list, &mut report).await,
-                None => self.store.sweep_field(&blob, &mut report).await,
+            let swept = match (self.list, Self::OF_LIST, Self::OF_FIELD) {
+                (Some(list), Some(sweep), _) => sweep(&self.store, &blob.name, list, &mut report),
+                (None, _, Some(sweep)) => sweep(&self.store, &blob, &mut report),
+                _ => continue,
             };
+            let swept = swept.await;
             match swept {
                 Err(error) if error.kind() == rowkey::ErrorKind::Decode => {
                     let part = Some(self.list.map_or(FIELDS, |list| E::LISTS[list].name));

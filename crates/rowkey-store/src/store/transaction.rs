@@ -6,9 +6,10 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::table::EncodedRow;
-use rowkey::{Entity, Error, ErrorKind, Key, Result};
+use rowkey::{ETag, Entity, Error, ErrorKind, Key, Result};
 
 use super::{Inner, ReadHead, Store, conflict, parts};
+use crate::deciding::Deciding;
 use crate::execute::rounds::Rounds;
 use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
@@ -162,7 +163,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         let partition_key = match &row {
             Ok(row) => Ok(row.keys().0.to_owned()),
             // The step below returns the error.
-            Err(_) => Ok(self.first_partition().unwrap_or_default()),
+            Err(_) => Ok(first_partition(&self.steps).unwrap_or_default()),
         };
         let row = row.map_err(Arc::new);
         let add = boxed(move |plan: &mut Plan| {
@@ -207,19 +208,13 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
             announcer: inner.announcer.clone(),
             settlers: self.settlers.clone(),
         };
-        let mut rounds = Rounds::new(&inner.table, self.first_partition());
+        let mut rounds = Rounds::new(&inner.table, first_partition(&self.steps));
         loop {
             let plan = self.plan().await?;
-            let mark = plan.op.mark().to_owned();
-            let deleted: Vec<_> =
-                plan.heads().map(|edit| matches!(edit.write, Write::Delete(_))).collect();
+            let (mark, deleted) = (plan.op.mark().to_owned(), deleted(&plan));
             match executor.run(plan).await? {
                 Ran::Done { etags, settled } => {
-                    let versions = etags.into_iter().zip(deleted).map(|(etag, deleted)| {
-                        let of_etag = |etag| Version::of_head(&etag);
-                        (!deleted).then(|| etag.map_or_else(|| Version::of_mark(&mark), of_etag))
-                    });
-                    return Ok(Submitted { versions: versions.collect(), settled });
+                    return Ok(Submitted { versions: versions(etags, &deleted, &mark), settled });
                 }
                 Ran::Stale(error) => {
                     if !rounds.again().await {
@@ -236,26 +231,17 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     }
 
     async fn plan(&self) -> Result<Plan> {
-        let Some(partition_key) = self.first_partition() else {
-            return Err(Error::refused(ErrorKind::Invalid, "the transaction has no operations"));
-        };
-        let op = Op::random(self.store.inner.deciding.clock().now())?;
-        let mut plan = Plan::new(partition_key, op);
-        for step in &self.steps {
-            match &step.partition_key {
-                Ok(own) if *own == plan.partition_key => {}
-                Ok(_) => {
-                    let what = "its entities are in several partitions";
-                    return Err(Error::refused(ErrorKind::Invalid, what)
-                        .advise("write those of one partition in one transaction"));
-                }
-                Err(error) => return Err(Error::refused(error.kind(), error.to_string())),
-            }
-            (step.add)(&mut plan).await?;
-        }
+        // Boxed, so that it is compiled here, once for all types.
+        let mut plan = plan(&self.store.inner.deciding, &self.steps).boxed().await?;
         for (contributor, address) in &self.targets {
-            let mut contributors = self.store.inner.contributors.iter();
-            let Some(found) = contributors.find(|one| one.name() == contributor) else {
+            let mut found = None;
+            for one in &self.store.inner.contributors {
+                if one.name() == contributor {
+                    found = Some(one);
+                    break;
+                }
+            }
+            let Some(found) = found else {
                 let what = format!("the store has no contributor `{contributor}`");
                 return Err(Error::refused(ErrorKind::Invalid, what)
                     .advise("give it to `StoreBuilder::following`"));
@@ -273,10 +259,6 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
             });
         }
         Ok(plan)
-    }
-
-    fn first_partition(&self) -> Option<String> {
-        self.steps.iter().find_map(|step| step.partition_key.as_ref().ok().cloned())
     }
 
     fn insert_into<F>(self, store: &'t Store<F>, entity: &'t F) -> Self
@@ -306,6 +288,47 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         self.steps.push(Step { partition_key, add });
         self
     }
+}
+
+/// Returns the partition of the first step that has one.
+fn first_partition(steps: &[Step<'_>]) -> Option<String> {
+    steps.iter().find_map(|step| step.partition_key.as_ref().ok().cloned())
+}
+
+/// Makes a plan of all steps.
+async fn plan(deciding: &Deciding, steps: &[Step<'_>]) -> Result<Plan> {
+    let Some(partition_key) = first_partition(steps) else {
+        return Err(Error::refused(ErrorKind::Invalid, "the transaction has no operations"));
+    };
+    let op = Op::random(deciding.clock().now())?;
+    let mut plan = Plan::new(partition_key, op);
+    for step in steps {
+        match &step.partition_key {
+            Ok(own) if *own == plan.partition_key => {}
+            Ok(_) => {
+                let what = "its entities are in several partitions";
+                return Err(Error::refused(ErrorKind::Invalid, what)
+                    .advise("write those of one partition in one transaction"));
+            }
+            Err(error) => return Err(Error::refused(error.kind(), error.to_string())),
+        }
+        (step.add)(&mut plan).await?;
+    }
+    Ok(plan)
+}
+
+/// Returns which heads a plan deletes, in their order.
+fn deleted(plan: &Plan) -> Vec<bool> {
+    plan.heads().map(|edit| matches!(edit.write, Write::Delete(_))).collect()
+}
+
+/// Returns the versions of the heads that were written.
+fn versions(etags: Vec<Option<ETag>>, deleted: &[bool], mark: &str) -> Vec<Option<Version>> {
+    let versions = etags.into_iter().zip(deleted).map(|(etag, deleted)| {
+        let of_etag = |etag| Version::of_head(&etag);
+        (!deleted).then(|| etag.map_or_else(|| Version::of_mark(mark), of_etag))
+    });
+    versions.collect()
 }
 
 /// Helps the compiler infer that a closure borrows only from the plan.

@@ -14,41 +14,30 @@
 //! | row of a contributor elsewhere | its entity names the target | orphaned: the target is settled |
 //! | op row | it is younger than the time for which it is kept | orphaned: resumed as a worker does |
 
-use std::collections::HashMap;
-
-use chrono::TimeDelta;
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use rowkey::index::Scope;
-use rowkey::{DynamicEntity, ETag, Entity, ErrorKind, Key, Page, Result, Rows, Stored, Table};
+use rowkey::{DynamicEntity, Entity, Key, Page, Result, Table};
 
-use super::list::list_of;
+use super::examine::{
+    Decoding, Demanding, Examiner, Kind, doubtful, examine_all, examine_blobs, examine_demand,
+    lacks_rows, note_failure,
+};
 use super::rewriting::VERSIONS;
 use super::settle::no_queue;
 use super::{Inner, ReadHead, Step, Store, is_race, parts};
-use crate::execute::announce::{Notice, is_backlog};
-use crate::execute::claim::{claim, end};
-use crate::execute::settle::{Settled, Settling, delete};
-use crate::execute::{KEPT, Resumed};
+use crate::declared::Declared;
+use crate::execute::claim::claim;
+use crate::execute::settle::{Settled, Settling};
 use crate::job::{Job, Report, Verdict, Walk, Walking};
 use crate::layer::Demands;
-use crate::plan::blob_field::BlobFields;
-use crate::plan::list::list_keys;
-use crate::plan::op::{self, ClaimRef, OpRow};
+use crate::plan::op::ClaimRef;
 use crate::plan::{Change, Contributor, NewClaim, Op, Plan};
-use crate::row::{
-    Claim, CopyRow, Head, INDEX, Keys, MARK, Marked, Whole, index_keys, primary_keys, text,
-};
-use crate::together::try_all;
-use crate::wide::{self, Gathered, Wide};
-
-/// The part of a report that counts op rows.
-const OPERATIONS: &str = "operations";
+use crate::row::{Head, Keys, Whole, index_keys};
+use crate::wide;
 
 /// How often an entity is checked again that changes in the meantime.
 const ROUNDS: u32 = 8;
-
-/// Rows of a page that are checked in parallel.
-const AT_A_TIME: usize = 16;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Checks every row of the table that belongs to the type, and reports disagreements by the name of the
@@ -119,15 +108,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let store = store.clone();
             async move {
                 let mut report = Report::default();
-                let rows = store.doubtful(page, &mut report);
-                let examined = rows.into_iter().map(|row| {
+                let mut examined = Vec::new();
+                for row in store.doubtful(page, &mut report) {
                     let store = store.clone();
-                    async move { store.examine_row(&row, is_own, repairs).await }
-                });
-                for one in try_all(examined, AT_A_TIME).await? {
-                    report.merge(one);
+                    let examine = async move { store.examine_row(&row, is_own, repairs).await };
+                    examined.push(examine.boxed());
                 }
-                Ok(report)
+                // Boxed, so that it is compiled here, once for all types.
+                examine_all(examined, report).boxed().await
             }
             .boxed()
         });
@@ -143,64 +131,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             // Rows must be opened, or contributors must verify them.
             return page.entities.into_iter().map(|stored| stored.entity).collect();
         }
-        let rows: HashMap<_, _> = page
-            .entities
-            .iter()
-            .map(|stored| ((&*stored.entity.partition_key, &*stored.entity.row_key), stored))
-            .collect();
-        let is_doubtful = |stored: &&Stored<DynamicEntity>| {
-            let agrees = Self::agrees(&rows, &stored.entity);
-            if agrees == Some(true) {
-                report.note(None, Verdict::Right, 1);
-                let names = E::INDEXES.iter().map(|index| index.name);
-                for name in names.chain(E::LISTS.iter().map(|list| list.name)) {
-                    report.note(Some(name), Verdict::Right, 1);
-                }
-            }
-            agrees.is_none()
-        };
-        page.entities.iter().filter(is_doubtful).map(|stored| stored.entity.clone()).collect()
-    }
-
-    /// Whether a row agrees with other rows of its page: `true` for an entity, `false` for a copy, `None` if
-    /// unknown.
-    fn agrees(
-        rows: &HashMap<(&str, &str), &Stored<DynamicEntity>>,
-        row: &DynamicEntity,
-    ) -> Option<bool> {
-        let keys = (row.partition_key.clone(), row.row_key.clone());
-        if let Some(owner) = primary_keys(row) {
-            let position = index_of::<E>(row, &owner)?;
-            let head = rows.get(&(&*owner.0, &*owner.1))?.entity.read_as::<E>().ok()?;
-            return (index_keys(&head, position).ok()?.as_ref() == Some(&keys)).then_some(false);
-        }
-        let is_head = keys.1.starts_with(Inner::<E>::of())
-            && !keys.1.starts_with(op::HEAD)
-            && claimed::<E>(&keys).is_none()
-            && list_of::<E>(&keys).is_none();
-        if !is_head {
-            return None;
-        }
-        let Whole::<E>(head) = row.read_as().ok()?;
-        if head.older.is_some() {
-            // Its rows are those of another version.
-            return None;
-        }
-        let etag = rows.get(&(&*keys.0, &*keys.1))?.etag.clone();
-        let head = ReadHead { head, etag };
-        let has_no_list = (0..E::LISTS.len()).all(|list| list_keys(&head.entity, list).is_empty());
-        let agrees = |position: usize| -> Result<bool> {
-            let Some(at) = index_keys(&head.entity, position)? else { return Ok(true) };
-            let found = rows.get(&(&*at.0, &*at.1));
-            Ok(match (E::INDEXES[position].scope, found) {
-                (Scope::SamePartition, Some(found)) => {
-                    is_copy(&keys, &head, position, &at, &found.entity)?
-                }
-                _ => false,
-            })
-        };
-        let agree = (0..E::INDEXES.len()).all(|index| agrees(index).is_ok_and(|agrees| agrees));
-        (has_no_list && agree).then_some(true)
+        let of_type = (&Declared::of::<E>(), Inner::<E>::of());
+        let decoding = Decoding { head: head_of::<E>, index_keys: index_keys_of::<E> };
+        doubtful(&page, report, of_type, decoding)
     }
 
     async fn examine_row(
@@ -211,57 +144,64 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Result<Report> {
         let mut report = Report::default();
         let keys = (row.partition_key.clone(), row.row_key.clone());
-        let mut contributors = self.inner.contributors.iter();
-        let kept = contributors.find_map(|one| Some((&**one, one.target_of(row)?)));
-        let examined = if let Some((contributor, (key, address))) = kept {
-            self.examine_target(contributor, &key, &address, repairs, &mut report).await
+        let mut kept = None;
+        for contributor in &self.inner.contributors {
+            if let Some((key, address)) = contributor.target_of(row) {
+                kept = Some((contributor, key, address));
+                break;
+            }
+        }
+        let examined = if let Some((contributor, key, address)) = kept {
+            self.examine_target(&**contributor, &key, &address, repairs, &mut report).await
         } else if !is_own {
             Ok(())
-        } else if let Some((of, number)) = wide::number_of(row) {
-            let owner = (keys.0.clone(), of.to_owned());
-            if of.starts_with(Inner::<E>::of()) {
-                self.examine_further(&keys, &owner, number, repairs, &mut report).await
-            } else {
-                Ok(())
-            }
-        } else if let Some(owner) = primary_keys(row) {
-            match index_of::<E>(row, &owner) {
-                Some(position) => self.examine_copy(&keys, position, repairs, &mut report).await,
+        } else {
+            match Kind::of(row, &keys, &Declared::of::<E>(), Inner::<E>::of()) {
+                Some(Kind::Head) => self.examine_head(&keys, repairs, &mut report).await,
+                Some(Kind::List(position)) => match Self::EXAMINE_LIST {
+                    Some(examine) => examine(self, &keys, position, repairs, &mut report).await,
+                    None => Ok(()),
+                },
+                Some(kind) => {
+                    let demands = Demands::of::<E>(&self.inner.layers);
+                    let executor = self.executor();
+                    let examiner = Examiner { executor, demands, indexes: E::INDEXES, repairs };
+                    // Boxed, so that it is compiled here, once for all types.
+                    examiner.examine(kind, row, &keys, &mut report).boxed().await
+                }
                 None => Ok(()),
             }
-        } else if let Some(position) = claimed::<E>(&keys) {
-            self.examine_claim(&keys, position, repairs, &mut report).await
-        } else if let Some(position) = list_of::<E>(&keys) {
-            self.examine_list(&keys, position, repairs, &mut report).await
-        } else if is_backlog(row) {
-            // A backlog row has the RowKey of an op row. Workers handle it.
-            report.note(Some(OPERATIONS), Verdict::Skipped, 1);
-            Ok(())
-        } else if keys.1.starts_with(op::HEAD) {
-            self.examine_op(&keys, repairs, &mut report).await
-        } else if keys.1.starts_with(Inner::<E>::of()) {
-            self.examine_head(&keys, repairs, &mut report).await
-        } else {
-            Ok(())
         };
-        match examined {
-            Err(error) if !error.is_retryable() && error.kind() != ErrorKind::Auth => {
-                let verdict = match error.kind() {
-                    ErrorKind::Decode => Verdict::Unreadable,
-                    _ => Verdict::Failed,
-                };
-                report.problem(error.details().index, verdict, (&keys.0, &keys.1), &error);
-            }
-            result => result?,
+        if let Err(error) = examined {
+            note_failure(error, &keys, &mut report)?;
         }
         Ok(report)
     }
+
+    /// Compiled only for types that have lists.
+    const EXAMINE_LIST: Option<ExamineList<E>> = if E::LISTS.is_empty() {
+        None
+    } else {
+        Some(|store, keys, position, repairs, report| {
+            store.examine_list(keys, position, repairs, report).boxed()
+        })
+    };
+
+    const EXAMINE_LISTS: Option<ExamineLists<E>> = if E::LISTS.is_empty() {
+        None
+    } else {
+        Some(|store, keys, head, list| store.examine_lists(keys, head, list).boxed())
+    };
 
     /// Checks all rows that an entity demands now.
     async fn examine_head(&self, keys: &Keys, repairs: bool, report: &mut Report) -> Result<()> {
         for _ in 0..ROUNDS {
             let read = match self.read_before(keys).await {
-                Err(error) if self.lacks_rows(keys, &error).await? => {
+                Err(error)
+                    if lacks_rows(&self.inner.deciding, &self.inner.layers, keys, &error)
+                        .boxed()
+                        .await? =>
+                {
                     report.problem(Some(wide::PART), Verdict::Missing, (&keys.0, &keys.1), &error);
                     return Ok(());
                 }
@@ -278,8 +218,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 let name = E::INDEXES[position].name;
                 found.push((name, self.examine_demand(keys, &head, position).await?));
             }
-            for list in 0..E::LISTS.len() {
-                found.push((E::LISTS[list].name, self.examine_lists(keys, &head, list).await?));
+            if let Some(examine) = Self::EXAMINE_LISTS {
+                for list in 0..E::LISTS.len() {
+                    found.push((E::LISTS[list].name, examine(self, keys, &head, list).await?));
+                }
             }
             for contributor in self.given() {
                 let verdict = self.examine_contributor(contributor, keys, &head).await?;
@@ -331,7 +273,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let now = match (contributor, at.checked_sub(E::INDEXES.len())) {
                 (Some(one), _) => self.examine_contributor(one, keys, &head).await?,
                 (None, None) => self.examine_demand(keys, &head, at).await?,
-                (None, Some(list)) => self.examine_lists(keys, &head, list).await?,
+                (None, Some(list)) => match Self::EXAMINE_LISTS {
+                    Some(examine) => examine(self, keys, &head, list).await?,
+                    None => Verdict::Right,
+                },
             };
             if now == Verdict::Right {
                 return Ok(true);
@@ -353,14 +298,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Checks that the blobs of the entity's fields exist. One request each.
     async fn examine_blobs(&self, head: &ReadHead<E>) -> Result<Vec<(&'static str, Verdict)>> {
-        let mut found = Vec::new();
-        let named = head.closed().map(|closed| BlobFields::named(E::BLOBS, &closed.row));
-        for (property, blob) in named.unwrap_or_default() {
-            let blob = self.inner.blobs()?.deciding().blob(&blob);
-            let is_there = blob.properties().await?.is_some();
-            found.push((property, if is_there { Verdict::Right } else { Verdict::Missing }));
-        }
-        Ok(found)
+        let (Some(closed), false) = (head.closed(), E::BLOBS.is_empty()) else {
+            return Ok(Vec::new());
+        };
+        examine_blobs(self.inner.blobs()?, E::BLOBS, closed).boxed().await
     }
 
     /// Checks the row that the entity demands for one of its indexes or unique values.
@@ -372,14 +313,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Result<Verdict> {
         let index = &E::INDEXES[position];
         let Some(at) = index_keys(&head.entity, position)? else { return Ok(Verdict::Right) };
-        let Some(found) = self.inner.deciding.row(&at).await? else { return Ok(Verdict::Missing) };
-        let found = found.entity;
-        let is_right = if index.scope == Scope::Claim {
-            Claim::read(&found)?.owner == *keys
-        } else {
-            is_copy(keys, head, position, &at, &found)?
-        };
-        Ok(if is_right { Verdict::Right } else { Verdict::Stale })
+        let head = &head.head;
+        examine_demand(&self.inner.deciding, keys, (index, &at), position, head).boxed().await
     }
 
     /// Returns the contributors that the program added, in order.
@@ -510,188 +445,24 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let rounds = &mut self.rounds(keys);
         self.write_all(keys, Some(before), Some(&after), true, rounds).await.map(drop)
     }
-
-    async fn examine_copy(
-        &self,
-        keys: &Keys,
-        position: usize,
-        repairs: bool,
-        report: &mut Report,
-    ) -> Result<()> {
-        let part = Some(E::INDEXES[position].name);
-        // Read the copy, then the entity, then delete the copy under its ETag, as settling does.
-        let Some(found) = self.inner.deciding.row(keys).await? else { return Ok(()) };
-        let Some(owner) = primary_keys(&found.entity) else { return Ok(()) };
-        if self.is_demanded(&owner, position, keys).await? {
-            // The copy was counted with its entity.
-            return Ok(());
-        }
-        let is_orphaned = if repairs {
-            delete(&self.inner.deciding, keys, found.etag).await? == Settled::Done
-        } else {
-            self.is_still(keys, &found.etag).await?
-        };
-        // If the copy changed in the meantime, its writer keeps it in step.
-        if is_orphaned {
-            report.note(part, Verdict::Orphaned, 1);
-            report.repaired(part, u64::from(repairs));
-        }
-        Ok(())
-    }
-
-    /// Whether an entity is unreadable because further rows of it are missing or come from another write.
-    async fn lacks_rows(&self, keys: &Keys, error: &rowkey::Error) -> Result<bool> {
-        let Inner { deciding, layers, .. } = &*self.inner;
-        if !layers.is_wide() || error.kind() != ErrorKind::Decode {
-            return Ok(false);
-        }
-        let Some(mut head) = deciding.row(keys).await? else { return Ok(false) };
-        let gathered = Wide::gather(deciding.table(), &mut head.entity).await?;
-        Ok(matches!(gathered, Gathered::Torn(_)))
-    }
-
-    /// Checks a further row of a wide entity against the head that it names.
-    async fn examine_further(
-        &self,
-        keys: &Keys,
-        owner: &Keys,
-        number: usize,
-        repairs: bool,
-        report: &mut Report,
-    ) -> Result<()> {
-        let deciding = &self.inner.deciding;
-        let is_demanded = || async {
-            let head = deciding.row_as::<wide::HeadRows>(owner).await?;
-            Ok::<_, rowkey::Error>(head.is_some_and(|head| number < head.entity.0))
-        };
-        // The row is checked with its entity.
-        if is_demanded().await? {
-            return Ok(());
-        }
-        // Read the row, then the entity, then delete the row under its ETag, as for a copy.
-        let Some(found) = deciding.row_as::<Marked>(keys).await? else { return Ok(()) };
-        if is_demanded().await? {
-            return Ok(());
-        }
-        let is_orphaned = if repairs {
-            delete(deciding, keys, found.etag).await? == Settled::Done
-        } else {
-            self.is_still(keys, &found.etag).await?
-        };
-        // If the row changed in the meantime, its writer keeps it in step.
-        if is_orphaned {
-            report.note(Some(wide::PART), Verdict::Orphaned, 1);
-            report.repaired(Some(wide::PART), u64::from(repairs));
-        }
-        Ok(())
-    }
-
-    /// Whether a row is unchanged since it was read.
-    pub(super) async fn is_still(&self, keys: &Keys, etag: &ETag) -> Result<bool> {
-        let now = self.inner.deciding.row_as::<Marked>(keys).await?;
-        Ok(now.is_some_and(|now| now.etag == *etag))
-    }
-
-    async fn examine_claim(
-        &self,
-        keys: &Keys,
-        position: usize,
-        repairs: bool,
-        report: &mut Report,
-    ) -> Result<()> {
-        let part = Some(E::INDEXES[position].name);
-        let deciding = &self.inner.deciding;
-        let Some(found) = deciding.row(keys).await? else { return Ok(()) };
-        let claim = Claim::read(&found.entity)?;
-        if self.is_demanded(&claim.owner, position, keys).await? {
-            return Ok(());
-        }
-        if !repairs {
-            if self.is_still(keys, &found.etag).await? {
-                report.note(part, Verdict::Orphaned, 1);
-            }
-            return Ok(());
-        }
-        end(deciding, &(claim.owner.0.clone(), claim.op.clone())).await?;
-        if self.is_demanded(&claim.owner, position, keys).await? {
-            return Ok(());
-        }
-        if delete(deciding, keys, found.etag).await? == Settled::Done {
-            report.note(part, Verdict::Orphaned, 1);
-            report.repaired(part, 1);
-        }
-        Ok(())
-    }
-
-    /// Settles or removes an operation that no announcement names any more.
-    async fn examine_op(&self, keys: &Keys, repairs: bool, report: &mut Report) -> Result<()> {
-        let Some(found) = self.inner.deciding.row(keys).await? else { return Ok(()) };
-        let (OpRow::Committed { created, .. } | OpRow::Void { created }) =
-            OpRow::read(&found.entity)?;
-        let kept = TimeDelta::from_std(KEPT).unwrap_or(TimeDelta::MAX);
-        if self.inner.deciding.clock().now() - created <= kept {
-            report.note(Some(OPERATIONS), Verdict::Skipped, 1);
-            return Ok(());
-        }
-        report.note(Some(OPERATIONS), Verdict::Orphaned, 1);
-        if repairs {
-            let notice = Notice::new(keys.clone(), Vec::new());
-            if self.executor().resume(&notice).await? == Resumed::Done {
-                report.repaired(Some(OPERATIONS), 1);
-            }
-        }
-        Ok(())
-    }
-
-    async fn is_demanded(&self, owner: &Keys, position: usize, keys: &Keys) -> Result<bool> {
-        match self.inner.deciding.row(owner).await? {
-            Some(head) => {
-                let (table, demands) =
-                    (self.inner.deciding.table(), Demands::of::<E>(&self.inner.layers));
-                demands.ask(table, &head, position, keys).await
-            }
-            None => Ok(false),
-        }
-    }
 }
 
-/// Whether a row is the correct copy of an entity in an index.
-fn is_copy<E: Entity>(
-    keys: &Keys,
-    head: &ReadHead<E>,
-    position: usize,
-    at: &Keys,
-    found: &DynamicEntity,
-) -> Result<bool> {
-    if primary_keys(found).as_ref() != Some(keys) {
-        return Ok(false);
-    }
-    let mark = head.mark.as_deref().unwrap_or_default();
-    let (content, index) = (head.content(), &E::INDEXES[position]);
-    let expected = CopyRow { content, index, keys: at, primary: keys, mark };
-    let expected = DynamicEntity::of(&expected)?;
-    // The mark of a copy may be that of an older operation.
-    let differs =
-        |(name, value): (&str, &rowkey::edm::Value)| name != MARK && found.get(name) != Some(value);
-    Ok(!expected.iter().any(differs) && expected.iter().len() == found.iter().len())
+/// Checks a row of a list.
+type ExamineList<E> =
+    for<'a> fn(&'a Store<E>, &'a Keys, usize, bool, &'a mut Report) -> BoxFuture<'a, Result<()>>;
+
+/// Checks the lists of an entity's values.
+type ExamineLists<E> =
+    for<'a> fn(&'a Store<E>, &'a Keys, &'a ReadHead<E>, usize) -> BoxFuture<'a, Result<Verdict>>;
+
+/// Decodes an entity; `None` if it is not readable or of an older version.
+fn head_of<E: Entity + Send + Sync + 'static>(row: &DynamicEntity) -> Option<Box<dyn Demanding>> {
+    let Whole::<E>(head) = row.read_as().ok()?;
+    // The rows of an older version are not those of this one.
+    if head.older.is_some() { None } else { Some(Box::new(head)) }
 }
 
-/// Returns the position of the declared index of a copy of an entity of this type.
-fn index_of<E: Entity>(row: &DynamicEntity, owner: &Keys) -> Option<usize> {
-    let name = text(row, INDEX)?;
-    let head = match E::ROWS {
-        Rows::Head(head) | Rows::One(head) => head,
-        Rows::All => "",
-    };
-    let is_own = owner.1.starts_with(head);
-    E::INDEXES.iter().position(|index| is_own && index.name == name)
-}
-
-/// Returns the position of the unique value whose claim has these keys.
-fn claimed<E: Entity>(keys: &Keys) -> Option<usize> {
-    E::INDEXES.iter().position(|index| {
-        index.scope == Scope::Claim
-            && keys.1 == index.row_head
-            && keys.0.starts_with(index.partition_head)
-    })
+/// Returns the keys of an entity's row in the index at `position`.
+fn index_keys_of<E: Entity>(row: &DynamicEntity, position: usize) -> Option<Keys> {
+    index_keys(&row.read_as::<E>().ok()?, position).ok()?
 }

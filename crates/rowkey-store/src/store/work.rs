@@ -5,16 +5,16 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future::{Either, select};
+use futures_util::future::{BoxFuture, Either, select};
 use rowkey::queue::{Body, Message};
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Partition, Result};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Partition, Result, Table};
 
 use super::Store;
 use super::settle::no_queue;
-use crate::execute::Resumed;
 use crate::execute::announce::{
     Announcer, BACKLOGS, HIDDEN, Notice, backlog_partition, read_backlog,
 };
+use crate::execute::{Executor, Resumed};
 use crate::row::Keys;
 use crate::together::all_until;
 use crate::waits::Waits;
@@ -108,9 +108,41 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// # Ok(()) }
     /// ```
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
-        let clock = self.inner.table.account().clock();
-        let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
-        let mut shutdown = pin!(shutdown);
+        self.receiver().run(shutdown.boxed()).boxed().await
+    }
+
+    /// Settles the writes of up to 32 messages, 8 at a time. One request, and the requests of each write.
+    ///
+    /// A message of a newer program, or one whose rows cannot be read, is tried less and less often, but at
+    /// least every hour. A message that does not come from a store is moved to the queue with the same name
+    /// and the suffix `-poison` after it was received five times.
+    pub async fn work_once(&self) -> Result<Worked> {
+        self.receiver().work_once().boxed().await
+    }
+
+    /// Settles the writes of the backlog. Four requests if it is empty.
+    ///
+    /// Rows younger than a minute are left to their writers.
+    pub async fn drain_backlog(&self) -> Result<Worked> {
+        self.receiver().drain_backlog().boxed().await
+    }
+
+    fn receiver(&self) -> Receiver {
+        Receiver { table: self.inner.table.clone(), executor: self.executor() }
+    }
+}
+
+/// Settles writes that writers left. It does not name the type of the entities, so it is compiled once.
+struct Receiver {
+    /// The table of the store.
+    table: Table,
+    executor: Executor,
+}
+
+impl Receiver {
+    async fn run(&self, mut shutdown: BoxFuture<'_, ()>) -> Result<()> {
+        let clock = self.table.account().clock();
+        let announcer = self.executor.announcer.as_ref().ok_or_else(no_queue)?;
         let mut quiet = 0;
         let mut drain_at = Duration::ZERO;
         loop {
@@ -173,7 +205,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// which a writer is presumed gone.
     async fn settle_own(&self, own: Vec<Keys>) -> Worked {
         let settle = own.into_iter().map(|keys| async move {
-            let row = match self.inner.deciding.row(&keys).await {
+            let row = match self.executor.table.row(&keys).await {
                 Ok(Some(row)) => row.entity,
                 Ok(None) => return Worked::default(),
                 Err(error) => return Worked::of(Err(error)),
@@ -185,14 +217,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         all(settle).await
     }
 
-    /// Settles the writes of up to 32 messages, 8 at a time. One request, and the requests of each write.
-    ///
-    /// A message of a newer program, or one whose rows cannot be read, is tried less and less often, but at
-    /// least every hour. A message that does not come from a store is moved to the queue with the same name
-    /// and the suffix `-poison` after it was received five times.
-    pub async fn work_once(&self) -> Result<Worked> {
-        let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
-        let queue = announcer.queue().with_options(self.inner.table.account().options().clone());
+    async fn work_once(&self) -> Result<Worked> {
+        let announcer = self.executor.announcer.as_ref().ok_or_else(no_queue)?;
+        let queue = announcer.queue().with_options(self.table.account().options().clone());
         let messages = queue.receive(MESSAGES, RECEIVED).await?;
         let resumed = messages.iter().map(|message| async move {
             Worked::of(self.resume_message(announcer, message).await)
@@ -201,11 +228,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(all(resumed).await)
     }
 
-    /// Settles the writes of the backlog. Four requests if it is empty.
-    ///
-    /// Rows younger than a minute are left to their writers.
-    pub async fn drain_backlog(&self) -> Result<Worked> {
-        let deciding = &self.inner.deciding;
+    async fn drain_backlog(&self) -> Result<Worked> {
+        let deciding = &self.executor.table;
         let mut worked = Worked::default();
         for number in 0..BACKLOGS {
             let rows = deciding.query(Partition::<DynamicEntity>::new(backlog_partition(number)));
@@ -230,16 +254,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let resumed = self.resume(&notice).await?;
         if resumed == Resumed::Done {
             let key = Key::<DynamicEntity>::new(&*row.partition_key, &*row.row_key);
-            self.inner.deciding.table().delete_if_exists(key, Match::Any).await?;
+            self.executor.table.table().delete_if_exists(key, Match::Any).await?;
         }
         Ok(resumed)
     }
 
     /// Decides and settles one write. A panic does not affect other writes.
     async fn resume(&self, notice: &Notice) -> Result<Resumed> {
-        let executor = self.executor();
         // Boxed, so that the future of a worker stays small.
-        let resumed = AssertUnwindSafe(executor.resume(notice)).catch_unwind().await;
+        let resumed = AssertUnwindSafe(self.executor.resume(notice)).catch_unwind().await;
         resumed.unwrap_or_else(|_| {
             Err(Error::refused(ErrorKind::Unexpected, "settling panicked")
                 .advise("fix the cause of the panic; the write is settled again later"))
@@ -278,7 +301,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     async fn poison(&self, announcer: &Announcer, message: &Message) -> Result<()> {
         let queue = announcer.queue();
         let poison = queue.account().queue(&format!("{}-poison", queue.name()));
-        let poison = poison.with_options(self.inner.table.account().options().clone());
+        let poison = poison.with_options(self.table.account().options().clone());
         poison.create_if_missing().await?;
         poison.put(Body::text(message.text())).ttl(None).send().await?;
         queue.delete_if_exists(message).await.map(drop)

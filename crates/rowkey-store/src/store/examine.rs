@@ -1,0 +1,441 @@
+//! The parts of verifying and repairing that do not name the type of the entities, so that they are compiled
+//! once and not for each type.
+
+use std::collections::{BTreeSet, HashMap};
+
+use chrono::TimeDelta;
+use futures_util::future::BoxFuture;
+use rowkey::index::{Index, Scope};
+use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Page, Result, Stored};
+
+use super::list::list_of;
+use crate::blobs::Blobs;
+use crate::deciding::Deciding;
+use crate::declared::Declared;
+use crate::execute::announce::{Notice, is_backlog};
+use crate::execute::claim::end;
+use crate::execute::settle::{Settled, delete};
+use crate::execute::{Executor, KEPT, Resumed};
+use crate::job::{Report, Verdict};
+use crate::layer::{Demands, Layers};
+use crate::plan::blob_field::BlobFields;
+use crate::plan::list::list_keys;
+use crate::plan::op::{self, OpRow};
+use crate::row::{
+    Claim, Closed, CopyRow, Head, INDEX, Keys, MARK, Marked, index_keys, primary_keys, text,
+};
+use crate::together::try_all;
+use crate::wide::{self, Gathered, Wide};
+
+/// The part of a report that counts op rows.
+const OPERATIONS: &str = "operations";
+
+/// Rows of a page that are checked in parallel.
+const AT_A_TIME: usize = 16;
+
+/// The rows that an entity demands.
+pub(super) trait Demanding: Send + Sync {
+    /// Returns the keys of its row in the index at `position`.
+    fn index_keys(&self, position: usize) -> Result<Option<Keys>>;
+
+    /// Returns the lists of its values in the list at `position`.
+    fn list_keys(&self, position: usize) -> BTreeSet<Keys>;
+
+    /// Returns its copy in the index at `position`. `keys` are its own, `at` those of the copy.
+    fn copy(&self, position: usize, keys: &Keys, at: &Keys) -> Result<DynamicEntity>;
+}
+
+impl<E: Entity + Send + Sync> Demanding for Head<E> {
+    fn index_keys(&self, position: usize) -> Result<Option<Keys>> {
+        index_keys(&self.entity, position)
+    }
+
+    fn list_keys(&self, position: usize) -> BTreeSet<Keys> {
+        list_keys(&self.entity, position)
+    }
+
+    fn copy(&self, position: usize, keys: &Keys, at: &Keys) -> Result<DynamicEntity> {
+        let mark = self.mark.as_deref().unwrap_or_default();
+        let (content, index) = (self.content(), &E::INDEXES[position]);
+        Ok(DynamicEntity::of(&CopyRow { content, index, keys: at, primary: keys, mark })?)
+    }
+}
+
+/// How the entities of a page are read.
+#[derive(Clone, Copy)]
+pub(super) struct Decoding {
+    /// Decodes an entity; `None` if it is not readable or of an older version.
+    pub(super) head: fn(&DynamicEntity) -> Option<Box<dyn Demanding>>,
+    /// Returns the keys of an entity's row in the index at a position.
+    pub(super) index_keys: fn(&DynamicEntity, usize) -> Option<Keys>,
+}
+
+type OnPage<'p> = HashMap<(&'p str, &'p str), &'p Stored<DynamicEntity>>;
+
+/// Returns the rows of a page that need a separate check. A page shows a partition at one point in time,
+/// so rows that agree on the page are reported without a request.
+pub(super) fn doubtful(
+    page: &Page<DynamicEntity>,
+    report: &mut Report,
+    (declared, of): (&Declared, &str),
+    decoding: Decoding,
+) -> Vec<DynamicEntity> {
+    let rows: OnPage<'_> = page
+        .entities
+        .iter()
+        .map(|stored| ((&*stored.entity.partition_key, &*stored.entity.row_key), stored))
+        .collect();
+    let is_doubtful = |stored: &&Stored<DynamicEntity>| {
+        let agrees = agrees(&rows, &stored.entity, (declared, of), decoding);
+        if agrees == Some(true) {
+            report.note(None, Verdict::Right, 1);
+            let names = declared.indexes.iter().map(|index| index.name);
+            for name in names.chain(declared.lists.iter().map(|list| list.name)) {
+                report.note(Some(name), Verdict::Right, 1);
+            }
+        }
+        agrees.is_none()
+    };
+    page.entities.iter().filter(is_doubtful).map(|stored| stored.entity.clone()).collect()
+}
+
+/// Whether a row agrees with other rows of its page: `true` for an entity, `false` for a copy, `None` if
+/// unknown.
+fn agrees(
+    rows: &OnPage<'_>,
+    row: &DynamicEntity,
+    (declared, of): (&Declared, &str),
+    decoding: Decoding,
+) -> Option<bool> {
+    let keys = (row.partition_key.clone(), row.row_key.clone());
+    if let Some(owner) = primary_keys(row) {
+        let position = index_of(row, &owner, declared.indexes, of)?;
+        let head = &rows.get(&(&*owner.0, &*owner.1))?.entity;
+        return ((decoding.index_keys)(head, position)? == keys).then_some(false);
+    }
+    let is_head = keys.1.starts_with(of)
+        && !keys.1.starts_with(op::HEAD)
+        && claimed(declared.indexes, &keys).is_none()
+        && list_of(declared.lists, &keys).is_none();
+    if !is_head {
+        return None;
+    }
+    let head = (decoding.head)(row)?;
+    let has_no_list = (0..declared.lists.len()).all(|list| head.list_keys(list).is_empty());
+    let agrees = |position: usize| -> Result<bool> {
+        let Some(at) = head.index_keys(position)? else { return Ok(true) };
+        let found = rows.get(&(&*at.0, &*at.1));
+        Ok(match (declared.indexes[position].scope, found) {
+            (Scope::SamePartition, Some(found)) => {
+                is_copy(&keys, &*head, position, &at, &found.entity)?
+            }
+            _ => false,
+        })
+    };
+    let agree = (0..declared.indexes.len()).all(|index| agrees(index).is_ok_and(|agrees| agrees));
+    (has_no_list && agree).then_some(true)
+}
+
+/// Checks several rows and adds up their reports.
+pub(super) async fn examine_all(
+    examined: Vec<BoxFuture<'_, Result<Report>>>,
+    mut report: Report,
+) -> Result<Report> {
+    for one in try_all(examined, AT_A_TIME).await? {
+        report.merge(one);
+    }
+    Ok(report)
+}
+
+/// What a row of the table is.
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
+    Head,
+    /// A copy in the index at this position.
+    Copy(usize),
+    /// The claim of the unique value at this position.
+    Claim(usize),
+    /// The list at this position.
+    List(usize),
+    /// A further row of an entity, with this number.
+    Further(usize),
+    Backlog,
+    Op,
+}
+
+impl Kind {
+    /// Returns `None` if the row does not belong to the type whose RowKeys begin with `of`.
+    pub(super) fn of(
+        row: &DynamicEntity,
+        keys: &Keys,
+        declared: &Declared,
+        of: &str,
+    ) -> Option<Self> {
+        if let Some((owner, number)) = wide::number_of(row) {
+            owner.starts_with(of).then_some(Self::Further(number))
+        } else if let Some(owner) = primary_keys(row) {
+            index_of(row, &owner, declared.indexes, of).map(Self::Copy)
+        } else if let Some(position) = claimed(declared.indexes, keys) {
+            Some(Self::Claim(position))
+        } else if let Some(position) = list_of(declared.lists, keys) {
+            Some(Self::List(position))
+        } else if is_backlog(row) {
+            // A backlog row has the RowKey of an op row.
+            Some(Self::Backlog)
+        } else if keys.1.starts_with(op::HEAD) {
+            Some(Self::Op)
+        } else {
+            keys.1.starts_with(of).then_some(Self::Head)
+        }
+    }
+}
+
+/// Records the error of a row that cannot be checked. Returns an error that ends the job.
+pub(super) fn note_failure(error: Error, keys: &Keys, report: &mut Report) -> Result<()> {
+    if error.is_retryable() || error.kind() == ErrorKind::Auth {
+        return Err(error);
+    }
+    let verdict = match error.kind() {
+        ErrorKind::Decode => Verdict::Unreadable,
+        _ => Verdict::Failed,
+    };
+    report.problem(error.details().index, verdict, (&keys.0, &keys.1), &error);
+    Ok(())
+}
+
+/// Checks rows that are neither entities nor lists.
+pub(super) struct Examiner {
+    pub(super) executor: Executor,
+    pub(super) demands: Demands,
+    pub(super) indexes: &'static [Index],
+    pub(super) repairs: bool,
+}
+
+impl Examiner {
+    pub(super) async fn examine(
+        &self,
+        kind: Kind,
+        row: &DynamicEntity,
+        keys: &Keys,
+        report: &mut Report,
+    ) -> Result<()> {
+        match kind {
+            Kind::Copy(position) => self.examine_copy(keys, position, report).await,
+            Kind::Claim(position) => self.examine_claim(keys, position, report).await,
+            Kind::Further(number) => match wide::number_of(row) {
+                Some((of, _)) => {
+                    let owner = (keys.0.clone(), of.to_owned());
+                    self.examine_further(keys, &owner, number, report).await
+                }
+                None => Ok(()),
+            },
+            Kind::Op => self.examine_op(keys, report).await,
+            Kind::Backlog => {
+                // Workers handle it.
+                report.note(Some(OPERATIONS), Verdict::Skipped, 1);
+                Ok(())
+            }
+            Kind::Head | Kind::List(_) => Ok(()),
+        }
+    }
+
+    fn deciding(&self) -> &Deciding {
+        &self.executor.table
+    }
+
+    async fn examine_copy(&self, keys: &Keys, position: usize, report: &mut Report) -> Result<()> {
+        let part = Some(self.indexes[position].name);
+        // Read the copy, then the entity, then delete the copy under its ETag, as settling does.
+        let Some(found) = self.deciding().row(keys).await? else { return Ok(()) };
+        let Some(owner) = primary_keys(&found.entity) else { return Ok(()) };
+        if self.is_demanded(&owner, position, keys).await? {
+            // The copy was counted with its entity.
+            return Ok(());
+        }
+        let is_orphaned = if self.repairs {
+            delete(self.deciding(), keys, found.etag).await? == Settled::Done
+        } else {
+            is_still(self.deciding(), keys, &found.etag).await?
+        };
+        // If the copy changed in the meantime, its writer keeps it in step.
+        if is_orphaned {
+            report.note(part, Verdict::Orphaned, 1);
+            report.repaired(part, u64::from(self.repairs));
+        }
+        Ok(())
+    }
+
+    /// Checks a further row of a wide entity against the head that it names.
+    async fn examine_further(
+        &self,
+        keys: &Keys,
+        owner: &Keys,
+        number: usize,
+        report: &mut Report,
+    ) -> Result<()> {
+        let deciding = self.deciding();
+        let is_demanded = || async {
+            let head = deciding.row_as::<wide::HeadRows>(owner).await?;
+            Ok::<_, Error>(head.is_some_and(|head| number < head.entity.0))
+        };
+        // The row is checked with its entity.
+        if is_demanded().await? {
+            return Ok(());
+        }
+        // Read the row, then the entity, then delete the row under its ETag, as for a copy.
+        let Some(found) = deciding.row_as::<Marked>(keys).await? else { return Ok(()) };
+        if is_demanded().await? {
+            return Ok(());
+        }
+        let is_orphaned = if self.repairs {
+            delete(deciding, keys, found.etag).await? == Settled::Done
+        } else {
+            is_still(deciding, keys, &found.etag).await?
+        };
+        // If the row changed in the meantime, its writer keeps it in step.
+        if is_orphaned {
+            report.note(Some(wide::PART), Verdict::Orphaned, 1);
+            report.repaired(Some(wide::PART), u64::from(self.repairs));
+        }
+        Ok(())
+    }
+
+    async fn examine_claim(&self, keys: &Keys, position: usize, report: &mut Report) -> Result<()> {
+        let part = Some(self.indexes[position].name);
+        let deciding = self.deciding();
+        let Some(found) = deciding.row(keys).await? else { return Ok(()) };
+        let claim = Claim::read(&found.entity)?;
+        if self.is_demanded(&claim.owner, position, keys).await? {
+            return Ok(());
+        }
+        if !self.repairs {
+            if is_still(deciding, keys, &found.etag).await? {
+                report.note(part, Verdict::Orphaned, 1);
+            }
+            return Ok(());
+        }
+        end(deciding, &(claim.owner.0.clone(), claim.op.clone())).await?;
+        if self.is_demanded(&claim.owner, position, keys).await? {
+            return Ok(());
+        }
+        if delete(deciding, keys, found.etag).await? == Settled::Done {
+            report.note(part, Verdict::Orphaned, 1);
+            report.repaired(part, 1);
+        }
+        Ok(())
+    }
+
+    /// Settles or removes an operation that no announcement names any more.
+    async fn examine_op(&self, keys: &Keys, report: &mut Report) -> Result<()> {
+        let Some(found) = self.deciding().row(keys).await? else { return Ok(()) };
+        let (OpRow::Committed { created, .. } | OpRow::Void { created }) =
+            OpRow::read(&found.entity)?;
+        let kept = TimeDelta::from_std(KEPT).unwrap_or(TimeDelta::MAX);
+        if self.deciding().clock().now() - created <= kept {
+            report.note(Some(OPERATIONS), Verdict::Skipped, 1);
+            return Ok(());
+        }
+        report.note(Some(OPERATIONS), Verdict::Orphaned, 1);
+        if self.repairs {
+            let notice = Notice::new(keys.clone(), Vec::new());
+            if self.executor.resume(&notice).await? == Resumed::Done {
+                report.repaired(Some(OPERATIONS), 1);
+            }
+        }
+        Ok(())
+    }
+
+    async fn is_demanded(&self, owner: &Keys, position: usize, keys: &Keys) -> Result<bool> {
+        match self.deciding().row(owner).await? {
+            Some(head) => self.demands.ask(self.deciding().table(), &head, position, keys).await,
+            None => Ok(false),
+        }
+    }
+}
+
+/// Checks the row at `at` that an entity demands for one of its indexes or unique values.
+pub(super) async fn examine_demand(
+    deciding: &Deciding,
+    keys: &Keys,
+    (index, at): (&Index, &Keys),
+    position: usize,
+    head: &dyn Demanding,
+) -> Result<Verdict> {
+    let Some(found) = deciding.row(at).await? else { return Ok(Verdict::Missing) };
+    let found = found.entity;
+    let is_right = if index.scope == Scope::Claim {
+        Claim::read(&found)?.owner == *keys
+    } else {
+        is_copy(keys, head, position, at, &found)?
+    };
+    Ok(if is_right { Verdict::Right } else { Verdict::Stale })
+}
+
+/// Checks that the blobs of the entity's fields exist. One request each.
+pub(super) async fn examine_blobs(
+    blobs: &Blobs,
+    fields: &'static [(&'static str, &'static str)],
+    closed: &Closed,
+) -> Result<Vec<(&'static str, Verdict)>> {
+    let mut found = Vec::new();
+    for (property, blob) in BlobFields::named(fields, &closed.row) {
+        let is_there = blobs.deciding().blob(&blob).properties().await?.is_some();
+        found.push((property, if is_there { Verdict::Right } else { Verdict::Missing }));
+    }
+    Ok(found)
+}
+
+/// Whether an entity is unreadable because further rows of it are missing or come from another write.
+pub(super) async fn lacks_rows(
+    deciding: &Deciding,
+    layers: &Layers,
+    keys: &Keys,
+    error: &Error,
+) -> Result<bool> {
+    if !layers.is_wide() || error.kind() != ErrorKind::Decode {
+        return Ok(false);
+    }
+    let Some(mut head) = deciding.row(keys).await? else { return Ok(false) };
+    let gathered = Wide::gather(deciding.table(), &mut head.entity).await?;
+    Ok(matches!(gathered, Gathered::Torn(_)))
+}
+
+/// Whether a row is unchanged since it was read.
+pub(super) async fn is_still(deciding: &Deciding, keys: &Keys, etag: &ETag) -> Result<bool> {
+    let now = deciding.row_as::<Marked>(keys).await?;
+    Ok(now.is_some_and(|now| now.etag == *etag))
+}
+
+/// Whether a row is the correct copy of an entity in an index.
+fn is_copy(
+    keys: &Keys,
+    head: &dyn Demanding,
+    position: usize,
+    at: &Keys,
+    found: &DynamicEntity,
+) -> Result<bool> {
+    if primary_keys(found).as_ref() != Some(keys) {
+        return Ok(false);
+    }
+    let expected = head.copy(position, keys, at)?;
+    // The mark of a copy may be that of an older operation.
+    let differs =
+        |(name, value): (&str, &rowkey::edm::Value)| name != MARK && found.get(name) != Some(value);
+    Ok(!expected.iter().any(differs) && expected.iter().len() == found.iter().len())
+}
+
+/// Returns the position of the declared index of a copy of an entity whose RowKeys begin with `of`.
+fn index_of(row: &DynamicEntity, owner: &Keys, indexes: &[Index], of: &str) -> Option<usize> {
+    let name = text(row, INDEX)?;
+    let is_own = owner.1.starts_with(of);
+    indexes.iter().position(|index| is_own && index.name == name)
+}
+
+/// Returns the position of the unique value whose claim has these keys.
+fn claimed(indexes: &[Index], keys: &Keys) -> Option<usize> {
+    indexes.iter().position(|index| {
+        index.scope == Scope::Claim
+            && keys.1 == index.row_head
+            && keys.0.starts_with(index.partition_head)
+    })
+}
