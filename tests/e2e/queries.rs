@@ -114,7 +114,7 @@ async fn filter_values_are_escaped() -> TestResult {
     let found = table.query(Employee::partition("sales")).filter(row).all().await?;
     assert_eq!(ids(&found), [2]);
     let error = Filter::raw("Name eq 'unfinished").unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(rowkey::Error::from(error).kind(), ErrorKind::Invalid);
     Ok(())
 }
 

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use rowkey::queue::Body;
-use rowkey::{Answered, Attempt, Entity, ErrorKind, ManualClock, Policy, StorageAccount, Table};
+use rowkey::{
+    Attempt, AttemptResult, Entity, ErrorKind, ManualClock, Policy, StorageAccount, Table,
+};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
 use rowkey_large::LeaseLock;
 use rowkey_tests::TestResult;
@@ -193,7 +195,7 @@ impl Policy for Requests {
         Ok(())
     }
 
-    fn after(&self, _: &Attempt<'_>, _: Answered) {
+    fn after(&self, _: &Attempt<'_>, _: AttemptResult) {
         self.ended.fetch_add(1, Ordering::SeqCst);
     }
 }

@@ -8,8 +8,9 @@ use std::process::Command;
 use crate::structure::root;
 
 /// Crates that a crate must not depend on, however indirectly.
-const FORBIDDEN: [(&str, &[&str]); 3] = [
+const FORBIDDEN: [(&str, &[&str]); 4] = [
     ("rowkey-wire", &["tokio", "reqwest", "hyper"]),
+    ("rowkey-entity", &["rowkey", "tokio", "reqwest", "hyper"]),
     ("rowkey-emulator", &["rowkey", "reqwest"]),
     ("rowkey-server", &["rowkey", "reqwest"]),
 ];

@@ -283,7 +283,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     }
 }
 
-/// An `Option`: the name of the discriminator, and the kind.
+/// An expression for an `Option` with the discriminator's name and the kind.
 fn kind_of(model: &Model<'_>) -> TokenStream {
     let discriminator = &model.discriminator;
     optional(model.kind.as_ref().map(|kind| quote! { (#discriminator, #kind) }).as_ref())
@@ -315,7 +315,7 @@ fn selected(model: &Model<'_>) -> TokenStream {
     quote! { ::core::option::Option::Some(&[#(#names),*]) }
 }
 
-/// Which keys belong to a template, determined by its leading text.
+/// The range of keys that a template can produce, which its leading text determines.
 fn heads(model: &Model<'_>, template: &Template) -> TokenStream {
     let krate = &model.krate;
     let head = template.head();
@@ -352,10 +352,11 @@ fn columns(model: &Model<'_>) -> TokenStream {
     quote! { #(#columns)* }
 }
 
-/// The type as which a field is stored, an `Option<Type>` known at compile time; `None` for its default.
+/// The EDM type that a field is stored as: an expression for an `Option<Type>`, evaluated at compile time.
+/// `None` for the default type.
 fn stored(model: &Model<'_>, field: &Field<'_>) -> Option<TokenStream> {
     let Model { krate, compat, .. } = model;
-    // All others are text or bytes, for every library.
+    // Every library stores all other fields as text or bytes.
     let Role::Property { json: false, blob: false, encrypt: false, with: None, stored, .. } =
         &field.role
     else {
@@ -399,8 +400,8 @@ fn type_checks(model: &Model<'_>) -> TokenStream {
     quote! { #(#checks)* }
 }
 
-/// The property names of other fields, which no entry of an open field may have: lists of names, each with
-/// its prefix.
+/// The property names of the other fields, as lists of names, each with its prefix. No entry of a `rest`
+/// field may have one of them.
 fn taken(model: &Model<'_>) -> TokenStream {
     let krate = &model.krate;
     let own = own_names(model);
@@ -416,7 +417,8 @@ fn own_names(model: &Model<'_>) -> Vec<String> {
     model.properties().map(str::to_owned).chain(pointers).chain(kind).collect()
 }
 
-/// Fails to compile if a flattened field has a property that another field, the service or the type has.
+/// A check that fails to compile if a flattened field has a property of another field, of the type or of
+/// the service.
 fn names_apart(model: &Model<'_>) -> Option<TokenStream> {
     let (field, _) = model.flattened().next()?;
     let krate = &model.krate;

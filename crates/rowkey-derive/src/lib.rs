@@ -145,7 +145,7 @@ use syn::DeriveInput;
 ///   single comparison.
 /// - `ignore_serde`: the attributes `#[serde(..)]` of the struct and its fields apply only to serde. Without
 ///   it they are errors, because they have no effect on the stored entity.
-/// - `crate = ".."`: the path of `rowkey`, if not `::rowkey`.
+/// - `crate = ".."`: the path of `rowkey`, if not `::rowkey`; `rowkey_entity` in a program without a client.
 ///
 /// # Indexes
 ///
@@ -474,7 +474,7 @@ pub fn derive_entity(input: TokenStream) -> TokenStream {
 ///
 /// - `discriminator = ".."`: the property that identifies the type, if not `EntityType`; types with a `kind`
 ///   need the same attribute.
-/// - `crate = ".."`: the path of `rowkey`, if not `::rowkey`.
+/// - `crate = ".."`: the path of `rowkey`, if not `::rowkey`; `rowkey_entity` in a program without a client.
 ///
 /// # On a variant
 ///

@@ -13,21 +13,21 @@ pub(crate) const IGNORE: &str = "ignore_serde";
 /// Refuses serde's attributes on the type, its fields and its variants.
 pub(crate) fn refuse(input: &DeriveInput, namespace: &str) -> Result<()> {
     let mut errors = None;
-    let mut look = |attrs: &[Attribute], place: Place| {
+    let mut look = |attrs: &[Attribute], target: AttributeTarget| {
         for attr in attrs.iter().filter(|attr| attr.path().is_ident("serde")) {
             for (name, span) in names(attr) {
-                let what = explained(namespace, place, &name);
+                let what = explained(namespace, target, &name);
                 combine(&mut errors, Error::new(span, what));
             }
         }
     };
-    look(&input.attrs, Place::Type);
+    look(&input.attrs, AttributeTarget::Type);
     match &input.data {
         Data::Struct(data) => {
-            data.fields.iter().for_each(|field| look(&field.attrs, Place::Field));
+            data.fields.iter().for_each(|field| look(&field.attrs, AttributeTarget::Field));
         }
         Data::Enum(data) => {
-            data.variants.iter().for_each(|variant| look(&variant.attrs, Place::Variant));
+            data.variants.iter().for_each(|variant| look(&variant.attrs, AttributeTarget::Variant));
         }
         Data::Union(_) => {}
     }
@@ -35,7 +35,7 @@ pub(crate) fn refuse(input: &DeriveInput, namespace: &str) -> Result<()> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum AttributeTarget {
     Type,
     Field,
     Variant,
@@ -59,22 +59,22 @@ fn names(attr: &Attribute) -> Vec<(String, Span)> {
     names
 }
 
-fn explained(namespace: &str, place: Place, name: &str) -> String {
+fn explained(namespace: &str, target: AttributeTarget, name: &str) -> String {
     let said = if name.is_empty() { "serde(..)".to_owned() } else { format!("serde({name})") };
-    let ours = match (namespace, place, name) {
-        (_, Place::Type, "rename_all") => Some("rename_all = \"..\""),
-        ("entity", Place::Field, "rename") | (_, Place::Variant, "rename") => {
+    let ours = match (namespace, target, name) {
+        (_, AttributeTarget::Type, "rename_all") => Some("rename_all = \"..\""),
+        ("entity", AttributeTarget::Field, "rename") | (_, AttributeTarget::Variant, "rename") => {
             Some("rename = \"..\"")
         }
-        ("entity", Place::Field, "default") => Some("default"),
-        ("entity", Place::Field, "skip" | "skip_serializing" | "skip_deserializing") => {
+        ("entity", AttributeTarget::Field, "default") => Some("default"),
+        ("entity", AttributeTarget::Field, "skip" | "skip_serializing" | "skip_deserializing") => {
             Some("skip")
         }
-        ("entity", Place::Field, "with" | "serialize_with" | "deserialize_with") => {
+        ("entity", AttributeTarget::Field, "with" | "serialize_with" | "deserialize_with") => {
             Some("with = \"..\"")
         }
-        ("entity", Place::Field, "flatten") => Some("flatten"),
-        ("property", Place::Variant, "other") => Some("other"),
+        ("entity", AttributeTarget::Field, "flatten") => Some("flatten"),
+        ("property", AttributeTarget::Variant, "other") => Some("other"),
         _ => None,
     };
     let instead = ours.map_or_else(String::new, |ours| format!("write `#[{namespace}({ours})]`; "));

@@ -20,7 +20,7 @@ use crate::names::constant;
 use crate::types::{option_of, vec_of};
 
 /// The attributes on the type, whether or not they are valid.
-struct Said {
+struct RawAttributes {
     krate: Path,
     partition: Option<String>,
     row: Option<String>,
@@ -42,26 +42,26 @@ struct Index {
 }
 
 pub(crate) fn entity(input: &DeriveInput) -> TokenStream {
-    let said = said(input, "entity");
-    let projection = projection_of(input, &said.krate);
-    let entity = entity_of(input, &said.krate);
-    let items = named_fields(input).map(|fields| items(input, &said, &fields));
+    let attributes = raw_attributes(input, "entity");
+    let projection = projection_of(input, &attributes.krate);
+    let entity = entity_of(input, &attributes.krate);
+    let items = named_fields(input).map(|fields| items(input, &attributes, &fields));
     quote! { #projection #entity #items }
 }
 
 pub(crate) fn entity_set(input: &DeriveInput) -> TokenStream {
-    let said = said(input, "entity_set");
-    let projection = projection_of(input, &said.krate);
-    let entity = entity_of(input, &said.krate);
+    let attributes = raw_attributes(input, "entity_set");
+    let projection = projection_of(input, &attributes.krate);
+    let entity = entity_of(input, &attributes.krate);
     quote! { #projection #entity }
 }
 
 pub(crate) fn projection(input: &DeriveInput) -> TokenStream {
-    projection_of(input, &said(input, "entity").krate)
+    projection_of(input, &raw_attributes(input, "entity").krate)
 }
 
 pub(crate) fn property(input: &DeriveInput) -> TokenStream {
-    let krate = said(input, "property").krate;
+    let krate = raw_attributes(input, "property").krate;
     let ident = &input.ident;
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     quote! {
@@ -84,7 +84,7 @@ pub(crate) fn property(input: &DeriveInput) -> TokenStream {
 }
 
 pub(crate) fn key_part(input: &DeriveInput) -> TokenStream {
-    let krate = said(input, "key_part").krate;
+    let krate = raw_attributes(input, "key_part").krate;
     let ident = &input.ident;
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     quote! {
@@ -106,7 +106,7 @@ pub(crate) fn key_part(input: &DeriveInput) -> TokenStream {
 }
 
 pub(crate) fn flatten(input: &DeriveInput) -> TokenStream {
-    let krate = said(input, "entity").krate;
+    let krate = raw_attributes(input, "entity").krate;
     let ident = &input.ident;
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     quote! {
@@ -163,8 +163,8 @@ fn entity_of(input: &DeriveInput, krate: &Path) -> TokenStream {
 }
 
 /// The constructors of keys and indexes, and the columns.
-fn items(input: &DeriveInput, said: &Said, fields: &[&Field]) -> TokenStream {
-    let Said { krate, partition, row, indexes } = said;
+fn items(input: &DeriveInput, attributes: &RawAttributes, fields: &[&Field]) -> TokenStream {
+    let RawAttributes { krate, partition, row, indexes } = attributes;
     let (ident, vis) = (&input.ident, &input.vis);
     let (generics, arguments, bounds) = input.generics.split_for_impl();
     let mut seen = BTreeSet::new();
@@ -289,25 +289,30 @@ fn named_fields(input: &DeriveInput) -> Option<Vec<&Field>> {
     }
 }
 
-fn said(input: &DeriveInput, namespace: &str) -> Said {
-    let mut said =
-        Said { krate: parse_quote!(::rowkey), partition: None, row: None, indexes: Vec::new() };
-    let attributes: Vec<&Attribute> =
+fn raw_attributes(input: &DeriveInput, namespace: &str) -> RawAttributes {
+    let mut attributes = RawAttributes {
+        krate: parse_quote!(::rowkey),
+        partition: None,
+        row: None,
+        indexes: Vec::new(),
+    };
+    let of_namespace: Vec<&Attribute> =
         input.attrs.iter().filter(|attr| attr.path().is_ident(namespace)).collect();
-    for attr in attributes {
+    for attr in of_namespace {
         // Parsed up to the first syntax error.
         let _ = attr.parse_nested_meta(|meta| {
             if meta.path.is_ident("crate") {
-                said.krate = meta.value()?.parse::<LitStr>()?.parse_with(Path::parse_mod_style)?;
+                attributes.krate =
+                    meta.value()?.parse::<LitStr>()?.parse_with(Path::parse_mod_style)?;
             } else if meta.path.is_ident("partition") {
-                said.partition = Some(meta.value()?.parse::<LitStr>()?.value());
+                attributes.partition = Some(meta.value()?.parse::<LitStr>()?.value());
             } else if meta.path.is_ident("row") {
-                said.row = Some(meta.value()?.parse::<LitStr>()?.value());
+                attributes.row = Some(meta.value()?.parse::<LitStr>()?.value());
             } else if ["index", "list", "unique"].iter().any(|name| meta.path.is_ident(name)) {
                 let (claims, lists) = (meta.path.is_ident("unique"), meta.path.is_ident("list"));
                 let mut index = Index { claims, lists, ..Index::default() };
                 let read = meta.parse_nested_meta(|meta| index.read(&meta));
-                said.indexes.push(index);
+                attributes.indexes.push(index);
                 read?;
             } else {
                 skip(&meta)?;
@@ -315,7 +320,7 @@ fn said(input: &DeriveInput, namespace: &str) -> Said {
             Ok(())
         });
     }
-    said
+    attributes
 }
 
 impl Index {

@@ -26,7 +26,7 @@ struct Payment {
 }
 
 fn row<E: Entity>(entity: &E) -> Result<DynamicEntity> {
-    DynamicEntity::of(entity)
+    Ok(DynamicEntity::of(entity)?)
 }
 
 #[test]

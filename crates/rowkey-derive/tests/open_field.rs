@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Entity, EntitySet, ErrorKind, Projection, Properties};
+use rowkey::{DynamicEntity, EncodeError, Entity, EntitySet, Projection, Properties};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{city}", row = "year_{number:4}", kind = "year")]
@@ -48,14 +48,14 @@ fn a_map_entry_with_a_reserved_name_is_rejected() {
             DynamicEntity::of(&entity).unwrap_err(),
             DynamicEntity::of_any_size(&entity).unwrap_err(),
         ] {
-            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(matches!(error, EncodeError::Property { .. }), "{error:?}");
             let said = error.to_string();
             assert!(said.contains(name) && said.contains("another name"), "{said}");
         }
     }
     // An invalid property name is rejected, as for any property.
     let error = DynamicEntity::of(&year(&[("no name", 1.0)])).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(error, EncodeError::InvalidName { name: "no name".into() });
 }
 
 #[test]
@@ -115,5 +115,5 @@ fn properties_captures_the_other_properties_with_types_and_order() {
     let mut known = known;
     known.others.set("name", "Bob");
     let error = DynamicEntity::of(&known).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid, "a field has this name");
+    assert!(matches!(error, EncodeError::Property { .. }), "a field has this name: {error:?}");
 }

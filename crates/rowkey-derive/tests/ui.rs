@@ -16,12 +16,12 @@ use std::{env, fs, thread};
 /// The compiler, and the arguments for libraries.
 const COMPILER: &[&str] = rowkey_test_compiler::compiler!();
 
-/// The folder of this package in the workspace.
+/// The folder in the workspace that names of files in messages are relative to.
 const PACKAGE: &str = "crates/rowkey-derive/";
 
 #[test]
 fn compile_errors_match_their_expected_output() {
-    let files = fs::read_dir("tests/ui").unwrap().map(|file| file.unwrap().path());
+    let files = fs::read_dir("ui").unwrap().map(|file| file.unwrap().path());
     let programs: Vec<_> =
         files.filter(|path| path.extension() == Some(OsStr::new("rs"))).collect();
     assert!(programs.len() > 80, "{} programs", programs.len());
@@ -51,9 +51,9 @@ fn is_explained(program: &Path) -> bool {
         .args(["--crate-name=mistake", "--emit=metadata", "--diagnostic-width=140", "-Adead_code"])
         .arg("-o")
         .arg(made.with_extension("rmeta"))
-        .arg(Path::new(PACKAGE).join(program))
+        .arg(Path::new(PACKAGE).join("tests").join(program))
         // Where cargo compiles members: messages quote their lines.
-        .current_dir("../..")
+        .current_dir("../../..")
         .output()
         .unwrap();
     let message = normalized(&String::from_utf8(compiled.stderr).unwrap());

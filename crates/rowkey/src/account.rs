@@ -20,7 +20,7 @@ mod sas_url;
 mod tests;
 
 use builder::StorageAccountBuilder;
-pub(crate) use endpoint::{Endpoint, Endpoints, Place};
+pub(crate) use endpoint::{Endpoint, Endpoints, ServiceEndpoints};
 
 /// A storage account. It creates handles for tables, queues and blobs.
 ///

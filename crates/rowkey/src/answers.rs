@@ -38,6 +38,7 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use rowkey_entity::internals::{Row, decode};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::{self, Rejection};
@@ -47,10 +48,8 @@ use rowkey_wire::odata::render::{self, Origin};
 use rowkey_wire::odata::{Fields, Metadata};
 use rowkey_wire::token;
 
-use crate::entity::Entity;
+use crate::Entity;
 use crate::error::{Error, Result};
-use crate::table::row::Row;
-use crate::table::wire::odata::decode;
 use crate::transport::sign::TABLE_VERSION;
 
 /// The Timestamp of every entity in a stub, unless a test sets another.
@@ -181,7 +180,7 @@ fn push_entity<E: Entity>(out: &mut Vec<u8>, entity: &E) -> Result<()> {
     // The encoded entity has the properties with their types, in order.
     let row = Row::unguarded(entity)?;
     let mut fields = Fields::default();
-    decode::entity(&row.body, &mut fields).map_err(|error| Error::decode(error.to_string()))?;
+    decode::entity(&row.body, &mut fields)?;
     let written = written_at().iso();
     render::entity_head(out, Metadata::Minimal, ORIGIN, TABLE, row.keys(), &written);
     out.extend_from_slice(b"\"PartitionKey\":");

@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use rowkey_wire::code::ErrorCode;
 
-use crate::table::FailedRow;
+use crate::FailedRow;
 
 mod answer;
+mod entity;
 #[cfg(test)]
 mod tests;
 

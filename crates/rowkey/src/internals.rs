@@ -4,18 +4,18 @@
 use std::convert::Infallible;
 
 use http::HeaderMap;
+use rowkey_entity::internals::{Row, decode as odata};
 use rowkey_wire::blob::BlockSource;
 use rowkey_wire::multipart::BatchError;
 use rowkey_wire::odata::Fields;
 
-use crate::entity::{Entity, Projection, Stored};
 use crate::error::{Error, Result};
 use crate::service::wire::error_body::ErrorBody;
 use crate::service::wire::{metadata, stats};
-use crate::table::row::{Row, decode_body};
+use crate::table::row::decode_body;
 use crate::table::wire::batch as batches;
-use crate::table::wire::odata::decode as odata;
-use crate::{blob, queue, table};
+use crate::table::wire::page;
+use crate::{Entity, Projection, Stored, blob, queue, table};
 
 /// The bodies of responses that [`read`] decodes.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ pub fn read<'de>(what: Body, body: &'de [u8], mut see: impl FnMut(&Fields<'de>))
         }),
         Body::Messages => queue::wire::decode::messages(body).is_ok(),
         Body::Page => {
-            let page = odata::page(body, |fields| {
+            let page = page::page(body, |fields| {
                 see(fields);
                 Ok::<_, Infallible>(())
             });
@@ -60,7 +60,7 @@ pub fn read<'de>(what: Body, body: &'de [u8], mut see: impl FnMut(&Fields<'de>))
         }
         Body::Queues => queue::wire::decode::list(body).is_ok(),
         Body::Statistics => stats::decode(body).is_ok(),
-        Body::Tables => odata::tables(body).is_ok(),
+        Body::Tables => page::tables(body).is_ok(),
     }
 }
 
@@ -103,7 +103,7 @@ pub fn decode<P: Projection>(body: &[u8]) -> Result<Stored<P>> {
 /// Decodes the response to a query.
 pub fn decode_page<P: Projection>(body: &[u8]) -> Result<Vec<Stored<P>>> {
     let mut entities = Vec::new();
-    odata::page(body, |fields| {
+    page::page(body, |fields| {
         entities.push(Stored::decode(fields).map_err(|error| error.to_string())?);
         Ok::<_, String>(())
     })

@@ -84,17 +84,12 @@
 mod account;
 #[cfg(feature = "test-util")]
 pub mod answers;
-mod arg;
 pub mod blob;
 mod clock;
 mod credential;
-pub mod entity;
 mod error;
-mod filter;
-pub mod index;
 #[doc(hidden)]
 pub mod internals;
-pub mod key;
 mod options;
 pub mod queue;
 pub mod sas;
@@ -103,14 +98,15 @@ pub mod table;
 pub mod telemetry;
 mod transport;
 
-pub use rowkey_derive::{Entity, EntitySet, Flatten, KeyPart, Projection, Property};
+#[doc(inline)]
+pub use rowkey_entity::{
+    Arg, Column, DecodeError, DynamicEntity, ETag, EncodeError, Entity, EntitySet, FailedRow,
+    Filter, FilterError, Flatten, Key, KeyPart, Match, Operator, Partition, Projection, Properties,
+    Property, Rows, Stored, TIMESTAMP, edm, entity, index, key,
+};
 pub use rowkey_wire::code::ErrorCode;
-pub use rowkey_wire::edm;
-pub use rowkey_wire::etag::{ETag, Match};
-pub use rowkey_wire::filter::Operator;
 
 pub use account::{StorageAccount, builder::StorageAccountBuilder};
-pub use arg::Arg;
 #[doc(inline)]
 pub use blob::{container::Container, handle::Blob};
 #[cfg(any(test, feature = "test-util"))]
@@ -121,30 +117,13 @@ pub use credential::{
     slot::CredentialSlot,
     token::{AccessToken, TokenError, TokenProvider},
 };
-#[doc(inline)]
-pub use entity::{
-    dynamic::DynamicEntity,
-    flatten::Flatten,
-    properties::Properties,
-    property::Property,
-    row::DecodeError,
-    stored::Stored,
-    traits::{Entity, Projection, Rows},
-};
 pub use error::{Error, ErrorDetails, ErrorKind, Outcome, Result};
-#[doc(inline)]
-pub use filter::{Column, Filter, TIMESTAMP};
-#[doc(inline)]
-pub use key::{
-    address::{Key, Partition},
-    part::KeyPart,
-};
 pub use options::{ClientOptions, RetryOptions, ScanPolicy};
 #[doc(inline)]
 pub use queue::handle::Queue;
 #[doc(inline)]
 pub use table::{
-    continuation::Continuation, cost::Cost, failed::FailedRow, handle::Table, pages::Page,
-    query::Query, transaction::Transaction,
+    continuation::Continuation, cost::Cost, handle::Table, pages::Page, query::Query,
+    transaction::Transaction,
 };
-pub use transport::policy::{Answered, Attempt, Policy};
+pub use transport::policy::{Attempt, AttemptResult, Policy};

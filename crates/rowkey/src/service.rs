@@ -96,7 +96,7 @@ impl StorageAccount {
     }
 }
 
-/// The first and the longest wait for a blocked name. Waits double.
+/// The first and the longest wait for a blocked name. Each wait is twice the previous one.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
@@ -125,5 +125,5 @@ where
 
 #[cold]
 pub(crate) fn unreadable(error: xml::XmlError, call: &Call<'_>, reply: &Reply) -> Error {
-    Error::decode("the answer's XML cannot be read").with_source(error).of_answer(call, reply)
+    Error::decode("the response contains invalid XML").with_source(error).of_answer(call, reply)
 }

@@ -6,7 +6,7 @@ use rowkey_wire::auth::Service;
 
 use super::StorageAccount;
 use super::connection_string::{Parts, missing, pattern};
-use super::endpoint::{Endpoint, Endpoints, Given, SERVICES};
+use super::endpoint::{ConfiguredEndpoints, Endpoint, Endpoints, SERVICES};
 use crate::clock::{Clock, SystemClock};
 use crate::credential::{Credential, Scope};
 use crate::error::{Error, Result};
@@ -35,7 +35,7 @@ use crate::transport::{Pipeline, Shared};
 pub struct StorageAccountBuilder {
     name: Option<String>,
     credential: Option<Credential>,
-    given: Given,
+    given: ConfiguredEndpoints,
     cosmos: bool,
     /// The part of host names after the service, if it is not `core.windows.net`.
     suffix: Option<String>,

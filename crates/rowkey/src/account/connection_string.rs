@@ -2,7 +2,7 @@
 
 use rowkey_wire::auth::Service;
 
-use super::endpoint::{Endpoint, Given, SERVICES, label};
+use super::endpoint::{ConfiguredEndpoints, Endpoint, SERVICES, label};
 use crate::credential::Credential;
 use crate::error::{Error, Result};
 
@@ -12,7 +12,7 @@ pub(crate) struct Parts {
     pub(crate) name: String,
     /// `None` if the text has neither a key nor a signature.
     pub(crate) credential: Option<Credential>,
-    pub(crate) given: Given,
+    pub(crate) given: ConfiguredEndpoints,
 }
 
 /// The account of every emulator. Its key is published and not a secret.
@@ -113,7 +113,7 @@ impl<'a> Pairs<'a> {
                 format!("{scheme}://{}", proxy.host())
             }
         };
-        let mut given = Given::default();
+        let mut given = ConfiguredEndpoints::default();
         for (service, port) in
             [(Service::Blob, 10_000), (Service::Queue, 10_001), (Service::Table, 10_002)]
         {
@@ -128,9 +128,9 @@ impl<'a> Pairs<'a> {
     }
 
     /// The account's name, if it is known, and the endpoints of its services.
-    fn endpoints(&self) -> Result<(Option<String>, Given)> {
+    fn endpoints(&self) -> Result<(Option<String>, ConfiguredEndpoints)> {
         let mut name = self.get("AccountName").map(str::to_owned);
-        let mut given = Given::default();
+        let mut given = ConfiguredEndpoints::default();
         for service in SERVICES {
             let (primary, secondary) = parts(service);
             for (part, ends) in [(primary, &mut given.primary), (secondary, &mut given.secondary)] {

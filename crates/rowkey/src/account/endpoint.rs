@@ -33,7 +33,7 @@ const ROOM: usize = 256;
 
 /// The endpoints of one service of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ServiceEndpoints {
     pub(crate) primary: Endpoint,
     /// The endpoint for reads if the primary fails, if the account has one.
     pub(crate) secondary: Option<Endpoint>,
@@ -42,13 +42,13 @@ pub(crate) struct Place {
 /// The known endpoints of an account's services.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Endpoints {
-    places: PerService<Place>,
+    by_service: PerService<ServiceEndpoints>,
     flavor: Flavor,
 }
 
 /// Endpoints as the caller gave them, before the missing ones are derived from the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Given {
+pub(crate) struct ConfiguredEndpoints {
     pub(crate) primary: PerService<Endpoint>,
     pub(crate) secondary: PerService<Endpoint>,
 }
@@ -220,7 +220,7 @@ impl Endpoint {
     }
 }
 
-impl Given {
+impl ConfiguredEndpoints {
     /// Derives each missing endpoint from a given one, or else from the account's name with
     /// `pattern`. An error of `pattern` is returned only if no endpoint is given.
     pub(crate) fn complete(
@@ -255,15 +255,15 @@ impl Given {
 
 impl Endpoints {
     /// The endpoints, with the given secondaries or else those that follow the service's pattern.
-    pub(crate) fn new(given: Given, account: &str) -> Self {
-        let Given { primary, mut secondary } = given;
+    pub(crate) fn new(given: ConfiguredEndpoints, account: &str) -> Self {
+        let ConfiguredEndpoints { primary, mut secondary } = given;
         let flavor = primary.get(Service::Table).map_or(Flavor::Storage, Endpoint::flavor);
-        let mut places = PerService::default();
+        let mut by_service = PerService::default();
         for (service, primary) in primary.into_iter() {
             let secondary = secondary.take(service).or_else(|| primary.secondary(account));
-            places.set(service, Some(Place { primary, secondary }));
+            by_service.set(service, Some(ServiceEndpoints { primary, secondary }));
         }
-        Self { places, flavor }
+        Self { by_service, flavor }
     }
 
     /// The same endpoints, treated as those of Cosmos DB even if their names do not show it.
@@ -273,8 +273,9 @@ impl Endpoints {
 
     /// The same endpoints; secrets may be sent to these hosts over plain http.
     pub(crate) fn trusting(mut self, hosts: &[String]) -> Self {
-        for place in self.places.0.iter_mut().flatten() {
-            for endpoint in std::iter::once(&mut place.primary).chain(&mut place.secondary) {
+        for endpoints in self.by_service.0.iter_mut().flatten() {
+            for endpoint in std::iter::once(&mut endpoints.primary).chain(&mut endpoints.secondary)
+            {
                 endpoint.named = hosts.iter().any(|host| host.eq_ignore_ascii_case(&endpoint.host));
             }
         }
@@ -282,13 +283,13 @@ impl Endpoints {
     }
 
     /// The endpoints of a service, if they are known.
-    pub(crate) fn of(&self, service: Service) -> Option<&Place> {
-        self.places.get(service)
+    pub(crate) fn of(&self, service: Service) -> Option<&ServiceEndpoints> {
+        self.by_service.get(service)
     }
 
     /// The base of the primary endpoint, or an empty string.
     pub(crate) fn base(&self, service: Service) -> &str {
-        self.of(service).map_or("", |place| place.primary.base())
+        self.of(service).map_or("", |endpoints| endpoints.primary.base())
     }
 
     pub(crate) fn is_secure(&self) -> bool {
@@ -303,7 +304,7 @@ impl Endpoints {
 
     /// Whether every service has a secondary endpoint.
     pub(crate) fn has_secondaries(&self) -> bool {
-        self.places.iter().all(|(_, place)| place.secondary.is_some())
+        self.by_service.iter().all(|(_, endpoints)| endpoints.secondary.is_some())
     }
 
     pub(crate) fn flavor(&self) -> Flavor {
@@ -312,7 +313,7 @@ impl Endpoints {
 
     /// The audience of tokens. Storage has the same one in all clouds.
     pub(crate) fn audience(&self) -> &'static str {
-        let host = self.of(Service::Table).map_or("", |place| place.primary.host());
+        let host = self.of(Service::Table).map_or("", |endpoints| endpoints.primary.host());
         match self.flavor {
             Flavor::Storage => "https://storage.azure.com",
             Flavor::Cosmos if host.ends_with(".azure.us") => "https://cosmos.azure.us",
@@ -322,8 +323,10 @@ impl Endpoints {
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &Endpoint> {
-        let places = self.places.iter();
-        places.flat_map(|(_, place)| std::iter::once(&place.primary).chain(&place.secondary))
+        let by_service = self.by_service.iter();
+        by_service.flat_map(|(_, endpoints)| {
+            std::iter::once(&endpoints.primary).chain(&endpoints.secondary)
+        })
     }
 }
 

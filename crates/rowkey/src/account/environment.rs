@@ -39,7 +39,7 @@ pub(super) fn read(
     if let Some((_, name)) = variables.first(&[name])? {
         (builder, is_described) = (builder.name(&*name), true);
     }
-    let endpoints: [(&str, Set); 3] = [
+    let endpoints: [(&str, SetEndpoint); 3] = [
         (table, |builder, url| builder.endpoint(Service::Table, url)),
         (queue, |builder, url| builder.endpoint(Service::Queue, url)),
         (blob, |builder, url| builder.endpoint(Service::Blob, url)),
@@ -60,7 +60,7 @@ pub(super) fn read(
 }
 
 /// A setter for an endpoint.
-type Set = fn(StorageAccountBuilder, &str) -> Result<StorageAccountBuilder>;
+type SetEndpoint = fn(StorageAccountBuilder, &str) -> Result<StorageAccountBuilder>;
 
 const CONNECTION_STRING: &str = "AZURE_STORAGE_CONNECTION_STRING";
 /// The name that `az` uses, and the name that other libraries use.

@@ -77,7 +77,7 @@ impl Append {
         }
         let sums = sums(check, &block);
         let conditions = &blob.conditions;
-        let request = encode::append_block(blob.place(), block.clone(), &limits, &sums, conditions);
+        let request = encode::append_block(blob.path(), block.clone(), &limits, &sums, conditions);
         let reply = match (blob.send(request, call).await, limits.position) {
             (Ok(reply), _) => reply,
             (Err(error), Some(position))

@@ -17,7 +17,7 @@ use super::{ContentHeaders, CopyStatus, Properties, Written};
 use crate::ErrorCode;
 use crate::account::StorageAccount;
 use crate::blob::wire::decode;
-use crate::blob::wire::encode::{self, Conditions as Wire, DeleteSnapshots, Place};
+use crate::blob::wire::encode::{self, BlobPath, Conditions as Wire, DeleteSnapshots};
 use crate::error::{Error, Outcome, Result};
 use crate::options::ClientOptions;
 use crate::queue::handle::metadata_error;
@@ -252,7 +252,7 @@ impl Blob {
         let named = |error: Error| error.of(call.operation, call.resource);
         let headers = headers.wire().map_err(named)?;
         let pairs = metadata.iter().copied();
-        let request = encode::put_append(self.place(), &headers, pairs, &self.conditions)
+        let request = encode::put_append(self.path(), &headers, pairs, &self.conditions)
             .map_err(|error| named(metadata_error(error)))?;
         let reply = self.send(request, call).await?;
         written(&reply, &call)
@@ -312,13 +312,13 @@ impl Blob {
     pub async fn copy_from(&self, source: &Self) -> Result<Copied> {
         let call = self.call("CopyBlob", safety(&self.conditions));
         check(&call, Some(&source.name))?;
-        let from = encode::get(source.place(), source.snapshot.as_deref(), None, &Wire::NONE);
+        let from = encode::get(source.path(), source.snapshot.as_deref(), None, &Wire::NONE);
         let from = self.pipeline().source(source.pipeline(), Service::Blob, &from.target);
         let from = from.map_err(|error| error.of(call.operation, call.resource))?;
         let copy =
             encode::Copy { source: &from, source_conditions: &source.conditions, sync: false };
         let request =
-            encode::copy(self.place(), &copy, [], &self.conditions).map_err(metadata_error)?;
+            encode::copy(self.path(), &copy, [], &self.conditions).map_err(metadata_error)?;
         let reply = self.send(request, call).await?;
         let status = decode::copied(&reply.headers).and_then(|copy| CopyStatus::of(&copy));
         let status = status.ok_or_else(|| incomplete(&call, &reply))?;
@@ -335,7 +335,7 @@ impl Blob {
     pub async fn properties(&self) -> Result<Option<Properties>> {
         let call = self.call("GetBlobProperties", Safety::Read).expecting(&[304, 404]);
         let snapshot = self.snapshot.as_deref();
-        let request = encode::get_properties(self.place(), snapshot, &self.conditions);
+        let request = encode::get_properties(self.path(), snapshot, &self.conditions);
         match self.send(request, call).await {
             Ok(reply) => match Properties::of_answer(&reply.headers) {
                 Some(properties) => Ok(Some(properties)),
@@ -372,7 +372,7 @@ impl Blob {
     pub async fn set_properties(&self, headers: &ContentHeaders) -> Result<Written> {
         let call = self.call("SetBlobProperties", Safety::Conditional);
         let headers = headers.wire().map_err(|error| error.of(call.operation, call.resource))?;
-        let request = encode::set_properties(self.place(), &headers, &self.conditions);
+        let request = encode::set_properties(self.path(), &headers, &self.conditions);
         let reply = self.send(request, call).await?;
         written(&reply, &call)
     }
@@ -382,7 +382,7 @@ impl Blob {
     /// [Set Blob Metadata](https://learn.microsoft.com/rest/api/storageservices/set-blob-metadata)
     pub async fn set_metadata(&self, pairs: &[(&str, &str)]) -> Result<Written> {
         let call = self.call("SetBlobMetadata", Safety::Conditional);
-        let request = encode::set_metadata(self.place(), pairs.iter().copied(), &self.conditions)
+        let request = encode::set_metadata(self.path(), pairs.iter().copied(), &self.conditions)
             .map_err(|error| metadata_error(error).of(call.operation, call.resource))?;
         let reply = self.send(request, call).await?;
         written(&reply, &call)
@@ -418,7 +418,7 @@ impl Blob {
     pub async fn snapshot(&self) -> Result<String> {
         let call = self.call("SnapshotBlob", Safety::Never);
         let request =
-            encode::snapshot(self.place(), [], &self.conditions).map_err(metadata_error)?;
+            encode::snapshot(self.path(), [], &self.conditions).map_err(metadata_error)?;
         let reply = self.send(request, call).await?;
         decode::snapshot(&reply.headers).ok_or_else(|| incomplete(&call, &reply))
     }
@@ -473,15 +473,15 @@ impl Blob {
 
     async fn remove(&self, what: DeleteSnapshots<'_>, expected: &'static [u16]) -> Result<()> {
         let call = self.call("DeleteBlob", Safety::Conditional).expecting(expected);
-        self.send(encode::delete(self.place(), what, &self.conditions), call).await?;
+        self.send(encode::delete(self.path(), what, &self.conditions), call).await?;
         Ok(())
     }
 }
 
 /// Helpers of the other modules.
 impl Blob {
-    pub(super) fn place(&self) -> Place<'_> {
-        Place { container: &self.container, blob: &self.name }
+    pub(super) fn path(&self) -> BlobPath<'_> {
+        BlobPath { container: &self.container, blob: &self.name }
     }
 
     pub(super) fn snapshot_id(&self) -> Option<&str> {

@@ -10,7 +10,7 @@ use super::container::{Container, incomplete};
 use super::handle::{Blob, check};
 use crate::account::StorageAccount;
 use crate::blob::wire::decode;
-use crate::blob::wire::encode::{self, Conditions as Wire, Place};
+use crate::blob::wire::encode::{self, BlobPath, Conditions as Wire};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::transport::{Call, Reply, Safety};
 
@@ -236,7 +236,7 @@ impl Target {
         let call = self.call(operation).expecting(expected);
         check(&call, self.blob.as_deref())?;
         let target = match &self.blob {
-            Some(blob) => encode::Target::Blob(Place { container: &self.container, blob }),
+            Some(blob) => encode::Target::Blob(BlobPath { container: &self.container, blob }),
             None => encode::Target::Container(&self.container),
         };
         let request = encode::lease(target, lease, &self.conditions);

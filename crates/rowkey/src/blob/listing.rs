@@ -7,7 +7,7 @@ use super::container::{Container, incomplete};
 use crate::blob::wire::decode;
 use crate::blob::wire::encode::{self, ListBlobs};
 use crate::error::{Error, Result};
-use crate::service::listing::{Listing, Next, Read};
+use crate::service::listing::{Listing, NextPage, PageEntries};
 use crate::service::unreadable;
 use crate::transport::{Call, Safety};
 
@@ -74,13 +74,13 @@ impl Container {
 impl Listing<BlobItem> {
     /// Includes the snapshots of each blob, before the blob. Not in a [`folder`](Self::folder).
     pub fn with_snapshots(mut self) -> Self {
-        self.show.snapshots = true;
+        self.include.snapshots = true;
         self
     }
 
     /// Includes blobs that have only uncommitted blocks, such as those of an unfinished upload.
     pub fn with_uncommitted(mut self) -> Self {
-        self.show.uncommitted = true;
+        self.include.uncommitted = true;
         self
     }
 
@@ -106,7 +106,7 @@ impl Listing<BlobItem> {
     /// # Ok(()) }
     /// ```
     pub fn folder(mut self, delimiter: &str) -> Listing<Entry> {
-        if self.show.snapshots {
+        if self.include.snapshots {
             self.refuse(Error::invalid("snapshots cannot be listed by folder"));
         }
         self.delimiter = Some(delimiter.to_owned());
@@ -114,20 +114,20 @@ impl Listing<BlobItem> {
     }
 }
 
-async fn page<T>(listing: &Arc<Listing<T>>, next: Option<Next>) -> Result<Read<Entry>> {
+async fn page<T>(listing: &Arc<Listing<T>>, next: Option<NextPage>) -> Result<PageEntries<Entry>> {
     let Some(container) = &listing.container else { return Ok((Vec::new(), None)) };
-    let host = Next::host(next.as_ref());
+    let host = NextPage::host(next.as_ref());
     let call = Call::new(OPERATION, container.name(), Safety::Read).at(host);
     let request = encode::list_blobs(
         container.name(),
         &ListBlobs {
             prefix: listing.prefix.as_deref(),
             delimiter: listing.delimiter.as_deref(),
-            marker: Next::marker(next.as_ref()),
+            marker: NextPage::marker(next.as_ref()),
             max: listing.page_size,
-            metadata: listing.show.metadata,
-            snapshots: listing.show.snapshots,
-            uncommitted: listing.show.uncommitted,
+            metadata: listing.include.metadata,
+            snapshots: listing.include.snapshots,
+            uncommitted: listing.include.uncommitted,
             copy: false,
         },
     );
@@ -135,7 +135,7 @@ async fn page<T>(listing: &Arc<Listing<T>>, next: Option<Next>) -> Result<Read<E
     let page = decode::blobs(&reply.body).map_err(|error| unreadable(error, &call, &reply))?;
     let items = page.items.into_iter().map(entry).collect::<Option<_>>();
     let items = items.ok_or_else(|| incomplete(&call, &reply))?;
-    Ok((items, Next::after(&reply, page.next)))
+    Ok((items, NextPage::after(&reply, page.next)))
 }
 
 fn entry(item: decode::Item) -> Option<Entry> {

@@ -36,7 +36,7 @@ pub enum Insertion {
 
 /// The headers and the metadata of a blob.
 #[derive(Clone, Debug, Default)]
-pub(super) struct About {
+pub(super) struct Description {
     pub(super) headers: ContentHeaders,
     pub(super) metadata: Vec<(String, String)>,
 }
@@ -46,30 +46,30 @@ pub(super) struct About {
 pub struct Put<C = Bytes> {
     pub(super) blob: Blob,
     pub(super) content: C,
-    pub(super) about: About,
+    pub(super) description: Description,
     pub(super) check: Option<Check>,
 }
 
 impl<C> Put<C> {
     pub(super) fn new(blob: Blob, content: C) -> Self {
-        Self { blob, content, about: About::default(), check: None }
+        Self { blob, content, description: Description::default(), check: None }
     }
 
     /// Sets the content type. Default: `application/octet-stream`, by the service.
     pub fn content_type(mut self, content_type: &str) -> Self {
-        self.about.headers.content_type = Some(content_type.to_owned());
+        self.description.headers.content_type = Some(content_type.to_owned());
         self
     }
 
     /// Sets all content headers.
     pub fn headers(mut self, headers: ContentHeaders) -> Self {
-        self.about.headers = headers;
+        self.description.headers = headers;
         self
     }
 
     /// Sets the metadata.
     pub fn metadata(mut self, pairs: &[(&str, &str)]) -> Self {
-        self.about.metadata = owned(pairs);
+        self.description.metadata = owned(pairs);
         self
     }
 
@@ -84,8 +84,8 @@ impl<C> Put<C> {
 impl Put {
     /// Writes the blob, whether or not it exists.
     pub async fn send(self) -> Result<Written> {
-        let Self { blob, content, about, check } = self;
-        write(&blob, content, &about, check).await
+        let Self { blob, content, description, check } = self;
+        write(&blob, content, &description, check).await
     }
 
     /// Writes the blob if it does not exist.
@@ -121,16 +121,16 @@ impl<C> fmt::Debug for Put<C> {
 pub(super) async fn write(
     blob: &Blob,
     content: Bytes,
-    about: &About,
+    description: &Description,
     check: Option<Check>,
 ) -> Result<Written> {
     let call = blob.call("PutBlob", safety(&blob.conditions)).expecting(&[409, 412]);
     let named = |error: crate::Error| error.of(call.operation, call.resource);
-    let headers = about.headers.wire().map_err(named)?;
+    let headers = description.headers.wire().map_err(named)?;
     let sums = sums(check, &content);
-    let metadata = pairs(&about.metadata);
-    let (place, conditions) = (blob.place(), &blob.conditions);
-    let request = encode::put_block_blob(place, content, &headers, metadata, &sums, conditions)
+    let metadata = pairs(&description.metadata);
+    let (path, conditions) = (blob.path(), &blob.conditions);
+    let request = encode::put_block_blob(path, content, &headers, metadata, &sums, conditions)
         .map_err(|error| named(metadata_error(error)))?;
     let reply = blob.send(request, call).await?;
     written(&reply, &call)

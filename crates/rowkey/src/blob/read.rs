@@ -316,7 +316,7 @@ async fn get(
     let call = blob.call(OPERATION, Safety::Read).expecting(&[304, 404]);
     let sum = check.map(part::wanted);
     let range = range.map(|(first, last)| encode::Range { first, last, sum });
-    blob.open(encode::get(blob.place(), blob.snapshot_id(), range, conditions), call).await
+    blob.open(encode::get(blob.path(), blob.snapshot_id(), range, conditions), call).await
 }
 
 /// The first and the last byte in the `Content-Range` of a response, such as `bytes 5-9/100`.

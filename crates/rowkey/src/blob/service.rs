@@ -14,7 +14,7 @@ use crate::blob::wire::decode;
 use crate::blob::wire::delegation;
 use crate::blob::wire::encode::{self, ListContainers};
 use crate::error::{Error, Result};
-use crate::service::listing::{Listing, Next, Read};
+use crate::service::listing::{Listing, NextPage, PageEntries};
 use crate::service::unreadable;
 use crate::transport::{Call, Host, Safety};
 
@@ -46,9 +46,9 @@ impl StorageAccount {
         Listing::new(self, LIST, |listing, next| Box::pin(page(listing, next)))
     }
 
-    /// Requests a user delegation key, with which a program that has a token and no account key signs shared
-    /// access signatures: see [`Sas::sign_with`](crate::sas::Sas::sign_with). The key is valid until
-    /// `expiry`, 7 days at most; its signatures end no later.
+    /// Requests a user delegation key. A program that has a token but no account key signs shared access
+    /// signatures with it: see [`Sas::sign_with`](crate::sas::Sas::sign_with). The key is valid until
+    /// `expiry`, at most 7 days from now. Its signatures expire with it or earlier.
     ///
     /// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key)
     pub async fn user_delegation_key(&self, expiry: DateTime<Utc>) -> Result<UserDelegationKey> {
@@ -88,14 +88,14 @@ pub struct ContainerItem {
 
 async fn page(
     listing: Arc<Listing<ContainerItem>>,
-    next: Option<Next>,
-) -> Result<Read<ContainerItem>> {
-    let call = Call::new(LIST, "", Safety::Read).at(Next::host(next.as_ref()));
+    next: Option<NextPage>,
+) -> Result<PageEntries<ContainerItem>> {
+    let call = Call::new(LIST, "", Safety::Read).at(NextPage::host(next.as_ref()));
     let request = encode::list_containers(&ListContainers {
         prefix: listing.prefix.as_deref(),
-        marker: Next::marker(next.as_ref()),
+        marker: NextPage::marker(next.as_ref()),
         max: listing.page_size,
-        metadata: listing.show.metadata,
+        metadata: listing.include.metadata,
     });
     let reply = listing.account.pipeline().send(request, call).await?;
     let page = decode::containers(&reply.body).map_err(|error| unreadable(error, &call, &reply))?;
@@ -104,5 +104,5 @@ async fn page(
         Some(ContainerItem { name, properties: ContainerProperties::of(container)? })
     });
     let items = items.collect::<Option<_>>().ok_or_else(|| incomplete(&call, &reply))?;
-    Ok((items, Next::after(&reply, page.next)))
+    Ok((items, NextPage::after(&reply, page.next)))
 }

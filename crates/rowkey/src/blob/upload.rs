@@ -18,7 +18,7 @@ use super::Written;
 use super::conditions::safety;
 use super::container::written;
 use super::handle::Blob;
-use super::put::{self, About, Check, Insertion, Put};
+use super::put::{self, Check, Description, Insertion, Put};
 use crate::blob::wire::encode;
 use crate::error::{Error, Result};
 use crate::queue::handle::metadata_error;
@@ -51,7 +51,7 @@ where
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     /// Sets the size of a block, from 1 byte to 4000 MiB. A blob has at most 50,000 blocks, so the
-    /// block size limits its length: the default of 8 MiB to 390 GiB.
+    /// block size limits its length. The default of 8 MiB allows 390 GiB.
     pub fn block_size(mut self, bytes: usize) -> Self {
         self.content.block_size = bytes;
         self
@@ -65,10 +65,10 @@ where
 
     /// Writes the blob, whether or not it exists.
     ///
-    /// If the stream fails, this fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) with
-    /// the stream's error as its source, and the blob does not change.
+    /// If the stream fails, this returns [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) with the
+    /// stream's error as its source, and the blob does not change.
     pub async fn send(self) -> Result<Written> {
-        let Self { blob, content: upload, about, check } = self;
+        let Self { blob, content: upload, description, check } = self;
         let Upload { content, block_size, concurrency } = upload;
         if !(1..=MAX_BLOCK_SIZE).contains(&block_size) || concurrency == 0 {
             let what = "block_size must be 1 byte to 4000 MiB, and concurrency at least 1";
@@ -77,7 +77,7 @@ where
         let sum = Checksum::new(check == Some(Check::Md5), false);
         let content = Box::pin(content);
         let blocks = Blocks { content, left: Bytes::new(), size: block_size, sum, ended: false };
-        Sender { blob, about, check, concurrency }.run(blocks).await
+        Sender { blob, description, check, concurrency }.run(blocks).await
     }
 
     /// Writes the blob if it does not exist. The service checks this only at the end, after all
@@ -91,7 +91,7 @@ where
 /// Sends blocks and commits them.
 struct Sender {
     blob: Blob,
-    about: About,
+    description: Description,
     check: Option<Check>,
     concurrency: usize,
 }
@@ -105,7 +105,7 @@ impl Sender {
         let named = |error: Error| error.of("PutBlock", self.blob.container());
         let first = blocks.next().await.map_err(named)?.unwrap_or_default();
         let Some(second) = blocks.next().await.map_err(named)? else {
-            return put::write(&self.blob, first, &self.about, self.check).await;
+            return put::write(&self.blob, first, &self.description, self.check).await;
         };
         // Each upload has its own block ids, so that concurrent uploads do not mix.
         let upload = self.blob.pipeline().guid();
@@ -121,7 +121,7 @@ impl Sender {
             .try_collect()
             .await?;
         let (md5, _) = blocks.sum.finish();
-        self.about.headers.content_md5 = self.about.headers.content_md5.or(md5);
+        self.description.headers.content_md5 = self.description.headers.content_md5.or(md5);
         self.commit(&sent).await
     }
 
@@ -135,21 +135,20 @@ impl Sender {
         }
         let id = block_id(upload, number);
         let sums = put::sums(self.check, &block);
-        let request =
-            encode::put_block(self.blob.place(), &id, block, &sums, &self.blob.conditions);
+        let request = encode::put_block(self.blob.path(), &id, block, &sums, &self.blob.conditions);
         self.blob.send(request, call).await?;
         Ok(id)
     }
 
     async fn commit(&self, blocks: &[String]) -> Result<Written> {
-        let Self { blob, about, .. } = self;
+        let Self { blob, description, .. } = self;
         let call = blob.call("PutBlockList", safety(&blob.conditions)).expecting(&[409, 412]);
         let named = |error: Error| error.of(call.operation, call.resource);
-        let headers = about.headers.wire().map_err(named)?;
+        let headers = description.headers.wire().map_err(named)?;
         let blocks = blocks.iter().map(|id| (BlockSource::Latest, id.as_str()));
-        let metadata = put::pairs(&about.metadata);
-        let place = blob.place();
-        let request = encode::put_block_list(place, blocks, &headers, metadata, &blob.conditions)
+        let metadata = put::pairs(&description.metadata);
+        let path = blob.path();
+        let request = encode::put_block_list(path, blocks, &headers, metadata, &blob.conditions)
             .map_err(|error| named(metadata_error(error)))?;
         let reply = blob.send(request, call).await?;
         written(&reply, &call)

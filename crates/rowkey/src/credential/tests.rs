@@ -67,7 +67,7 @@ fn debug_of_a_slot_and_of_tokens_shows_no_secret() {
     assert_eq!(format!("{:?}", slot.credential()), "CredentialSlot(Sas(..))");
     let token = AccessToken::new("secret", START.parse().unwrap());
     assert_eq!(format!("{token:?}"), "AccessToken { expires: 2026-03-01T12:00:00Z, .. }");
-    assert_eq!(format!("{:?}", Credential::token(Tap::new([]))), "Token(..)");
+    assert_eq!(format!("{:?}", Credential::token(TokenSequence::new([]))), "Token(..)");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn scope() -> Scope {
 const START: &str = "2026-03-01T12:00:00Z";
 
 /// Returns a token for each entry, valid for that number of seconds; `None`: an error.
-struct Tap {
+struct TokenSequence {
     lives: Mutex<Vec<Option<i64>>>,
     asked: AtomicUsize,
     clock: ManualClock,
@@ -116,7 +116,7 @@ struct Tap {
     gate: Option<Notify>,
 }
 
-impl Tap {
+impl TokenSequence {
     fn new(lives: impl IntoIterator<Item = Option<i64>>) -> Arc<Self> {
         Self::with(lives, None)
     }
@@ -139,7 +139,7 @@ impl Tap {
 }
 
 #[async_trait]
-impl TokenProvider for Tap {
+impl TokenProvider for TokenSequence {
     async fn token(&self, scope: &str) -> Result<AccessToken, TokenError> {
         let number = self.asked.fetch_add(1, Ordering::SeqCst) + 1;
         self.scopes.lock().unwrap().push(scope.to_owned());
@@ -152,7 +152,7 @@ impl TokenProvider for Tap {
     }
 }
 
-async fn settle(credential: &Credential, tap: &Tap) -> Result<String> {
+async fn settle(credential: &Credential, tap: &TokenSequence) -> Result<String> {
     let endpoint = Endpoint::parse("it", "https://contoso.table.core.windows.net").unwrap();
     let limit = Duration::from_secs(20);
     let authority = credential.settle(&scope(), &endpoint, &tap.clock, limit).await?;
@@ -163,7 +163,7 @@ async fn settle(credential: &Credential, tap: &Tap) -> Result<String> {
 
 #[tokio::test]
 async fn a_token_is_kept_until_five_minutes_before_it_expires() {
-    let tap = Tap::new([Some(3600), Some(3600)]);
+    let tap = TokenSequence::new([Some(3600), Some(3600)]);
     let credential = Credential::token(Arc::clone(&tap));
     assert_eq!(settle(&credential, &tap).await.unwrap(), "Bearer token1");
     tap.advance(3600 - 301);
@@ -177,7 +177,7 @@ async fn a_token_is_kept_until_five_minutes_before_it_expires() {
 
 #[tokio::test]
 async fn a_short_lived_token_is_kept_for_half_of_its_lifetime() {
-    let tap = Tap::new([Some(100), Some(100)]);
+    let tap = TokenSequence::new([Some(100), Some(100)]);
     let credential = Credential::token(Arc::clone(&tap));
     settle(&credential, &tap).await.unwrap();
     tap.advance(49);
@@ -188,7 +188,7 @@ async fn a_short_lived_token_is_kept_for_half_of_its_lifetime() {
 
 #[tokio::test]
 async fn concurrent_requests_share_one_token_request() {
-    let tap = Tap::with([Some(3600)], Some(Notify::new()));
+    let tap = TokenSequence::with([Some(3600)], Some(Notify::new()));
     let credential = Credential::token(Arc::clone(&tap));
     let (first, second, ()) =
         tokio::join!(settle(&credential, &tap), settle(&credential, &tap), async {
@@ -200,7 +200,7 @@ async fn concurrent_requests_share_one_token_request() {
 
 #[tokio::test]
 async fn a_valid_token_is_used_during_and_after_a_failed_renewal() {
-    let tap = Tap::with([Some(600), None, Some(600)], Some(Notify::new()));
+    let tap = TokenSequence::with([Some(600), None, Some(600)], Some(Notify::new()));
     let credential = Credential::token(Arc::clone(&tap));
     let gate = tap.gate.as_ref().unwrap();
     gate.notify_one();
@@ -225,7 +225,7 @@ async fn a_valid_token_is_used_during_and_after_a_failed_renewal() {
 #[tokio::test]
 async fn without_a_token_nothing_is_sent() {
     for (life, named) in [(None, "no token"), (Some(0), "has expired")] {
-        let tap = Tap::new([life]);
+        let tap = TokenSequence::new([life]);
         let credential = Credential::token(Arc::clone(&tap));
         let error = settle(&credential, &tap).await.unwrap_err();
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::Auth, Outcome::NotSent));
@@ -236,7 +236,7 @@ async fn without_a_token_nothing_is_sent() {
 
 #[tokio::test]
 async fn a_rejected_token_is_not_reused() {
-    let tap = Tap::new([Some(3600), Some(3600)]);
+    let tap = TokenSequence::new([Some(3600), Some(3600)]);
     let credential = CredentialSlot::new(Credential::token(Arc::clone(&tap))).credential();
     let first = settle(&credential, &tap).await.unwrap();
     let refused = Authority::Bearer(HeaderValue::try_from(first).unwrap());
@@ -249,7 +249,7 @@ async fn a_rejected_token_is_not_reused() {
 
 #[test]
 fn tokens_are_sent_only_over_https_or_to_loopback() {
-    let credential = Credential::token(Tap::new([]));
+    let credential = Credential::token(TokenSequence::new([]));
     let slot = CredentialSlot::new(Credential::anonymous());
     slot.replace(credential.clone()).unwrap();
     for (url, allowed) in [
@@ -295,7 +295,7 @@ async fn azure_core_credentials_provide_tokens() {
     }
 
     let credential = Credential::azure_identity(Arc::new(Fake));
-    let tap = Tap::new([]);
+    let tap = TokenSequence::new([]);
     assert_eq!(settle(&credential, &tap).await.unwrap(), "Bearer theirs");
     assert_eq!(format!("{credential:?}"), "Token(..)");
 }

@@ -70,13 +70,13 @@ const PAUSE: TimeDelta = TimeDelta::seconds(30);
 
 #[derive(Default)]
 struct Cache {
-    held: Mutex<Option<Held>>,
+    token: Mutex<Option<CachedToken>>,
     /// Held by the caller that requests a token from the provider.
     asking: tokio::sync::Mutex<()>,
 }
 
 #[derive(Clone)]
-struct Held {
+struct CachedToken {
     header: HeaderValue,
     renew: DateTime<Utc>,
     expires: DateTime<Utc>,
@@ -91,23 +91,23 @@ impl Tokens {
     /// to expire; meanwhile other callers use the old token while it is valid, or wait.
     pub(super) async fn get(&self, scope: &Scope, clock: &dyn Clock) -> Result<HeaderValue> {
         let cache = self.cache(scope);
-        if let Some(held) = cache.held_at(clock.now()) {
-            if clock.now() < held.renew {
-                return Ok(held.header);
+        if let Some(cached) = cache.valid_at(clock.now()) {
+            if clock.now() < cached.renew {
+                return Ok(cached.header);
             }
-            let Ok(_asking) = cache.asking.try_lock() else { return Ok(held.header) };
+            let Ok(_asking) = cache.asking.try_lock() else { return Ok(cached.header) };
             return match self.ask(scope, &cache, clock).await {
                 Ok(header) => Ok(header),
                 Err(error) => {
                     tracing::warn!(target: "rowkey", "a token is not renewed: {error}");
                     cache.put_off(clock.now());
-                    Ok(held.header)
+                    Ok(cached.header)
                 }
             };
         }
         let _asking = cache.asking.lock().await;
-        match cache.held_at(clock.now()) {
-            Some(held) => Ok(held.header),
+        match cache.valid_at(clock.now()) {
+            Some(cached) => Ok(cached.header),
             None => self.ask(scope, &cache, clock).await,
         }
     }
@@ -115,9 +115,9 @@ impl Tokens {
     /// Forgets a token that the service refused.
     pub(super) fn discard(&self, scope: &Scope, refused: &HeaderValue) {
         let cache = self.cache(scope);
-        let mut held = cache.held();
-        if held.as_ref().is_some_and(|held| held.header == *refused) {
-            *held = None;
+        let mut cached = cache.cached();
+        if cached.as_ref().is_some_and(|cached| cached.header == *refused) {
+            *cached = None;
         }
     }
 
@@ -145,27 +145,27 @@ impl Tokens {
         header.set_sensitive(true);
         // A token with a lifetime shorter than twice the margin is kept for half of it.
         let renew = (token.expires - MARGIN).max(now + (token.expires - now) / 2);
-        let held = Held { header: header.clone(), renew, expires: token.expires };
-        *cache.held() = Some(held);
+        let cached = CachedToken { header: header.clone(), renew, expires: token.expires };
+        *cache.cached() = Some(cached);
         Ok(header)
     }
 }
 
 impl Cache {
     /// The token, if it has not expired.
-    fn held_at(&self, now: DateTime<Utc>) -> Option<Held> {
-        self.held().as_ref().filter(|held| now < held.expires).cloned()
+    fn valid_at(&self, now: DateTime<Utc>) -> Option<CachedToken> {
+        self.cached().as_ref().filter(|cached| now < cached.expires).cloned()
     }
 
     fn put_off(&self, now: DateTime<Utc>) {
-        if let Some(held) = &mut *self.held() {
-            held.renew = now + PAUSE;
+        if let Some(cached) = &mut *self.cached() {
+            cached.renew = now + PAUSE;
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, Option<Held>> {
+    fn cached(&self) -> MutexGuard<'_, Option<CachedToken>> {
         // The state is consistent at every unlock, so a poisoned lock is safe to use.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.token.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -7,7 +7,7 @@ use super::handle::Queue;
 use crate::account::StorageAccount;
 use crate::error::Result;
 use crate::queue::wire::{decode, encode};
-use crate::service::listing::{Listing, Next, Read};
+use crate::service::listing::{Listing, NextPage, PageEntries};
 use crate::service::unreadable;
 use crate::transport::{Call, Safety};
 
@@ -50,13 +50,16 @@ pub struct QueueItem {
     pub metadata: BTreeMap<String, String>,
 }
 
-async fn page(listing: Arc<Listing<QueueItem>>, next: Option<Next>) -> Result<Read<QueueItem>> {
-    let call = Call::new(LIST, "", Safety::Read).at(Next::host(next.as_ref()));
+async fn page(
+    listing: Arc<Listing<QueueItem>>,
+    next: Option<NextPage>,
+) -> Result<PageEntries<QueueItem>> {
+    let call = Call::new(LIST, "", Safety::Read).at(NextPage::host(next.as_ref()));
     let request = encode::list(&encode::Listing {
         prefix: listing.prefix.as_deref(),
-        marker: Next::marker(next.as_ref()),
+        marker: NextPage::marker(next.as_ref()),
         max: listing.page_size,
-        metadata: listing.show.metadata,
+        metadata: listing.include.metadata,
     });
     let reply = listing.account.pipeline().send(request, call).await?;
     let page = decode::list(&reply.body).map_err(|error| unreadable(error, &call, &reply))?;
@@ -64,5 +67,5 @@ async fn page(listing: Arc<Listing<QueueItem>>, next: Option<Next>) -> Result<Re
         name: queue.name,
         metadata: queue.metadata.into_iter().collect(),
     });
-    Ok((queues.collect(), Next::after(&reply, page.next)))
+    Ok((queues.collect(), NextPage::after(&reply, page.next)))
 }

@@ -4,7 +4,7 @@ use rowkey_wire::auth::Resource as Signed;
 use rowkey_wire::auth::Service;
 
 use super::builder::{Resource, Sas};
-use super::terms::{Terms, place, sign, signer};
+use super::terms::{Terms, endpoints, sign, signer};
 use super::{AccountPermissions, ResourceTypes, SasToken, Services};
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
@@ -61,9 +61,9 @@ pub(super) fn sign_account(
     .filter(|service| account.pipeline().endpoints().of(*service).is_some())
     .collect();
     let first = services.first().copied().unwrap_or(Service::Table);
-    let place = place(account, first)?;
+    let endpoints = endpoints(account, first)?;
     let signer = signer(account)?;
-    let mut sas = terms.to_sas(account, place, permissions)?;
+    let mut sas = terms.to_sas(account, endpoints, permissions)?;
     sas.services = Some(of_services.to_string());
     sas.resource_types = Some(types.to_string());
     sign(&mut sas, &signer.key, &signer.account, Signed::Table(""))?;

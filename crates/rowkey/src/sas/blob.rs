@@ -6,7 +6,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rowkey_wire::auth::{Resource as Signed, Sas as Parts, Service, SigningKey};
 
 use super::builder::{Resource, Sas};
-use super::terms::{Terms, place, sign, signer};
+use super::terms::{Terms, endpoints, sign, signer};
 use super::{BlobPermissions, SasToken};
 use crate::account::StorageAccount;
 use crate::blob::{ContentHeaders, UserDelegationKey, check_names};
@@ -110,9 +110,9 @@ fn sign_by<P: Display>(
     };
     let call = Call::new("BlobSas", container, Safety::Read);
     check_names(&call, blob.as_deref())?;
-    let place = place(account, Service::Blob)?;
+    let endpoints = endpoints(account, Service::Blob)?;
     let permissions = unsigned.permissions.to_string();
-    let mut sas = unsigned.terms.to_sas(account, place, &permissions)?;
+    let mut sas = unsigned.terms.to_sas(account, endpoints, &permissions)?;
     let (kind, resource, path) = match blob {
         Some(name) => {
             let path = format!("/{container}/{}", utf8_percent_encode(name, PATH));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::range::Range;
-use super::terms::{End, Terms};
+use super::terms::{Expiry, Terms};
 use super::{ResourceTypes, SasToken, Services, account, blob, queue, table};
 use crate::account::StorageAccount;
 use crate::blob::ContentHeaders;
@@ -102,13 +102,13 @@ impl<P: Display> Sas<P> {
 
     /// Sets the end of validity.
     pub fn expires(mut self, expiry: DateTime<Utc>) -> Self {
-        self.terms.end = End::At(expiry);
+        self.terms.end = Expiry::At(expiry);
         self
     }
 
     /// Sets how long it is valid after signing, by the account's clock.
     pub fn valid_for(mut self, duration: Duration) -> Self {
-        self.terms.end = End::After(duration);
+        self.terms.end = Expiry::After(duration);
         self
     }
 

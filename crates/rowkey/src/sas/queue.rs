@@ -4,7 +4,7 @@ use rowkey_wire::auth::Resource as Signed;
 use rowkey_wire::auth::Service;
 
 use super::builder::{Resource, Sas};
-use super::terms::{Terms, place, sign, signer};
+use super::terms::{Terms, endpoints, sign, signer};
 use super::{QueuePermissions, SasToken};
 use crate::account::StorageAccount;
 use crate::error::Result;
@@ -25,9 +25,9 @@ pub(super) fn sign_queue(
     permissions: &str,
 ) -> Result<SasToken> {
     account.queue(queue).check_name("QueueSas")?;
-    let place = place(account, Service::Queue)?;
+    let endpoints = endpoints(account, Service::Queue)?;
     let signer = signer(account)?;
-    let mut sas = terms.to_sas(account, place, permissions)?;
+    let mut sas = terms.to_sas(account, endpoints, permissions)?;
     sign(&mut sas, &signer.key, &signer.account, Signed::Queue(queue))?;
     Ok(SasToken::new(sas, account, &[Service::Queue], &format!("/{queue}")))
 }

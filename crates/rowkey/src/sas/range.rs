@@ -3,21 +3,21 @@
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
 
+use rowkey_entity::internals::is_in_order;
 use rowkey_wire::auth::Sas;
 
-use crate::entity::Entity;
 use crate::error::{Error, Result};
-use crate::key::template::is_in_order;
-use crate::key::{Key, KeyError, Partition};
+use crate::key::KeyError;
+use crate::{Entity, Key, Partition};
 
 /// The first and the last PartitionKey, each with an optional RowKey.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(super) struct Range {
-    from: Option<End>,
-    to: Option<End>,
+    from: Option<Boundary>,
+    to: Option<Boundary>,
 }
 
-type End = (String, Option<String>);
+type Boundary = (String, Option<String>);
 
 impl Range {
     pub(super) fn of_partition<E: Entity>(partition: Partition<E>) -> Result<Self> {
@@ -125,7 +125,7 @@ impl Range {
 impl fmt::Debug for Range {
     /// Shows which ends are set, not the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let end = |end: &Option<End>| match end {
+        let end = |end: &Option<Boundary>| match end {
             None => "..",
             Some((_, None)) => "PartitionKey",
             Some((_, Some(_))) => "PartitionKey and RowKey",

@@ -7,13 +7,12 @@ use rowkey_wire::auth::Service;
 
 use super::builder::{Resource, Sas};
 use super::range::Range;
-use super::terms::{Terms, place, sign, signer};
+use super::terms::{Terms, endpoints, sign, signer};
 use super::{SasToken, TablePermissions};
 use crate::account::StorageAccount;
-use crate::entity::Entity;
 use crate::error::{Error, Result};
-use crate::key::{Key, Partition};
 use crate::table::wire::encode::Flavor;
+use crate::{Entity, Key, Partition};
 
 impl Sas<TablePermissions> {
     /// Begins a signature for a table or a range of its keys. It cannot create, delete or list
@@ -99,9 +98,9 @@ pub(super) fn sign_table(
             "Azure Cosmos DB takes no shared access signature with a range of keys",
         ));
     }
-    let place = place(account, Service::Table)?;
+    let endpoints = endpoints(account, Service::Table)?;
     let signer = signer(account)?;
-    let mut sas = terms.to_sas(account, place, permissions)?;
+    let mut sas = terms.to_sas(account, endpoints, permissions)?;
     sas.table = Some(name.to_owned());
     range.write(&mut sas);
     sign(&mut sas, &signer.key, &signer.account, Signed::Table(name))?;

@@ -6,7 +6,7 @@ use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use rowkey_wire::auth::Resource;
 use rowkey_wire::auth::{Sas, Service, SigningKey};
 
-use crate::account::{Place, StorageAccount};
+use crate::account::{ServiceEndpoints, StorageAccount};
 use crate::credential::{Authority, SharedKey};
 use crate::error::{Error, Result};
 use crate::service::policies;
@@ -15,7 +15,7 @@ use crate::service::policies;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Terms {
     pub(super) start: Option<DateTime<Utc>>,
-    pub(super) end: End,
+    pub(super) end: Expiry,
     pub(super) ip: Option<String>,
     pub(super) policy: Option<String>,
     pub(super) allow_http: bool,
@@ -25,33 +25,33 @@ pub(super) struct Terms {
 
 /// When a signature ends.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) enum End {
+pub(super) enum Expiry {
     At(DateTime<Utc>),
     After(Duration),
     /// Set by the stored access policy.
     #[default]
-    Unsaid,
+    FromPolicy,
 }
 
 /// The default signed version. Newer versions add only parts that are not used here.
 const VERSION: &str = "2019-02-02";
 
 impl Terms {
-    /// The signed parts of these terms, for an account whose service is at `place`.
+    /// The signed parts of these terms, for an account whose service has these `endpoints`.
     pub(super) fn to_sas(
         &self,
         account: &StorageAccount,
-        place: &Place,
+        endpoints: &ServiceEndpoints,
         permissions: &str,
     ) -> Result<Sas> {
         let expiry = match self.end {
-            End::At(expiry) => Some(expiry),
-            End::After(duration) => {
+            Expiry::At(expiry) => Some(expiry),
+            Expiry::After(duration) => {
                 let duration = TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX);
                 let now = account.pipeline().clock().now();
                 Some(now.checked_add_signed(duration).unwrap_or(DateTime::<Utc>::MAX_UTC))
             }
-            End::Unsaid => None,
+            Expiry::FromPolicy => None,
         };
         if self.policy.is_none() && (expiry.is_none() || permissions.is_empty()) {
             let what = if expiry.is_none() { "no expiry" } else { "no permissions" };
@@ -64,7 +64,7 @@ impl Terms {
             return Err(Error::invalid("the shared access signature ends before it begins"));
         }
         // An emulator supports only http.
-        let allow_http = self.allow_http || place.primary.is_trusted_http();
+        let allow_http = self.allow_http || endpoints.primary.is_trusted_http();
         Ok(Sas {
             version: Some(self.version.unwrap_or(VERSION).to_owned()),
             permissions: (!permissions.is_empty()).then(|| permissions.to_owned()),
@@ -79,7 +79,7 @@ impl Terms {
 }
 
 /// The endpoints of a service of the account.
-pub(super) fn place(account: &StorageAccount, service: Service) -> Result<&Place> {
+pub(super) fn endpoints(account: &StorageAccount, service: Service) -> Result<&ServiceEndpoints> {
     account.pipeline().endpoints().of(service).ok_or_else(|| {
         Error::invalid("no endpoint configured for that service").advise("give its endpoint")
     })

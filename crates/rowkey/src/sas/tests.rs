@@ -14,9 +14,8 @@ use crate::account::StorageAccount;
 use crate::blob::{ContentHeaders, UserDelegationKey};
 use crate::clock::ManualClock;
 use crate::credential::Credential;
-use crate::entity::DynamicEntity;
 use crate::error::ErrorKind;
-use crate::key::{Key, Partition};
+use crate::{DynamicEntity, Key, Partition};
 
 fn vector(name: &str) -> Value {
     let all: Vec<Value> =

@@ -53,7 +53,7 @@ pub struct Listing<T> {
     pub(crate) filter: Option<WireFilter>,
     /// For blobs only.
     pub(crate) delimiter: Option<String>,
-    pub(crate) show: Show,
+    pub(crate) include: Include,
     pub(crate) page_size: Option<u32>,
     max_page: u32,
     resume: Option<ListingContinuation>,
@@ -65,7 +65,7 @@ pub struct Listing<T> {
 
 /// What else the listing includes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Show {
+pub(crate) struct Include {
     pub(crate) metadata: bool,
     pub(crate) snapshots: bool,
     pub(crate) uncommitted: bool,
@@ -94,10 +94,11 @@ pub struct ListingContinuation {
 }
 
 /// Reads the page that begins at the given position.
-type ReadPage<T> = fn(Arc<Listing<T>>, Option<Next>) -> BoxFuture<'static, Result<Read<T>>>;
+type ReadPage<T> =
+    fn(Arc<Listing<T>>, Option<NextPage>) -> BoxFuture<'static, Result<PageEntries<T>>>;
 
 /// The entries of a page, and the start of the next one.
-pub(crate) type Read<T> = (Vec<T>, Option<Next>);
+pub(crate) type PageEntries<T> = (Vec<T>, Option<NextPage>);
 
 impl<T: Send + 'static> Listing<T> {
     pub(crate) fn new(
@@ -111,7 +112,7 @@ impl<T: Send + 'static> Listing<T> {
             prefix: None,
             filter: None,
             delimiter: None,
-            show: Show::default(),
+            include: Include::default(),
             page_size: None,
             max_page: MAX_LISTING,
             resume: None,
@@ -143,7 +144,7 @@ impl<T: Send + 'static> Listing<T> {
             prefix: self.prefix,
             filter: self.filter,
             delimiter: self.delimiter,
-            show: self.show,
+            include: self.include,
             page_size: self.page_size,
             max_page: self.max_page,
             resume: self.resume,
@@ -167,7 +168,7 @@ impl<T: Send + 'static> Listing<T> {
 
     /// Includes the metadata of each entry. Tables have none.
     pub fn with_metadata(mut self) -> Self {
-        self.show.metadata = true;
+        self.include.metadata = true;
         self
     }
 
@@ -201,10 +202,10 @@ impl<T: Send + 'static> Listing<T> {
         let resource: Box<str> = self.container.as_ref().map_or("", Container::name).into();
         let error = self.error.take().map_or(Ok(()), Err);
         let resume = self.resume.take();
-        let begun = error.and_then(|()| Next::resume(resume, fingerprint));
+        let begun = error.and_then(|()| NextPage::resume(resume, fingerprint));
         let begun = begun.map_err(|error| error.of(self.operation, &resource));
         let (read, limits) = (self.read, self.limits);
-        let of = Of { operation: self.operation, resource, fingerprint, limits };
+        let of = ListingInfo { operation: self.operation, resource, fingerprint, limits };
         pages(begun.map(|next| (self, next)), of, read)
     }
 
@@ -216,12 +217,12 @@ impl<T: Send + 'static> Listing<T> {
     fn fingerprint(&self) -> u64 {
         let prefix = self.prefix.as_deref().unwrap_or_default();
         let Some(container) = &self.container else {
-            let metadata = if self.show.metadata { "metadata" } else { "" };
+            let metadata = if self.include.metadata { "metadata" } else { "" };
             let filter = self.filter.as_ref().map(rowkey_wire::filter::print);
             let texts = [self.operation, prefix, metadata].into_iter();
             return fingerprint(texts.chain(filter.as_deref()));
         };
-        let Show { metadata, snapshots, uncommitted } = self.show;
+        let Include { metadata, snapshots, uncommitted } = self.include;
         let shown = [metadata, snapshots, uncommitted].map(|shown| if shown { "1" } else { "" });
         let delimiter = self.delimiter.as_deref().unwrap_or_default();
         let texts = [self.operation, container.name(), prefix, delimiter];
@@ -232,12 +233,12 @@ impl<T: Send + 'static> Listing<T> {
 /// The start of the next page and its endpoint: markers are valid only at the endpoint that
 /// returned them.
 #[derive(Clone, Debug)]
-pub(crate) struct Next {
+pub(crate) struct NextPage {
     marker: String,
     host: Host,
 }
 
-impl Next {
+impl NextPage {
     /// The start of the page after `reply`, if there is one.
     pub(crate) fn after(reply: &Reply, marker: Option<String>) -> Option<Self> {
         marker.map(|marker| Self { marker, host: reply.host() })
@@ -273,7 +274,7 @@ impl Next {
 
 /// The identity and the limits of a listing.
 #[derive(Debug, Default)]
-pub(crate) struct Of {
+pub(crate) struct ListingInfo {
     /// The REST operation's name.
     pub(crate) operation: &'static str,
     /// The container's name; empty for listings of an account.
@@ -286,14 +287,14 @@ pub(crate) struct Of {
 /// The pages of a listing, from its start. `read` reads a page and returns the start of the next
 /// one.
 pub(crate) fn pages<L, T, F>(
-    begun: Result<(L, Option<Next>)>,
-    of: Of,
-    read: impl Fn(Arc<L>, Option<Next>) -> F + Send + Sync + 'static,
+    begun: Result<(L, Option<NextPage>)>,
+    of: ListingInfo,
+    read: impl Fn(Arc<L>, Option<NextPage>) -> F + Send + Sync + 'static,
 ) -> Stream<ListingPage<T>>
 where
     L: Send + Sync + 'static,
     T: Send + 'static,
-    F: Future<Output = Result<Read<T>>> + Send + 'static,
+    F: Future<Output = Result<PageEntries<T>>> + Send + 'static,
 {
     let (listing, begin) = match begun {
         Ok((listing, begin)) => (Arc::new(listing), begin),
@@ -306,9 +307,9 @@ where
         async move {
             let Some(from) = next else { return Ok(None) };
             let named = |error: Error| error.of(of.operation, &of.resource);
-            let admitted = progress.admit().map_err(named)?;
+            let permit = progress.admit().map_err(named)?;
             let asked = from.as_ref().map(|from| from.marker.clone());
-            let (entries, next) = admitted.wait(read(listing, from)).await.map_err(named)?;
+            let (entries, next) = permit.wait(read(listing, from)).await.map_err(named)?;
             progress.advance(asked.as_ref(), next.as_ref().map(|next| &next.marker));
             let continuation = next.clone().map(|next| ListingContinuation {
                 listing: of.fingerprint,

@@ -43,7 +43,7 @@ impl<T: Clone + PartialEq> Progress<T> {
     }
 
     /// Admits the next page, or fails if a limit is reached or a token repeats.
-    pub(crate) fn admit(&mut self) -> Result<Admitted> {
+    pub(crate) fn admit(&mut self) -> Result<PagePermit> {
         let pages = self.pages;
         if self.repeats {
             return Err(Error::decode(format!(
@@ -60,7 +60,7 @@ impl<T: Clone + PartialEq> Progress<T> {
         }
         let begun = *self.begun.get_or_insert_with(Instant::now);
         let left = self.limits.deadline.map(|deadline| deadline.saturating_sub(begun.elapsed()));
-        if left == Some(Duration::ZERO) { Err(late(pages)) } else { Ok(Admitted { left, pages }) }
+        if left == Some(Duration::ZERO) { Err(late(pages)) } else { Ok(PagePermit { left, pages }) }
     }
 
     /// Records a page that began at `from`, and the start of the next one.
@@ -79,13 +79,13 @@ impl<T: Clone + PartialEq> Progress<T> {
 
 /// The permission to request a page, and the time it may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Admitted {
+pub(crate) struct PagePermit {
     left: Option<Duration>,
     /// The number of pages before it.
     pages: u64,
 }
 
-impl Admitted {
+impl PagePermit {
     /// Waits for the page, up to its time limit.
     pub(crate) async fn wait<T>(self, page: impl Future<Output = Result<T>>) -> Result<T> {
         let Some(left) = self.left else { return page.await };

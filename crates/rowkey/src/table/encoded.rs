@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use rowkey_entity::internals::Row;
 use rowkey_wire::etag::Match;
 
-use super::row::Row;
-use crate::entity::Entity;
+use crate::Entity;
 use crate::error::Result;
 
 /// An encoded entity: its keys and its encoded properties, without its type.
@@ -49,7 +49,7 @@ impl EncodedRow {
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) or
     /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge) if its keys or properties cannot be stored.
     pub fn of<E: Entity>(entity: &E) -> Result<Self> {
-        Row::unguarded(entity).map(|row| Self { row: Arc::new(row) })
+        Ok(Self { row: Arc::new(Row::unguarded(entity)?) })
     }
 
     /// The PartitionKey and the RowKey.

@@ -7,16 +7,16 @@ use std::task::{Context, Poll, ready};
 use std::vec;
 
 use futures_util::StreamExt as _;
+use rowkey_entity::internals::decode;
 use rowkey_wire::odata::Fields;
 use tokio::task::coop;
 
-use super::failed::FailedRow;
 use super::pages::{Reader, Source, Stream, failed};
 use super::prefetch::{Response, Responses};
-use super::row::body_error;
-use crate::entity::{Projection, RowReader, Stored};
+use crate::entity::RowReader;
 use crate::error::{Error, Result};
-use crate::table::wire::odata::decode::{self, PageReader, Place};
+use crate::table::wire::page::{PageReader, Position};
+use crate::{FailedRow, Projection, Stored};
 
 /// The number of entities after which the next page is polled: its response is received only while
 /// it is polled.
@@ -59,7 +59,7 @@ struct Entities<P> {
 /// The unread rest of a page.
 struct Unread {
     text: String,
-    place: Place,
+    position: Position,
     /// Without the body.
     answer: Response,
 }
@@ -106,23 +106,23 @@ impl<P: Projection + Send + 'static> futures_core::Stream for Entities<P> {
 impl<P: Projection + Send + 'static> Entities<P> {
     /// Starts to read a response, and requests the next one if prefetch is on.
     fn begin(&mut self, cx: &mut Context<'_>, (from, mut reply): Response) -> Result<()> {
-        if self.responses.wanted.is_limited() {
+        if self.responses.row_limits.is_limited() {
             // The number still missing after this page is known only after it is decoded.
-            let answered = self.source.read(&from, &reply, self.responses.wanted)?;
-            self.responses.wanted.note(&answered);
+            let decoded = self.source.read(&from, &reply, self.responses.row_limits)?;
+            self.responses.row_limits.note(&decoded);
             self.responses.advance(cx, &from, self.source.after(from.part, &reply));
-            let (count, call) = (answered.entities.len(), self.source.call(&from));
+            let (count, call) = (decoded.entities.len(), self.source.call(&from));
             let error = |row| Error::of_rows(vec![row]).of_answer(&call, &reply);
-            let failed = answered.failed.into_iter().map(|(at, row)| (count - at, error(row)));
+            let failed = decoded.failed.into_iter().map(|(at, row)| (count - at, error(row)));
             self.failed = failed.collect::<Vec<_>>().into_iter();
-            self.decoded = answered.entities.into_iter();
+            self.decoded = decoded.entities.into_iter();
             return Ok(());
         }
         self.responses.advance(cx, &from, self.source.after(from.part, &reply));
         let body = std::mem::take(&mut reply.body);
         let text = decode::owned_text(body.into())
-            .map_err(|error| body_error(error).of_answer(&self.source.call(&from), &reply))?;
-        self.page = Some(Unread { text, place: Place::default(), answer: (from, reply) });
+            .map_err(|error| Error::from(error).of_answer(&self.source.call(&from), &reply))?;
+        self.page = Some(Unread { text, position: Position::default(), answer: (from, reply) });
         Ok(())
     }
 
@@ -137,7 +137,7 @@ impl<P: Projection + Send + 'static> Entities<P> {
             };
         };
         let mut fields = std::mem::take(&mut self.fields).recycle();
-        let mut page = PageReader::resume(&unread.text, unread.place);
+        let mut page = PageReader::resume(&unread.text, unread.position);
         let entity = loop {
             match page.next(&mut fields) {
                 Ok(true) if self.source.passes_over(&fields) => {}
@@ -150,10 +150,10 @@ impl<P: Projection + Send + 'static> Entities<P> {
                     Ok(entity) => break Ok(Some(entity)),
                 },
                 Ok(false) => break Ok(None),
-                Err(error) => break Err(body_error(error)),
+                Err(error) => break Err(error.into()),
             }
         };
-        unread.place = page.place();
+        unread.position = page.position();
         self.fields = fields.recycle();
         let (from, reply) = &unread.answer;
         let entity = entity.map_err(|error| error.of_answer(&self.source.call(from), reply));

@@ -3,20 +3,20 @@
 use std::fmt;
 use std::time::Duration;
 
+use rowkey_entity::internals::{Row, not_of_a_store};
 use rowkey_wire::etag::{ETag, Match};
 
 use super::query::Query;
 use super::requests::gone;
-use super::row::{Row, not_of_a_store};
 use super::transaction::Transaction;
 use crate::account::StorageAccount;
-use crate::entity::{Entity, Projection, Stored, Write};
+use crate::entity::Write;
 use crate::error::{ErrorKind, Outcome, Result};
-use crate::key::{Key, Partition};
 use crate::options::ClientOptions;
 use crate::service;
 use crate::table::wire::encode;
 use crate::transport::{Call, Safety};
+use crate::{Entity, Key, Partition, Projection, Stored};
 
 /// A table of an account.
 ///
@@ -307,7 +307,7 @@ impl Table {
         &self,
         write: impl Into<Write<'a, E>>,
     ) -> impl Future<Output = Result<ETag>> + Send {
-        let Write { entity, condition } = write.into();
+        let Write { entity, condition, .. } = write.into();
         let row = Row::of(entity);
         async move { self.replace_row(row, Some(&condition)).await }
     }
@@ -344,7 +344,7 @@ impl Table {
         &self,
         write: impl Into<Write<'a, E>>,
     ) -> impl Future<Output = Result<ETag>> + Send {
-        let Write { entity, condition } = write.into();
+        let Write { entity, condition, .. } = write.into();
         let row = Row::of(entity);
         async move { self.merge_row(row, Some(&condition)).await }
     }

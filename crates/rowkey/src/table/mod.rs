@@ -1,18 +1,18 @@
 //! Tables: single entities, queries and transactions.
 //!
 //! - `handle`: [`Table`], operations on one entity and on the table itself
-//! - `requests`: the requests of those operations; `row`: entities, encoded and decoded
+//! - `requests`: the requests of those operations; `row`: the response to a point get
 //! - `once`: [`Table::insert_once`](crate::Table::insert_once), the insert that may be repeated
-//! - `update`: [`Table::update`](crate::Table::update), the read-modify-write loop
+//! - `update`: [`Table::update`](crate::Table::update), the read-modify-write loop; `unknown`: its rows
 //! - `query`: [`Query`](crate::Query), which entities to read; `pages`: reading them page by page
 //! - `encoded`: [`EncodedRow`], an entity encoded once for several transactions
 //! - `entities`: reading a query entity by entity; `prefetch`: prefetching the next page
-//! - `plan`: a query as requests: key bounds, filters, the split of long lists
+//! - `plan`: the requests of a query: key bounds, filters, and lists split into several requests
 //! - `azurite`: the filters of a query, rewritten for Azurite
 //! - `keyed`: [`Keyed`], an entity with its keys as they are stored
-//! - `failed`: [`FailedRow`], a row that does not decode
+//! - `copies`: whether the copies in an index have the properties that a query needs
 //! - `cost`: [`Cost`](crate::Cost), how much the service reads for a query
-//! - `continuation`: [`Continuation`], the place where a query resumes
+//! - `continuation`: [`Continuation`], the position at which a query resumes
 //! - `explain`: [`Explanation`], the requests of a query without sending them
 //! - `transaction`: [`Transaction`](crate::Transaction), entity group transactions
 //! - `service_token`: [`ServiceToken`], the continuation tokens of other libraries
@@ -22,11 +22,11 @@
 mod access;
 mod azurite;
 pub(crate) mod continuation;
+mod copies;
 pub(crate) mod cost;
 mod encoded;
 mod entities;
 mod explain;
-pub(crate) mod failed;
 pub(crate) mod handle;
 mod keyed;
 mod name;
@@ -40,13 +40,13 @@ pub(crate) mod row;
 mod service;
 mod service_token;
 pub(crate) mod transaction;
+mod unknown;
 mod update;
 pub(crate) mod wire;
 
 pub(crate) use continuation::Continuation;
 pub use encoded::{EncodedRow, RowWrite};
 pub use explain::{ExplainedRequest, Explanation};
-pub(crate) use failed::FailedRow;
 pub(crate) use handle::Table;
 pub use keyed::Keyed;
 pub use pages::Stream;

@@ -1,12 +1,12 @@
 //! An insert that is safe to retry.
 
+use rowkey_entity::internals::Row;
 use rowkey_wire::etag::ETag;
 
 use super::handle::Table;
-use super::row::Row;
-use crate::entity::{Entity, Stored};
-use crate::error::{Outcome, Result};
+use crate::error::{Error, Outcome, Result};
 use crate::options::{ClientOptions, RetryOptions};
+use crate::{Entity, Stored};
 
 const OPERATION: &str = "InsertEntity";
 
@@ -42,7 +42,7 @@ impl Table {
     pub fn insert_once<E: Entity>(&self, entity: &E) -> impl Future<Output = Result<ETag>> + Send {
         let row = Row::of(entity);
         async move {
-            let row = row.map_err(|error| error.of(OPERATION, self.name()))?;
+            let row = row.map_err(|error| Error::from(error).of(OPERATION, self.name()))?;
             let (keys, sent) = (row.keys.clone(), row.body.clone());
             let error = match self.repeating_inserts().insert_row(Ok(row)).await {
                 Err(error) if error.kind() == crate::ErrorKind::AlreadyExists => error,

@@ -10,16 +10,15 @@ use rowkey_wire::odata::Fields;
 
 use super::azurite;
 use super::continuation::Continuation;
-use super::failed::FailedRow;
 use super::handle::Table;
 use super::plan::Plan;
-use super::row::body_error;
-use crate::entity::{Projection, RowReader, Stored};
+use crate::entity::RowReader;
 use crate::error::{Error, Result};
 use crate::service::progress::{Limits, Progress};
-use crate::table::wire::odata::decode::{self, PageError};
+use crate::table::wire::page::{self, PageError};
 use crate::table::wire::{decode as headers, encode};
 use crate::transport::{Call, Host, Reply, Safety};
+use crate::{FailedRow, Projection, Stored};
 
 const OPERATION: &str = "QueryEntities";
 
@@ -41,13 +40,13 @@ pub(crate) struct Reader<P> {
     pub(super) source: Arc<Source<P>>,
     /// Where the next page begins; `None` when everything has been read.
     pub(super) next: Option<Continuation>,
-    pub(super) wanted: Wanted,
+    pub(super) row_limits: RowLimits,
     pub(super) progress: Progress<Continuation>,
 }
 
-/// How many entities are wanted.
+/// The number of entities to request and to return.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct RowLimits {
     /// The most entities that a page may have.
     page_size: Option<u32>,
     /// How many are still missing; `None` for no limit.
@@ -65,8 +64,8 @@ pub(crate) struct Source<P> {
     projection: PhantomData<fn() -> P>,
 }
 
-/// The part of a response that is wanted.
-pub(super) struct Answered<P> {
+/// The decoded rows of a response, up to the limit.
+pub(super) struct DecodedPage<P> {
     pub(super) entities: Vec<Stored<P>>,
     /// The rows that do not decode, each with the number of entities before it.
     pub(super) failed: Vec<(usize, FailedRow)>,
@@ -79,7 +78,7 @@ pub(super) struct Answered<P> {
     passed: u64,
 }
 
-impl Wanted {
+impl RowLimits {
     pub(super) fn new(page_size: Option<u32>, left: Option<u64>) -> Self {
         Self { page_size, left, extra: 0 }
     }
@@ -106,23 +105,23 @@ impl Wanted {
     }
 
     /// Counts the entities that were received.
-    pub(super) fn take<P>(&mut self, answered: &Answered<P>) {
+    pub(super) fn take<P>(&mut self, decoded: &DecodedPage<P>) {
         if let Some(left) = &mut self.left {
-            *left = left.saturating_sub(answered.rows());
+            *left = left.saturating_sub(decoded.rows());
         }
     }
 
     /// Counts the received rows. After a page with skipped rows the next request asks for at least
     /// twice as many extra rows: one entity after ten thousand copies must not take ten thousand
     /// requests.
-    pub(super) fn note<P>(&mut self, answered: &Answered<P>) {
-        self.take(answered);
-        let doubled = self.extra.saturating_mul(2).max(answered.passed);
-        self.extra = if answered.passed == 0 { 0 } else { doubled };
+    pub(super) fn note<P>(&mut self, decoded: &DecodedPage<P>) {
+        self.take(decoded);
+        let doubled = self.extra.saturating_mul(2).max(decoded.passed);
+        self.extra = if decoded.passed == 0 { 0 } else { doubled };
     }
 }
 
-impl<P> Answered<P> {
+impl<P> DecodedPage<P> {
     /// How many rows count towards the limit, including those that do not decode.
     fn rows(&self) -> u64 {
         (self.entities.len() + self.failed.len()) as u64
@@ -143,16 +142,16 @@ impl<P: Projection> Reader<P> {
     pub(crate) fn new(
         table: Table,
         plan: Plan,
-        wanted: (Option<u32>, Option<u64>),
+        row_limits: (Option<u32>, Option<u64>),
         resume: Option<Continuation>,
         (limits, fail_fast): (Limits, bool),
     ) -> Result<Self> {
-        let wanted = Wanted::new(wanted.0, wanted.1);
+        let row_limits = RowLimits::new(row_limits.0, row_limits.1);
         let next = begin(&table, &plan, resume)?;
         let fingerprint = plan.fingerprint(table.name());
         let source = Source { table, plan, fingerprint, fail_fast, projection: PhantomData };
         let progress = Progress::new(limits, next.as_ref());
-        Ok(Self { source: Arc::new(source), next, wanted, progress })
+        Ok(Self { source: Arc::new(source), next, row_limits, progress })
     }
 
     /// The next page, or `None` when everything that is wanted has been read. After an error the
@@ -162,26 +161,26 @@ impl<P: Projection> Reader<P> {
     /// wanted, which happens only after rows were skipped, the page is requested again with the
     /// exact size.
     pub(crate) async fn next(&mut self) -> Result<Option<Page<P>>> {
-        let Some(from) = self.next.clone().filter(|_| !self.wanted.is_done()) else {
+        let Some(from) = self.next.clone().filter(|_| !self.row_limits.is_done()) else {
             return Ok(None);
         };
         let source = Arc::clone(&self.source);
-        let mut top = self.wanted.top();
+        let mut top = self.row_limits.top();
         for _ in 0..MAX_CUTS {
-            let admitted = self.progress.admit().map_err(|error| source.named(error))?;
-            let reply = admitted.wait(source.request(&from, top)).await;
+            let permit = self.progress.admit().map_err(|error| source.named(error))?;
+            let reply = permit.wait(source.request(&from, top)).await;
             let reply = reply.map_err(|error| source.named(error))?;
-            let answered = source.read(&from, &reply, self.wanted)?;
-            if answered.has_more {
+            let decoded = source.read(&from, &reply, self.row_limits)?;
+            if decoded.has_more {
                 self.progress.advance(None, None);
-                top = u32::try_from(answered.used).ok();
+                top = u32::try_from(decoded.used).ok();
                 continue;
             }
             let continuation = source.after(from.part, &reply);
             self.progress.advance(Some(&from), continuation.as_ref());
-            self.wanted.note(&answered);
+            self.row_limits.note(&decoded);
             self.next.clone_from(&continuation);
-            let entities = answered.whole();
+            let entities = decoded.whole();
             let entities = entities.map_err(|e| e.of_answer(&source.call(&from), &reply))?;
             return Ok(Some(Page { entities, continuation }));
         }
@@ -190,19 +189,19 @@ impl<P: Projection> Reader<P> {
 
     /// The entities of the next response; `None` when everything has been read. The place after the
     /// last wanted entity does not matter here.
-    async fn some(&mut self) -> Result<Option<Answered<P>>> {
-        let Some(from) = self.next.take().filter(|_| !self.wanted.is_done()) else {
+    async fn some(&mut self) -> Result<Option<DecodedPage<P>>> {
+        let Some(from) = self.next.take().filter(|_| !self.row_limits.is_done()) else {
             return Ok(None);
         };
         let source = &self.source;
-        let admitted = self.progress.admit().map_err(|error| source.named(error))?;
-        let reply = admitted.wait(source.request(&from, self.wanted.top())).await;
+        let permit = self.progress.admit().map_err(|error| source.named(error))?;
+        let reply = permit.wait(source.request(&from, self.row_limits.top())).await;
         let reply = reply.map_err(|error| source.named(error))?;
-        let answered = source.read(&from, &reply, self.wanted)?;
+        let decoded = source.read(&from, &reply, self.row_limits)?;
         self.next = source.after(from.part, &reply);
         self.progress.advance(Some(&from), self.next.as_ref());
-        self.wanted.note(&answered);
-        Ok(Some(answered))
+        self.row_limits.note(&decoded);
+        Ok(Some(decoded))
     }
 
     /// Reads everything that is wanted. If rows do not decode, the error lists all of them, or with
@@ -282,43 +281,43 @@ impl<P: Projection> Source<P> {
         &self,
         from: &Continuation,
         reply: &Reply,
-        wanted: Wanted,
-    ) -> Result<Answered<P>> {
-        let mut answered = Answered {
+        row_limits: RowLimits,
+    ) -> Result<DecodedPage<P>> {
+        let mut decoded = DecodedPage {
             entities: Vec::new(),
             failed: Vec::new(),
             used: 0,
             has_more: false,
             passed: 0,
         };
-        decode::page(&reply.body, |fields| {
-            if answered.has_more {
+        page::page(&reply.body, |fields| {
+            if decoded.has_more {
                 return Ok(());
             }
             if self.plan.passes_over(fields) {
-                (answered.used, answered.passed) = (answered.used + 1, answered.passed + 1);
+                (decoded.used, decoded.passed) = (decoded.used + 1, decoded.passed + 1);
                 return Ok(());
             }
-            if wanted.left.is_some_and(|left| answered.rows() >= left) {
-                answered.has_more = true;
+            if row_limits.left.is_some_and(|left| decoded.rows() >= left) {
+                decoded.has_more = true;
                 return Ok(());
             }
-            answered.used += 1;
+            decoded.used += 1;
             match Stored::decode(fields) {
-                Ok(stored) => answered.entities.push(stored),
-                Err(error) if error.is_index_copy() => answered.passed += 1,
+                Ok(stored) => decoded.entities.push(stored),
+                Err(error) if error.is_index_copy() => decoded.passed += 1,
                 Err(error) => {
                     let row = FailedRow::of(&RowReader::new(fields), &error);
-                    answered.failed.push((answered.entities.len(), row));
+                    decoded.failed.push((decoded.entities.len(), row));
                 }
             }
             Ok::<_, Infallible>(())
         })
         .map_err(|error| match error {
-            PageError::Body(error) => body_error(error).of_answer(&self.call(from), reply),
+            PageError::Body(error) => Error::from(error).of_answer(&self.call(from), reply),
             PageError::Entity(never) => match never {},
         })?;
-        Ok(answered)
+        Ok(decoded)
     }
 
     /// Whether to skip a row that was received.
@@ -331,14 +330,14 @@ impl<P: Projection> Source<P> {
         &self,
         from: &Continuation,
         reply: &Reply,
-        wanted: &mut Wanted,
+        row_limits: &mut RowLimits,
     ) -> Result<Page<P>> {
-        let answered = self.read(from, reply, *wanted)?;
-        if answered.has_more {
+        let decoded = self.read(from, reply, *row_limits)?;
+        if decoded.has_more {
             return Err(too_many().of_answer(&self.call(from), reply));
         }
-        wanted.take(&answered);
-        let entities = answered.whole().map_err(|e| e.of_answer(&self.call(from), reply))?;
+        row_limits.take(&decoded);
+        let entities = decoded.whole().map_err(|e| e.of_answer(&self.call(from), reply))?;
         Ok(Page { entities, continuation: self.after(from.part, reply) })
     }
 

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use rowkey_entity::internals::{Between, RowKeys, Stretch};
 use rowkey_wire::edm::{Type, Value};
 use rowkey_wire::filter::{self, Comparison, Filter, Operator};
 use rowkey_wire::limits::MAX_COMPARISONS;
@@ -16,8 +17,6 @@ use super::cost::Cost;
 use crate::entity::RowReader;
 use crate::error::{Error, Result};
 use crate::index::{INDEX_NAME, Index, PRIMARY_ROW_KEY, ROW_FORMAT};
-use crate::key::between::Between;
-use crate::key::stretch::{RowKeys, Stretch};
 use crate::service::listing::fingerprint;
 
 /// The requests of a query, checked and ready to send.

@@ -8,8 +8,8 @@ use futures_core::future::BoxFuture;
 use futures_util::StreamExt as _;
 
 use super::continuation::Continuation;
-use super::pages::{Page, Reader, Source, Stream, Wanted, failed};
-use crate::entity::Projection;
+use super::pages::{Page, Reader, RowLimits, Source, Stream, failed};
+use crate::Projection;
 use crate::error::Result;
 use crate::service::progress::Progress;
 use crate::transport::Reply;
@@ -27,7 +27,7 @@ pub(super) struct Responses<P> {
     /// Where the next page begins, until it is requested.
     next: Option<Continuation>,
     /// How many entities are wanted from the pages that have not been read yet.
-    pub(super) wanted: Wanted,
+    pub(super) row_limits: RowLimits,
     progress: Progress<Continuation>,
     pending: Option<BoxFuture<'static, Result<Response>>>,
     ready: Option<Result<Response>>,
@@ -35,8 +35,8 @@ pub(super) struct Responses<P> {
 
 impl<P: Projection + Send + 'static> Responses<P> {
     pub(super) fn new(reader: Reader<P>, prefetch: bool) -> Self {
-        let Reader { source, next, wanted, progress } = reader;
-        Self { source, prefetch, next, wanted, progress, pending: None, ready: None }
+        let Reader { source, next, row_limits, progress } = reader;
+        Self { source, prefetch, next, row_limits, progress, pending: None, ready: None }
     }
 
     /// Whether a request is in progress.
@@ -66,18 +66,18 @@ impl<P: Projection + Send + 'static> Responses<P> {
 
     /// Prepares the request for the next page; [`poll_pending`](Self::poll_pending) sends it.
     fn request(&mut self) {
-        let Some(from) = self.next.take().filter(|_| !self.wanted.is_done()) else { return };
-        let top = self.wanted.top();
+        let Some(from) = self.next.take().filter(|_| !self.row_limits.is_done()) else { return };
+        let top = self.row_limits.top();
         let source = Arc::clone(&self.source);
-        let admitted = match self.progress.admit() {
-            Ok(admitted) => admitted,
+        let permit = match self.progress.admit() {
+            Ok(permit) => permit,
             Err(error) => {
                 self.ready = Some(Err(source.named(error)));
                 return;
             }
         };
         self.pending = Some(Box::pin(async move {
-            let reply = admitted.wait(source.request(&from, top)).await;
+            let reply = permit.wait(source.request(&from, top)).await;
             Ok((from, reply.map_err(|error| source.named(error))?))
         }));
     }
@@ -119,11 +119,11 @@ impl<P: Projection + Send + 'static> Responses<P> {
         reply: &Reply,
     ) -> Result<Page<P>> {
         // The number still missing is known only after the page is decoded.
-        let is_limited = self.wanted.is_limited();
+        let is_limited = self.row_limits.is_limited();
         if !is_limited {
             self.advance(cx, from, self.source.after(from.part, reply));
         }
-        let page = self.source.page(from, reply, &mut self.wanted);
+        let page = self.source.page(from, reply, &mut self.row_limits);
         match &page {
             Ok(page) if is_limited => self.advance(cx, from, page.continuation.clone()),
             Ok(_) => {}

@@ -4,31 +4,27 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Bound;
 
+use rowkey_entity::internals::{RowKeys, Span, Stretch, columns};
 use rowkey_wire::filter as wire;
 use rowkey_wire::filter::Operator;
 use rowkey_wire::limits::MAX_PAGE;
 
 use super::continuation::Continuation;
+use super::copies::copies_have;
 use super::cost::Cost;
 use super::entities;
 use super::explain::Explanation;
-use super::failed::FailedRow;
 use super::handle::Table;
 use super::keyed::Keyed;
-use super::pages::{Page, Reader, Stream, Wanted};
+use super::pages::{Page, Reader, RowLimits, Stream};
 use super::plan::Plan;
 use super::prefetch;
-use super::row::key_error;
 use super::service_token::ServiceToken;
-use crate::entity::{DynamicEntity, Entity, Projection, Stored};
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::{Filter, columns};
 use crate::index::Index;
-use crate::key::Partition;
-use crate::key::address::Span;
-use crate::key::stretch::{RowKeys, Stretch};
 use crate::options::ScanPolicy;
 use crate::service::progress::{Limits, limits};
+use crate::{DynamicEntity, Entity, FailedRow, Filter, Partition, Projection, Stored};
 
 /// A query of entities, read as type `P`.
 ///
@@ -381,10 +377,10 @@ impl<P: Projection + Send + 'static> Query<P> {
     /// ```
     pub fn explain(&self) -> Result<Explanation> {
         let plan = self.plan()?;
-        let wanted = Wanted::new(self.page_size, self.take);
+        let row_limits = RowLimits::new(self.page_size, self.take);
         let from = super::pages::begin(&self.table, &plan, self.resume.clone())?;
-        let from = from.filter(|_| !wanted.is_done());
-        Explanation::new(&self.table, &plan, wanted.top(), from.as_ref())
+        let from = from.filter(|_| !row_limits.is_done());
+        Explanation::new(&self.table, &plan, row_limits.top(), from.as_ref())
             .map_err(|error| error.of("QueryEntities", self.table.name()))
     }
 
@@ -519,8 +515,8 @@ impl<P: Projection + Send + 'static> Query<P> {
                 ),
             }
         }
-        let wanted = (self.page_size, self.take);
-        Reader::new(self.table, plan, wanted, self.resume, (self.limits, self.fail_fast))
+        let row_limits = (self.page_size, self.take);
+        Reader::new(self.table, plan, row_limits, self.resume, (self.limits, self.fail_fast))
     }
 
     /// A fingerprint of the query, the same in every process: tokens over several queries are bound
@@ -553,8 +549,9 @@ impl<P: Projection + Send + 'static> Query<P> {
         if let Some(filter) = &self.filter {
             columns(filter, &mut compared);
         }
-        index.check_columns(compared, "filter")?;
-        index.check_columns(self.select.iter().flatten().map(String::as_str), "projection")
+        let selected = self.select.iter().flatten().map(String::as_str);
+        copies_have(index, compared, "filter")?;
+        copies_have(index, selected, "projection")
     }
 
     fn fail(&mut self, kind: ErrorKind, what: String) {
@@ -623,7 +620,7 @@ impl<E: Entity + Send + 'static> Query<E> {
             }
             Err(error) => {
                 let mut none = Self::of_table(table);
-                none.fail(key_error(&error).kind(), error.to_string());
+                none.fail(Error::no_such_key(&error).kind(), error.to_string());
                 none
             }
         }

@@ -1,16 +1,17 @@
 //! The requests of a table for one entity, without its type, so that they are compiled only once.
 
 use bytes::Bytes;
+use rowkey_entity::internals::Row;
 use rowkey_wire::etag::{ETag, Match};
 
 use super::handle::Table;
 use super::name;
-use super::row::{Row, decode_body, key_error};
-use crate::entity::{Projection, Stored};
+use super::row::decode_body;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::table::wire::decode as headers;
 use crate::table::wire::encode::{self, Flavor};
 use crate::transport::{Call, Pipeline, Reply, Request, Safety};
+use crate::{EncodeError, Projection, Stored};
 
 impl Table {
     pub(crate) fn pipeline(&self) -> &Pipeline {
@@ -42,21 +43,21 @@ impl Table {
             .map_err(|error| Error::invalid(error.to_string()).of(operation, self.name()))
     }
 
-    pub(crate) async fn insert_row(&self, row: Result<Row>) -> Result<ETag> {
+    pub(crate) async fn insert_row(&self, row: Result<Row, EncodeError>) -> Result<ETag> {
         let call = Call::new("InsertEntity", self.name(), Safety::Insert).expecting(&[409]);
-        let row = row.map_err(|error| error.of(call.operation, call.resource))?;
+        let row = row.map_err(|error| Error::from(error).of(call.operation, call.resource))?;
         let reply = self.send(encode::insert(self.name(), row.body.into()), call).await?;
         written(&reply, &call)
     }
 
     pub(crate) async fn replace_row(
         &self,
-        row: Result<Row>,
+        row: Result<Row, EncodeError>,
         condition: Option<&Match>,
     ) -> Result<ETag> {
         let operation = if condition.is_some() { "UpdateEntity" } else { "InsertOrReplaceEntity" };
         let call = Call::new(operation, self.name(), Safety::Conditional).expecting(&[404, 412]);
-        let row = row.map_err(|error| error.of(call.operation, call.resource))?;
+        let row = row.map_err(|error| Error::from(error).of(call.operation, call.resource))?;
         let keys = (&*row.keys.0, &*row.keys.1);
         let request = encode::replace(self.name(), keys, condition, Bytes::from(row.body));
         let reply = self.send(request, call).await?;
@@ -65,12 +66,12 @@ impl Table {
 
     pub(crate) async fn merge_row(
         &self,
-        row: Result<Row>,
+        row: Result<Row, EncodeError>,
         condition: Option<&Match>,
     ) -> Result<ETag> {
         let operation = if condition.is_some() { "MergeEntity" } else { "InsertOrMergeEntity" };
         let call = Call::new(operation, self.name(), Safety::Conditional).expecting(&[404, 412]);
-        let row = row.map_err(|error| error.of(call.operation, call.resource))?;
+        let row = row.map_err(|error| Error::from(error).of(call.operation, call.resource))?;
         let keys = (&*row.keys.0, &*row.keys.1);
         let body = Bytes::from(row.body);
         let request = encode::merge(self.flavor(), self.name(), keys, condition, body);
@@ -85,7 +86,8 @@ impl Table {
         expected: &'static [u16],
     ) -> Result<Reply> {
         let call = Call::new("DeleteEntity", self.name(), Safety::Conditional).expecting(expected);
-        let keys = keys.map_err(|error| key_error(error).of(call.operation, call.resource))?;
+        let keys =
+            keys.map_err(|error| Error::no_such_key(error).of(call.operation, call.resource))?;
         self.send(encode::delete(self.name(), keys, condition), call).await
     }
 
@@ -96,7 +98,7 @@ impl Table {
     ) -> Result<Option<Reply>> {
         let call = Call::new("GetEntity", self.name(), Safety::Read).expecting(&[404]);
         let (partition_key, row_key) =
-            keys.map_err(|error| key_error(error).of(call.operation, call.resource))?;
+            keys.map_err(|error| Error::no_such_key(error).of(call.operation, call.resource))?;
         let request = encode::get(self.name(), partition_key, row_key, select);
         match self.send(request, call).await {
             Ok(reply) => Ok(Some(reply)),

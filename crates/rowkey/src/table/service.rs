@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
+use rowkey_entity::internals::successor;
 use rowkey_wire::edm::Value;
 use rowkey_wire::filter::{Filter as WireFilter, Operator};
 
 use super::handle::Table;
-use super::row::body_error;
+use crate::Filter;
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
-use crate::filter::Filter;
-use crate::key::successor::successor;
-use crate::service::listing::{Listing, Next, Read};
-use crate::table::wire::odata::decode;
+use crate::service::listing::{Listing, NextPage, PageEntries};
+use crate::table::wire::page;
 use crate::table::wire::{decode as headers, encode};
 use crate::transport::{Call, Safety};
 
@@ -71,17 +70,20 @@ fn beginning_with(prefix: &str) -> WireFilter {
     }
 }
 
-async fn page(listing: Arc<Listing<String>>, next: Option<Next>) -> Result<Read<String>> {
-    let call = Call::new(LIST, "", Safety::Read).at(Next::host(next.as_ref()));
+async fn page(
+    listing: Arc<Listing<String>>,
+    next: Option<NextPage>,
+) -> Result<PageEntries<String>> {
+    let call = Call::new(LIST, "", Safety::Read).at(NextPage::host(next.as_ref()));
     let filter = match listing.prefix.as_deref().map(beginning_with) {
         Some(range) => Some(WireFilter::narrowed(listing.filter.clone(), range)),
         None => listing.filter.clone(),
     };
     let filter = filter.as_ref().map(rowkey_wire::filter::print);
-    let marker = Next::marker(next.as_ref());
+    let marker = NextPage::marker(next.as_ref());
     let request = encode::query_tables(filter.as_deref(), listing.page_size, marker);
     let reply = listing.account.pipeline().send(request, call).await?;
     let names =
-        decode::tables(&reply.body).map_err(|error| body_error(error).of_answer(&call, &reply))?;
-    Ok((names, Next::after(&reply, headers::next_table(&reply.headers))))
+        page::tables(&reply.body).map_err(|error| Error::from(error).of_answer(&call, &reply))?;
+    Ok((names, NextPage::after(&reply, headers::next_table(&reply.headers))))
 }

@@ -4,20 +4,21 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
+use rowkey_entity::internals::{Row, not_of_a_store};
 use rowkey_wire::etag::{ETag, Match};
 use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
 
 use super::encoded::{EncodedRow, RowWrite};
 use super::handle::Table;
 use super::requests::is_missing_entity;
-use super::row::{Row, decode_body, key_error, not_of_a_store};
+use super::row::decode_body;
 use super::wire::batch::{BatchWriter, PartResponse, decode_response, encode_query};
 use super::wire::encode::{self, Flavor};
-use crate::entity::{Entity, Stored, Write};
+use crate::entity::Write;
 use crate::error::{Error, Result};
-use crate::key::Key;
 use crate::transport::http::content_type;
 use crate::transport::{Call, Reply, Safety};
+use crate::{Entity, Key, Stored};
 
 const OPERATION: &str = "EntityGroupTransaction";
 const ACCEPT: (&str, &str) = ("Accept", "application/json;odata=minimalmetadata");
@@ -116,13 +117,13 @@ impl Transaction {
 
     /// Replaces an entity under a condition, as [`Table::replace`] does.
     pub fn replace<'a, E: Entity + 'a>(self, write: impl Into<Write<'a, E>>) -> Self {
-        let Write { entity, condition } = write.into();
+        let Write { entity, condition, .. } = write.into();
         self.write(Verb::Replace, entity, Some(condition))
     }
 
     /// Merges into an entity under a condition, as [`Table::merge`] does.
     pub fn merge<'a, E: Entity + 'a>(self, write: impl Into<Write<'a, E>>) -> Self {
-        let Write { entity, condition } = write.into();
+        let Write { entity, condition, .. } = write.into();
         self.write(Verb::Merge, entity, Some(condition))
     }
 
@@ -141,7 +142,7 @@ impl Transaction {
         const { not_of_a_store::<E>() };
         match key.into_parts() {
             Ok(keys) => self.push(Verb::Delete, keys, Some(condition.into()), None),
-            Err(error) => self.fail(key_error(&error)),
+            Err(error) => self.fail(Error::no_such_key(&error)),
         }
         self
     }
@@ -311,7 +312,8 @@ impl Transaction {
         if !operations.is_empty() {
             return Err(of(Error::invalid("a query must be alone in its batch")));
         }
-        let (partition_key, row_key) = key.parts().map_err(|error| of(key_error(error)))?;
+        let (partition_key, row_key) =
+            key.parts().map_err(|error| of(Error::no_such_key(error)))?;
         let target = encode::address(table.name(), partition_key, row_key);
         let target = format!("{}{target}", table.endpoint());
         let (content_type, body) =
@@ -340,7 +342,7 @@ impl Transaction {
             self.operations.last().and_then(|last| Some(last.body.as_ref()?.bytes().len()));
         match Row::like(before, entity) {
             Ok(Row { keys, body }) => self.push(verb, keys, condition, Some(Body::Own(body))),
-            Err(error) => self.fail(error),
+            Err(error) => self.fail(error.into()),
         }
         self
     }

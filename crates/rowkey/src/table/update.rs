@@ -2,16 +2,15 @@
 
 use std::time::Duration;
 
+use rowkey_entity::internals::{Row, names};
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::etag::{ETag, Match};
 
 use super::handle::Table;
-use super::row::Row;
-use crate::entity::unknown::{Carrying, Known, names};
-use crate::entity::{Entity, Stored};
+use super::unknown::{Carrying, Known};
 use crate::error::{Error, Outcome, Result};
-use crate::key::Key;
 use crate::transport::Reply;
+use crate::{Entity, Key, Stored};
 
 /// How often a change is tried before the caller gets the conflict.
 const MAX_ROUNDS: u32 = 16;
@@ -89,7 +88,8 @@ impl Table {
         let read: Stored<Known<E>> = self.decode_one(&self.read(keys).await?)?;
         let Stored { entity: Known { mut entity, unknown, stored }, etag, timestamp } = read;
         change(&mut entity);
-        let row = Row::of(&entity).map_err(|error| error.of("UpdateEntity", self.name()))?;
+        let row =
+            Row::of(&entity).map_err(|error| Error::from(error).of("UpdateEntity", self.name()))?;
         if keys.is_ok_and(|keys| keys != row.keys()) {
             let what = "the change alters a part of the key, and keys cannot change: delete the \
                         entity and insert the other one, in one transaction if the partition is \

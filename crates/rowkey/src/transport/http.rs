@@ -33,17 +33,17 @@ pub(crate) struct Http {
 
 /// A response with any status. The body may be truncated.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HttpResponse {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: std::result::Result<Bytes, Broken>,
+    pub(crate) body: std::result::Result<Bytes, TransportError>,
     /// The body of a success, if only the head was requested.
     pub(crate) rest: Option<Chunks>,
 }
 
 /// How much of a successful response is read before it is returned. (Others are always read whole.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Take {
+pub(crate) enum ReadMode {
     /// Status and headers.
     Head,
     /// The whole response.
@@ -59,10 +59,10 @@ pub(crate) struct Chunks {
 
 impl Chunks {
     /// The next piece, or `None` at the end.
-    pub(crate) async fn next(&mut self) -> std::result::Result<Option<Bytes>, Broken> {
+    pub(crate) async fn next(&mut self) -> std::result::Result<Option<Bytes>, TransportError> {
         match tokio::time::timeout(self.limit, self.response.chunk()).await {
-            Ok(chunk) => chunk.map_err(Broken::reading),
-            Err(_) => Err(Broken::timeout()),
+            Ok(chunk) => chunk.map_err(TransportError::reading),
+            Err(_) => Err(TransportError::timeout()),
         }
     }
 
@@ -80,7 +80,7 @@ impl std::fmt::Debug for Chunks {
 
 /// An attempt without a complete response.
 #[derive(Debug)]
-pub(crate) struct Broken {
+pub(crate) struct TransportError {
     pub(crate) what: &'static str,
     pub(crate) outcome: Outcome,
     /// Invalid and Decode are permanent; Unavailable may be transient.
@@ -136,27 +136,27 @@ impl Http {
     pub(crate) async fn send(
         &self,
         request: reqwest::Request,
-        take: Take,
-    ) -> std::result::Result<Answer, Broken> {
-        let mut response = self.client.execute(request).await.map_err(Broken::sending)?;
+        mode: ReadMode,
+    ) -> std::result::Result<HttpResponse, TransportError> {
+        let mut response = self.client.execute(request).await.map_err(TransportError::sending)?;
         let status = response.status();
-        if take == Take::Head && status.is_success() {
+        if mode == ReadMode::Head && status.is_success() {
             let headers = std::mem::take(response.headers_mut());
             let rest = Chunks { response: Box::new(response), limit: Duration::MAX };
-            return Ok(Answer { status, headers, body: Ok(Bytes::new()), rest: Some(rest) });
+            return Ok(HttpResponse { status, headers, body: Ok(Bytes::new()), rest: Some(rest) });
         }
         let body = read(&mut response).await;
         let headers = std::mem::take(response.headers_mut());
-        Ok(Answer { status, headers, body, rest: None })
+        Ok(HttpResponse { status, headers, body, rest: None })
     }
 }
 
 /// Reads the body. Most responses are one chunk, which is returned without a copy.
-async fn read(response: &mut reqwest::Response) -> std::result::Result<Bytes, Broken> {
-    let Some(first) = response.chunk().await.map_err(Broken::reading)? else {
+async fn read(response: &mut reqwest::Response) -> std::result::Result<Bytes, TransportError> {
+    let Some(first) = response.chunk().await.map_err(TransportError::reading)? else {
         return Ok(Bytes::new());
     };
-    let Some(second) = response.chunk().await.map_err(Broken::reading)? else {
+    let Some(second) = response.chunk().await.map_err(TransportError::reading)? else {
         return Ok(first);
     };
     // The number of announced bytes that are still missing.
@@ -166,16 +166,16 @@ async fn read(response: &mut reqwest::Response) -> std::result::Result<Bytes, Br
     let mut body = BytesMut::with_capacity(length.min(MAX_BODY));
     body.extend_from_slice(&first);
     body.extend_from_slice(&second);
-    while let Some(chunk) = response.chunk().await.map_err(Broken::reading)? {
+    while let Some(chunk) = response.chunk().await.map_err(TransportError::reading)? {
         if body.len() + chunk.len() > MAX_BODY {
-            return Err(Broken::too_long());
+            return Err(TransportError::too_long());
         }
         body.extend_from_slice(&chunk);
     }
     Ok(body.freeze())
 }
 
-impl Broken {
+impl TransportError {
     /// A timeout: how far the request got is unknown.
     #[cold]
     pub(crate) fn timeout() -> Self {

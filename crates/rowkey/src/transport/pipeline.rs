@@ -14,12 +14,12 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::call::{Call, Host, Reply, Safety};
-use super::http::{Answer, Broken, ErrorText, Http, Take, content_type};
-use super::policy::{Additions, Answered, Attempt};
+use super::http::{ErrorText, Http, HttpResponse, ReadMode, TransportError, content_type};
+use super::policy::{Additions, Attempt, AttemptResult};
 use super::retry::{self, Jitter};
 use super::sign::{Signed, Signer};
 use super::trace;
-use crate::account::{Endpoint, Endpoints, Place};
+use crate::account::{Endpoint, Endpoints, ServiceEndpoints};
 use crate::clock::Clock;
 use crate::credential::{Authority, Credential, Scope};
 use crate::error::{Error, ErrorKind, Failure, Outcome, Result, outcome_of};
@@ -99,22 +99,22 @@ impl Pipeline {
     ///
     /// Every status except 2xx is an error.
     pub(crate) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
-        self.perform(request, call, Take::Whole).await
+        self.perform(request, call, ReadMode::Whole).await
     }
 
     /// Like [`send`](Self::send), but the body of a success is read later, piece by piece. Each
     /// piece may take as long as an attempt.
     pub(crate) async fn open(&self, request: Request, call: Call<'_>) -> Result<Reply> {
-        self.perform(request, call, Take::Head).await
+        self.perform(request, call, ReadMode::Head).await
     }
 
     /// The URL of `target` at the primary of the account of `from`, for a request that copies from
     /// it. Includes the shared access signature if `from` uses one. The signature is then sent to
     /// this account's endpoint, so plain http is refused as for its own.
     pub(crate) fn source(&self, from: &Self, service: Service, target: &str) -> Result<String> {
-        let source = &place(&from.shared.endpoints, service)?.primary;
+        let source = &endpoints_of(&from.shared.endpoints, service)?.primary;
         if let Authority::Sas(_) = from.credential().settled() {
-            let here = &place(&self.shared.endpoints, service)?.primary;
+            let here = &endpoints_of(&self.shared.endpoints, service)?.primary;
             here.check_secret("the shared access signature of the source")?;
         }
         Ok(from.shared.signer.address(source, target).into())
@@ -122,7 +122,7 @@ impl Pipeline {
 
     /// Refuses a target whose URL is too long.
     pub(crate) fn check_length(&self, service: Service, target: &str) -> Result<()> {
-        let endpoint = &place(&self.shared.endpoints, service)?.primary;
+        let endpoint = &endpoints_of(&self.shared.endpoints, service)?.primary;
         self.shared.signer.check_length(endpoint, target)
     }
 
@@ -132,14 +132,14 @@ impl Pipeline {
         &'a self,
         request: Request,
         call: Call<'a>,
-        take: Take,
+        mode: ReadMode,
     ) -> BoxFuture<'a, Result<Reply>> {
         let perform = async move {
-            let place = place(&self.shared.endpoints, request.service)
+            let endpoints = endpoints_of(&self.shared.endpoints, request.service)
                 .map_err(|error| error.of(call.operation, call.resource))?;
-            let mut route = Route::new(place, &self.options, &call)?;
+            let mut route = Route::new(endpoints, &self.options, &call)?;
             let span = trace::operation(&call, &request, route.endpoint(), &self.options);
-            let run = self.run(&request, &call, &mut route, take, &span);
+            let run = self.run(&request, &call, &mut route, mode, &span);
             let result = run.instrument(span.clone()).await;
             trace::finish(&span, &call, &result);
             result
@@ -152,7 +152,7 @@ impl Pipeline {
         request: &Request,
         call: &Call<'_>,
         route: &mut Route<'_>,
-        take: Take,
+        mode: ReadMode,
         span: &tracing::Span,
     ) -> Result<Reply> {
         let retry = &self.options.retry;
@@ -180,13 +180,15 @@ impl Pipeline {
             };
             trace::attempt(span, &signed);
             let limit = budget.min(self.options.attempt_timeout);
-            let result = self.attempt(signed, take, limit).await;
+            let result = self.attempt(signed, mode, limit).await;
             let status = result.as_ref().ok().map(|answer| answer.status.as_u16());
-            let answered = Answered { status, elapsed: started.elapsed() };
-            self.shared.additions.after(&attempt, answered);
+            let attempt_result = AttemptResult { status, elapsed: started.elapsed() };
+            self.shared.additions.after(&attempt, attempt_result);
             budget = budget.saturating_sub(started.elapsed());
             let failed = match result {
-                Ok(Answer { status, headers, body: Ok(body), rest }) if status.is_success() => {
+                Ok(HttpResponse { status, headers, body: Ok(body), rest })
+                    if status.is_success() =>
+                {
                     let failure =
                         call.batch.and_then(|_| batch::failure(content_type(&headers), &body));
                     if let Some(part) = failure {
@@ -207,7 +209,7 @@ impl Pipeline {
                     }
                 }
                 Ok(answer) => self.refused(call, answer, attempts, ambiguous),
-                Err(broken) => Failed::broken(call, broken, attempts, ambiguous),
+                Err(broken) => FailedAttempt::broken(call, broken, attempts, ambiguous),
             };
             ambiguous |= failed.outcome == Outcome::Unknown && call.safety != Safety::Read;
 
@@ -289,12 +291,12 @@ impl Pipeline {
     async fn attempt(
         &self,
         signed: Signed,
-        take: Take,
+        mode: ReadMode,
         limit: Duration,
-    ) -> std::result::Result<Answer, Broken> {
-        let result = match tokio::time::timeout(limit, self.http.send(signed.request, take)).await {
+    ) -> std::result::Result<HttpResponse, TransportError> {
+        let result = match tokio::time::timeout(limit, self.http.send(signed.request, mode)).await {
             Ok(result) => result,
-            Err(_) => Err(Broken::timeout()),
+            Err(_) => Err(TransportError::timeout()),
         };
         let server = result.as_ref().ok().and_then(|answer| answer.headers.get(SERVER));
         if server.is_some_and(|server| server.as_bytes().starts_with(b"Azurite-Table")) {
@@ -310,11 +312,17 @@ impl Pipeline {
 
     /// An unsuccessful response, or a truncated success.
     #[cold]
-    fn refused(&self, call: &Call<'_>, answer: Answer, attempts: u32, ambiguous: bool) -> Failed {
-        let Answer { status, headers, body, .. } = answer;
+    fn refused(
+        &self,
+        call: &Call<'_>,
+        answer: HttpResponse,
+        attempts: u32,
+        ambiguous: bool,
+    ) -> FailedAttempt {
+        let HttpResponse { status, headers, body, .. } = answer;
         let body = match body {
             Err(broken) if status.is_success() => {
-                return Failed::broken(call, broken, attempts, ambiguous);
+                return FailedAttempt::broken(call, broken, attempts, ambiguous);
             }
             // The status alone is sufficient.
             body => body.unwrap_or_default(),
@@ -332,7 +340,7 @@ impl Pipeline {
         body: &[u8],
         attempts: u32,
         ambiguous: bool,
-    ) -> Failed {
+    ) -> FailedAttempt {
         let ErrorText { code, message, operation } = ErrorText::of(headers, body);
         let outcome = outcome_of(status, code.as_ref());
         let now = self.shared.clock.now();
@@ -353,7 +361,7 @@ impl Pipeline {
         if let Some(advice) = super::http::advice(status, headers, now) {
             error = error.advise(advice);
         }
-        Failed { error, outcome, transient: retry::is_transient(status), wait }
+        FailedAttempt { error, outcome, transient: retry::is_transient(status), wait }
     }
 }
 
@@ -364,7 +372,7 @@ fn is_about_credential(error: &Error) -> bool {
     error.details().status == Some(401) || error.code().is_some_and(|code| codes.contains(code))
 }
 
-fn place(endpoints: &Endpoints, service: Service) -> Result<&Place> {
+fn endpoints_of(endpoints: &Endpoints, service: Service) -> Result<&ServiceEndpoints> {
     endpoints.of(service).ok_or_else(|| {
         let (what, part) = match service {
             Service::Blob => ("no blob endpoint configured", "blob"),
@@ -376,7 +384,7 @@ fn place(endpoints: &Endpoints, service: Service) -> Result<&Place> {
 }
 
 /// A failed attempt.
-struct Failed {
+struct FailedAttempt {
     /// The error to return unless the operation is retried.
     error: Error,
     /// The outcome of this attempt alone.
@@ -386,10 +394,10 @@ struct Failed {
     wait: Option<Duration>,
 }
 
-impl Failed {
+impl FailedAttempt {
     #[cold]
-    fn broken(call: &Call<'_>, broken: Broken, attempts: u32, ambiguous: bool) -> Self {
-        let Broken { what, outcome, kind, source } = broken;
+    fn broken(call: &Call<'_>, broken: TransportError, attempts: u32, ambiguous: bool) -> Self {
+        let TransportError { what, outcome, kind, source } = broken;
         let unknown = ambiguous && call.safety != Safety::Read;
         let shown = if unknown { Outcome::Unknown } else { outcome };
         let mut error = Error::transport(call, kind, what, shown, attempts);
@@ -409,9 +417,13 @@ struct Route<'a> {
 }
 
 impl<'a> Route<'a> {
-    fn new(place: &'a Place, options: &ClientOptions, call: &Call<'_>) -> Result<Self> {
-        let secondary = place.secondary.as_ref();
-        let primary = &place.primary;
+    fn new(
+        endpoints: &'a ServiceEndpoints,
+        options: &ClientOptions,
+        call: &Call<'_>,
+    ) -> Result<Self> {
+        let secondary = endpoints.secondary.as_ref();
+        let primary = &endpoints.primary;
         match call.host {
             Host::Any if options.read_from_secondary && call.safety == Safety::Read => {
                 Ok(Self { primary, secondary, at_secondary: false })

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 /// use std::sync::Arc;
 /// use std::sync::atomic::{AtomicU32, Ordering};
 ///
-/// use rowkey::{Answered, Attempt, Policy, StorageAccount};
+/// use rowkey::{AttemptResult, Attempt, Policy, StorageAccount};
 ///
 /// #[derive(Default)]
 /// struct Gateway {
@@ -35,8 +35,8 @@ use crate::error::{Error, Result};
 ///         attempt.add_header("x-contoso-operation", attempt.operation)
 ///     }
 ///
-///     fn after(&self, _: &Attempt<'_>, answered: Answered) {
-///         if answered.status == Some(503) {
+///     fn after(&self, _: &Attempt<'_>, result: AttemptResult) {
+///         if result.status == Some(503) {
 ///             self.busy.fetch_add(1, Ordering::Relaxed);
 ///         }
 ///     }
@@ -58,8 +58,8 @@ pub trait Policy: Send + Sync {
 
     /// Called when an attempt is over. Not called if the operation is dropped or times out
     /// meanwhile.
-    fn after(&self, attempt: &Attempt<'_>, answered: Answered) {
-        let _ = (attempt, answered);
+    fn after(&self, attempt: &Attempt<'_>, result: AttemptResult) {
+        let _ = (attempt, result);
     }
 }
 
@@ -82,7 +82,7 @@ pub struct Attempt<'a> {
 
 /// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answered {
+pub struct AttemptResult {
     /// The status of the response, 202 for a refused transaction; `None` if there was no response.
     pub status: Option<u16>,
     /// The time from before the attempt was sent until its response was read.
@@ -168,9 +168,9 @@ impl Additions {
     }
 
     /// Passes the result of the attempt to the policy.
-    pub(super) fn after(&self, attempt: &Attempt<'_>, answered: Answered) {
+    pub(super) fn after(&self, attempt: &Attempt<'_>, result: AttemptResult) {
         if let Some(policy) = &self.policy {
-            policy.after(attempt, answered);
+            policy.after(attempt, result);
         }
     }
 }

@@ -1,4 +1,7 @@
-//! Every derive with `crate = ".."`, in a crate that depends on `rowkey` under another name.
+//! Every derive with `crate = ".."`, in a crate that depends on `rowkey` under another name, and on
+//! `rowkey_entity`.
+
+pub mod alone;
 
 use table_storage::{DynamicEntity, Entity, EntitySet, KeyPart, Projection, Property};
 

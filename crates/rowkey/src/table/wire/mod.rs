@@ -1,9 +1,9 @@
 //! The client side of the Table service's protocol.
 //!
 //! - [`encode`]: requests, with one function for each operation
-//! - [`decode`]: headers of responses; bodies are decoded by [`odata`] and [`batch`]
+//! - [`decode`]: headers of responses; bodies are decoded by [`page`] and [`batch`]
 //! - [`batch`]: entity group transactions
-//! - [`mod@odata`]: entities as JSON
+//! - [`page`]: pages of entities and of table names
 
 // Decoders read untrusted numbers, dates and lengths: see the wire crate.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
@@ -11,4 +11,4 @@
 pub(crate) mod batch;
 pub(crate) mod decode;
 pub(crate) mod encode;
-pub(crate) mod odata;
+pub(crate) mod page;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::script::{Act, Script, answer, builder, get, header, options, post};
 use crate::clock::ManualClock;
 use crate::error::{Error, ErrorKind, Outcome, Result};
-use crate::transport::policy::{Answered, Attempt, Policy};
+use crate::transport::policy::{Attempt, AttemptResult, Policy};
 use crate::transport::{Call, Reply, Safety};
 use crate::{AccessToken, Credential, TokenError, TokenProvider};
 use crate::{StorageAccount, StorageAccountBuilder};
@@ -51,8 +51,8 @@ impl Policy for Seen {
         self.add.map_or(Ok(()), |(name, value)| attempt.add_header(name, value))
     }
 
-    fn after(&self, attempt: &Attempt<'_>, answered: Answered) {
-        self.after.lock().unwrap().push((attempt.number, answered.status));
+    fn after(&self, attempt: &Attempt<'_>, result: AttemptResult) {
+        self.after.lock().unwrap().push((attempt.number, result.status));
     }
 }
 

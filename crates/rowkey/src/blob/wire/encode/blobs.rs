@@ -5,7 +5,7 @@ use http::{HeaderValue, Method};
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::blob::{BlobType, ContentHeaders, Sums};
 
-use super::parts::{Conditions, Place, bare, blob, describe, parameter, set, sum, with_body};
+use super::parts::{BlobPath, Conditions, bare, blob, describe, parameter, set, sum, with_body};
 use crate::service::wire::metadata::{self, MetadataError};
 use crate::transport::Request;
 
@@ -19,12 +19,12 @@ pub(crate) struct Range {
     /// The last byte; `None`: the end.
     pub(crate) last: Option<u64>,
     /// The checksum of the range to return, if any; the range then has at most 4 MiB.
-    pub(crate) sum: Option<RangeSum>,
+    pub(crate) sum: Option<RangeChecksum>,
 }
 
 /// The checksum of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RangeSum {
+pub(crate) enum RangeChecksum {
     /// In `x-ms-content-crc64`.
     Crc64,
     /// In `Content-MD5`.
@@ -59,14 +59,14 @@ pub(crate) struct Copy<'a> {
 /// [Put Blob](https://learn.microsoft.com/rest/api/storageservices/put-blob): a block blob in one
 /// request.
 pub(crate) fn put_block_blob<'a>(
-    place: Place<'_>,
+    path: BlobPath<'_>,
     content: Bytes,
     description: &ContentHeaders,
     metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
     sums: &Sums,
     conditions: &Conditions,
 ) -> Result<Request, MetadataError> {
-    let mut request = put(place, BlobType::Block, content, description, conditions);
+    let mut request = put(path, BlobType::Block, content, description, conditions);
     sum(&mut request.headers, sums);
     metadata::encode(&mut request.headers, metadata)?;
     Ok(request)
@@ -74,30 +74,30 @@ pub(crate) fn put_block_blob<'a>(
 
 /// [Put Blob](https://learn.microsoft.com/rest/api/storageservices/put-blob): an empty append blob.
 pub(crate) fn put_append<'a>(
-    place: Place<'_>,
+    path: BlobPath<'_>,
     description: &ContentHeaders,
     metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
     conditions: &Conditions,
 ) -> Result<Request, MetadataError> {
-    let mut request = put(place, BlobType::Append, Bytes::new(), description, conditions);
+    let mut request = put(path, BlobType::Append, Bytes::new(), description, conditions);
     metadata::encode(&mut request.headers, metadata)?;
     Ok(request)
 }
 
 /// [Get Blob](https://learn.microsoft.com/rest/api/storageservices/get-blob), or a range of it.
 pub(crate) fn get(
-    place: Place<'_>,
+    path: BlobPath<'_>,
     snapshot: Option<&str>,
     range: Option<Range>,
     conditions: &Conditions,
 ) -> Request {
-    let mut request = read(Method::GET, blob(place, ""), snapshot, conditions);
+    let mut request = read(Method::GET, blob(path, ""), snapshot, conditions);
     if let Some(Range { first, last, sum }) = range {
         let last = last.map(|last| last.to_string()).unwrap_or_default();
         set(&mut request.headers, names::RANGE, Some(format!("bytes={first}-{last}")));
         match sum {
-            Some(RangeSum::Crc64) => request.headers.insert(names::RANGE_GET_CRC64, TRUE),
-            Some(RangeSum::Md5) => request.headers.insert(names::RANGE_GET_MD5, TRUE),
+            Some(RangeChecksum::Crc64) => request.headers.insert(names::RANGE_GET_CRC64, TRUE),
+            Some(RangeChecksum::Md5) => request.headers.insert(names::RANGE_GET_MD5, TRUE),
             None => None,
         };
     }
@@ -106,21 +106,21 @@ pub(crate) fn get(
 
 /// [Get Blob Properties](https://learn.microsoft.com/rest/api/storageservices/get-blob-properties).
 pub(crate) fn get_properties(
-    place: Place<'_>,
+    path: BlobPath<'_>,
     snapshot: Option<&str>,
     conditions: &Conditions,
 ) -> Request {
-    read(Method::HEAD, blob(place, ""), snapshot, conditions)
+    read(Method::HEAD, blob(path, ""), snapshot, conditions)
 }
 
 /// [Set Blob Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-properties):
 /// replaces all content headers.
 pub(crate) fn set_properties(
-    place: Place<'_>,
+    path: BlobPath<'_>,
     description: &ContentHeaders,
     conditions: &Conditions,
 ) -> Request {
-    let mut request = bare(Method::PUT, blob(place, "?comp=properties"));
+    let mut request = bare(Method::PUT, blob(path, "?comp=properties"));
     describe(&mut request.headers, description);
     conditions.write(&mut request.headers);
     request
@@ -129,26 +129,26 @@ pub(crate) fn set_properties(
 /// [Set Blob Metadata](https://learn.microsoft.com/rest/api/storageservices/set-blob-metadata):
 /// replaces all of it.
 pub(crate) fn set_metadata<'a>(
-    place: Place<'_>,
+    path: BlobPath<'_>,
     metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
     conditions: &Conditions,
 ) -> Result<Request, MetadataError> {
-    described(blob(place, "?comp=metadata"), metadata, conditions)
+    described(blob(path, "?comp=metadata"), metadata, conditions)
 }
 
 /// [Snapshot Blob](https://learn.microsoft.com/rest/api/storageservices/snapshot-blob). Without
 /// metadata, the snapshot has that of the blob.
 pub(crate) fn snapshot<'a>(
-    place: Place<'_>,
+    path: BlobPath<'_>,
     metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
     conditions: &Conditions,
 ) -> Result<Request, MetadataError> {
-    described(blob(place, "?comp=snapshot"), metadata, conditions)
+    described(blob(path, "?comp=snapshot"), metadata, conditions)
 }
 
 /// [Delete Blob](https://learn.microsoft.com/rest/api/storageservices/delete-blob).
 pub(crate) fn delete(
-    place: Place<'_>,
+    path: BlobPath<'_>,
     snapshots: DeleteSnapshots<'_>,
     conditions: &Conditions,
 ) -> Request {
@@ -156,7 +156,7 @@ pub(crate) fn delete(
         DeleteSnapshots::One(snapshot) => Some(snapshot),
         _ => None,
     };
-    let mut request = read(Method::DELETE, blob(place, ""), one, conditions);
+    let mut request = read(Method::DELETE, blob(path, ""), one, conditions);
     let value = match snapshots {
         DeleteSnapshots::Include => HeaderValue::from_static("include"),
         DeleteSnapshots::Only => HeaderValue::from_static("only"),
@@ -169,12 +169,12 @@ pub(crate) fn delete(
 /// [Copy Blob](https://learn.microsoft.com/rest/api/storageservices/copy-blob). Without metadata, the copy
 /// has that of the source.
 pub(crate) fn copy<'a>(
-    place: Place<'_>,
+    path: BlobPath<'_>,
     copy: &Copy<'_>,
     metadata: impl IntoIterator<Item = (&'a str, &'a str)>,
     conditions: &Conditions,
 ) -> Result<Request, MetadataError> {
-    let mut request = described(blob(place, ""), metadata, conditions)?;
+    let mut request = described(blob(path, ""), metadata, conditions)?;
     let headers = &mut request.headers;
     set(headers, names::COPY_SOURCE, Some(copy.source.to_owned()));
     copy.source_conditions.write_for_source(headers);
@@ -185,13 +185,13 @@ pub(crate) fn copy<'a>(
 }
 
 fn put(
-    place: Place<'_>,
+    path: BlobPath<'_>,
     kind: BlobType,
     content: Bytes,
     description: &ContentHeaders,
     conditions: &Conditions,
 ) -> Request {
-    let mut request = with_body(Method::PUT, blob(place, ""), content);
+    let mut request = with_body(Method::PUT, blob(path, ""), content);
     request.headers.insert(names::BLOB_TYPE, HeaderValue::from_static(kind.as_str()));
     describe(&mut request.headers, description);
     conditions.write(&mut request.headers);

@@ -4,14 +4,14 @@ use http::{HeaderValue, Method};
 use rowkey_wire::blob::LeaseAction;
 use rowkey_wire::blob::headers as names;
 
-use super::parts::{Conditions, Place, bare, blob, container, set};
+use super::parts::{BlobPath, Conditions, bare, blob, container, set};
 use crate::transport::Request;
 
 /// The target of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target<'a> {
     /// A blob.
-    Blob(Place<'a>),
+    Blob(BlobPath<'a>),
     /// A container: the lease protects only against its deletion.
     Container(&'a str),
 }
@@ -21,7 +21,7 @@ pub(crate) enum Target<'a> {
 /// lease in the conditions is ignored.
 pub(crate) fn lease(target: Target<'_>, action: LeaseAction, conditions: &Conditions) -> Request {
     let target = match target {
-        Target::Blob(place) => blob(place, "?comp=lease"),
+        Target::Blob(path) => blob(path, "?comp=lease"),
         Target::Container(name) => container(name, "&comp=lease"),
     };
     let mut request = bare(Method::PUT, target);

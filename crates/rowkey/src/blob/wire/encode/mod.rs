@@ -4,7 +4,7 @@
 //! - `blocks`: blocks and block lists
 //! - `containers`: containers, listings, service documents
 //! - `leases`: leases on blobs and containers
-//! - `parts`: shared parts: [`Conditions`], [`Place`]
+//! - `parts`: shared parts: [`Conditions`], [`BlobPath`]
 //!
 //! Names and numbers are assumed to be valid; the caller checks names first, see [`rowkey_wire::blob::name`].
 
@@ -18,7 +18,7 @@ mod parts;
 mod tests;
 
 pub(crate) use blobs::{
-    Copy, DeleteSnapshots, Range, RangeSum, copy, delete, get, get_properties, put_append,
+    Copy, DeleteSnapshots, Range, RangeChecksum, copy, delete, get, get_properties, put_append,
     put_block_blob, set_metadata, set_properties, snapshot,
 };
 pub(crate) use blocks::{append_block, block_list, put_block, put_block_list};
@@ -28,4 +28,4 @@ pub(crate) use containers::{
     list_blobs, list_containers, set_container_acl, set_container_metadata, set_service_properties,
 };
 pub(crate) use leases::{Target, lease};
-pub(crate) use parts::{Conditions, Place};
+pub(crate) use parts::{BlobPath, Conditions};

@@ -24,7 +24,7 @@ const XML: HeaderValue = HeaderValue::from_static("application/xml");
 
 /// The container and the name of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place<'a> {
+pub(crate) struct BlobPath<'a> {
     /// The container.
     pub(crate) container: &'a str,
     /// The blob.
@@ -102,8 +102,8 @@ pub(super) fn container(name: &str, query: &str) -> String {
 }
 
 /// The path of a blob.
-pub(super) fn blob(place: Place<'_>, query: &str) -> String {
-    let Place { container, blob } = place;
+pub(super) fn blob(path: BlobPath<'_>, query: &str) -> String {
+    let BlobPath { container, blob } = path;
     // Other clients omit the root container; the service also accepts its name.
     let container = if container.is_empty() { name::ROOT } else { container };
     format!("/{container}/{}{query}", utf8_percent_encode(blob, PATH))

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::*;
 use crate::transport::Request;
 
-const PLACE: Place<'static> = Place { container: "utcontainer", blob: "blob1" };
+const PATH: BlobPath<'static> = BlobPath { container: "utcontainer", blob: "blob1" };
 const NONE: [(&str, &str); 0] = [];
 const LEASE: &str = "2a57c317-bd8a-497d-811b-399b44ab7dad";
 
@@ -42,7 +42,7 @@ fn put_blob_matches_a_recording() {
     };
     let sums = Sums { crc64: checksum::decode("vo7q9sPVKY0="), md5: None };
     let put = put_block_blob(
-        PLACE,
+        PATH,
         "hello world".into(),
         &content,
         [("hello", "world")],
@@ -67,7 +67,7 @@ fn put_blob_matches_a_recording() {
         )
     );
     assert_eq!(put.body, "hello world");
-    let append = put_append(PLACE, &ContentHeaders::default(), NONE, &Conditions::NONE).unwrap();
+    let append = put_append(PATH, &ContentHeaders::default(), NONE, &Conditions::NONE).unwrap();
     assert_eq!(
         sent(&append),
         ("PUT /utcontainer/blob1".to_owned(), vec![("x-ms-blob-type", "AppendBlob")])
@@ -76,8 +76,8 @@ fn put_blob_matches_a_recording() {
 
 #[test]
 fn blob_names_are_percent_encoded_except_slashes() {
-    let place = Place { container: "c", blob: "a/b c+d%e?f#啊" };
-    let request = get(place, None, None, &Conditions::NONE);
+    let path = BlobPath { container: "c", blob: "a/b c+d%e?f#啊" };
+    let request = get(path, None, None, &Conditions::NONE);
     assert_eq!(request.target, "/c/a/b%20c%2Bd%25e%3Ff%23%E5%95%8A");
 }
 
@@ -91,9 +91,9 @@ fn get_blob_encodes_conditions() {
         ..Conditions::NONE
     };
     // test_common_blob.test_get_blob_with_range_and_get_content_md5
-    let range = Range { first: 0, last: Some(5), sum: Some(RangeSum::Md5) };
+    let range = Range { first: 0, last: Some(5), sum: Some(RangeChecksum::Md5) };
     let snapshot = "2019-10-25T18:13:14.4082805Z";
-    let request = get(PLACE, Some(snapshot), Some(range), &conditions);
+    let request = get(PATH, Some(snapshot), Some(range), &conditions);
     assert_eq!(
         sent(&request),
         (
@@ -107,11 +107,11 @@ fn get_blob_encodes_conditions() {
             ]
         )
     );
-    let open = Range { first: 7, last: None, sum: Some(RangeSum::Crc64) };
-    let request = get(PLACE, None, Some(open), &Conditions::NONE);
+    let open = Range { first: 7, last: None, sum: Some(RangeChecksum::Crc64) };
+    let request = get(PATH, None, Some(open), &Conditions::NONE);
     assert_eq!(request.headers["x-ms-range"], "bytes=7-");
     assert_eq!(request.headers["x-ms-range-get-content-crc64"], "true");
-    assert_eq!(sent(&get_properties(PLACE, None, &Conditions::NONE)).0, "HEAD /utcontainer/blob1");
+    assert_eq!(sent(&get_properties(PATH, None, &Conditions::NONE)).0, "HEAD /utcontainer/blob1");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn set_properties_and_metadata_match_recordings() {
     let matches = Some(ETag::new("\"0x8D7596FF05BA0B1\"").into());
     let conditions = Conditions { matches, ..Conditions::NONE };
     assert_eq!(
-        sent(&set_properties(PLACE, &content, &conditions)),
+        sent(&set_properties(PATH, &content, &conditions)),
         (
             "PUT /utcontainer/blob1?comp=properties".to_owned(),
             vec![
@@ -135,19 +135,19 @@ fn set_properties_and_metadata_match_recordings() {
             ]
         )
     );
-    let request = set_metadata(PLACE, [("Up", "UPval")], &Conditions::NONE).unwrap();
+    let request = set_metadata(PATH, [("Up", "UPval")], &Conditions::NONE).unwrap();
     assert_eq!(
         sent(&request),
         ("PUT /utcontainer/blob1?comp=metadata".to_owned(), vec![("x-ms-meta-up", "UPval")])
     );
-    let request = snapshot(PLACE, NONE, &Conditions::NONE).unwrap();
+    let request = snapshot(PATH, NONE, &Conditions::NONE).unwrap();
     assert_eq!(sent(&request), ("PUT /utcontainer/blob1?comp=snapshot".to_owned(), vec![]));
 }
 
 #[test]
 fn delete_blob_encodes_the_snapshot_option() {
     let header = |snapshots| {
-        let request = delete(PLACE, snapshots, &Conditions::NONE);
+        let request = delete(PATH, snapshots, &Conditions::NONE);
         let value = request.headers.get("x-ms-delete-snapshots").cloned();
         (request.target, value.map(|value| value.to_str().unwrap().to_owned()))
     };
@@ -166,7 +166,7 @@ fn put_block_and_put_block_list_match_recordings() {
     let lease = Conditions { lease: Some(lease_id()), ..Conditions::NONE };
     let md5 = checksum::decode("XrY7u+Ae7tCTyyK7j1rNww==");
     let sums = Sums { md5, crc64: None };
-    let request = put_block(PLACE, "MQ==", "AAA".into(), &sums, &lease);
+    let request = put_block(PATH, "MQ==", "AAA".into(), &sums, &lease);
     assert_eq!(
         sent(&request),
         (
@@ -176,7 +176,7 @@ fn put_block_and_put_block_list_match_recordings() {
     );
     let blocks = [(BlockSource::Latest, "MQ=="), (BlockSource::Committed, "Mg==")];
     let content = ContentHeaders::default();
-    let request = put_block_list(PLACE, blocks, &content, NONE, &Conditions::NONE).unwrap();
+    let request = put_block_list(PATH, blocks, &content, NONE, &Conditions::NONE).unwrap();
     assert_eq!(
         sent(&request),
         (
@@ -193,7 +193,7 @@ fn put_block_and_put_block_list_match_recordings() {
 #[test]
 fn append_block_encodes_position_and_maximum_size() {
     let limits = AppendLimits { position: Some(5), max_size: Some(100) };
-    let request = append_block(PLACE, "x".into(), &limits, &Sums::default(), &Conditions::NONE);
+    let request = append_block(PATH, "x".into(), &limits, &Sums::default(), &Conditions::NONE);
     let headers =
         vec![("x-ms-blob-condition-appendpos", "5"), ("x-ms-blob-condition-maxsize", "100")];
     assert_eq!(sent(&request), ("PUT /utcontainer/blob1?comp=appendblock".to_owned(), headers));
@@ -204,7 +204,7 @@ fn lease_requests_encode_their_action() {
     let id = lease_id();
     let other: Uuid = "00000000-1111-2222-3333-444444444444".parse().unwrap();
     let header = |action| {
-        let request = lease(Target::Blob(PLACE), action, &Conditions::NONE);
+        let request = lease(Target::Blob(PATH), action, &Conditions::NONE);
         assert_eq!(request.target, "/utcontainer/blob1?comp=lease");
         sorted(&request.headers)
     };
@@ -289,7 +289,7 @@ fn container_requests_match_recordings() {
 fn copy_blob_encodes_the_source_url() {
     let source = Conditions { none_match: Some(Match::Any), ..Conditions::NONE };
     let what = Copy { source: "http://h/acc/c/b?sig=x", source_conditions: &source, sync: true };
-    let request = copy(PLACE, &what, NONE, &Conditions::NONE).unwrap();
+    let request = copy(PATH, &what, NONE, &Conditions::NONE).unwrap();
     assert_eq!(
         sent(&request),
         (
