@@ -197,7 +197,7 @@ fn key(owner: u64, sort: u8, name: &str) -> Vec<u8> {
 /// Restores a container from its row; returns its number.
 pub(super) fn read_container(store: &mut Store, name: &str, value: &[u8]) -> io::Result<u64> {
     let mut read = Decoder(value);
-    let owner = read.u64()?;
+    let owner = read.count()?;
     let version = read_version(&mut read)?;
     let access = match read.byte()? {
         0 => None,
@@ -332,6 +332,11 @@ fn read_blob(content: Content, read: &mut Decoder<'_>) -> io::Result<Blob> {
         for _ in 0..count {
             blocks.push((read.text()?.into(), read.u64()?));
         }
+        // A blob that was written as a whole has no blocks.
+        let sum = blocks.iter().try_fold(0_u64, |sum, (_, size)| sum.checked_add(*size));
+        if !blocks.is_empty() && sum != Some(content.len()) {
+            return Err(invalid("the blocks of a blob do not have the length of its bytes"));
+        }
         BlobKind::Block(blocks)
     };
     let created = read.instant()?;
@@ -388,7 +393,7 @@ fn write_version(out: &mut Encoder, version: Version) {
 }
 
 fn read_version(read: &mut Decoder<'_>) -> io::Result<Version> {
-    Ok(Version { tag: Tag(read.u64()?), modified: read.instant()? })
+    Ok(Version { tag: Tag(read.count()?), modified: read.instant()? })
 }
 
 fn write_lease(out: &mut Encoder, lease: Lease) {
@@ -432,4 +437,27 @@ fn read_option<'a, T>(
     value: impl FnOnce(&mut Decoder<'a>) -> io::Result<T>,
 ) -> io::Result<Option<T>> {
     Ok(if read.byte()? == 0 { None } else { Some(value(read)?) })
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+
+    #[test]
+    fn blocks_whose_sizes_are_not_the_length_of_the_blob_are_damage() {
+        for sizes in [&[u64::MAX, 1][..], &[u64::MAX, 3], &[1]] {
+            let mut row = Encoder::default();
+            row.byte(1).length(sizes.len());
+            for size in sizes {
+                row.text("id").u64(*size);
+            }
+            let content = Content::from(Bytes::from_static(b"ab"));
+            let row = row.finish();
+            let error = read_blob(content, &mut Decoder(&row)).unwrap_err();
+            let expected = "the blocks of a blob do not have the length of its bytes";
+            assert_eq!(error.to_string(), expected);
+        }
+    }
 }

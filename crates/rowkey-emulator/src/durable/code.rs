@@ -86,6 +86,11 @@ impl<'a> Decoder<'a> {
         Ok(u64::from_le_bytes(self.fixed()?))
     }
 
+    /// Reads a number from which the server continues to count.
+    pub(super) fn count(&mut self) -> io::Result<u64> {
+        counted(self.u64()?)
+    }
+
     pub(super) fn i64(&mut self) -> io::Result<i64> {
         Ok(i64::from_le_bytes(self.fixed()?))
     }
@@ -116,6 +121,13 @@ impl<'a> Decoder<'a> {
     }
 }
 
+/// Checks a number from which the server continues to count. A number that was counted, even in the ticks of
+/// the latest time, is smaller than the limit, and counting on from the limit never ends.
+pub(super) fn counted(number: u64) -> io::Result<u64> {
+    const LIMIT: u64 = 1 << 62;
+    if number < LIMIT { Ok(number) } else { Err(invalid("a number is too large")) }
+}
+
 fn too_short() -> io::Error {
     invalid("it is too short")
 }
@@ -127,6 +139,15 @@ pub(super) fn invalid(error: impl Into<Box<dyn std::error::Error + Send + Sync>>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_from_which_counting_on_would_overflow_is_damage() {
+        let mut out = Encoder::default();
+        let bytes = out.u64(DateTime::MAX.ticks().cast_unsigned()).u64(u64::MAX).finish();
+        let mut read = Decoder(&bytes);
+        assert_eq!(read.count().unwrap(), DateTime::MAX.ticks().cast_unsigned());
+        assert_eq!(read.count().unwrap_err().to_string(), "a number is too large");
+    }
 
     #[test]
     fn decoding_returns_the_encoded_values_and_fails_past_the_end() {

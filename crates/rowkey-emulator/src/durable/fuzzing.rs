@@ -2,15 +2,20 @@
 
 use std::path::Path;
 
+use bytes::Bytes;
+use rowkey_wire::blob::{AppendLimits, BlockSource};
 use rowkey_wire::edm::DateTime;
 
 use super::check;
 use super::frames::{self, Scan};
 use super::journal::Space;
 use super::open;
+use crate::blob::wire::op::{Description, Guard, ListContainers};
 use crate::clock::ServerClock;
-use crate::state::State;
+use crate::queue::wire::op::Listing;
+use crate::state::{AccountData, State};
 use crate::store::Names;
+use crate::store::blob::{Content, Kind};
 use crate::table::wire::entity::Strictness;
 
 /// The name of the account whose rows are read.
@@ -44,7 +49,46 @@ pub fn rows(input: &[u8]) {
         rows.push((space, key, value));
         rest = after;
     }
-    open::read_rows(&state, &rows);
+    for mut data in open::read_rows(&state, &rows) {
+        for now in [DateTime::MIN, DateTime::MAX] {
+            change(&mut data, now);
+        }
+    }
+}
+
+/// Changes what was read like requests do. Rows that are read without an error must not stop a request.
+fn change(data: &mut AccountData, now: DateTime) {
+    let listing = Listing { prefix: None, marker: None, max: None, metadata: false };
+    let (queues, _) = data.queues.list(&listing, usize::MAX);
+    let queues: Vec<_> = queues.into_iter().map(|(name, _)| name.to_owned()).collect();
+    for name in queues {
+        let id = data.queues.message_id();
+        let Ok(queue) = data.queues.queue_mut(&name) else { continue };
+        queue.put(id, "".into(), Some(1), 0, now);
+        queue.get(u32::MAX, 0, now, |_| ());
+    }
+    let listing = ListContainers::default();
+    let (containers, _) = data.blobs.list(&listing, usize::MAX);
+    let containers: Vec<_> = containers.into_iter().map(|(name, _)| name.to_owned()).collect();
+    for name in containers {
+        let Ok((container, version)) = data.blobs.container_mut(&name, now) else { continue };
+        let blobs: Vec<_> = container.blobs().map(str::to_owned).collect();
+        for blob in blobs {
+            let limits = AppendLimits::default();
+            let block = Content::from(Bytes::from_static(b"a"));
+            let _ = container.append(&blob, &block, &limits, &Guard::default(), version);
+            let entry = container.entry(&blob);
+            let Some(Kind::Block(blocks)) =
+                entry.and_then(|entry| entry.blob.as_ref()).map(|blob| &blob.kind)
+            else {
+                continue;
+            };
+            let list: Vec<_> =
+                blocks.iter().map(|(id, _)| (BlockSource::Latest, id.to_string())).collect();
+            let description = Description::default();
+            let _ = container.put_block_list(&blob, &list, description, &Guard::default(), version);
+        }
+    }
 }
 
 /// Splits off a piece whose length is in the first byte; returns it and the rest.

@@ -75,12 +75,12 @@ impl Mark {
             return None;
         }
         let mut read = Decoder(bytes);
-        let (sequence, is_final) = (read.u64().ok()?, read.byte().ok()? != 0);
+        let (sequence, is_final) = (read.count().ok()?, read.byte().ok()? != 0);
         let count = read.length().ok()?;
         let mut extents = Vec::with_capacity(count.min(MOST));
         for _ in 0..count {
-            let journal = read.u64().ok()?;
-            let end = usize::try_from(read.u64().ok()?).ok()?;
+            let journal = read.count().ok()?;
+            let end = usize::try_from(read.count().ok()?).ok()?;
             let scan = Scan { end, last: read.u64().ok()?, digest: read.u64().ok()? };
             extents.push(Extent { journal, scan });
         }

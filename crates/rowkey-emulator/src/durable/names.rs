@@ -15,7 +15,7 @@ use rowkey_wire::xml::{
     ServiceProperties, SignedIdentifier, parse_acl, parse_properties, render_acl, render_properties,
 };
 
-use super::code::{Decoder, Encoder, invalid};
+use super::code::{Decoder, Encoder, counted, invalid};
 use super::journal::{Journal, Space, Unit};
 use crate::metadata::{Metadata, Spelling};
 
@@ -144,13 +144,13 @@ pub(super) fn read_instant(value: &[u8]) -> io::Result<DateTime> {
 
 /// Reads the number at the start of an owner's row.
 pub(super) fn read_owner(value: &[u8]) -> io::Result<u64> {
-    Decoder(value).u64()
+    Decoder(value).count()
 }
 
 /// Splits the key of an owner's row into the number and the rest.
 pub(super) fn split_owner(key: &[u8]) -> io::Result<(u64, &[u8])> {
     let mut key = Decoder(key);
-    let owner = u64::from_be_bytes(key.fixed()?);
+    let owner = counted(u64::from_be_bytes(key.fixed()?))?;
     Ok((owner, key.0))
 }
 

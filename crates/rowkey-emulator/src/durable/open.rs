@@ -150,9 +150,9 @@ impl Recovery {
     }
 }
 
-/// Reads rows like a start does, space by space, and stops at the first damaged row.
+/// Reads rows like a start does, space by space. Returns the accounts, or none if a row is damaged.
 #[cfg(fuzzing)]
-pub(super) fn read_rows(state: &State, rows: &[(Space, &[u8], &[u8])]) {
+pub(super) fn read_rows(state: &State, rows: &[(Space, &[u8], &[u8])]) -> Vec<AccountData> {
     let mut load = Load::new(state);
     for space in [Space::Names, Space::Bytes, Space::Rows] {
         for (_, key, value) in rows.iter().filter(|(of, ..)| *of == space) {
@@ -162,10 +162,11 @@ pub(super) fn read_rows(state: &State, rows: &[(Space, &[u8], &[u8])]) {
                 Space::Rows => load.row(key, value),
             };
             if read.is_err() {
-                return;
+                return Vec::new();
             }
         }
     }
+    load.accounts.into_iter().map(|account| account.data).collect()
 }
 
 /// The state of reading a directory.

@@ -124,7 +124,7 @@ fn describe(owner: u64, queue: &Queue) -> Vec<u8> {
 /// Restores a queue from its row: number, metadata and policies.
 pub(super) fn read_queue(store: &mut Store, name: &str, value: &[u8]) -> io::Result<u64> {
     let mut read = Decoder(value);
-    let owner = read.u64()?;
+    let owner = read.count()?;
     let mut queue = Queue::new(names::read_metadata(&mut read)?);
     queue.set_policies(names::read_policies(&mut read)?);
     store.restore_queue(name, queue);
@@ -152,12 +152,53 @@ pub(super) fn read_message(
         expires: read.instant()?,
         visible: read.instant()?,
         dequeued: u32::from_le_bytes(read.fixed()?),
-        stamp: read.i64()?,
-        number: read.u64()?,
+        stamp: read.count()?.cast_signed(),
+        number: read.count()?,
         text: read.text()?.into(),
     };
-    if let Some(queue) = store.touched_queue(name) {
-        queue.restore(message);
+    let is_restored = store.touched_queue(name).is_none_or(|queue| queue.restore(message));
+    is_restored.then_some(()).ok_or_else(|| invalid("two messages have the same number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rowkey_wire::edm::DateTime;
+
+    use super::*;
+    use crate::metadata::Metadata;
+    use crate::store::Names;
+
+    fn message(stamp: i64, number: u64) -> Vec<u8> {
+        let (now, text) = (DateTime::MIN, "text".into());
+        let id = Uuid::nil();
+        write_message(&Message {
+            id,
+            inserted: now,
+            expires: DateTime::MAX,
+            visible: now,
+            dequeued: u32::MAX,
+            stamp,
+            text,
+            number,
+        })
     }
-    Ok(())
+
+    #[test]
+    fn a_message_without_a_next_number_or_with_that_of_another_is_damage() {
+        let mut store = Store::new(Names::Blocked, 1);
+        store.restore_queue("q", Queue::new(Metadata::default()));
+        let mut read = |id: u128, value: &[u8]| {
+            let id = Uuid::from_u128(id);
+            read_message(&mut store, "q", id.as_bytes(), value).map_err(|error| error.to_string())
+        };
+        let too_large = Err("a number is too large".to_owned());
+        assert_eq!(read(1, &message(0, u64::MAX)), too_large);
+        assert_eq!(read(1, &message(i64::MAX, 0)), too_large);
+        assert_eq!(read(1, &message(0, 7)), Ok(()));
+        let twice = Err("two messages have the same number".to_owned());
+        assert_eq!(read(2, &message(0, 7)), twice);
+        let queue = store.touched_queue("q").unwrap();
+        queue.get(1, 1, DateTime::MAX, |message| assert_eq!(message.id, Uuid::from_u128(1)));
+        assert_eq!(queue.put(Uuid::nil(), "".into(), None, 0, DateTime::MIN).number, 8);
+    }
 }

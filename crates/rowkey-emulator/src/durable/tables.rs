@@ -111,7 +111,7 @@ impl Recorder<Account> for Tables {
 /// Restores a table from its row: number, name, creation time and policies.
 pub(super) fn read_table(store: &mut Account, value: &[u8]) -> io::Result<u64> {
     let mut read = Decoder(value);
-    let owner = read.u64()?;
+    let owner = read.count()?;
     let (name, created) = (read.text()?, read.instant()?);
     let policies = names::read_policies(&mut read)?;
     store.restore_table(name, created, policies);

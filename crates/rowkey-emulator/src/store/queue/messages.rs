@@ -245,15 +245,15 @@ impl Queue {
         self.messages.get(&id)
     }
 
-    /// Restores a message.
-    pub(crate) fn restore(&mut self, message: Message) {
+    /// Restores a message. Returns false if another has its place.
+    pub(crate) fn restore(&mut self, message: Message) -> bool {
         let Message { id, visible, expires, number, .. } = message;
-        self.order.insert((visible, number), id);
+        let mut is_new = self.order.insert((visible, number), id).is_none();
         if expires != DateTime::MAX {
-            self.expiries.insert((expires, number), id);
+            is_new &= self.expiries.insert((expires, number), id).is_none();
         }
         self.put = self.put.max(number + 1);
-        self.messages.insert(id, message);
+        is_new && self.messages.insert(id, message).is_none()
     }
 
     /// Records everything as changed.
