@@ -52,7 +52,13 @@ pub fn connection_string(text: &str) -> bool {
     let said = error.to_string();
     let secrets = text.split(';').filter_map(|part| part.split_once("AccountKey="));
     for (_, secret) in secrets.filter(|(_, secret)| secret.len() > 8) {
-        assert!(!said.contains(secret), "an error quotes the key");
+        // A key may be a part of the message itself.
+        if said.contains(secret) {
+            let without = text.replace(secret, "?");
+            let message = StorageAccount::from_connection_string(&without);
+            let message = message.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(message.contains(secret), "an error quotes the key");
+        }
     }
     false
 }
