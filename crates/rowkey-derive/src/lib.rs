@@ -13,6 +13,10 @@
 //! trait with a method `into_arg` must not change its meaning. Its local variables have unique names for the
 //! same reason.
 
+// The examples are tests of the package in `tests`. `cargo test --doc` would run them here as well, without the
+// crates that they need.
+#![cfg(not(doctest))]
+
 mod attrs;
 mod entity;
 mod entity_set;
