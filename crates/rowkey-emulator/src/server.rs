@@ -413,7 +413,12 @@ impl ServerBuilder {
     /// Fails when it cannot listen on an address, when a key is not base64, or when a certificate
     /// or its key cannot be used.
     #[expect(clippy::unused_async, reason = "async in anticipation of waiting")]
-    pub async fn start(mut self) -> io::Result<Server> {
+    pub async fn start(self) -> io::Result<Server> {
+        self.start_now()
+    }
+
+    /// Not `async`, so that it is compiled here, and not again in each program.
+    fn start_now(mut self) -> io::Result<Server> {
         if self.accounts.is_empty() {
             let keys = vec![DEVELOPMENT_KEY.to_owned()];
             self.accounts.push((DEVELOPMENT_ACCOUNT.to_owned(), keys));

@@ -1,5 +1,6 @@
 //! Deciding reads: reads on the primary, for writes, claims and repairs that depend on them.
 
+use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey::{
     ClientOptions, Clock, DynamicEntity, ETag, Entity, Key, Outcome, Projection, Query, Result,
     RetryOptions, ScanPolicy, Stored, Table, Transaction,
@@ -85,8 +86,11 @@ impl Deciding {
         self.table.account().clock()
     }
 
-    pub(crate) async fn row(&self, keys: &Keys) -> Result<Option<Stored<DynamicEntity>>> {
-        self.row_as(keys).await
+    pub(crate) fn row<'a>(
+        &'a self,
+        keys: &'a Keys,
+    ) -> BoxFuture<'a, Result<Option<Stored<DynamicEntity>>>> {
+        async move { self.row_as(keys).await }.boxed()
     }
 
     pub(crate) async fn row_as<P: Projection>(&self, keys: &Keys) -> Result<Option<Stored<P>>> {

@@ -155,8 +155,7 @@ impl Layers {
             let Whole(entity) = row.read_as()?;
             return Ok(Some(Stored { entity, etag, timestamp }));
         }
-        // Boxed, so that it is compiled here, once for all types.
-        let Some(opened) = self.open_rows(table, stored).boxed().await? else { return Ok(None) };
+        let Some(opened) = self.open_rows(table, stored).await? else { return Ok(None) };
         let Stored { entity: Opened { row, mark, closed }, etag, timestamp } = opened;
         let Whole::<E>(head) = row.read_as()?;
         let entity = Head { mark, closed: Some(closed), ..head };
@@ -164,44 +163,51 @@ impl Layers {
     }
 
     /// Opens the rows of a stored head, without decoding them.
-    async fn open_rows(
-        &self,
-        table: &Table,
+    fn open_rows<'a>(
+        &'a self,
+        table: &'a Table,
         mut stored: Stored<DynamicEntity>,
-    ) -> Result<Option<Stored<Opened>>> {
-        let (partition_key, row_key) =
-            (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
-        let mut rounds = ROUNDS;
-        loop {
-            let Some((whole, beside)) = self.whole(table, stored).await? else { return Ok(None) };
-            let error = match self.open_once(table, whole, beside).await {
-                Ok(opened) => return Ok(Some(opened)),
-                Err(error) => error,
-            };
-            rounds -= 1;
-            if error.kind() != ErrorKind::Conflict || rounds == 0 {
-                return Err(error);
-            }
-            let key = Key::<DynamicEntity>::new(&*partition_key, &*row_key);
-            match Deciding::new(table).table().get(key).await? {
-                Some(now) => stored = now,
-                None => return Ok(None),
+    ) -> BoxFuture<'a, Result<Option<Stored<Opened>>>> {
+        async move {
+            let (partition_key, row_key) =
+                (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
+            let mut rounds = ROUNDS;
+            loop {
+                let Some((whole, beside)) = self.whole(table, stored).await? else {
+                    return Ok(None);
+                };
+                let error = match self.open_once(table, whole, beside).await {
+                    Ok(opened) => return Ok(Some(opened)),
+                    Err(error) => error,
+                };
+                rounds -= 1;
+                if error.kind() != ErrorKind::Conflict || rounds == 0 {
+                    return Err(error);
+                }
+                let key = Key::<DynamicEntity>::new(&*partition_key, &*row_key);
+                match Deciding::new(table).table().get(key).await? {
+                    Some(now) => stored = now,
+                    None => return Ok(None),
+                }
             }
         }
+        .boxed()
     }
 
     /// Reads the further rows of an entity whose stored head was read. If the head changes in the meantime,
     /// reads it again on the primary; `None` if it was deleted.
-    pub(crate) async fn whole(
-        &self,
-        table: &Table,
+    pub(crate) fn whole<'a>(
+        &'a self,
+        table: &'a Table,
         stored: Stored<DynamicEntity>,
-    ) -> Result<Option<(Stored<DynamicEntity>, Beside)>> {
-        if !self.is_wide() {
-            return Ok(Some((stored, Beside::None)));
+    ) -> BoxFuture<'a, Result<Option<(Stored<DynamicEntity>, Beside)>>> {
+        async move {
+            if !self.is_wide() {
+                return Ok(Some((stored, Beside::None)));
+            }
+            Self::gather(table, stored).await
         }
-        // Boxed, so that it is compiled here, and the futures of types with one row stay small.
-        Self::gather(table, stored).boxed().await
+        .boxed()
     }
 
     async fn gather(
@@ -262,7 +268,7 @@ impl Layers {
         let digest = digest(&row);
         let at = (row.partition_key, row.row_key);
         (row.partition_key, row.row_key) = primary.clone();
-        self.open_row(table, &mut row).boxed().await?;
+        self.open_row(table, &mut row).await?;
         let head = row.read_as::<Head<E>>()?;
         if !demands(&head, position, &at) {
             let index = E::INDEXES[position].name;
@@ -291,26 +297,28 @@ impl Layers {
         for (name, value) in unknown.iter() {
             row.set(name, value.clone());
         }
-        // Boxed, so that it is compiled here, once for all types.
-        self.close_row(table, plan, before, row).boxed().await.map(Some)
+        self.close_row(table, plan, before, row).await.map(Some)
     }
 
-    async fn close_row(
-        &self,
-        table: &Table,
-        plan: &mut Plan,
-        before: Option<&Closed>,
+    fn close_row<'a>(
+        &'a self,
+        table: &'a Table,
+        plan: &'a mut Plan,
+        before: Option<&'a Closed>,
         mut row: DynamicEntity,
-    ) -> Result<Closed> {
-        let before = before.map(|closed| &closed.row);
-        for layer in self.iter() {
-            layer.close(Closing { plan, before, table }, &mut row).await?;
+    ) -> BoxFuture<'a, Result<Closed>> {
+        async move {
+            let before = before.map(|closed| &closed.row);
+            for layer in self.iter() {
+                layer.close(Closing { plan, before, table }, &mut row).await?;
+            }
+            let beside = match &self.wide {
+                Some(wide) => wide.split(&row, plan.op.mark())?,
+                None => Beside::None,
+            };
+            Ok(self.closed(row, beside))
         }
-        let beside = match &self.wide {
-            Some(wide) => wide.split(&row, plan.op.mark())?,
-            None => Beside::None,
-        };
-        Ok(self.closed(row, beside))
+        .boxed()
     }
 
     fn closed(&self, row: DynamicEntity, beside: Beside) -> Closed {
@@ -318,15 +326,22 @@ impl Layers {
         Closed { row, not_copied, beside }
     }
 
-    async fn open_row(&self, table: &Table, row: &mut DynamicEntity) -> Result<()> {
-        for layer in self.iter().rev() {
-            if layer.decides() || !self.only_deciding {
-                layer.open(table, row).await?;
-            } else {
-                layer.pass_over(row);
+    fn open_row<'a>(
+        &'a self,
+        table: &'a Table,
+        row: &'a mut DynamicEntity,
+    ) -> BoxFuture<'a, Result<()>> {
+        async move {
+            for layer in self.iter().rev() {
+                if layer.decides() || !self.only_deciding {
+                    layer.open(table, row).await?;
+                } else {
+                    layer.pass_over(row);
+                }
             }
+            Ok(())
         }
-        Ok(())
+        .boxed()
     }
 
     fn iter(&self) -> impl DoubleEndedIterator<Item = &dyn Layer> {

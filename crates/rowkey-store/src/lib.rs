@@ -23,6 +23,9 @@
 //! - [`Explanation`]: a plan as text
 //! - [`Waits`]: how long receivers wait when a queue is empty
 
+// A program compiles the body of each `async fn` that it awaits, even if the function is not generic. So what generic
+// code awaits and what names no type of an entity returns a boxed future: it is compiled here, once.
+
 mod blobs;
 mod deciding;
 mod declared;

@@ -54,19 +54,21 @@ async fn all_boxed<T: Send>(
         }
         .boxed()
     });
-    // Boxed, so that the pool is compiled here.
-    drive(tasks.collect(), concurrency).boxed().await;
+    drive(tasks.collect(), concurrency).await;
     returned.into_iter().flatten().collect()
 }
 
 /// Runs tasks until one returns `true`, and drops the others.
-async fn drive(tasks: Vec<BoxFuture<'_, bool>>, concurrency: usize) {
-    let mut running = stream::iter(tasks).buffer_unordered(concurrency.max(1));
-    while let Some(is_end) = running.next().await {
-        if is_end {
-            break;
+fn drive(tasks: Vec<BoxFuture<'_, bool>>, concurrency: usize) -> BoxFuture<'_, ()> {
+    async move {
+        let mut running = stream::iter(tasks).buffer_unordered(concurrency.max(1));
+        while let Some(is_end) = running.next().await {
+            if is_end {
+                break;
+            }
         }
     }
+    .boxed()
 }
 
 #[cfg(test)]

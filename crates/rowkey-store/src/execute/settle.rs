@@ -74,16 +74,23 @@ impl Seen {
 }
 
 /// Whether an entity is unchanged since it was read. One request if a target was written.
-async fn is_unchanged(table: &Deciding, keys: &Keys, seen: &Mutex<Seen>) -> Result<bool> {
-    let (versions, wrote) = {
-        let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-        (seen.versions.clone(), seen.wrote)
-    };
-    if !wrote {
-        return Ok(true);
+fn is_unchanged<'a>(
+    table: &'a Deciding,
+    keys: &'a Keys,
+    seen: &'a Mutex<Seen>,
+) -> BoxFuture<'a, Result<bool>> {
+    async move {
+        let (versions, wrote) = {
+            let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            (seen.versions.clone(), seen.wrote)
+        };
+        if !wrote {
+            return Ok(true);
+        }
+        let now = table.row_as::<Marked>(keys).await?.map(|read| read.etag);
+        Ok(versions == [now])
     }
-    let now = table.row_as::<Marked>(keys).await?.map(|read| read.etag);
-    Ok(versions == [now])
+    .boxed()
 }
 
 impl<E: Entity> Settling<E> {
@@ -134,8 +141,7 @@ impl<E: Entity> Settling<E> {
 
     /// Whether the entity is unchanged since it was read. One request if a target was written.
     pub(crate) async fn is_unchanged(&self) -> Result<bool> {
-        // Boxed, so that it is compiled here, once for all types.
-        is_unchanged(&self.table, &self.keys, &self.seen).boxed().await
+        is_unchanged(&self.table, &self.keys, &self.seen).await
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {

@@ -113,21 +113,25 @@ struct Head<'a> {
 }
 
 /// Reads a list and its ETag; `None` if it does not exist. Costs one request.
-pub(crate) async fn stored(
-    blob: &Blob,
-    row_key: &str,
+pub(crate) fn stored<'a>(
+    blob: &'a Blob,
+    row_key: &'a str,
     list: &'static List,
-) -> Result<Option<(Listed, ETag)>> {
-    // An unanswered read changed nothing.
-    let Some(content) = blob.get().await.map_err(|error| error.with_outcome(Outcome::Rejected))?
-    else {
-        return Ok(None);
-    };
-    let found = parse(&content.bytes, list)?;
-    if found.0 != row_key {
-        return Err(damaged(list, "holds the list of another value"));
+) -> BoxFuture<'a, Result<Option<(Listed, ETag)>>> {
+    async move {
+        // An unanswered read changed nothing.
+        let Some(content) =
+            blob.get().await.map_err(|error| error.with_outcome(Outcome::Rejected))?
+        else {
+            return Ok(None);
+        };
+        let found = parse(&content.bytes, list)?;
+        if found.0 != row_key {
+            return Err(damaged(list, "holds the list of another value"));
+        }
+        Ok(Some((found.1, content.properties.etag)))
     }
-    Ok(Some((found.1, content.properties.etag)))
+    .boxed()
 }
 
 /// Writes a list if it is unchanged since it was read: `etag` is `None` if it did not exist. An empty

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use chrono::TimeDelta;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey::index::{Index, Scope};
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Page, Result, Stored};
 
@@ -137,14 +137,17 @@ fn agrees(
 }
 
 /// Checks several rows and adds up their reports.
-pub(super) async fn examine_all(
-    examined: Vec<BoxFuture<'_, Result<Report>>>,
+pub(super) fn examine_all<'a>(
+    examined: Vec<BoxFuture<'a, Result<Report>>>,
     mut report: Report,
-) -> Result<Report> {
-    for one in try_all(examined, AT_A_TIME).await? {
-        report.merge(one);
+) -> BoxFuture<'a, Result<Report>> {
+    async move {
+        for one in try_all(examined, AT_A_TIME).await? {
+            report.merge(one);
+        }
+        Ok(report)
     }
-    Ok(report)
+    .boxed()
 }
 
 /// What a row of the table is.
@@ -212,31 +215,34 @@ pub(super) struct Examiner {
 }
 
 impl Examiner {
-    pub(super) async fn examine(
-        &self,
+    pub(super) fn examine<'a>(
+        &'a self,
         kind: Kind,
-        row: &DynamicEntity,
-        keys: &Keys,
-        report: &mut Report,
-    ) -> Result<()> {
-        match kind {
-            Kind::Copy(position) => self.examine_copy(keys, position, report).await,
-            Kind::Claim(position) => self.examine_claim(keys, position, report).await,
-            Kind::Further(number) => match wide::number_of(row) {
-                Some((of, _)) => {
-                    let owner = (keys.0.clone(), of.to_owned());
-                    self.examine_further(keys, &owner, number, report).await
+        row: &'a DynamicEntity,
+        keys: &'a Keys,
+        report: &'a mut Report,
+    ) -> BoxFuture<'a, Result<()>> {
+        async move {
+            match kind {
+                Kind::Copy(position) => self.examine_copy(keys, position, report).await,
+                Kind::Claim(position) => self.examine_claim(keys, position, report).await,
+                Kind::Further(number) => match wide::number_of(row) {
+                    Some((of, _)) => {
+                        let owner = (keys.0.clone(), of.to_owned());
+                        self.examine_further(keys, &owner, number, report).await
+                    }
+                    None => Ok(()),
+                },
+                Kind::Op => self.examine_op(keys, report).await,
+                Kind::Backlog => {
+                    // Workers handle it.
+                    report.note(Some(OPERATIONS), Verdict::Skipped, 1);
+                    Ok(())
                 }
-                None => Ok(()),
-            },
-            Kind::Op => self.examine_op(keys, report).await,
-            Kind::Backlog => {
-                // Workers handle it.
-                report.note(Some(OPERATIONS), Verdict::Skipped, 1);
-                Ok(())
+                Kind::Head | Kind::List(_) => Ok(()),
             }
-            Kind::Head | Kind::List(_) => Ok(()),
         }
+        .boxed()
     }
 
     fn deciding(&self) -> &Deciding {
@@ -354,35 +360,41 @@ impl Examiner {
 }
 
 /// Checks the row at `at` that an entity demands for one of its indexes or unique values.
-pub(super) async fn examine_demand(
-    deciding: &Deciding,
-    keys: &Keys,
-    (index, at): (&Index, &Keys),
+pub(super) fn examine_demand<'a>(
+    deciding: &'a Deciding,
+    keys: &'a Keys,
+    (index, at): (&'a Index, &'a Keys),
     position: usize,
-    head: &dyn Demanding,
-) -> Result<Verdict> {
-    let Some(found) = deciding.row(at).await? else { return Ok(Verdict::Missing) };
-    let found = found.entity;
-    let is_right = if index.scope == Scope::Claim {
-        Claim::read(&found)?.owner == *keys
-    } else {
-        is_copy(keys, head, position, at, &found)?
-    };
-    Ok(if is_right { Verdict::Right } else { Verdict::Stale })
+    head: &'a dyn Demanding,
+) -> BoxFuture<'a, Result<Verdict>> {
+    async move {
+        let Some(found) = deciding.row(at).await? else { return Ok(Verdict::Missing) };
+        let found = found.entity;
+        let is_right = if index.scope == Scope::Claim {
+            Claim::read(&found)?.owner == *keys
+        } else {
+            is_copy(keys, head, position, at, &found)?
+        };
+        Ok(if is_right { Verdict::Right } else { Verdict::Stale })
+    }
+    .boxed()
 }
 
 /// Checks that the blobs of the entity's fields exist. One request each.
-pub(super) async fn examine_blobs(
-    blobs: &Blobs,
+pub(super) fn examine_blobs<'a>(
+    blobs: &'a Blobs,
     fields: &'static [(&'static str, &'static str)],
-    closed: &Closed,
-) -> Result<Vec<(&'static str, Verdict)>> {
-    let mut found = Vec::new();
-    for (property, blob) in BlobFields::named(fields, &closed.row) {
-        let is_there = blobs.deciding().blob(&blob).properties().await?.is_some();
-        found.push((property, if is_there { Verdict::Right } else { Verdict::Missing }));
+    closed: &'a Closed,
+) -> BoxFuture<'a, Result<Vec<(&'static str, Verdict)>>> {
+    async move {
+        let mut found = Vec::new();
+        for (property, blob) in BlobFields::named(fields, &closed.row) {
+            let is_there = blobs.deciding().blob(&blob).properties().await?.is_some();
+            found.push((property, if is_there { Verdict::Right } else { Verdict::Missing }));
+        }
+        Ok(found)
     }
-    Ok(found)
+    .boxed()
 }
 
 /// Whether an entity is unreadable because further rows of it are missing or come from another write.

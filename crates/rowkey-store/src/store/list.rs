@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use futures_util::{FutureExt as _, stream};
+use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::stream;
 use rowkey::index::{List, ListKey, ListPlace};
 use rowkey::{Continuation, DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
 
@@ -157,8 +158,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Result<Verdict> {
         let entry = (&E::LISTS[position], Inner::<E>::of(), keys);
         let (deciding, blobs) = (&self.inner.deciding, self.inner.blobs.as_ref());
-        // Boxed, so that it is compiled here, once for all types.
-        examine_lists(deciding, blobs, entry, list_keys(&head.entity, position)).boxed().await
+        examine_lists(deciding, blobs, entry, list_keys(&head.entity, position)).await
     }
 
     /// Looks for entities that a list names but that do not have the value.
@@ -220,29 +220,32 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 }
 
 /// Checks that all these lists name an entity.
-async fn examine_lists(
-    deciding: &Deciding,
-    blobs: Option<&Blobs>,
-    (list, of, keys): (&'static List, &str, &Keys),
+fn examine_lists<'a>(
+    deciding: &'a Deciding,
+    blobs: Option<&'a Blobs>,
+    (list, of, keys): (&'static List, &'a str, &'a Keys),
     lists: BTreeSet<Keys>,
-) -> Result<Verdict> {
-    let listed = listed(list, keys, of);
-    for at in lists {
-        if list.place == ListPlace::Blob {
-            let blob = blobs.ok_or_else(no_container)?.list(&at.1);
-            let stored = blob_list::stored(&blob, &at.1, list).await?;
-            if !stored.is_some_and(|(listed, _)| listed.contains(keys)) {
+) -> BoxFuture<'a, Result<Verdict>> {
+    async move {
+        let listed = listed(list, keys, of);
+        for at in lists {
+            if list.place == ListPlace::Blob {
+                let blob = blobs.ok_or_else(no_container)?.list(&at.1);
+                let stored = blob_list::stored(&blob, &at.1, list).await?;
+                if !stored.is_some_and(|(listed, _)| listed.contains(keys)) {
+                    return Ok(Verdict::Missing);
+                }
+                continue;
+            }
+            let row = deciding.row(&at).await?;
+            let found = row.map(|row| read(&row.entity, list)).transpose()?;
+            if !found.is_some_and(|keys| keys.contains(&listed)) {
                 return Ok(Verdict::Missing);
             }
-            continue;
         }
-        let row = deciding.row(&at).await?;
-        let found = row.map(|row| read(&row.entity, list)).transpose()?;
-        if !found.is_some_and(|keys| keys.contains(&listed)) {
-            return Ok(Verdict::Missing);
-        }
+        Ok(Verdict::Right)
     }
-    Ok(Verdict::Right)
+    .boxed()
 }
 
 /// Returns the position of the declared list that a row with these keys belongs to.

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Result, ScanPolicy};
 use serde::{Deserialize, Serialize};
 
@@ -87,23 +87,30 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    async fn check_writer(&self, table: &Deciding) -> Result<()> {
-        self.check(&self.entries(table).await?)
+    fn check_writer<'a>(&'a self, table: &'a Deciding) -> BoxFuture<'a, Result<()>> {
+        async move { self.check(&self.entries(table).await?) }.boxed()
     }
 
-    async fn check_reader(&self, table: &Deciding, name: &'static str) -> Result<()> {
-        let entries = self.entries(table).await?;
-        let entry = entries.iter().find(|entry| entry.name == name);
-        match entry.map(|entry| entry.stage) {
-            Some(Stage::Readable) => Ok(()),
-            stage => {
-                let stage = stage.unwrap_or(Stage::Gone);
-                let what = format!("`{name}` is not readable: it is {stage:?}").to_lowercase();
-                Err(Error::refused(ErrorKind::Invalid, what)
-                    .advise("take its next step with `Store::advance`")
-                    .in_index(name))
+    fn check_reader<'a>(
+        &'a self,
+        table: &'a Deciding,
+        name: &'static str,
+    ) -> BoxFuture<'a, Result<()>> {
+        async move {
+            let entries = self.entries(table).await?;
+            let entry = entries.iter().find(|entry| entry.name == name);
+            match entry.map(|entry| entry.stage) {
+                Some(Stage::Readable) => Ok(()),
+                stage => {
+                    let stage = stage.unwrap_or(Stage::Gone);
+                    let what = format!("`{name}` is not readable: it is {stage:?}").to_lowercase();
+                    Err(Error::refused(ErrorKind::Invalid, what)
+                        .advise("take its next step with `Store::advance`")
+                        .in_index(name))
+                }
             }
         }
+        .boxed()
     }
 
     /// Reads the stored entries. One request.
@@ -196,14 +203,13 @@ impl<E: Entity> Inner<E> {
     /// Refuses a write if the manifest requires a declaration that this program does not know.
     pub(super) async fn check_writer(&self) -> Result<()> {
         let Some(manifest) = self.manifest.get() else { return Ok(()) };
-        // Boxed, so that it is compiled here, once for all types.
-        manifest.check_writer(&self.deciding).boxed().await
+        manifest.check_writer(&self.deciding).await
     }
 
     /// Refuses a read by a declaration that is not readable.
     pub(super) async fn check_reader(&self, name: &'static str) -> Result<()> {
         let Some(manifest) = self.manifest.get() else { return Ok(()) };
-        manifest.check_reader(&self.deciding, name).boxed().await
+        manifest.check_reader(&self.deciding, name).await
     }
 }
 

@@ -547,8 +547,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let keys = change.keys;
         let reads = contributor.reads(change)?;
         if !reads.is_empty() {
-            // Boxed, so that it is compiled here, once for all types.
-            read_rows(&self.inner.deciding, plan, keys, reads).boxed().await?;
+            read_rows(&self.inner.deciding, plan, keys, reads).await?;
         }
         let name = contributor.name();
         let mut contribution = Contribution {
@@ -605,23 +604,26 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 }
 
 /// Reads the rows that a contributor edits, except those that another one read.
-async fn read_rows(
-    deciding: &Deciding,
-    plan: &mut Plan,
-    keys: &Keys,
+fn read_rows<'a>(
+    deciding: &'a Deciding,
+    plan: &'a mut Plan,
+    keys: &'a Keys,
     reads: Vec<String>,
-) -> Result<()> {
-    let reads: BTreeSet<_> = reads.into_iter().collect();
-    let reads = reads.into_iter().filter(|row_key| !plan.rows.contains_key(row_key));
-    let reads = reads.map(|row_key| async move {
-        let stored = deciding.row(&(keys.0.clone(), row_key.clone())).await?;
-        let before = stored.map(|stored| (stored.entity, stored.etag));
-        let after = before.as_ref().map(|(row, _)| row.clone());
-        Ok::<_, Error>((row_key, ReadRow { before, after }))
-    });
-    let read = try_all(reads, usize::MAX).await?;
-    plan.rows.extend(read);
-    Ok(())
+) -> BoxFuture<'a, Result<()>> {
+    async move {
+        let reads: BTreeSet<_> = reads.into_iter().collect();
+        let reads = reads.into_iter().filter(|row_key| !plan.rows.contains_key(row_key));
+        let reads = reads.map(|row_key| async move {
+            let stored = deciding.row(&(keys.0.clone(), row_key.clone())).await?;
+            let before = stored.map(|stored| (stored.entity, stored.etag));
+            let after = before.as_ref().map(|(row, _)| row.clone());
+            Ok::<_, Error>((row_key, ReadRow { before, after }))
+        });
+        let read = try_all(reads, usize::MAX).await?;
+        plan.rows.extend(read);
+        Ok(())
+    }
+    .boxed()
 }
 
 /// The result of writing one entity.

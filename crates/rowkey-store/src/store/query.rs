@@ -4,6 +4,7 @@ use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
+use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use rowkey::index::{Copied, IndexRange, ListKey, Scope};
 use rowkey::{
@@ -386,8 +387,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
                 if is_whole && (index.scope, index.copy) == (Scope::SamePartition, Copied::All) {
                     return self.copies(*position, rows.clone(), entities, from).await;
                 }
-                let query = table.query(rows.clone()).project::<At>();
-                let page = self.filtered(query).results().page(entities, from).await?;
+                let query = self.filtered(table.query(rows.clone()).project::<At>());
+                let page = places(query, entities, from).await?;
                 let read = page.entities.into_iter().map(|stored| async move {
                     let at = stored.entity.map_err(|row| Error::of_rows(vec![row]))?;
                     self.store.demanding(&at.primary, *position, &at.keys).await
@@ -546,6 +547,15 @@ fn no_properties(list: &'static str) -> Error {
 struct At {
     keys: Keys,
     primary: Keys,
+}
+
+/// Reads a page of places. Boxed, so that it is compiled here, once for all types.
+fn places(
+    query: rowkey::Query<At>,
+    entities: u32,
+    from: Option<Continuation>,
+) -> BoxFuture<'static, Result<rowkey::Page<std::result::Result<At, FailedRow>>>> {
+    async move { query.results().page(entities, from).await }.boxed()
 }
 
 impl Projection for At {

@@ -69,8 +69,7 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
             if !claims.is_empty() {
                 let demands = Demands::of::<E>(&self.layers);
                 let released = release_all(&self.deciding, op, claims, E::INDEXES, &demands);
-                // Boxed, so that it is compiled here, once for all types.
-                all = both(all, released.boxed().await);
+                all = both(all, released.await);
             }
             all
         }
@@ -101,8 +100,7 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
             };
             let (name, address) = (contributor.name(), &*target.address);
             let begin = Box::new(move || contributor.settle(settling, address));
-            // Boxed, so that it is compiled here, once for all types.
-            let one = settle_target(&self.table, op, name, begin).boxed().await;
+            let one = settle_target(&self.table, op, name, begin).await;
             if contributor.settles_once() && matches!(one, Ok(Settled::Done)) {
                 noted.finished.push(target.clone());
             }
@@ -125,37 +123,48 @@ fn of_one_entity<'t>(targets: &'t [Target], row_key: &str) -> (&'t [Target], &'t
 type Begin<'a> = Box<dyn FnOnce() -> BoxFuture<'a, Result<Settled>> + Send + 'a>;
 
 /// Settles a target by the contributor `name`, and reports the result.
-async fn settle_target(table: &Table, op: &Keys, name: &str, begin: Begin<'_>) -> Result<Settled> {
-    // A panic in one contributor must end neither the worker nor a committed write.
-    let settle = async { begin().await };
-    let one = match AssertUnwindSafe(settle).catch_unwind().await {
-        Ok(one) => one,
-        Err(_) => Err(Error::refused(ErrorKind::Unexpected, "the contributor panicked")
-            .advise("fix the contributor; its targets are settled again later")),
-    };
-    report(table, op, name, &one);
-    one.map_err(|error| error.during(name.to_owned()))
+fn settle_target<'a>(
+    table: &'a Table,
+    op: &'a Keys,
+    name: &'a str,
+    begin: Begin<'a>,
+) -> BoxFuture<'a, Result<Settled>> {
+    async move {
+        // A panic in one contributor must end neither the worker nor a committed write.
+        let settle = async { begin().await };
+        let one = match AssertUnwindSafe(settle).catch_unwind().await {
+            Ok(one) => one,
+            Err(_) => Err(Error::refused(ErrorKind::Unexpected, "the contributor panicked")
+                .advise("fix the contributor; its targets are settled again later")),
+        };
+        report(table, op, name, &one);
+        one.map_err(|error| error.during(name.to_owned()))
+    }
+    .boxed()
 }
 
 /// Releases claims of a type with these indexes. A failure does not stop the others.
-async fn release_all(
-    deciding: &Deciding,
-    op: &Keys,
-    claims: &[ClaimRef],
-    indexes: &[Index],
-    demands: &Demands,
-) -> Result<Settled> {
-    let mut all = Ok(Settled::Done);
-    for claim in claims {
-        let is_it = |index: &Index| index.scope == Scope::Claim && index.name == claim.name;
-        // A program that declares the unique value must settle it.
-        let released = match indexes.iter().position(is_it) {
-            Some(position) => release(deciding, op, claim, (demands, position)).await,
-            None => Ok(Settled::Pending),
-        };
-        all = both(all, released);
+fn release_all<'a>(
+    deciding: &'a Deciding,
+    op: &'a Keys,
+    claims: &'a [ClaimRef],
+    indexes: &'a [Index],
+    demands: &'a Demands,
+) -> BoxFuture<'a, Result<Settled>> {
+    async move {
+        let mut all = Ok(Settled::Done);
+        for claim in claims {
+            let is_it = |index: &Index| index.scope == Scope::Claim && index.name == claim.name;
+            // A program that declares the unique value must settle it.
+            let released = match indexes.iter().position(is_it) {
+                Some(position) => release(deciding, op, claim, (demands, position)).await,
+                None => Ok(Settled::Pending),
+            };
+            all = both(all, released);
+        }
+        all
     }
-    all
+    .boxed()
 }
 
 /// Reports the result of a target, and the lag of its contributor.

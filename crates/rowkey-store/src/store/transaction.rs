@@ -3,8 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey::table::EncodedRow;
 use rowkey::{ETag, Entity, Error, ErrorKind, Key, Result};
 
@@ -231,8 +230,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     }
 
     async fn plan(&self) -> Result<Plan> {
-        // Boxed, so that it is compiled here, once for all types.
-        let mut plan = plan(&self.store.inner.deciding, &self.steps).boxed().await?;
+        let mut plan = plan(&self.store.inner.deciding, &self.steps).await?;
         for (contributor, address) in &self.targets {
             let mut found = None;
             for one in &self.store.inner.contributors {
@@ -296,25 +294,28 @@ fn first_partition(steps: &[Step<'_>]) -> Option<String> {
 }
 
 /// Makes a plan of all steps.
-async fn plan(deciding: &Deciding, steps: &[Step<'_>]) -> Result<Plan> {
-    let Some(partition_key) = first_partition(steps) else {
-        return Err(Error::refused(ErrorKind::Invalid, "the transaction has no operations"));
-    };
-    let op = Op::random(deciding.clock().now())?;
-    let mut plan = Plan::new(partition_key, op);
-    for step in steps {
-        match &step.partition_key {
-            Ok(own) if *own == plan.partition_key => {}
-            Ok(_) => {
-                let what = "its entities are in several partitions";
-                return Err(Error::refused(ErrorKind::Invalid, what)
-                    .advise("write those of one partition in one transaction"));
+fn plan<'a>(deciding: &'a Deciding, steps: &'a [Step<'a>]) -> BoxFuture<'a, Result<Plan>> {
+    async move {
+        let Some(partition_key) = first_partition(steps) else {
+            return Err(Error::refused(ErrorKind::Invalid, "the transaction has no operations"));
+        };
+        let op = Op::random(deciding.clock().now())?;
+        let mut plan = Plan::new(partition_key, op);
+        for step in steps {
+            match &step.partition_key {
+                Ok(own) if *own == plan.partition_key => {}
+                Ok(_) => {
+                    let what = "its entities are in several partitions";
+                    return Err(Error::refused(ErrorKind::Invalid, what)
+                        .advise("write those of one partition in one transaction"));
+                }
+                Err(error) => return Err(Error::refused(error.kind(), error.to_string())),
             }
-            Err(error) => return Err(Error::refused(error.kind(), error.to_string())),
+            (step.add)(&mut plan).await?;
         }
-        (step.add)(&mut plan).await?;
+        Ok(plan)
     }
-    Ok(plan)
+    .boxed()
 }
 
 /// Returns which heads a plan deletes, in their order.

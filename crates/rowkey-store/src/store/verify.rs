@@ -14,8 +14,7 @@
 //! | row of a contributor elsewhere | its entity names the target | orphaned: the target is settled |
 //! | op row | it is younger than the time for which it is kept | orphaned: resumed as a worker does |
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey::index::Scope;
 use rowkey::{DynamicEntity, Entity, Key, Page, Result, Table};
 
@@ -114,8 +113,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     let examine = async move { store.examine_row(&row, is_own, repairs).await };
                     examined.push(examine.boxed());
                 }
-                // Boxed, so that it is compiled here, once for all types.
-                examine_all(examined, report).boxed().await
+                examine_all(examined, report).await
             }
             .boxed()
         });
@@ -166,8 +164,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     let demands = Demands::of::<E>(&self.inner.layers);
                     let executor = self.executor();
                     let examiner = Examiner { executor, demands, indexes: E::INDEXES, repairs };
-                    // Boxed, so that it is compiled here, once for all types.
-                    examiner.examine(kind, row, &keys, &mut report).boxed().await
+                    examiner.examine(kind, row, &keys, &mut report).await
                 }
                 None => Ok(()),
             }
@@ -301,7 +298,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let (Some(closed), false) = (head.closed(), E::BLOBS.is_empty()) else {
             return Ok(Vec::new());
         };
-        examine_blobs(self.inner.blobs()?, E::BLOBS, closed).boxed().await
+        examine_blobs(self.inner.blobs()?, E::BLOBS, closed).await
     }
 
     /// Checks the row that the entity demands for one of its indexes or unique values.
@@ -314,7 +311,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let index = &E::INDEXES[position];
         let Some(at) = index_keys(&head.entity, position)? else { return Ok(Verdict::Right) };
         let head = &head.head;
-        examine_demand(&self.inner.deciding, keys, (index, &at), position, head).boxed().await
+        examine_demand(&self.inner.deciding, keys, (index, &at), position, head).await
     }
 
     /// Returns the contributors that the program added, in order.

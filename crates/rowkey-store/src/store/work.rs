@@ -4,8 +4,7 @@ use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, Either, select};
+use futures_util::future::{BoxFuture, Either, FutureExt as _, select};
 use rowkey::queue::{Body, Message};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Partition, Result, Table};
 
@@ -108,7 +107,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// # Ok(()) }
     /// ```
     pub async fn run(&self, shutdown: impl Future<Output = ()> + Send) -> Result<()> {
-        self.receiver().run(shutdown.boxed()).boxed().await
+        self.receiver().run(shutdown.boxed()).await
     }
 
     /// Settles the writes of up to 32 messages, 8 at a time. One request, and the requests of each write.
@@ -117,14 +116,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// least every hour. A message that does not come from a store is moved to the queue with the same name
     /// and the suffix `-poison` after it was received five times.
     pub async fn work_once(&self) -> Result<Worked> {
-        self.receiver().work_once().boxed().await
+        self.receiver().work_once().await
     }
 
     /// Settles the writes of the backlog. Four requests if it is empty.
     ///
     /// Rows younger than a minute are left to their writers.
     pub async fn drain_backlog(&self) -> Result<Worked> {
-        self.receiver().drain_backlog().boxed().await
+        self.receiver().drain_backlog().await
     }
 
     fn receiver(&self) -> Receiver {
@@ -140,7 +139,8 @@ struct Receiver {
 }
 
 impl Receiver {
-    async fn run(&self, mut shutdown: BoxFuture<'_, ()>) -> Result<()> {
+    fn run<'a>(&'a self, mut shutdown: BoxFuture<'a, ()>) -> BoxFuture<'a, Result<()>> {
+        async move {
         let clock = self.table.account().clock();
         let announcer = self.executor.announcer.as_ref().ok_or_else(no_queue)?;
         let mut quiet = 0;
@@ -181,6 +181,7 @@ impl Receiver {
                 Either::Right(((), _)) => return Ok(()),
             }
         }
+        }.boxed()
     }
 
     /// Handles the writes that this program left, the queue, and the backlog if it is due.
@@ -217,35 +218,42 @@ impl Receiver {
         all(settle).await
     }
 
-    async fn work_once(&self) -> Result<Worked> {
-        let announcer = self.executor.announcer.as_ref().ok_or_else(no_queue)?;
-        let queue = announcer.queue().with_options(self.table.account().options().clone());
-        let messages = queue.receive(MESSAGES, RECEIVED).await?;
-        let resumed = messages.iter().map(|message| async move {
-            Worked::of(self.resume_message(announcer, message).await)
-        });
-        let resumed: Vec<_> = resumed.collect();
-        Ok(all(resumed).await)
-    }
-
-    async fn drain_backlog(&self) -> Result<Worked> {
-        let deciding = &self.executor.table;
-        let mut worked = Worked::default();
-        for number in 0..BACKLOGS {
-            let rows = deciding.query(Partition::<DynamicEntity>::new(backlog_partition(number)));
-            let rows = rows.all().await?;
-            let resumed = rows.iter().map(|row| async move {
-                let age = deciding.clock().now() - row.timestamp.to_chrono();
-                // Its writer may still commit.
-                if age.to_std().unwrap_or_default() < HIDDEN {
-                    return Worked { waiting: 1, ..Worked::default() };
-                }
-                Worked::of(self.resume_row(&row.entity).await)
+    fn work_once<'a>(&'a self) -> BoxFuture<'a, Result<Worked>> {
+        async move {
+            let announcer = self.executor.announcer.as_ref().ok_or_else(no_queue)?;
+            let queue = announcer.queue().with_options(self.table.account().options().clone());
+            let messages = queue.receive(MESSAGES, RECEIVED).await?;
+            let resumed = messages.iter().map(|message| async move {
+                Worked::of(self.resume_message(announcer, message).await)
             });
             let resumed: Vec<_> = resumed.collect();
-            worked = worked.and(all(resumed).await);
+            Ok(all(resumed).await)
         }
-        Ok(worked)
+        .boxed()
+    }
+
+    fn drain_backlog<'a>(&'a self) -> BoxFuture<'a, Result<Worked>> {
+        async move {
+            let deciding = &self.executor.table;
+            let mut worked = Worked::default();
+            for number in 0..BACKLOGS {
+                let rows =
+                    deciding.query(Partition::<DynamicEntity>::new(backlog_partition(number)));
+                let rows = rows.all().await?;
+                let resumed = rows.iter().map(|row| async move {
+                    let age = deciding.clock().now() - row.timestamp.to_chrono();
+                    // Its writer may still commit.
+                    if age.to_std().unwrap_or_default() < HIDDEN {
+                        return Worked { waiting: 1, ..Worked::default() };
+                    }
+                    Worked::of(self.resume_row(&row.entity).await)
+                });
+                let resumed: Vec<_> = resumed.collect();
+                worked = worked.and(all(resumed).await);
+            }
+            Ok(worked)
+        }
+        .boxed()
     }
 
     /// Settles the write of a backlog row, and then deletes the row.
