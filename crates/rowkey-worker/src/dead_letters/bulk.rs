@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use rowkey::queue::{Body, Message};
 use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Filter, Match, Operator, Partition, Result};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
@@ -259,7 +259,7 @@ impl<T: Task> DeadLetters<T> {
     async fn each<'s, F, Fut>(&'s self, which: &Selection, work: F) -> Result<Summary>
     where
         F: Fn(LetterRow, ETag) -> Fut,
-        Fut: Future<Output = Result<Moved>> + 's,
+        Fut: Future<Output = Result<Moved>> + Send + 's,
     {
         let mut summary = Summary::default();
         let mut unavailable = 0;
@@ -269,12 +269,14 @@ impl<T: Task> DeadLetters<T> {
             let works = chunk.into_iter().map(|(row, etag)| {
                 let id = row.id.clone();
                 let work = if row.is_foreign { Err(foreign()) } else { Ok(work(row, etag)) };
+                // Boxed, so that what runs them is compiled once for all tasks.
                 async move {
                     match work {
                         Ok(work) => (id, work.await),
                         Err(error) => (id, Err(error)),
                     }
                 }
+                .boxed()
             });
             let mut works = stream::iter(works.collect::<Vec<_>>()).buffer_unordered(AT_A_TIME);
             while let Some((id, moved)) = works.next().await {

@@ -12,7 +12,7 @@ use rowkey::queue::{Body, Message};
 use rowkey::{Clock, Outcome, Queue, Result};
 use tokio::sync::Notify;
 
-use crate::renewal_thread;
+use crate::renewal_thread::{self, AbortOnDrop};
 
 /// A message, and how long no other worker can receive it.
 pub(crate) struct Hold {
@@ -86,8 +86,7 @@ impl Hold {
         queue: &Queue,
         work: impl Future<Output = R>,
     ) -> Result<Result<R, Lost>> {
-        let (hold, queue) = (Arc::clone(self), queue.clone());
-        let mut renewal = renewal_thread::spawn(async move { hold.keep(&queue).await })?;
+        let mut renewal = self.start_renewals(queue)?;
         let result = match select(pin!(work), &mut renewal.0).await {
             Either::Left((result, _)) => Ok(result),
             Either::Right((lost, _)) => Err(lost.unwrap_or(Lost::Expired)),
@@ -95,6 +94,13 @@ impl Hold {
         // If that renewal loses the message, settling reports it.
         *self.renewing.lock().await = true;
         Ok(result)
+    }
+
+    /// Renews the message on the renewal thread until it is lost. Names no type of the work, so it is compiled
+    /// once.
+    fn start_renewals(self: &Arc<Self>, queue: &Queue) -> Result<AbortOnDrop<Lost>> {
+        let (hold, queue) = (Arc::clone(self), queue.clone());
+        renewal_thread::spawn(async move { hold.keep(&queue).await })
     }
 
     /// Renews now, with a new body if there is one. The outer error says how the message was lost; the inner

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future::select;
+use futures_util::future::{BoxFuture, select};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use rowkey::Result;
 use tokio::sync::watch;
@@ -119,7 +119,8 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     pub async fn run_until(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Counts> {
         let mut shutdown = pin!(shutdown);
         let phase = watch::Sender::new(Phase::Running);
-        let mut at_work = FuturesUnordered::new();
+        // Boxed, so that what runs them is compiled once for all workers.
+        let mut at_work = FuturesUnordered::<BoxFuture<'_, Result<Settled>>>::new();
         // A receive request in flight is completed: the messages that it received would otherwise be hidden
         // from all workers for a while.
         let mut taking = None;
@@ -183,11 +184,9 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                         Ok(Batch { messages, .. }) if messages.is_empty() => {}
                         Ok(Batch { asked, messages }) => {
                             quiet = 0;
-                            at_work.extend(
-                                messages
-                                    .into_iter()
-                                    .map(|message| self.work(message, asked, phase.subscribe())),
-                            );
+                            for message in messages {
+                                at_work.push(self.work(message, asked, phase.subscribe()).boxed());
+                            }
                             continue;
                         }
                         Err(error) if error.is_retryable() => {
