@@ -97,6 +97,9 @@ pub(crate) struct Layers {
 /// How often a head that changes while it is opened is read again.
 const ROUNDS: usize = 8;
 
+/// A stored head, and what its further rows hold.
+type WithBeside = (Stored<DynamicEntity>, Beside);
+
 impl Layers {
     pub(crate) fn new(layers: Vec<Box<dyn Layer>>, wide: Option<Wide>) -> Self {
         let each = Some(layers).filter(|layers| !layers.is_empty()).map(Arc::from);
@@ -200,7 +203,7 @@ impl Layers {
         &'a self,
         table: &'a Table,
         stored: Stored<DynamicEntity>,
-    ) -> BoxFuture<'a, Result<Option<(Stored<DynamicEntity>, Beside)>>> {
+    ) -> BoxFuture<'a, Result<Option<WithBeside>>> {
         async move {
             if !self.is_wide() {
                 return Ok(Some((stored, Beside::None)));
@@ -213,7 +216,7 @@ impl Layers {
     async fn gather(
         table: &Table,
         mut stored: Stored<DynamicEntity>,
-    ) -> Result<Option<(Stored<DynamicEntity>, Beside)>> {
+    ) -> Result<Option<WithBeside>> {
         let deciding = Deciding::new(table);
         let mut table = table;
         for _ in 0..ROUNDS {

@@ -137,10 +137,10 @@ fn agrees(
 }
 
 /// Checks several rows and adds up their reports.
-pub(super) fn examine_all<'a>(
-    examined: Vec<BoxFuture<'a, Result<Report>>>,
+pub(super) fn examine_all(
+    examined: Vec<BoxFuture<'_, Result<Report>>>,
     mut report: Report,
-) -> BoxFuture<'a, Result<Report>> {
+) -> BoxFuture<'_, Result<Report>> {
     async move {
         for one in try_all(examined, AT_A_TIME).await? {
             report.merge(one);

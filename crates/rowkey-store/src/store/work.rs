@@ -218,7 +218,7 @@ impl Receiver {
         all(settle).await
     }
 
-    fn work_once<'a>(&'a self) -> BoxFuture<'a, Result<Worked>> {
+    fn work_once(&self) -> BoxFuture<'_, Result<Worked>> {
         async move {
             let announcer = self.executor.announcer.as_ref().ok_or_else(no_queue)?;
             let queue = announcer.queue().with_options(self.table.account().options().clone());
@@ -232,7 +232,7 @@ impl Receiver {
         .boxed()
     }
 
-    fn drain_backlog<'a>(&'a self) -> BoxFuture<'a, Result<Worked>> {
+    fn drain_backlog(&self) -> BoxFuture<'_, Result<Worked>> {
         async move {
             let deciding = &self.executor.table;
             let mut worked = Worked::default();
