@@ -1,5 +1,7 @@
 //! `cargo xtask fuzz [SECONDS] [TARGET..]`: runs the fuzz targets under libFuzzer, two at a time.
 //!
+//! `ROWKEY_FUZZ_SEED` is the seed of the engine, which draws one where it is not set.
+//!
 //! The engine is linked in by the package, and the compiler's own coverage passes work on a stable
 //! toolchain, so neither cargo-fuzz nor a nightly compiler is needed; a C++ compiler is. Inputs that reach
 //! new code are kept in `target/fuzz/corpus`, and `tests/fuzz/corpus` holds those that every run begins
@@ -112,6 +114,10 @@ fn start(program: &PathBuf, name: &str, seconds: u64) -> std::io::Result<Child> 
     Command::new(program)
         .env("ROWKEY_FUZZ", name)
         .args([format!("-max_total_time={seconds}"), format!("-max_len={MAX_LEN}")])
+        .arg(format!(
+            "-seed={}",
+            std::env::var("ROWKEY_FUZZ_SEED").unwrap_or_else(|_| "0".to_owned())
+        ))
         .args(["-timeout=10", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0"])
         .arg(format!("-artifact_prefix={}/failed-", found.parent().unwrap_or(&found).display()))
         .args([&found, &kept])

@@ -18,10 +18,14 @@ use crate::support::Client;
 /// Rows of a small directory.
 const ROWS: usize = 50;
 
-/// Another seed in each run, unless `ROWKEY_SEED` says which.
+/// Equal seeds make equal runs: `ROWKEY_SEED` is a number, or `random`, which draws one; otherwise 1.
 fn random() -> Random {
     let now = || SystemTime::UNIX_EPOCH.elapsed().map_or(0, |time| u64::from(time.subsec_nanos()));
-    let seed = std::env::var("ROWKEY_SEED").map_or_else(|_| now(), |seed| seed.parse().unwrap());
+    let seed = match std::env::var("ROWKEY_SEED").as_deref() {
+        Ok("random") => now(),
+        Ok(seed) => seed.parse().unwrap(),
+        Err(_) => 1,
+    };
     println!("ROWKEY_SEED={seed}");
     Random(seed)
 }
