@@ -7,6 +7,7 @@
 mod access;
 mod adopted;
 mod blobs;
+mod counts;
 mod entities;
 mod metadata;
 mod model;

@@ -9,6 +9,7 @@
 //! - `entities`: reading a query entity by entity; `prefetch`: prefetching the next page
 //! - `plan`: the requests of a query: key bounds, filters, and lists split into several requests
 //! - `azurite`: the filters of a query, rewritten for Azurite
+//! - `count`: how many entities a query has, and the partitions of a table
 //! - `keyed`: [`Keyed`], an entity with its keys as they are stored
 //! - `copies`: whether the copies in an index have the properties that a query needs
 //! - `cost`: [`Cost`](crate::Cost), how much the service reads for a query
@@ -24,6 +25,7 @@ mod azurite;
 pub(crate) mod continuation;
 mod copies;
 pub(crate) mod cost;
+mod count;
 mod encoded;
 mod entities;
 mod explain;

@@ -499,7 +499,7 @@ impl<P: Projection + Send + 'static> Query<P> {
         Ok(self.take(1).all().await?.pop())
     }
 
-    fn into_reader(self) -> Result<Reader<P>> {
+    pub(super) fn into_reader(self) -> Result<Reader<P>> {
         let plan = self.plan()?;
         if plan.cost == Cost::TableScan {
             match self.scan_policy {
@@ -630,6 +630,11 @@ impl<E: Entity + Send + 'static> Query<E> {
         let all = (Bound::Unbounded, Bound::Unbounded);
         let partitions = E::PARTITIONS.keys().exactly().cloned().unwrap_or(all);
         Self { copies: E::COPIES, ..Self::new(table, partitions, E::ROWS.keys()) }
+    }
+
+    /// A query of the partitions whose PartitionKeys are above a bound.
+    pub(super) fn of_partitions(table: Table, after: Bound<String>) -> Self {
+        Self::new(table, (after, Bound::Unbounded), E::ROWS.keys())
     }
 
     fn new(table: Table, partitions: Stretch, rows: RowKeys) -> Self {
