@@ -157,6 +157,35 @@ async fn a_copy_sends_the_absolute_url_of_its_source() {
 }
 
 #[tokio::test]
+async fn abort_copy_sends_the_id_of_the_copy_and_the_lease_alone() {
+    let (stub, blob) = blob(ResponseTemplate::new(204)).await;
+    let lease = "6d2f8c3e-8a5b-4d3f-9d0a-0f2c4b6a8e10";
+    let conditions = Conditions::from(&rowkey::ETag::new(TAG));
+    let leased = blob.with_conditions(conditions).with_lease(&blob.lease(lease).unwrap());
+    assert!(leased.abort_copy("1f812371-a41d-49e6").await.unwrap());
+    assert_eq!(
+        line(&stub, &["x-ms-copy-action", "x-ms-lease-id", "if-match", "content-length"]).await,
+        format!(
+            "PUT {ADDRESS}?comp=copy&copyid=1f812371-a41d-49e6\nx-ms-copy-action: abort\n\
+             x-ms-lease-id: {lease}\nif-match: (absent)\ncontent-length: 0\n"
+        )
+    );
+}
+
+#[tokio::test]
+async fn a_copy_that_is_not_pending_is_not_aborted_and_a_missing_blob_is_an_error() {
+    let answer = |status: u16, code: &str| {
+        ResponseTemplate::new(status).insert_header("x-ms-error-code", code)
+    };
+    let (_stub, complete) = blob(answer(409, "NoPendingCopyOperation")).await;
+    assert!(!complete.abort_copy("1").await.unwrap());
+    let (_stub, missing) = blob(answer(404, "BlobNotFound")).await;
+    assert_eq!(missing.abort_copy("1").await.unwrap_err().kind(), ErrorKind::NotFound);
+    let (_stub, leased) = blob(answer(412, "LeaseIdMissing")).await;
+    assert_eq!(leased.abort_copy("1").await.unwrap_err().kind(), ErrorKind::Leased);
+}
+
+#[tokio::test]
 async fn a_range_is_sent_as_inclusive_bytes() {
     let answer = written(206)
         .insert_header("x-ms-blob-type", "BlockBlob")

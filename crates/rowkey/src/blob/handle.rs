@@ -68,6 +68,8 @@ pub struct Blob {
 pub struct Copied {
     /// The blob's new `ETag` and time.
     pub written: Written,
+    /// The id of the copy, for [`Blob::abort_copy`].
+    pub id: String,
     /// The status of the copy. Within an account, copies are complete with the response; large ones
     /// may still be pending.
     pub status: CopyStatus,
@@ -320,9 +322,45 @@ impl Blob {
         let request =
             encode::copy(self.path(), &copy, [], &self.conditions).map_err(metadata_error)?;
         let reply = self.send(request, call).await?;
-        let status = decode::copied(&reply.headers).and_then(|copy| CopyStatus::of(&copy));
-        let status = status.ok_or_else(|| incomplete(&call, &reply))?;
-        Ok(Copied { written: written(&reply, &call)?, status })
+        let copy = decode::copied(&reply.headers).ok_or_else(|| incomplete(&call, &reply))?;
+        let status = CopyStatus::of(&copy).ok_or_else(|| incomplete(&call, &reply))?;
+        Ok(Copied { written: written(&reply, &call)?, id: copy.id, status })
+    }
+
+    /// Aborts a pending copy to this blob, which then has no content. Returns `false` if this copy is
+    /// not pending any more, for example because it is complete. One request.
+    ///
+    /// Of the handle's conditions only its lease applies. `id` is that of
+    /// [`Copied`](Copied::id) or of [`Properties::copy_id`].
+    ///
+    /// [Abort Copy Blob](https://learn.microsoft.com/rest/api/storageservices/abort-copy-blob)
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let files = account.container("files");
+    /// # files.create().await?;
+    /// # let blob = files.blob("notes/1.txt");
+    /// # blob.put("a note").send().await?;
+    /// let copy = files.blob("notes/copy.txt");
+    /// let copied = copy.copy_from(&blob).await?;
+    /// assert!(!copy.abort_copy(&copied.id).await?, "it is complete");
+    /// # Ok(()) }
+    /// ```
+    pub async fn abort_copy(&self, id: &str) -> Result<bool> {
+        // A second attempt is refused if the first one aborted the copy.
+        let call = self.call("AbortCopyBlob", Safety::Conditional).expecting(&[409]);
+        let request = encode::abort_copy(self.path(), id, &self.conditions);
+        match self.send(request, call).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.code() == Some(&ErrorCode::NO_PENDING_COPY_OPERATION) => {
+                Ok(error.outcome() == Outcome::Unknown)
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Properties {
     pub sealed: bool,
     /// The status of the copy that created the blob.
     pub copy: Option<CopyStatus>,
+    /// The id of that copy, for [`Blob::abort_copy`](crate::Blob::abort_copy).
+    pub copy_id: Option<String>,
 }
 
 /// The properties of a container.
@@ -145,7 +147,8 @@ impl Properties {
             lease: wire.lease.unwrap_or_default(),
             blocks: wire.blocks,
             sealed: wire.sealed,
-            copy: wire.copy.and_then(|copy| CopyStatus::of(&copy)),
+            copy: wire.copy.as_ref().and_then(CopyStatus::of),
+            copy_id: wire.copy.map(|copy| copy.id),
         })
     }
 }

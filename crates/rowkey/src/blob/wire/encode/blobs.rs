@@ -184,6 +184,17 @@ pub(crate) fn copy<'a>(
     Ok(request)
 }
 
+/// [Abort Copy Blob](https://learn.microsoft.com/rest/api/storageservices/abort-copy-blob). Of the
+/// conditions only the lease applies.
+pub(crate) fn abort_copy(path: BlobPath<'_>, id: &str, conditions: &Conditions) -> Request {
+    let mut target = blob(path, "?comp=copy");
+    parameter(&mut target, "copyid", Some(id));
+    let mut request = bare(Method::PUT, target);
+    request.headers.insert(names::COPY_ACTION, HeaderValue::from_static("abort"));
+    set(&mut request.headers, names::LEASE_ID, conditions.lease.map(|lease| lease.to_string()));
+    request
+}
+
 fn put(
     path: BlobPath<'_>,
     kind: BlobType,

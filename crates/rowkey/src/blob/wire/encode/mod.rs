@@ -18,8 +18,8 @@ mod parts;
 mod tests;
 
 pub(crate) use blobs::{
-    Copy, DeleteSnapshots, Range, RangeChecksum, copy, delete, get, get_properties, put_append,
-    put_block_blob, set_metadata, set_properties, snapshot,
+    Copy, DeleteSnapshots, Range, RangeChecksum, abort_copy, copy, delete, get, get_properties,
+    put_append, put_block_blob, set_metadata, set_properties, snapshot,
 };
 pub(crate) use blocks::{append_block, block_list, put_block, put_block_list};
 pub(crate) use containers::{
