@@ -22,5 +22,6 @@ mod series;
 mod spread;
 mod steps;
 mod telemetry;
+mod transfer;
 mod vending;
 mod worker;
