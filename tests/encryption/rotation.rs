@@ -173,6 +173,7 @@ async fn an_old_branch_key_is_replaced() -> TestResult {
     assert!(!ring.rotate_if_older_than(&table, age).await?);
     assert_eq!((server.journal().since(&before).len(), records()), (1, 1));
     wait(&account, 604).await;
+    server.clock().advance(Duration::from_secs(604));
     let before = server.journal();
     assert!(ring.rotate_if_older_than(&table, age).await?);
     assert_eq!((server.journal().since(&before).len(), records()), (2, 2));
@@ -204,6 +205,7 @@ impl Sealer for Meddled {
         op: &'a Op,
         table: &'a Table,
         names: &'a [&'static str],
+        before: Option<(&'a DynamicEntity, &'a [&'static str])>,
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
@@ -213,7 +215,7 @@ impl Sealer for Meddled {
                 let other = store(&self.account, ring(27))?;
                 other.upsert(&Patient { doctor, ..patient(1) }).await?;
             }
-            self.ring.seal(op, table, names, row).await
+            self.ring.seal(op, table, names, before, row).await
         })
     }
 
@@ -222,12 +224,16 @@ impl Sealer for Meddled {
         table: &'a Table,
         names: &'a [&'static str],
         row: &'a mut DynamicEntity,
-    ) -> BoxFuture<'a, Result<()>> {
+    ) -> BoxFuture<'a, Result<Vec<String>>> {
         self.ring.open(table, names, row)
     }
 
-    fn renew<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<DateTime<Utc>>> {
+    fn renew<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<()>> {
         self.ring.renew(table)
+    }
+
+    fn age<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<Duration>> {
+        self.ring.age(table)
     }
 
     fn is_current<'a>(

@@ -211,6 +211,14 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
                     ::core::result::Result::Ok(::core::option::Option::None)
                 }
             }
+
+            fn encrypted(version: i32) -> &'static [&'static str] {
+                if version < #version {
+                    <#from as #krate::Entity>::encrypted(version)
+                } else {
+                    Self::ENCRYPTED
+                }
+            }
         }
     });
     let stored = model.version.zip(model.from.as_ref()).map(|(version, from)| {

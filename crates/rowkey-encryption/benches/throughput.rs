@@ -64,7 +64,7 @@ async fn main() -> Result<(), Failure> {
                 write += 1;
                 let op = Op::new(chrono::DateTime::UNIX_EPOCH, write.to_be_bytes());
                 row = DynamicEntity::of(black_box(&patient))?;
-                ring.seal(&op, &table, names, &mut row).await?;
+                ring.seal(&op, &table, names, None, &mut row).await?;
             }
             encrypt.push((cpu()? - began) / f64::from(ENTITIES));
 

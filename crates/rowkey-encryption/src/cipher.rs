@@ -1,8 +1,8 @@
 //! Encrypts and decrypts whole rows: selects the properties and the key, and refuses invalid rows.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::edm::Value;
@@ -12,10 +12,10 @@ use zeroize::Zeroizing;
 
 use crate::branch::BranchKey;
 use crate::branch::stored::one_text;
-use crate::format::{self, content, one, refused, two};
+use crate::format::{self, content, refused, two};
 use crate::index::{self, IndexKey};
 use crate::key::KeyRing;
-use crate::key::ring::is_plain;
+use crate::key::ring::is_plain as is_plain_text;
 use crate::legacy;
 
 /// The blind indexes of a ring.
@@ -29,18 +29,33 @@ pub(crate) struct Indexes {
 /// Properties that a store adds to a row; they are never signed.
 const OF_STORE: [&str; 4] = ["EntityOp", "IndexName", "PrimaryPartitionKey", "PrimaryRowKey"];
 
+/// What a stored row has sealed, and what of it the next version of the row must seal again.
+#[derive(Default)]
+pub(crate) struct Before {
+    /// The sealed properties.
+    names: Vec<String>,
+    /// The values of those that the type does not open, with their blind indexes.
+    kept: Vec<(String, Value, String)>,
+    signed: bool,
+}
+
 impl Sealer for KeyRing {
     fn seal<'a>(
         &'a self,
         op: &'a Op,
         table: &'a Table,
         names: &'a [&'static str],
+        before: Option<(&'a DynamicEntity, &'a [&'static str])>,
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>> {
         let sealed = async move {
-            check(row, names)?;
+            let before = match before {
+                Some((stored, opened)) => self.before(table, stored, opened).await?,
+                None => Before::default(),
+            };
+            self.check(row, names, &before)?;
             let branch = self.newest(table).await?;
-            self.seal_with(&branch, op, names, row)
+            self.seal_with(&branch, op, names, &before, row)
         };
         sealed.map(move |sealed| sealed.map_err(|error| error.of("Encrypt", table.name()))).boxed()
     }
@@ -50,13 +65,31 @@ impl Sealer for KeyRing {
         table: &'a Table,
         names: &'a [&'static str],
         row: &'a mut DynamicEntity,
-    ) -> BoxFuture<'a, Result<()>> {
-        let opened = self.open_row(table, names, row);
+    ) -> BoxFuture<'a, Result<Vec<String>>> {
+        let opened = async move {
+            let opened = self.open_row(table, row).await?;
+            let is_plain =
+                |name: &str| row.get(name).is_some() && !opened.iter().any(|one| one == name);
+            if names.iter().any(|name| is_plain(name)) && !self.accepts.plaintext {
+                return Err(refused());
+            }
+            let stays = |name: &String| !names.contains(&&**name) && !self.stopped.contains(name);
+            let sealed: Vec<_> = opened.into_iter().filter(stays).collect();
+            for name in &sealed {
+                row.remove(name);
+            }
+            Ok(sealed)
+        };
         opened.map(move |opened| opened.map_err(|error| error.of("Decrypt", table.name()))).boxed()
     }
 
-    fn renew<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<DateTime<Utc>>> {
+    fn renew<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<()>> {
         async move { self.renewed(table).await.map_err(|error| error.of("Rotate", table.name())) }
+            .boxed()
+    }
+
+    fn age<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<Duration>> {
+        async move { self.age_of_newest(table).await.map_err(|error| error.of("Rotate", table.name())) }
             .boxed()
     }
 
@@ -74,18 +107,21 @@ impl Sealer for KeyRing {
             let Ok(envelope) = two::Envelope::parse(metadata) else { return Ok(false) };
             let is_sealed = |name: &str| envelope.names.iter().any(|sealed| sealed == name);
             Ok(envelope.branch == newest.id()
-                && envelope.signed == self.signs
+                // A row that another program signed stays signed.
+                && (envelope.signed || !self.signs)
                 && names.iter().all(|name| row.get(name).is_none() || is_sealed(name))
                 && envelope.names.iter().all(|name| {
                     let has_index = row.get(&index::property(name)).is_some();
-                    names.contains(&&**name) && has_index == self.indexes(name)
+                    // The blind indexes of another program's fields are kept.
+                    let is_own = names.contains(&&**name);
+                    !self.stopped.contains(name) && (!is_own || has_index == self.indexes(name))
                 }))
         }
         .boxed()
     }
 
-    fn signs_plaintext(&self) -> bool {
-        self.signs
+    fn stopped(&self) -> &[String] {
+        &self.stopped
     }
 
     fn accepts_plaintext(&self) -> bool {
@@ -120,23 +156,6 @@ impl Sealer for KeyRing {
     }
 }
 
-/// Refuses a row that cannot be encrypted.
-fn check(row: &DynamicEntity, names: &[&'static str]) -> Result<()> {
-    let reserved = |name: &str| {
-        [format::METADATA, legacy::METADATA, legacy::NAMES].contains(&name)
-            || name.strip_suffix(format::INDEX_SUFFIX).is_some_and(|of| names.contains(&of))
-    };
-    if let Some((name, _)) = row.iter().find(|(name, _)| reserved(name)) {
-        let what = format!("the entity has a property `{name}`, which is reserved for encryption");
-        return Err(Error::refused(ErrorKind::Invalid, what).advise("rename it"));
-    }
-    if let Some(name) = names.iter().find(|name| !name.chars().all(is_plain)) {
-        let what = format!("property `{name}` has white space or a control character in its name");
-        return Err(Error::refused(ErrorKind::Invalid, what));
-    }
-    Ok(())
-}
-
 /// The properties of a row that are neither encrypted nor added by the store.
 fn others<'r>(row: &'r DynamicEntity, sealed: &[impl AsRef<str>]) -> Vec<(&'r str, &'r Value)> {
     let is_other =
@@ -145,12 +164,85 @@ fn others<'r>(row: &'r DynamicEntity, sealed: &[impl AsRef<str>]) -> Vec<(&'r st
 }
 
 impl KeyRing {
+    /// Reads what a stored row has sealed. `opened` are the names with which the store opened it.
+    async fn before(
+        &self,
+        table: &Table,
+        stored: &DynamicEntity,
+        opened: &[&'static str],
+    ) -> Result<Before> {
+        let stays = |name: &str| !opened.contains(&name) && !self.stopped.iter().any(|one| one == name);
+        let (names, signed) = match stored.get(format::METADATA) {
+            Some(Value::String(metadata)) => {
+                let envelope = two::Envelope::parse(metadata)?;
+                (envelope.names, envelope.signed)
+            }
+            // V1 does not show the names, and every encrypted value is a Binary.
+            _ if legacy::is_legacy(stored) => {
+                let binary = stored.iter().filter(|(_, value)| matches!(value, Value::Binary(_)));
+                let names = binary.map(|(name, _)| name.to_owned());
+                (names.filter(|name| name != legacy::NAMES).collect(), false)
+            }
+            _ => return Ok(Before::default()),
+        };
+        if !names.iter().any(|name| stays(name)) {
+            return Ok(Before { names, kept: Vec::new(), signed });
+        }
+        let mut row = stored.clone();
+        let names = self.open_row(table, &mut row).await?;
+        let kept = names.iter().filter(|name| stays(name)).filter_map(|name| {
+            let index = match stored.get(&index::property(name)) {
+                Some(Value::String(index)) => index.clone(),
+                _ => String::new(),
+            };
+            Some((name.clone(), row.remove(name)?, index))
+        });
+        Ok(Before { kept: kept.collect(), names, signed })
+    }
+
+    /// Refuses a row that cannot be encrypted.
+    fn check(&self, row: &DynamicEntity, names: &[&'static str], before: &Before) -> Result<()> {
+        let is_sealed = |name: &str| {
+            names.contains(&name) || before.kept.iter().any(|(kept, ..)| kept == name)
+        };
+        let reserved = |name: &str| {
+            [format::METADATA, legacy::METADATA, legacy::NAMES].contains(&name)
+                || name.strip_suffix(format::INDEX_SUFFIX).is_some_and(is_sealed)
+        };
+        if let Some((name, _)) = row.iter().find(|(name, _)| reserved(name)) {
+            let what =
+                format!("the entity has a property `{name}`, which is reserved for encryption");
+            return Err(Error::refused(ErrorKind::Invalid, what).advise("rename it"));
+        }
+        let is_plain = |name: &str| {
+            before.names.iter().any(|sealed| sealed == name)
+                && !names.contains(&name)
+                && !self.stopped.iter().any(|stopped| stopped == name)
+        };
+        if let Some((name, _)) = row.iter().find(|(name, _)| is_plain(name)) {
+            let what = format!(
+                "property `{name}` is encrypted in the stored entity, and this program would store \
+                 it in plaintext"
+            );
+            return Err(Error::refused(ErrorKind::Invalid, what).advise(
+                "mark the field #[entity(encrypt)], or name it in `KeyRing::stop_encrypting`",
+            ));
+        }
+        if let Some(name) = names.iter().find(|name| !name.chars().all(is_plain_text)) {
+            let what =
+                format!("property `{name}` has white space or a control character in its name");
+            return Err(Error::refused(ErrorKind::Invalid, what));
+        }
+        Ok(())
+    }
+
     /// Encrypts a row under a branch key.
     pub(crate) fn seal_with(
         &self,
         branch: &BranchKey,
         op: &Op,
         names: &[&'static str],
+        before: &Before,
         row: &mut DynamicEntity,
     ) -> Result<()> {
         let (partition_key, row_key) = (row.partition_key.clone(), row.row_key.clone());
@@ -166,22 +258,29 @@ impl KeyRing {
             row.set(*name, stored.clone());
             sealed.push((*name, index, stored));
         }
+        for (name, value, index) in &before.kept {
+            let stored = key.encrypt(&self.random.bytes()?, name, value)?;
+            row.set(name, stored.clone());
+            sealed.push((name, index.clone(), stored));
+        }
+        let signs = self.signs || before.signed;
+        let sealed_names: Vec<_> = sealed.iter().map(|(name, ..)| *name).collect();
         let parts = sealed.iter().map(|(name, index, stored)| (*name, &**index, &**stored));
         let covered = two::Covered {
             sealed: parts.collect(),
-            signed: self.signs.then(|| others(row, names)),
+            signed: signs.then(|| others(row, &sealed_names)),
         };
         let seal = key.seal(&self.random.bytes()?, &covered)?;
-        for (name, index, _) in sealed.iter().filter(|(_, index, _)| !index.is_empty()) {
-            row.set(index::property(name), index.as_str());
-        }
         let envelope = two::Envelope {
             branch: branch.id().to_owned(),
             op: op.mark().to_owned(),
             seal,
-            names: sealed.iter().map(|(name, ..)| (*name).to_owned()).collect(),
-            signed: self.signs,
+            names: sealed_names.iter().map(|name| (*name).to_owned()).collect(),
+            signed: signs,
         };
+        for (name, index, _) in sealed.iter().filter(|(_, index, _)| !index.is_empty()) {
+            row.set(index::property(name), index.as_str());
+        }
         row.set(format::METADATA, envelope.print());
         Ok(())
     }
@@ -204,24 +303,11 @@ impl KeyRing {
         two::EncryptionContext { table: &self.table, index: "", partition_key, row_key, op }
     }
 
-    /// Decrypts a row that any program may have written, or returns why it must be refused.
-    async fn open_row(
-        &self,
-        table: &Table,
-        names: &[&'static str],
-        row: &mut DynamicEntity,
-    ) -> Result<()> {
-        let opened = match row.remove(format::METADATA) {
-            Some(Value::String(metadata)) if metadata.starts_with("1 ") => {
-                if !self.accepts.format_1 {
-                    let what =
-                        "the entity is encrypted in format 1, whose data keys are not signed";
-                    return Err(Error::refused(ErrorKind::Decode, what)
-                        .advise("read it with `KeyRing::accept_format_1`, and run `reencrypt`"));
-                }
-                self.open_format_1(table.name(), row, &metadata).await?
-            }
-            Some(Value::String(metadata)) => self.open_sealed(table, row, &metadata).await?,
+    /// Decrypts a row that any program may have written, or returns why it must be refused. Returns the names
+    /// of the encrypted properties.
+    async fn open_row(&self, table: &Table, row: &mut DynamicEntity) -> Result<Vec<String>> {
+        match row.remove(format::METADATA) {
+            Some(Value::String(metadata)) => self.open_sealed(table, row, &metadata).await,
             None if legacy::is_legacy(row) => {
                 if !self.accepts.legacy {
                     let what = "the entity is encrypted in the format of the retired SDKs, V1, \
@@ -229,17 +315,11 @@ impl KeyRing {
                     return Err(Error::refused(ErrorKind::Decode, what)
                         .advise("read it with `KeyRing::accept_legacy`"));
                 }
-                legacy::decrypt(row, self).await.map_err(one_text)?
+                legacy::decrypt(row, self).await.map_err(one_text)
             }
-            None if self.accepts.plaintext => Vec::new(),
-            Some(_) | None => return Err(refused()),
-        };
-        let is_plain =
-            |name: &str| row.get(name).is_some() && !opened.iter().any(|one| one == name);
-        if names.iter().any(|name| is_plain(name)) && !self.accepts.plaintext {
-            return Err(refused());
+            None if self.accepts.plaintext => Ok(Vec::new()),
+            Some(_) | None => Err(refused()),
         }
-        Ok(())
     }
 
     /// Returns the names of the encrypted properties.
@@ -288,51 +368,6 @@ impl KeyRing {
         let opened = covered.sealed.iter().map(|(name, _, stored)| key.decrypt(name, stored));
         let opened = opened.collect::<Option<Vec<_>>>().ok_or_else(refused)?;
         for (name, value) in names.iter().zip(opened) {
-            row.set(name.as_str(), value);
-        }
-        Ok(names)
-    }
-
-    /// Returns the names of the encrypted properties.
-    async fn open_format_1(
-        &self,
-        table: &str,
-        row: &mut DynamicEntity,
-        metadata: &str,
-    ) -> Result<Vec<String>> {
-        let one::Envelope { key_id, algorithm, wrapped, seal, names } =
-            one::Envelope::parse(metadata).ok_or_else(refused)?;
-        let mut kept = Vec::new();
-        for part in [key_id.as_bytes(), algorithm.as_bytes(), &wrapped] {
-            format::append(&mut kept, part);
-        }
-        let wrapper = self.find(&key_id)?;
-        let cell = self.format_1.cell(kept);
-        let unwrap = || wrapper.unwrap_key(&algorithm, &wrapped);
-        let key = cell.get_or_try_init(unwrap).await.map_err(one_text)?;
-
-        let (partition_key, row_key) = (row.partition_key.clone(), row.row_key.clone());
-        let context = one::EncryptionContext {
-            table,
-            partition_key: &partition_key,
-            row_key: &row_key,
-            key_id: &key_id,
-        };
-        let mut indexes = Vec::new();
-        for name in &names {
-            indexes.push(match row.remove(&index::property(name)) {
-                Some(Value::String(index)) => index,
-                Some(_) => return Err(refused()),
-                None => String::new(),
-            });
-        }
-        let covered: Vec<_> = names.iter().zip(&indexes).map(|(n, i)| (&**n, &**i)).collect();
-        if !context.is_sealed(key, &seal, &covered) {
-            return Err(refused());
-        }
-        for name in &names {
-            let Some(Value::Binary(stored)) = row.get(name) else { return Err(refused()) };
-            let value = context.decrypt(key, name, stored).ok_or_else(refused)?;
             row.set(name.as_str(), value);
         }
         Ok(names)

@@ -21,9 +21,10 @@ pub(crate) struct Declared {
 
 /// What a store was given besides the table and the container.
 #[derive(Clone, Copy)]
-pub(crate) struct Given {
+pub(crate) struct Given<'s> {
     pub(crate) queue: bool,
-    pub(crate) keys: bool,
+    /// The properties that are no longer encrypted, if there are keys.
+    pub(crate) stopped: Option<&'s [String]>,
     /// Whether a contributor of the program names targets.
     pub(crate) settles: bool,
 }
@@ -92,34 +93,38 @@ impl Declared {
     /// Checks that a store has the queue and the keys that its type requires. `refused` makes the error.
     pub(crate) fn check_queue_and_keys(
         &self,
-        given: Given,
+        given: Given<'_>,
         refused: &dyn Fn(String) -> Error,
     ) -> Result<()> {
         let indexes = self.indexes.iter().filter(|index| index.scope != Scope::SamePartition);
         let lists = self.lists.iter().filter(|list| list.place != ListPlace::Partition);
         let elsewhere = indexes.map(|index| index.name).chain(lists.map(|list| list.name));
         let elsewhere = elsewhere.chain(self.in_blobs()).next();
-        let Given { queue, keys, settles } = given;
+        let Given { queue, stopped, settles } = given;
         if !queue && (settles || elsewhere.is_some() || self.older.elsewhere) {
             let whom =
                 elsewhere.unwrap_or(if settles { "a contributor" } else { "an older version" });
             let what = format!("`{whom}` is settled after the commit, which needs a queue");
             return Err(refused(what).advise("give one to `StoreBuilder::queue`"));
         }
-        if keys == self.encrypted.is_empty() {
-            let (what, advice) = match self.encrypted.first() {
-                Some(field) => (
-                    format!("`{field}` is encrypted, which needs keys"),
-                    "give a ring of them to `StoreBuilder::keys`",
-                ),
-                None => (
-                    "it has keys, but no field of the type is encrypted".to_owned(),
-                    "mark encrypted fields with #[entity(encrypt)]",
-                ),
-            };
-            return Err(refused(what).advise(advice));
-        }
-        Ok(())
+        let (what, advice) = match (self.encrypted, stopped) {
+            ([field, ..], None) => (
+                format!("`{field}` is encrypted, which needs keys"),
+                "give a ring of them to `StoreBuilder::keys`",
+            ),
+            ([], Some([])) => (
+                "it has keys, but no field of the type is encrypted".to_owned(),
+                "mark encrypted fields with #[entity(encrypt)]",
+            ),
+            (encrypted, Some(stopped)) => {
+                let both = encrypted.iter().find(|name| stopped.iter().any(|one| one == *name));
+                let Some(field) = both else { return Ok(()) };
+                let what = format!("`{field}` is encrypted, and its keys stop encrypting it");
+                (what, "remove one of both")
+            }
+            ([], None) => return Ok(()),
+        };
+        Err(refused(what).advise(advice))
     }
 }
 

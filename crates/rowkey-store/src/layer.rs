@@ -31,7 +31,9 @@ use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result, S
 
 use crate::deciding::Deciding;
 use crate::plan::Plan;
+use crate::plan::blob_field::{is_in_blob, pointer_of};
 use crate::row::{Closed, Copy, Head, Keys, MARK, Whole, digest, index_keys, primary_keys, text};
+use crate::seal::Envelope;
 use crate::wide::{self, Beside, Gathered, Wide};
 
 /// A conversion between the properties of an entity and those of its row.
@@ -45,11 +47,12 @@ pub(crate) trait Layer: Send + Sync {
 
     /// Converts stored properties to those of the entity. `row` has the keys of the head, even if it
     /// was read from a copy. Further data is read from `table`, which is the primary if the read
-    /// decides.
+    /// decides. `sealed` are the properties that stay sealed.
     fn open<'a>(
         &'a self,
         table: &'a Table,
         row: &'a mut DynamicEntity,
+        sealed: &'a mut Vec<String>,
     ) -> BoxFuture<'a, Result<()>>;
 
     /// The properties that copies do not contain.
@@ -63,8 +66,9 @@ pub(crate) trait Layer: Send + Sync {
     }
 
     /// Removes the properties that `open` would replace, if decisions do not need them.
-    fn pass_over(&self, row: &mut DynamicEntity) {
-        let _ = row;
+    fn pass_over(&self, row: &mut DynamicEntity, sealed: &[String]) -> Result<()> {
+        let _ = (row, sealed);
+        Ok(())
     }
 }
 
@@ -80,6 +84,8 @@ pub(crate) struct Closing<'p> {
 /// The rows of an entity as the layers opened them: the properties, not yet those of a type.
 struct Opened {
     row: DynamicEntity,
+    /// The properties that stay sealed.
+    sealed: Vec<String>,
     mark: Option<String>,
     closed: Closed,
 }
@@ -159,9 +165,9 @@ impl Layers {
             return Ok(Some(Stored { entity, etag, timestamp }));
         }
         let Some(opened) = self.open_rows(table, stored).await? else { return Ok(None) };
-        let Stored { entity: Opened { row, mark, closed }, etag, timestamp } = opened;
-        let Whole::<E>(head) = row.read_as()?;
-        let entity = Head { mark, closed: Some(closed), ..head };
+        let Stored { entity: Opened { row, sealed, mark, closed }, etag, timestamp } = opened;
+        let Whole::<E>(head) = row.read_beside_sealed(&sealed)?;
+        let entity = Head { mark, closed: Some(closed), sealed, ..head };
         Ok(Some(Stored { entity, etag, timestamp }))
     }
 
@@ -248,31 +254,39 @@ impl Layers {
         let mark = text(&row, MARK).map(str::to_owned);
         row.remove(MARK);
         let closed = self.closed(row.clone(), beside);
-        self.open_row(table, &mut row).await?;
-        Ok(Stored { entity: Opened { row, mark, closed }, etag, timestamp })
+        let sealed = self.open_row(table, &mut row).await?;
+        Ok(Stored { entity: Opened { row, sealed, mark, closed }, etag, timestamp })
     }
 
     /// Opens a whole copy in the index at `position`. Its bytes are those of its entity and open at any
     /// keys. So the entity must demand the row at these keys in this index: a copy that was moved to
     /// another value or another index is refused.
+    ///
+    /// Returns the keys of the entity if a program of another version left sealed properties out of the
+    /// copy, because it has them in blobs. Then the seal of the entity does not fit the copy.
     pub(crate) async fn open_copy<E: Entity>(
         &self,
         table: &Table,
         position: usize,
         mut row: DynamicEntity,
-    ) -> Result<Copy<E>> {
+    ) -> Result<std::result::Result<Copy<E>, Keys>> {
         if self.is_empty() {
-            return Ok(row.read_as()?);
+            return Ok(Ok(row.read_as()?));
         }
         let Some(primary) = primary_keys(&row) else {
             return Err(Error::refused(ErrorKind::Decode, "a copy does not name its entity"));
         };
+        let is_left_out =
+            |name: &String| row.get(name).is_none() && !E::ENCRYPTED.contains(&&**name);
+        if Envelope::of(&row).names.iter().any(is_left_out) {
+            return Ok(Err(primary));
+        }
         let mark = text(&row, MARK).map(str::to_owned);
         let digest = digest(&row);
         let at = (row.partition_key, row.row_key);
         (row.partition_key, row.row_key) = primary.clone();
-        self.open_row(table, &mut row).await?;
-        let head = row.read_as::<Head<E>>()?;
+        let sealed = self.open_row(table, &mut row).await?;
+        let head = row.read_beside_sealed::<Head<E>>(&sealed)?;
         if !demands(&head, position, &at) {
             let index = E::INDEXES[position].name;
             let what = "the entity has no copy with this key: the copy was moved or altered";
@@ -281,7 +295,7 @@ impl Layers {
                 error.advise("`Store::verify` reports such rows, `Store::repair` repairs them")
             );
         }
-        Ok(Copy { value: head.entity, primary, mark, digest })
+        Ok(Ok(Copy { value: head.entity, primary, mark, digest }))
     }
 
     /// Closes an entity for a write, with the properties that its type does not have; `None` if there is no
@@ -325,7 +339,14 @@ impl Layers {
     }
 
     fn closed(&self, row: DynamicEntity, beside: Beside) -> Closed {
-        let not_copied = self.iter().flat_map(Layer::not_copied).collect();
+        let own = self.iter().flat_map(Layer::not_copied).map(str::to_owned);
+        let mut not_copied: Vec<_> = own.collect();
+        // Copies are the same in all programs, also where the type lacks a field in a blob.
+        for name in Envelope::of(&row).names {
+            if is_in_blob(&row, &name) {
+                not_copied.extend([pointer_of(&name), name]);
+            }
+        }
         Closed { row, not_copied, beside }
     }
 
@@ -333,16 +354,18 @@ impl Layers {
         &'a self,
         table: &'a Table,
         row: &'a mut DynamicEntity,
-    ) -> BoxFuture<'a, Result<()>> {
+    ) -> BoxFuture<'a, Result<Vec<String>>> {
         async move {
+            // A layer with keys returns fewer names.
+            let mut sealed = Envelope::of(row).names;
             for layer in self.iter().rev() {
                 if layer.decides() || !self.only_deciding {
-                    layer.open(table, row).await?;
+                    layer.open(table, row, &mut sealed).await?;
                 } else {
-                    layer.pass_over(row);
+                    layer.pass_over(row, &sealed)?;
                 }
             }
-            Ok(())
+            Ok(sealed)
         }
         .boxed()
     }
@@ -355,7 +378,7 @@ impl Layers {
 /// Checks whether an entity has a row in one of its indexes, without naming its type.
 #[derive(Clone)]
 pub(crate) struct Demands {
-    has: fn(&DynamicEntity, usize, &Keys) -> Result<bool>,
+    has: fn(&DynamicEntity, &[String], usize, &Keys) -> Result<bool>,
     layers: Layers,
 }
 
@@ -373,18 +396,23 @@ impl Demands {
         keys: &Keys,
     ) -> Result<bool> {
         if self.layers.is_empty() {
-            return (self.has)(&head.entity, position, keys);
+            return (self.has)(&head.entity, &[], position, keys);
         }
         let Some((mut head, _)) = self.layers.whole(table, head.clone()).await? else {
             return Ok(false);
         };
-        self.layers.open_row(table, &mut head.entity).await?;
-        (self.has)(&head.entity, position, keys)
+        let sealed = self.layers.open_row(table, &mut head.entity).await?;
+        (self.has)(&head.entity, &sealed, position, keys)
     }
 }
 
-fn has<E: Entity>(head: &DynamicEntity, position: usize, keys: &Keys) -> Result<bool> {
-    Ok(demands(&head.read_as::<Head<E>>()?, position, keys))
+fn has<E: Entity>(
+    head: &DynamicEntity,
+    sealed: &[String],
+    position: usize,
+    keys: &Keys,
+) -> Result<bool> {
+    Ok(demands(&head.read_beside_sealed::<Head<E>>(sealed)?, position, keys))
 }
 
 /// Whether a stored entity has the row `keys` in the index at `position`.

@@ -15,6 +15,7 @@ use rowkey::index::{Copied, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, Scope
 use rowkey::key::{KeyError, KeyWriter};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Projection, Properties, Result, Rows};
 
+use crate::seal::{Envelope, METADATA};
 use crate::wide::{self, Beside};
 
 /// The property with the mark of the operation that wrote a row.
@@ -76,7 +77,7 @@ fn finish(partition: KeyWriter, row: KeyWriter) -> Result<Keys> {
 pub(crate) struct Closed {
     pub(crate) row: DynamicEntity,
     /// The properties that copies do not contain.
-    pub(crate) not_copied: Vec<&'static str>,
+    pub(crate) not_copied: Vec<String>,
     /// The further rows of the entity. Their properties are in `row` as well.
     pub(crate) beside: Beside,
 }
@@ -118,7 +119,7 @@ impl<'e, E: Entity> Content<'e, E> {
         match self {
             Self::Plain(entity, unknown) => Self::encode_plain(entity, unknown, out),
             Self::Closed(closed) => {
-                let is_copied = |name: &str| !closed.not_copied.contains(&name);
+                let is_copied = |name: &str| !closed.not_copied.iter().any(|other| other == name);
                 Self::encode(closed.row.iter().filter(|(name, _)| is_copied(name)), out);
             }
         }
@@ -253,6 +254,10 @@ pub(crate) struct Head<E> {
     pub(crate) closed: Option<Closed>,
     /// Stored properties that the type does not have, if the head was read to be written or copied.
     pub(crate) unknown: Properties,
+    /// Sealed properties that the type does not have. With keys, they are not among the unknown ones.
+    pub(crate) sealed: Vec<String>,
+    /// Whether another program signed all properties, and this one has no keys.
+    pub(crate) is_signed: bool,
     /// The old rows, if an older version of the type wrote the entity.
     pub(crate) older: Option<Older>,
 }
@@ -271,7 +276,7 @@ impl<E: Entity> Projection for Whole<E> {
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         let mut head = Head::<E>::decode(row)?;
-        head.unknown = row.unknown(&head.entity)?;
+        head.unknown = row.beside_sealed(&head.sealed).unknown(&head.entity)?;
         // The store writes its own properties again.
         head.unknown.retain(|name, value| match name {
             MARK | INDEX | PRIMARY_PARTITION_KEY | PRIMARY_ROW_KEY => false,
@@ -290,6 +295,16 @@ impl<E: Entity> Projection for Head<E> {
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         check_version::<E>(row)?;
         check_rows(row)?;
+        // With keys, the row has been opened.
+        let envelope = envelope(row);
+        let opened;
+        let row = match &*envelope.names {
+            [] => row,
+            names => {
+                opened = row.beside_sealed(names);
+                &opened
+            }
+        };
         let (entity, older) = (E::decode(row)?, E::older(row)?);
         if older.is_some() {
             let keys = keys_of(&entity).ok();
@@ -302,8 +317,17 @@ impl<E: Entity> Projection for Head<E> {
             }
         }
         let mark = row.property(MARK)?;
-        Ok(Self { entity, mark, closed: None, unknown: Properties::new(), older })
+        let Envelope { names: sealed, is_signed } = envelope;
+        let unknown = Properties::new();
+        Ok(Self { entity, mark, closed: None, unknown, sealed, is_signed, older })
     }
+}
+
+/// Reads how another program encrypted a row.
+fn envelope(row: &RowReader<'_>) -> Envelope {
+    // If it is not a String, it is a property of the entity.
+    let metadata = row.property::<Option<String>>(METADATA).ok().flatten();
+    metadata.map(|metadata| Envelope::read(&metadata)).unwrap_or_default()
 }
 
 /// Refuses an entity whose type version this program does not know. (A type that declares a version
@@ -362,7 +386,8 @@ impl<E: Entity> Projection for Copy<E> {
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         let primary = primary_of(row)?.ok_or_else(|| DecodeError::missing(PRIMARY_ROW_KEY))?;
         check_version::<E>(row)?;
-        let value = E::decode(&row.with_keys(&primary.0, &primary.1))?;
+        let names = envelope(row).names;
+        let value = E::decode(&row.with_keys(&primary.0, &primary.1).beside_sealed(&names))?;
         let digest = digest(&DynamicEntity::decode(row)?);
         Ok(Self { value, primary, mark: row.property(MARK)?, digest })
     }

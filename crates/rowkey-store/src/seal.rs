@@ -1,13 +1,33 @@
 //! Encryption of properties: the sealer, and the layer that calls it.
+//!
+//! Programs of several versions write one table, and their types may encrypt different fields. What a row
+//! has sealed stays sealed, whichever program writes it:
+//!
+//! | a property that the row has sealed | read | write |
+//! |---|---|---|
+//! | the type encrypts it | opened | sealed |
+//! | the type does not have it | left out | sealed again, with its blind index |
+//! | the type has it without `encrypt` | refused by name | refused by name |
+//! | [`Sealer::stopped`] names it | opened | in plaintext |
+//!
+//! A program without keys copies sealed bytes as it copies other unknown properties, and is refused by name
+//! where that is not enough.
 
-use chrono::{DateTime, Utc};
+use std::sync::Arc;
+use std::time::Duration;
+
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Result, Table};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Result, Table};
 
 use crate::layer::{Closing, Layer};
 use crate::plan::Op;
+use crate::plan::blob_field::is_in_blob;
+use crate::row::{text, version_of};
+
+/// The property that lists the sealed properties of a row.
+pub(crate) const METADATA: &str = "_RowkeyEncryption";
 
 /// Encrypts and decrypts the fields of a type that are marked `#[entity(encrypt)]`: see
 /// [`StoreBuilder::keys`](crate::StoreBuilder::keys). `rowkey_encryption::KeyRing` is an implementation.
@@ -22,29 +42,41 @@ use crate::plan::Op;
 pub trait Sealer: Send + Sync {
     /// Replaces the properties with these names by sealed ones, and adds what opening them needs.
     /// `table` is the table of the row; keys shared by all its rows may be stored there.
+    ///
+    /// `before` is the stored row that this one replaces, and the names with which it was opened. What it
+    /// has sealed under other names is added to the row, sealed again. Must fail, and name the property, if
+    /// the row has one of them in plaintext, unless the sealer [stopped](Self::stopped) sealing it.
     fn seal<'a>(
         &'a self,
         op: &'a Op,
         table: &'a Table,
         names: &'a [&'static str],
+        before: Option<(&'a DynamicEntity, &'a [&'static str])>,
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>>;
 
     /// Replaces sealed properties by their values. Must fail if one of them was not sealed for this
     /// row, and never return a wrong value.
+    ///
+    /// Removes sealed properties that have other names, unless the sealer [stopped](Self::stopped) sealing
+    /// them, and returns their names.
     fn open<'a>(
         &'a self,
         table: &'a Table,
         names: &'a [&'static str],
         row: &'a mut DynamicEntity,
-    ) -> BoxFuture<'a, Result<()>>;
+    ) -> BoxFuture<'a, Result<Vec<String>>>;
 
     /// Creates a key that all writers of the table use within a minute, unless the newest one is
-    /// already protected by the current key of the ring. Returns the creation time of the newest key.
-    fn renew<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<DateTime<Utc>>>;
+    /// already protected by the current key of the ring.
+    fn renew<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<()>>;
 
-    /// Whether a stored row has all marked fields sealed under the newest key.
-    /// [`Store::reencrypt`](crate::Store::reencrypt) rewrites the others.
+    /// For how long the newest key has been in the table, whatever the clocks of the programs show. Must
+    /// look for the newest key first.
+    fn age<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<Duration>>;
+
+    /// Whether a stored row has all marked fields sealed under the newest key, and none that the sealer
+    /// [stopped](Self::stopped) sealing. [`Store::reencrypt`](crate::Store::reencrypt) rewrites the others.
     fn is_current<'a>(
         &'a self,
         table: &'a Table,
@@ -52,10 +84,9 @@ pub trait Sealer: Send + Sync {
         row: &'a DynamicEntity,
     ) -> BoxFuture<'a, Result<bool>>;
 
-    /// Whether the sealer signs the properties that it does not seal. If so, a patch, which merges in the
-    /// service, is refused.
-    fn signs_plaintext(&self) -> bool {
-        false
+    /// The properties that are no longer sealed: they are opened in every row, and written in plaintext.
+    fn stopped(&self) -> &[String] {
+        &[]
     }
 
     /// Whether the sealer accepts unencrypted values, so that a field in a blob that was stored before
@@ -89,10 +120,22 @@ pub trait Sealer: Send + Sync {
     fn is_content(&self, key: &[u8], value: &Value) -> bool;
 }
 
-/// The layer of a type with encrypted fields.
+/// The layer of a store with keys.
 pub(crate) struct Sealed {
-    pub(crate) sealer: std::sync::Arc<dyn Sealer>,
-    pub(crate) names: &'static [&'static str],
+    sealer: Arc<dyn Sealer>,
+    names: &'static [&'static str],
+    /// The names that a version of the type seals.
+    of_version: fn(i32) -> &'static [&'static str],
+    /// The fields that are sealed in the row, and not in a blob.
+    in_row: Vec<&'static str>,
+}
+
+impl Sealed {
+    pub(crate) fn of<E: Entity>(sealer: Arc<dyn Sealer>) -> Self {
+        let is_in_row = |name: &&&str| !E::BLOBS.iter().any(|(property, _)| property == *name);
+        let in_row = E::ENCRYPTED.iter().filter(is_in_row).copied().collect();
+        Self { sealer, names: E::ENCRYPTED, of_version: E::encrypted, in_row }
+    }
 }
 
 impl Layer for Sealed {
@@ -101,15 +144,57 @@ impl Layer for Sealed {
         closing: Closing<'a>,
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>> {
-        let Closing { plan, table, .. } = closing;
-        async move { self.sealer.seal(&plan.op, table, self.names, row).await }.boxed()
+        let Closing { plan, table, before } = closing;
+        let before = before.map(|before| (before, (self.of_version)(version_of(before))));
+        async move { self.sealer.seal(&plan.op, table, self.names, before, row).await }.boxed()
     }
 
     fn open<'a>(
         &'a self,
         table: &'a Table,
         row: &'a mut DynamicEntity,
+        sealed: &'a mut Vec<String>,
     ) -> BoxFuture<'a, Result<()>> {
-        self.sealer.open(table, self.names, row)
+        async move {
+            *sealed = self.sealer.open(table, (self.of_version)(version_of(row)), row).await?;
+            // The value of such a property is the key of the blob.
+            let stopped = self.sealer.stopped().iter().map(String::as_str);
+            let mut in_row = self.in_row.iter().copied().chain(stopped);
+            match in_row.find(|name| is_in_blob(row, name)) {
+                Some(name) => Err(other_version(name, "encrypted it in a blob")),
+                None => Ok(()),
+            }
+        }
+        .boxed()
     }
+}
+
+/// What a program without keys sees of the encryption of a row.
+#[derive(Default)]
+pub(crate) struct Envelope {
+    /// The sealed properties.
+    pub(crate) names: Vec<String>,
+    /// Whether the other properties are signed.
+    pub(crate) is_signed: bool,
+}
+
+impl Envelope {
+    /// Reads the part of the metadata that is the same in all formats from 2 on.
+    pub(crate) fn read(metadata: &str) -> Self {
+        let parts: Vec<_> = metadata.split(' ').collect();
+        let [_, _, _, _, names, signed] = *parts else { return Self::default() };
+        let names = names.split(',').filter(|name| *name != "-").map(str::to_owned).collect();
+        Self { names, is_signed: signed == "signed" }
+    }
+
+    pub(crate) fn of(row: &DynamicEntity) -> Self {
+        text(row, METADATA).map(Self::read).unwrap_or_default()
+    }
+}
+
+/// Returns the error of a property that another version of the program sealed differently.
+pub(crate) fn other_version(property: &str, what: &str) -> Error {
+    let what = format!("property `{property}`: another version of the program {what}");
+    Error::refused(ErrorKind::Decode, what)
+        .advise("declare the field with the same `encrypt` and `blob` in all programs")
 }

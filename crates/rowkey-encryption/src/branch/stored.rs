@@ -13,6 +13,8 @@ use rowkey_store::{Deciding, Op};
 use zeroize::Zeroizing;
 
 use super::{BranchKey, HEAD, PARTITION, Record, id_of};
+#[cfg(any(test, feature = "test-util"))]
+use crate::cipher::Before;
 use crate::format::refused;
 #[cfg(any(test, feature = "test-util"))]
 use crate::format::{METADATA, two};
@@ -22,13 +24,31 @@ use crate::random::Random;
 /// How long a writer uses the newest branch key before it looks for a newer one.
 const MAX_CACHED: Duration = Duration::from_secs(60);
 
+/// The first possible RowKey of a record.
+const FIRST: &str = "encryption_key_0";
+
+/// The RowKey of a row without content, whose `Timestamp` tells the time of the service. It is before those of
+/// records, and in the part of the partition that no entity can be in.
+const CLOCK: &str = "encryption_key_-clock";
+
 /// The branch key that a ring writes with.
 pub(crate) struct CurrentBranchKey {
     /// The account and the table.
     of: (String, String),
-    /// The time of reading, taken before the request.
-    read: DateTime<Utc>,
+    /// When it was read, taken before the request, by [`Clock::elapsed`](rowkey::Clock::elapsed), which no
+    /// change of the date moves.
+    read: Duration,
+    /// When this ring first found it to be the newest.
+    found: Duration,
     branch: BranchKey,
+}
+
+/// The newest record of a table.
+struct Newest {
+    /// The name of the branch key. Any program with write access to the table may have chosen it.
+    id: String,
+    /// When the service stored the record.
+    stored: DateTime<Utc>,
 }
 
 impl KeyRing {
@@ -62,14 +82,14 @@ impl KeyRing {
             let table = deciding.table();
             let mut branch_key = self.branch_key.lock().await;
             *branch_key = None;
-            let newest = newest_id(table).await?;
-            self.make_branch(table, newest.as_deref()).await
+            let newest = newest_record(table).await?;
+            self.make_branch(table, newest.as_ref()).await
         };
         rotated.await.map(drop).map_err(|error| error.of("Rotate", table.name()))
     }
 
-    /// Creates a new branch key if the newest one was created longer ago than `age`, by the clock of the
-    /// account, or if there is none; returns whether it did. For a periodic job.
+    /// Creates a new branch key if the newest one was stored longer ago than `age`, by the `Timestamp` of its
+    /// row and the clock of the account, or if there is none; returns whether it did. For a periodic job.
     ///
     /// Entities stay under the branch key that they were written with, until
     /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) or another write; older branch keys stay in the
@@ -98,17 +118,15 @@ impl KeyRing {
             let deciding = Deciding::new(table);
             let table = deciding.table();
             let mut branch_key = self.branch_key.lock().await;
-            let newest = newest_id(table).await?;
+            let newest = newest_record(table).await?;
             if let Some(newest) = &newest {
-                let made = made_at(newest).ok_or_else(refused)?;
-                // A creation time in the future comes from a clock that was ahead.
-                let passed = table.account().clock().now() - made;
+                let passed = table.account().clock().now() - newest.stored;
                 if passed.to_std().unwrap_or_default() <= age {
                     return Ok(false);
                 }
             }
             *branch_key = None;
-            self.make_branch(table, newest.as_deref()).await.map(|_| true)
+            self.make_branch(table, newest.as_ref()).await.map(|_| true)
         };
         rotated.await.map_err(|error: Error| error.of("Rotate", table.name()))
     }
@@ -117,33 +135,76 @@ impl KeyRing {
     pub(crate) async fn newest(&self, table: &Table) -> Result<BranchKey> {
         let deciding = Deciding::new(table);
         let table = deciding.table();
-        let now = table.account().clock().now();
-        let of = (table.account().name().to_owned(), table.name().to_owned());
+        let now = table.account().clock().elapsed();
         // Locked while reading, so that writers that start together send one request.
         let mut branch_key = self.branch_key.lock().await;
         if let Some(branch_key) = &*branch_key
-            && branch_key.of == of
-            && (now - branch_key.read).to_std().is_ok_and(|age| age < MAX_CACHED)
+            && branch_key.is_of(table)
+            && now.saturating_sub(branch_key.read) < MAX_CACHED
         {
             return Ok(branch_key.branch.clone());
         }
-        let branch = match newest_id(table).await? {
-            Some(id) => self.branch(table, &id).await?,
+        let branch = match newest_record(table).await? {
+            Some(newest) => self.usable(table, &newest).await?,
             None => self.make_branch(table, None).await?,
         };
-        *branch_key = Some(CurrentBranchKey { of, read: now, branch: branch.clone() });
+        self.keep(&mut branch_key, table, now, branch.clone());
         Ok(branch)
     }
 
-    /// Creates a new branch key unless the current key-encryption key wraps the newest one. Returns the
-    /// creation time of the newest.
-    pub(crate) async fn renewed(&self, table: &Table) -> Result<DateTime<Utc>> {
-        let mut newest = self.newest(table).await?;
+    /// Remembers the newest branch key.
+    fn keep(
+        &self,
+        kept: &mut Option<CurrentBranchKey>,
+        table: &Table,
+        read: Duration,
+        branch: BranchKey,
+    ) {
+        let before = kept.take().filter(|kept| kept.is_of(table) && kept.branch.id() == branch.id());
+        let found = before.map_or(read, |kept| kept.found);
+        let of = (table.account().name().to_owned(), table.name().to_owned());
+        *kept = Some(CurrentBranchKey { of, read, found, branch });
+    }
+
+    /// The branch key that writers must use. If no signer of the ring signed its record, names the record,
+    /// because it stops all writers until it is deleted.
+    async fn usable(&self, table: &Table, newest: &Newest) -> Result<BranchKey> {
+        self.branch(table, &newest.id).await.map_err(|error| {
+            if error.to_string() == refused().to_string() {
+                return newest.forged("no key of the ring signed it");
+            }
+            error
+        })
+    }
+
+    /// Creates a new branch key unless the current key-encryption key wraps the newest one.
+    pub(crate) async fn renewed(&self, table: &Table) -> Result<()> {
+        let newest = self.newest(table).await?;
         if newest.key_id() != self.current()?.key_id() {
             self.rotate(table).await?;
-            newest = self.newest(table).await?;
         }
-        made_at(newest.id()).ok_or_else(refused)
+        Ok(())
+    }
+
+    /// For how long the newest branch key has been in the table. The clocks of programs may differ, so the
+    /// service tells the time: by the `Timestamp` of a row that is written now. Time that passed while this
+    /// ring knew the key counts as well.
+    pub(crate) async fn age_of_newest(&self, table: &Table) -> Result<Duration> {
+        let deciding = Deciding::new(table);
+        let table = deciding.table();
+        let now = table.account().clock().elapsed();
+        let mut branch_key = self.branch_key.lock().await;
+        let Some(newest) = newest_record(table).await? else { return Ok(Duration::ZERO) };
+        let branch = self.usable(table, &newest).await?;
+        self.keep(&mut branch_key, table, now, branch);
+        let known = branch_key.as_ref().map_or(now, |kept| kept.found);
+        let marker = DynamicEntity::new(PARTITION, CLOCK);
+        let rejected = |error: Error| error.with_outcome(Outcome::Rejected);
+        table.upsert(&marker).await.map_err(rejected)?;
+        let written = deciding.get(marker.key()).await.map_err(rejected)?;
+        let age = written.map(|written| written.timestamp.to_chrono() - newest.stored);
+        let age = age.and_then(|age| age.to_std().ok()).unwrap_or_default();
+        Ok(age.max(now.saturating_sub(known)))
     }
 
     /// The branch key of this name, from memory or from its record. A record costs one request to the table,
@@ -153,16 +214,10 @@ impl KeyRing {
         let read = || async {
             let deciding = Deciding::new(table);
             let key = Key::<DynamicEntity>::new(PARTITION, format!("{HEAD}{id}"));
-            // A failed read has changed nothing. A name that is not a valid key has no record.
-            let stored = match deciding
-                .get(key)
-                .await
-                .map_err(|error| error.with_outcome(Outcome::Rejected))
-            {
-                Ok(stored) => stored.ok_or_else(refused)?,
-                Err(error) if error.kind() == ErrorKind::Invalid => return Err(refused()),
-                Err(error) => return Err(error),
-            };
+            // A failed read has changed nothing.
+            let stored = deciding.get(key).await;
+            let stored = stored.map_err(|error| error.with_outcome(Outcome::Rejected))?;
+            let stored = stored.ok_or_else(refused)?;
             self.open_record(&Record::read(&stored.entity)?).await
         };
         cell.get_or_try_init(read).await.cloned()
@@ -178,14 +233,20 @@ impl KeyRing {
     }
 
     /// Creates a branch key, newer than the newest one so far, and stores its record.
-    async fn make_branch(&self, table: &Table, newest: Option<&str>) -> Result<BranchKey> {
+    async fn make_branch(&self, table: &Table, newest: Option<&Newest>) -> Result<BranchKey> {
         let mut random = [0; 8];
         // Not the bytes that a test chose: two records must not have the same name.
         Random::default().fill(&mut random)?;
         let now = table.account().clock().now();
         // Even if the clock is behind, the new key must sort after the one that it replaces.
-        let after = newest.and_then(made_at).map(|made| made + TimeDelta::microseconds(1));
+        let after = newest.and_then(|newest| made_at(&newest.id));
+        let after = after.and_then(|made| made.checked_add_signed(TimeDelta::microseconds(1)));
         let op = Op::new(after.map_or(now, |after| after.max(now)), random);
+        if let Some(newest) = newest
+            && id_of(&op).map_or(true, |id| id <= newest.id)
+        {
+            return Err(newest.forged("no program makes such a name, and no other sorts after it"));
+        }
         let (record, branch) = self.new_record(&op).await?;
         match table.insert(&record.row()).await {
             Ok(_) => {}
@@ -231,7 +292,7 @@ impl KeyRing {
         row: &mut DynamicEntity,
     ) -> Result<DynamicEntity> {
         let (record, branch) = self.new_record(&ops[0]).await?;
-        self.seal_with(&branch, &ops[1], names, row)?;
+        self.seal_with(&branch, &ops[1], names, &Before::default(), row)?;
         Ok(record.row())
     }
 
@@ -255,20 +316,43 @@ impl KeyRing {
     }
 }
 
-/// The name of the newest branch key. One request; there are few records.
-async fn newest_id(table: &Table) -> Result<Option<String>> {
+impl CurrentBranchKey {
+    fn is_of(&self, table: &Table) -> bool {
+        (&*self.of.0, &*self.of.1) == (table.account().name(), table.name())
+    }
+}
+
+impl Newest {
+    /// The error of a record that another program made.
+    fn forged(&self, why: &str) -> Error {
+        // Enough to find it.
+        let id: String = self.id.chars().take(100).collect();
+        let what = format!(
+            "the record `{HEAD}{}` in the partition `{PARTITION}` stops all writers: {why}",
+            id.escape_debug()
+        );
+        Error::refused(ErrorKind::Decode, what)
+            .advise("find out who wrote it, and delete it; or add the signer that signed it")
+    }
+}
+
+/// The newest record. One request; there are few records.
+async fn newest_record(table: &Table) -> Result<Option<Newest>> {
     let row_key = |operator, key: &str| Filter::dynamic("RowKey", operator, key);
     let records = table
         .query(Partition::<DynamicEntity>::new(PARTITION))
         .scan_policy(ScanPolicy::Allow)
-        .filter(row_key(Operator::GreaterOrEqual, HEAD))
+        .filter(row_key(Operator::GreaterOrEqual, FIRST))
         // The character after `_`.
         .filter(row_key(Operator::Less, "encryption_key`"))
         .project::<Keys>();
-    let records = records.stream().map_ok(|row| row.entity.row_key).try_collect::<Vec<_>>();
-    let newest =
-        records.await.map_err(|error| error.with_outcome(Outcome::Rejected))?.into_iter().max();
-    Ok(newest.and_then(|row_key| row_key.strip_prefix(HEAD).map(str::to_owned)))
+    let records = records.stream().map_ok(|row| (row.entity.row_key, row.timestamp));
+    let records = records.try_collect::<Vec<_>>().await;
+    let newest = records.map_err(|error| error.with_outcome(Outcome::Rejected))?.into_iter().max();
+    Ok(newest.and_then(|(row_key, stored)| {
+        let id = row_key.strip_prefix(HEAD)?.to_owned();
+        Some(Newest { id, stored: stored.to_chrono() })
+    }))
 }
 
 /// When the branch key of this name was created.

@@ -1,11 +1,10 @@
-//! The stored formats: the parts that versions 1 and 2 share.
+//! The stored format, version 2.
 //!
-//! The book's page on the format describes both for other programs. They are public contracts: any change
-//! here requires a version 3.
+//! The book's page on the format describes it for other programs. It is a public contract: any change here
+//! requires a version 3.
 //!
-//! - [`two`]: the current format, written and read
-//! - [`content`]: its format for blobs
-//! - [`one`]: the previous format, read only on request
+//! - [`two`]: rows
+//! - [`content`]: blobs
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -13,7 +12,6 @@ use rowkey::edm::{DateTime, Guid, Value};
 use rowkey::{Error, ErrorKind};
 
 pub(crate) mod content;
-pub(crate) mod one;
 pub(crate) mod two;
 
 /// The property with the encryption metadata of its entity.

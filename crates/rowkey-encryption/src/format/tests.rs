@@ -11,6 +11,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::*;
 use crate::branch::{BranchKey, Record};
+use crate::cipher::Before;
 use crate::{AesKeyWrap, IndexKey, KeyRing, MacKey};
 
 const VECTORS: &str = include_str!("../../vectors/format-2.json");
@@ -69,7 +70,7 @@ async fn sealed(
 ) -> (BranchKey, Record, DynamicEntity) {
     let (record, branch) = ring.new_record(&op(1)).await.unwrap();
     let mut row = row.clone();
-    ring.seal_with(&branch, &op(2), names, &mut row).unwrap();
+    ring.seal_with(&branch, &op(2), names, &Before::default(), &mut row).unwrap();
     (branch, record, row)
 }
 
@@ -235,7 +236,7 @@ async fn two_encryptions_by_one_operation_cannot_be_mixed() {
     let (branch, record, row) = sealed(&ring, &patient(), &["Name", "Scan"]).await;
     let mut again = patient();
     again.set("Name", "Eve");
-    ring.seal_with(&branch, &op(2), &["Name", "Scan"], &mut again).unwrap();
+    ring.seal_with(&branch, &op(2), &["Name", "Scan"], &Before::default(), &mut again).unwrap();
     let mut mixed = row.clone();
     mixed.set("Name", again.get("Name").unwrap().clone());
     open(&ring, &record.row(), &mixed).await.unwrap_err();
@@ -251,7 +252,7 @@ async fn a_record_signed_by_an_unknown_key_is_rejected() {
         let attacker = KeyRing::new("patients", wraps(), signer);
         let (forged, branch) = attacker.new_record(&op(1)).await.unwrap();
         let mut row = patient();
-        attacker.seal_with(&branch, &op(2), &["Name"], &mut row).unwrap();
+        attacker.seal_with(&branch, &op(2), &["Name"], &Before::default(), &mut row).unwrap();
         let error = open(&ring, &forged.row(), &row).await.unwrap_err();
         assert_eq!(error.to_string(), refused().to_string());
         // The wrapped key of a genuine record does not work either.
@@ -301,7 +302,7 @@ async fn an_oversized_value_is_rejected_before_sending() {
     for (bytes, fits) in [(65_506, true), (65_507, false)] {
         let mut row = patient();
         row.set("Scan", vec![0_u8; bytes]);
-        let result = ring.seal_with(&branch, &op(2), &["Scan"], &mut row);
+        let result = ring.seal_with(&branch, &op(2), &["Scan"], &Before::default(), &mut row);
         assert_eq!(result.err().map(|error| error.kind()), (!fits).then_some(ErrorKind::TooLarge));
     }
 }

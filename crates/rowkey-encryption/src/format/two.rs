@@ -167,6 +167,16 @@ impl<'a> Row<'a> {
     }
 }
 
+/// Whether a branch key can have this name: 19 digits of ticks, `_`, and 16 hexadecimal digits. Others are
+/// refused before a request, which would fail differently for each.
+fn is_branch(name: &str) -> bool {
+    name.split_once('_').is_some_and(|(ticks, mark)| {
+        (ticks.len(), mark.len()) == (19, 16)
+            && ticks.bytes().all(|byte| byte.is_ascii_digit())
+            && mark.bytes().all(|byte| byte.is_ascii_hexdigit())
+    })
+}
+
 /// The value of the metadata property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Envelope {
@@ -195,7 +205,9 @@ impl Envelope {
         let parse = || {
             let parts: [&str; 6] = text.split(' ').collect::<Vec<_>>().try_into().ok()?;
             let ["2", branch, op, seal, list, signed] = parts else { return None };
-            if !parts.iter().all(|part| !part.is_empty() && part.chars().all(is_plain)) {
+            let is_mark = op.len() == 16 && op.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let is_list = !list.is_empty() && list.chars().all(is_plain);
+            if !is_branch(branch) || !is_mark || !is_list {
                 return None;
             }
             let signed = match signed {

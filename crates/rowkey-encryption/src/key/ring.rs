@@ -6,7 +6,6 @@ use std::sync::Arc;
 use rowkey::edm::Value;
 use rowkey::{Error, ErrorKind, Filter, Operator, Result};
 
-use super::data::DataKey;
 use super::signer::KeySigner;
 use super::wrapper::KeyWrapper;
 use crate::branch::BranchKey;
@@ -59,14 +58,14 @@ pub struct KeyRing {
     pub(crate) signers: Vec<Arc<dyn KeySigner>>,
     pub(crate) index: Option<Indexes>,
     pub(crate) signs: bool,
+    /// The properties that are no longer encrypted.
+    pub(crate) stopped: Arc<[String]>,
     pub(crate) accepts: Accepts,
     pub(crate) random: Random,
     /// The branch key for writing.
     pub(crate) branch_key: tokio::sync::Mutex<Option<CurrentBranchKey>>,
     /// Branch keys by name.
     pub(crate) branches: Arc<Cache<BranchKey>>,
-    /// Data keys of format 1.
-    pub(crate) format_1: Arc<Cache<DataKey>>,
 }
 
 /// The formats that are read in addition to format 2.
@@ -74,7 +73,6 @@ pub struct KeyRing {
 pub(crate) struct Accepts {
     pub(crate) plaintext: bool,
     pub(crate) legacy: bool,
-    pub(crate) format_1: bool,
 }
 
 impl Clone for KeyRing {
@@ -89,7 +87,7 @@ impl Clone for KeyRing {
             // Each store looks up the branch key of its own table.
             branch_key: tokio::sync::Mutex::default(),
             branches: Arc::clone(&self.branches),
-            format_1: Arc::clone(&self.format_1),
+            stopped: Arc::clone(&self.stopped),
             ..*self
         }
     }
@@ -114,11 +112,11 @@ impl KeyRing {
             signers: vec![Arc::new(signer)],
             index: None,
             signs: false,
+            stopped: Arc::default(),
             accepts: Accepts::default(),
             random: Random::default(),
             branch_key: tokio::sync::Mutex::default(),
             branches: Arc::new(Cache::new()),
-            format_1: Arc::new(Cache::new()),
         }
     }
 
@@ -159,9 +157,8 @@ impl KeyRing {
     ///
     /// Entities that were written without this are refused, unless
     /// [`accept_plaintext`](Self::accept_plaintext) accepts them until
-    /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) has signed them. A patch of such an entity is
-    /// refused, because a merge in the service signs nothing; so are changes that a program made without the
-    /// store.
+    /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) has signed them. Changes that a program
+    /// made without the store are refused. What one ring signed stays signed, by any ring.
     ///
     /// ```
     /// # use rowkey::{Entity, StorageAccount};
@@ -313,13 +310,48 @@ impl KeyRing {
         self
     }
 
-    /// Reads entities in format 1, whose wrapped data keys are stored in them and not signed: a program that
-    /// has the public key of an RSA key and may write to the table can create such entities. Add their keys
-    /// to the ring. The stored table must still have the name under which they were written. Remove this when
-    /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) has finished.
+    /// Stops encrypting these properties, whose fields have no `#[entity(encrypt)]` any more: they are
+    /// decrypted in every entity, and each write stores them in plaintext.
+    ///
+    /// Without this, what an entity has encrypted stays encrypted: a program whose type has such a field
+    /// without `encrypt` is refused, by the name of the property. All programs that still encrypt the field
+    /// must [accept plaintext](Self::accept_plaintext). Remove both settings when
+    /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) has finished. Fields in blobs are refused: copy
+    /// them to another field.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{ward}", row = "patient_{number:6}", rename_all = "PascalCase")]
+    /// # struct Before { ward: String, number: u32, #[entity(encrypt)] name: String }
+    /// #[derive(Clone, Debug, PartialEq, Entity)]
+    /// #[entity(store, partition = "{ward}", row = "patient_{number:6}", rename_all = "PascalCase")]
+    /// struct Patient { ward: String, number: u32, name: String }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let ring = KeyRing::new("patients", AesKeyWrap::new("2026", [7; 32]), MacKey::new("records", [9; 32]));
+    /// # let table = account.table("patients");
+    /// # table.create().await?;
+    /// # let before = Store::<Before>::builder(table.clone()).keys(ring.clone()).build()?;
+    /// # before.insert(&Before { ward: "north".into(), number: 7, name: "Ada".into() }).await?;
+    /// let ring = ring.stop_encrypting(["Name"]);
+    /// let patients = Store::<Patient>::builder(table).keys(ring).build()?;
+    /// let ada = patients.get(Patient::key("north", 7)).await?.ok_or("not found")?;
+    /// assert_eq!(ada.entity.name, "Ada");
+    /// assert_eq!(patients.reencrypt().run().await?.total.repaired, 1);
+    /// # Ok(()) }
+    /// ```
     #[must_use]
-    pub fn accept_format_1(mut self) -> Self {
-        self.accepts.format_1 = true;
+    pub fn stop_encrypting(
+        mut self,
+        properties: impl IntoIterator<Item = impl Into<String>>,
+    ) -> Self {
+        self.stopped = properties.into_iter().map(Into::into).collect();
         self
     }
 

@@ -114,8 +114,15 @@ impl DynamicEntity {
 
     /// Reads the entity as another type, as if it had come from the table.
     pub fn read_as<P: Projection>(&self) -> Result<P, FailedRow> {
+        self.read_beside_sealed(&[])
+    }
+
+    /// Reads the entity as another type, like [`read_as`](Self::read_as). It had these properties, which
+    /// another version of the program encrypted: reading one of them is an error that names it.
+    #[doc(hidden)]
+    pub fn read_beside_sealed<P: Projection>(&self, sealed: &[String]) -> Result<P, FailedRow> {
         let row = RowReader::in_memory(self);
-        P::decode(&row).map_err(|error| FailedRow::of(&row, &error))
+        P::decode(&row.beside_sealed(sealed)).map_err(|error| FailedRow::of(&row, &error))
     }
 
     /// The key of the entity.

@@ -259,6 +259,8 @@ pub struct RowReader<'a> {
     prefix: &'a str,
     /// Keys that replace those of the row.
     keys: Option<(&'a str, &'a str)>,
+    /// The properties that another version of the program encrypted and the type does not.
+    sealed: &'a [String],
 }
 
 /// The source of the properties.
@@ -286,28 +288,39 @@ impl<'a> RowReader<'a> {
     /// Reads an entity of a response.
     #[doc(hidden)]
     pub fn new(fields: &'a Fields<'a>) -> Self {
-        Self { source: Source::Answer(fields), next: Cell::new(0), prefix: "", keys: None }
+        Self::of(Source::Answer(fields))
     }
 
     /// Reads an entity in memory as if it had come from the service.
     pub(crate) fn in_memory(entity: &'a DynamicEntity) -> Self {
-        Self { source: Source::Memory(entity), next: Cell::new(0), prefix: "", keys: None }
+        Self::of(Source::Memory(entity))
+    }
+
+    fn of(source: Source<'a>) -> Self {
+        Self { source, next: Cell::new(0), prefix: "", keys: None, sealed: &[] }
+    }
+
+    /// The same row, in which these properties are encrypted by another version of the program. Reading one
+    /// of them is an error that names it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn beside_sealed<'b>(&'b self, sealed: &'b [String]) -> RowReader<'b> {
+        RowReader { sealed, next: self.next.clone(), ..*self }
     }
 
     /// The same row with another PartitionKey and RowKey, to read a copy that is stored under
     /// another key as its original.
     #[must_use]
     pub fn with_keys<'b>(&'b self, partition_key: &'b str, row_key: &'b str) -> RowReader<'b> {
-        let source: Source<'b> = self.source;
         let keys = Some((partition_key, row_key));
-        RowReader { source, next: self.next.clone(), prefix: self.prefix, keys }
+        RowReader { keys, next: self.next.clone(), ..*self }
     }
 
     /// The same row, read with `prefix` before each name.
     #[doc(hidden)]
     #[must_use]
     pub fn flattened<'b>(&'b self, prefix: &'b str) -> RowReader<'b> {
-        RowReader { source: self.source, next: self.next.clone(), prefix, keys: self.keys }
+        RowReader { prefix, next: self.next.clone(), ..*self }
     }
 
     /// A property, converted by a function of the program; `None` if it is absent.
@@ -505,6 +518,15 @@ impl<'a> RowReader<'a> {
         name: &str,
         read: impl FnOnce(ValueRef<'_>) -> Result<T, PropertyError>,
     ) -> Result<Option<T>, DecodeError> {
+        if !self.sealed.is_empty() {
+            let name = &*full(self.prefix, name);
+            if self.sealed.iter().any(|sealed| sealed == name) {
+                let what = "another version of the program encrypted it, and this type does not encrypt \
+                            it: mark the field #[entity(encrypt)], or declare with the keys of the store \
+                            that it is no longer encrypted";
+                return Err(DecodeError::property(name, what));
+            }
+        }
         let value = match self.source {
             Source::Memory(entity) => entity.get(&full(self.prefix, name)).map(Value::as_ref),
             Source::Answer(fields) => {

@@ -121,6 +121,15 @@ pub trait Entity: Projection {
     /// [`must_encrypt`](RowWriter::must_encrypt) for each. Such a type belongs to a store, which
     /// encrypts them first.
     const ENCRYPTED: &'static [&'static str] = &[];
+
+    /// The properties that this version of the type encrypts: [`ENCRYPTED`](Self::ENCRYPTED), or those of an
+    /// older version.
+    #[doc(hidden)]
+    fn encrypted(version: i32) -> &'static [&'static str] {
+        let _ = version;
+        Self::ENCRYPTED
+    }
+
     /// Whether the type belongs to a store (`#[entity(store)]`): a `Table` of the client can read
     /// it, but refuses at compile time to write or delete it.
     const STORE: bool = false;

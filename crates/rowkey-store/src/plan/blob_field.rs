@@ -29,7 +29,7 @@ use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settling};
 use crate::layer::{Closing, Layer};
 use crate::row::{Closed, Keys, text};
-use crate::seal::Sealer;
+use crate::seal::{Sealer, other_version};
 
 /// The name of the contributor that frees blobs.
 pub(crate) const NAME: &str = "fields in blobs";
@@ -131,6 +131,15 @@ impl BlobFields {
     fn sealer(&self, property: &str) -> Option<&Arc<dyn Sealer>> {
         let (sealer, names) = self.sealed.as_ref()?;
         names.contains(&property).then_some(sealer)
+    }
+
+    /// Refuses a row in which another version of the program encrypted one of these fields.
+    fn check(&self, sealed: &[String]) -> Result<()> {
+        let is_sealed = |property: &str| sealed.iter().any(|sealed| sealed == property);
+        match self.fields.iter().find(|(property, _)| is_sealed(property)) {
+            Some((property, _)) => Err(other_version(property, "encrypted it")),
+            None => Ok(()),
+        }
     }
 
     /// Takes the key of encrypted content out of an opened row. Fails if there is a blob without a key or
@@ -320,8 +329,10 @@ impl Layer for BlobFields {
         &'a self,
         table: &'a Table,
         row: &'a mut DynamicEntity,
+        sealed: &'a mut Vec<String>,
     ) -> BoxFuture<'a, Result<()>> {
         async move {
+            self.check(sealed)?;
             for (property, pointer_name) in self.fields {
                 let pointer = Pointer::read(row, property, pointer_name)?;
                 row.remove(pointer_name);
@@ -343,13 +354,15 @@ impl Layer for BlobFields {
         .boxed()
     }
 
-    fn pass_over(&self, row: &mut DynamicEntity) {
+    fn pass_over(&self, row: &mut DynamicEntity, sealed: &[String]) -> Result<()> {
+        self.check(sealed)?;
         for (property, pointer_name) in self.fields {
-            row.remove(pointer_name);
-            if self.sealer(property).is_some() {
-                row.remove(property);
+            let pointer = row.remove(pointer_name);
+            if self.sealer(property).is_some() && row.remove(property).is_some() && pointer.is_none() {
+                return Err(other_version(property, "stored it in the row"));
             }
         }
+        Ok(())
     }
 
     fn decides(&self) -> bool {
@@ -395,6 +408,17 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobFields {
         }
         .boxed()
     }
+}
+
+/// Returns the name that the derive gives to the pointer of a field.
+pub(crate) fn pointer_of(property: &str) -> String {
+    format!("{property}_Blob")
+}
+
+/// Whether the row has the property, and a pointer to a blob of it.
+pub(crate) fn is_in_blob(row: &DynamicEntity, property: &str) -> bool {
+    let pointer = pointer_of(property);
+    row.get(property).is_some() && matches!(Pointer::read(row, property, &pointer), Ok(Some(_)))
 }
 
 /// Decodes and encodes the pointer in the property `Image_Blob` of a row.

@@ -147,7 +147,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
     pub fn build(self) -> Result<Store<E>> {
         let Self { table, queue, container, sealer, contributors: added, settles, .. } = self;
         let refused = |what: String| refused(what, table.name());
-        let given = Given { queue: queue.is_some(), keys: sealer.is_some(), settles };
+        let stopped = sealer.as_ref().map(|sealer| sealer.stopped());
+        let given = Given { queue: queue.is_some(), stopped, settles };
         let blobs = container.map(|container| Blobs::new(container, table.name()));
         let mut contributors = Vec::new();
         #[expect(clippy::manual_flatten, reason = "`flatten` is compiled for each type")]
@@ -188,7 +189,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         // It closes after the fields in blobs, when the row has the keys of their encrypted contents, and
         // so seals the pointers to the blobs, too.
         if let Some(sealer) = sealer.clone() {
-            layers.push(Box::new(Sealed { sealer, names: E::ENCRYPTED }));
+            layers.push(Box::new(Sealed::of::<E>(sealer)));
         }
         let layers = Layers::new(layers, Wide::of::<E>());
         let announcer = queue.map(|queue| Arc::new(Announcer::new(&queue)));

@@ -90,21 +90,22 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
         key: Key<E>,
         change: impl FnOnce(&mut E) + Send,
     ) -> Result<Explanation> {
-        self.update_whole(key, |entity, _| change(entity)).await
+        self.update_whole(key, |entity, _, _| change(entity)).await
     }
 
     /// Like `update`, but `change` also gets the properties that the type does not have.
     pub(super) async fn update_whole(
         &self,
         key: Key<E>,
-        change: impl FnOnce(&mut E, &mut Properties) + Send,
+        change: impl FnOnce(&mut E, &mut Properties, &[String]) + Send,
     ) -> Result<Explanation> {
         let explained = async {
             let keys = parts(&key)?;
             let missing = || Error::refused(ErrorKind::NotFound, "there is no such entity");
             let mut before = self.0.read(&keys).await?.ok_or_else(missing)?;
             let mut after = before.entity.clone();
-            change(&mut after, &mut before.head.unknown);
+            let crate::row::Head { unknown, sealed, .. } = &mut before.head;
+            change(&mut after, unknown, sealed);
             self.of(&keys, Some(before), Some(&after)).await
         };
         self.named(explained.await)

@@ -296,15 +296,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         key: Key<E>,
         mut change: impl FnMut(&mut E) -> std::result::Result<(), R> + Send,
     ) -> Result<std::result::Result<Versioned<E>, R>> {
-        self.update_whole(key, &mut |entity, _| change(entity)).await
+        self.update_whole(key, &mut |entity, _, _| change(entity)).await
     }
 
     /// Like [`try_update`](Self::try_update), but `change` also gets the properties that the type
-    /// does not have.
+    /// does not have, and the names of those that stay sealed.
     async fn update_whole<R: Send>(
         &self,
         key: Key<E>,
-        change: &mut (dyn FnMut(&mut E, &mut Properties) -> std::result::Result<(), R> + Send),
+        change: &mut Changing<'_, E, R>,
     ) -> Result<std::result::Result<Versioned<E>, R>> {
         let update = async {
             let keys = parts(&key)?;
@@ -314,7 +314,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     return Err(Error::refused(ErrorKind::NotFound, "there is no such entity"));
                 };
                 let mut after = before.entity.clone();
-                if let Err(refused) = change(&mut after, &mut before.head.unknown) {
+                let Head { unknown, sealed, .. } = &mut before.head;
+                if let Err(refused) = change(&mut after, unknown, sealed) {
                     return Ok(Err(refused));
                 }
                 if keys_of(&after)? != keys {
@@ -485,6 +486,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         after: Option<&E>,
     ) -> Result<()> {
         self.inner.check_writer().await?;
+        if after.is_some() && before.is_some_and(|before| before.is_signed) {
+            let what = "the stored entity is signed, and this program has no keys to sign it again";
+            return Err(Error::refused(ErrorKind::Invalid, what)
+                .advise("give the keys of the other programs to `StoreBuilder::keys`"));
+        }
         let op = plan.op.clone();
         let layers = &self.inner.layers;
         let unknown = match (before, after) {
@@ -625,6 +631,10 @@ fn read_rows<'a>(
     }
     .boxed()
 }
+
+/// A change of an entity, its unknown properties, and the names of its sealed ones.
+type Changing<'c, E, R> =
+    dyn FnMut(&mut E, &mut Properties, &[String]) -> std::result::Result<(), R> + Send + 'c;
 
 /// The result of writing one entity.
 struct OneWritten {

@@ -11,6 +11,7 @@ use rowkey::{
 use super::{Store, parts};
 use crate::plan::{Explanation, Op};
 use crate::row::{Keys, MARK, Marked};
+use crate::seal::other_version;
 use crate::version::Version;
 
 /// A change of single properties, from [`Store::patch`]. Nothing is sent before [`send`](Self::send).
@@ -51,16 +52,8 @@ pub struct Patch<'s, E> {
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Begins a change of single properties of the entity at a key.
-    ///
-    /// [`send`](Patch::send) fails with [`ErrorKind::Invalid`] if the keys of the store sign all properties,
-    /// because a merge in the service would leave the signature of the old values.
     pub fn patch(&self, key: Key<E>) -> Patch<'_, E> {
-        let signs = self.inner.sealer.as_ref().is_some_and(|sealer| sealer.signs_plaintext());
-        let error = signs.then(|| {
-            let what = "the properties of the entity are signed together, but a patch changes some";
-            Error::refused(ErrorKind::Invalid, what).advise("use `Store::update`")
-        });
-        Patch { store: self, key, changes: Vec::new(), error }
+        Patch { store: self, key, changes: Vec::new(), error: None }
     }
 }
 
@@ -87,17 +80,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         self
     }
 
-    /// Whether the entity has to be read: because it has declarations or may have several rows, because an
-    /// encrypted property changes and is sealed together with others, or because a property is removed, which
-    /// a merge cannot do.
+    /// Whether the entity has to be read: because it has declarations or may have several rows, because the
+    /// store has keys and only the stored entity tells which properties are encrypted, or because a property
+    /// is removed, which a merge cannot do.
     pub fn reads(&self) -> bool {
         // An entity of an older version is converted.
         let declares =
             E::MAX_ROWS > 1 || E::VERSION > 1 || !E::INDEXES.is_empty() || !E::LISTS.is_empty();
         let declares = declares || self.store.inner.has_contributors();
-        let seals = |name: &&str| E::ENCRYPTED.contains(name);
         declares
-            || self.changes.iter().any(|(name, _)| seals(name))
+            || self.store.inner.sealer.is_some()
             || self.changes.iter().any(|(_, value)| value.is_none())
     }
 
@@ -113,8 +105,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         }
         let mut refused = None;
         let changes = &self.changes;
-        let change = |entity: &mut E, unknown: &mut Properties| {
-            refused = patch(entity, unknown, changes).err();
+        let change = |entity: &mut E, unknown: &mut Properties, sealed: &[String]| {
+            refused = patch(entity, unknown, sealed, changes).err();
         };
         let explained = store.explain().update_whole(self.key, change).await;
         refused.map_or(explained, |error| Err(store.named("Explain", error)))
@@ -133,8 +125,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         let sent = async {
             if self.reads() {
                 let changes = self.changes;
-                let mut change =
-                    |entity: &mut E, unknown: &mut Properties| patch(entity, unknown, &changes);
+                let mut change = |entity: &mut E, unknown: &mut Properties, sealed: &[String]| {
+                    patch(entity, unknown, sealed, &changes)
+                };
                 return store
                     .update_whole(self.key, &mut change)
                     .await?
@@ -150,8 +143,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
 fn patch<E: Entity>(
     entity: &mut E,
     unknown: &mut Properties,
+    sealed: &[String],
     changes: &[(&'static str, Option<Value>)],
 ) -> Result<()> {
+    if let Some((name, _)) = changes.iter().find(|(name, _)| sealed.iter().any(|one| one == name)) {
+        return Err(other_version(name, "encrypted it, and this type does not encrypt it"));
+    }
     let mut row = DynamicEntity::of_any_size(entity)?;
     for (name, value) in changes {
         match value {

@@ -415,7 +415,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         let (copies, continuation) = if layers.is_empty() {
             let page = query.project::<Copy<E>>().results().page(entities, from).await?;
             let copies = page.entities.into_iter();
-            let copies = copies.map(|row| row.entity.map_err(|row| Error::of_rows(vec![row])));
+            let copies = copies.map(|row| match row.entity {
+                Ok(copy) => Ok(Ok(copy)),
+                Err(row) => Err(Error::of_rows(vec![row])),
+            });
             (copies.collect::<Vec<_>>(), page.continuation)
         } else {
             let page = query.page(entities, from).await?;
@@ -426,13 +429,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
             (all_until(opened, AT_A_TIME, ends).await, page.continuation)
         };
         let found = stream::iter(copies).then(|copy| async move {
-            let Copy { value: entity, primary, mark, digest } = copy?;
-            match mark {
-                Some(mark) => {
+            match copy? {
+                Ok(Copy { value: entity, mark: Some(mark), digest, .. }) => {
                     Ok(Some(Versioned { entity, version: Version::of_copy(&mark, digest) }))
                 }
                 // A copy that no store wrote has no version.
-                None => self.store.get(rowkey::Key::new(primary.0, primary.1)).await,
+                Ok(Copy { primary, .. }) | Err(primary) => {
+                    self.store.get(rowkey::Key::new(primary.0, primary.1)).await
+                }
             }
         });
         Ok(Part { rows: rows_of(found).await?, continuation })

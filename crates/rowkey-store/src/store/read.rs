@@ -65,12 +65,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let owner = match (index.scope, index.copy) {
                 (Scope::SamePartition, Copied::All) if self.inner.layers.copies_are_whole() => {
                     let Some(copy) = self.copy(position, at()).await? else { return Ok(None) };
-                    if let Copy { value: entity, mark: Some(mark), digest, .. } = copy {
-                        let version = Version::of_copy(&mark, digest);
-                        return Ok(Some(Versioned { entity, version }));
+                    match copy {
+                        Ok(Copy { value: entity, mark: Some(mark), digest, .. }) => {
+                            let version = Version::of_copy(&mark, digest);
+                            return Ok(Some(Versioned { entity, version }));
+                        }
+                        // A copy that no store wrote has no version.
+                        Ok(Copy { primary, .. }) | Err(primary) => primary,
                     }
-                    // A copy that no store wrote has no version.
-                    copy.primary
                 }
                 (Scope::Claim, _) => match table.get(at()).await? {
                     Some(claim) => Claim::read(&claim.entity)?.owner,
@@ -146,11 +148,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Err(Error::refused(ErrorKind::Invalid, what).advise("read entities instead"))
     }
 
-    /// Reads a whole copy in the index at `position`.
-    async fn copy(&self, position: usize, key: Key<DynamicEntity>) -> Result<Option<Copy<E>>> {
+    /// Reads a whole copy in the index at `position`, or the keys of its entity.
+    async fn copy(
+        &self,
+        position: usize,
+        key: Key<DynamicEntity>,
+    ) -> Result<Option<std::result::Result<Copy<E>, Keys>>> {
         let Inner { table, layers, .. } = &*self.inner;
         if layers.is_empty() {
-            return Ok(table.get_as(key).await?.map(|stored| stored.entity));
+            return Ok(table.get_as(key).await?.map(|stored| Ok(stored.entity)));
         }
         match table.get(key).await? {
             Some(stored) => layers.open_copy(table, position, stored.entity).await.map(Some),

@@ -435,6 +435,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 mark: head.mark.clone(),
                 closed: head.closed.clone(),
                 unknown: head.unknown.clone(),
+                sealed: head.sealed.clone(),
+                is_signed: head.is_signed,
                 older: head.older.clone(),
             },
             etag: head.etag.clone(),

@@ -209,7 +209,7 @@ impl Keys {
             Error::refused(ErrorKind::Unavailable, what).with_source(error)
         })?;
         let op = Op::new(self.table.account().clock().now(), random);
-        self.sealer.seal(&op, &self.table, &[TASK], &mut row).await?;
+        self.sealer.seal(&op, &self.table, &[TASK], None, &mut row).await?;
         let refused = |what| Error::refused(ErrorKind::Unexpected, what);
         let (Some(Value::Binary(key)), Some(Value::String(encryption))) =
             (row.get(TASK), row.get(ENCRYPTION))
@@ -243,7 +243,7 @@ impl Keys {
         row.set(TASK, key);
         row.set(ENCRYPTION, &*sealed.encryption);
         let opened = match self.sealer.open(&self.table, &[TASK], &mut row).await {
-            Ok(()) => match row.get(TASK) {
+            Ok(_) => match row.get(TASK) {
                 Some(Value::Binary(key)) => {
                     self.sealer.open_content(&row, TASK, key, &content).map(Some)
                 }

@@ -420,6 +420,7 @@ async fn a_record_forged_with_the_public_wrapping_key_is_rejected_without_unwrap
         &branch,
         &rowkey_store::Op::new(DateTime::UNIX_EPOCH, [2; 8]),
         &["text"],
+        &crate::cipher::Before::default(),
         &mut row,
     )
     .unwrap();
