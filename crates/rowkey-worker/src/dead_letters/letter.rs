@@ -1,6 +1,9 @@
 //! A dead letter as callers see it.
 
+use std::panic::AssertUnwindSafe;
+
 use chrono::{DateTime, Utc};
+use futures_util::FutureExt as _;
 use rowkey::Result;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -8,6 +11,7 @@ use serde_json::{Map, Value};
 use super::row::LetterRow;
 use super::{Cause, DeadLetters};
 use crate::task::{Content, Envelope, Failure, Loaded, Task};
+use crate::worker::attempt::text;
 
 /// A task that could not be processed, and the reason.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,10 +83,10 @@ impl<T: Task> DeadLetters<T> {
                 let task = match &envelope.content {
                     Content::Claim { name, .. } if !reads_claim => Inspected::Claim(name.clone()),
                     Content::Claim { name, .. } => {
-                        Inspected::of(self.tasks.load(&envelope).await?, name)
+                        Inspected::of(self.loaded(&envelope).await?, name)
                     }
                     Content::Inline(task) => {
-                        Inspected::of(self.tasks.load(&envelope).await?, task.get())
+                        Inspected::of(self.loaded(&envelope).await?, task.get())
                     }
                 };
                 let trace = envelope.trace.map(|trace| trace.to_string());
@@ -103,6 +107,15 @@ impl<T: Task> DeadLetters<T> {
             history,
             traceparent,
             task,
+        })
+    }
+
+    /// Reads the task. If that panics, the others can be inspected nevertheless.
+    async fn loaded(&self, envelope: &Envelope) -> Result<Loaded<T>> {
+        let loaded = AssertUnwindSafe(self.tasks.load(envelope)).catch_unwind().await;
+        loaded.unwrap_or_else(|panic| {
+            tracing::warn!(panic = text(panic), "a dead letter cannot be read");
+            Ok(Loaded::Unreadable("reading it as a task panicked".to_owned()))
         })
     }
 

@@ -210,9 +210,7 @@ impl Janitor {
                 Some(Ok(Ok(counts))) => (Outcome::Done, counts),
                 Some(Ok(Err(error))) => (Outcome::Failed(short(error)), Counts::new()),
                 Some(Err(error)) => match error.try_into_panic() {
-                    Ok(panic) => {
-                        (Outcome::Panicked(short(text(&*panic).to_owned())), Counts::new())
-                    }
+                    Ok(panic) => (Outcome::Panicked(short(text(panic))), Counts::new()),
                     // The runtime was shut down.
                     Err(_) => (Outcome::Interrupted, Counts::new()),
                 },

@@ -24,6 +24,8 @@ mod schedule;
 pub use chore::{Chore, Counts, Leadership};
 use schedule::Schedule;
 
+use crate::worker::attempt::text;
+
 /// Runs chores on a schedule, in one program at a time.
 ///
 /// Each program that can run the chores has a janitor on the same lock. One acquires the lease and leads; the
@@ -232,8 +234,8 @@ impl Janitor {
         let telemetry = self.lock.blob().account().telemetry();
         telemetry.count("rowkey.janitor.runs", &[("chore", chore), ("outcome", outcome)], 1);
         let Some(observer) = &self.observer else { return };
-        if catch_unwind(AssertUnwindSafe(|| observer(report))).is_err() {
-            tracing::error!("the observer of a janitor panicked");
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| observer(report))) {
+            tracing::error!(panic = text(panic), "the observer of a janitor panicked");
         }
     }
 }

@@ -113,6 +113,7 @@ pub struct Attempt {
     pub(super) id: Arc<str>,
     pub(super) number: u32,
     pub(super) first_seen: DateTime<Utc>,
+    pub(super) time_limit: Duration,
     pub(super) hold: Arc<Hold>,
     pub(super) phase: watch::Receiver<Phase>,
 }
@@ -127,6 +128,11 @@ impl Attempt {
     /// How often the message was received, starting at 1.
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// How long the handler may take.
+    pub(crate) fn time_limit(&self) -> Duration {
+        self.time_limit
     }
 
     /// When the task was first put.

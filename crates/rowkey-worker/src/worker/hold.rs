@@ -31,6 +31,8 @@ struct State {
     until: Duration,
     /// When the work must have ended.
     limit: Option<Duration>,
+    /// The length of that limit.
+    limit_length: Option<Duration>,
     /// Whether a renewal may have invalidated the pop receipt while its response was lost.
     doubtful: bool,
 }
@@ -54,7 +56,8 @@ impl Hold {
         asked: Duration,
         visibility: Duration,
     ) -> Self {
-        let state = State { message, until: asked + visibility, limit: None, doubtful: false };
+        let until = asked + visibility;
+        let state = State { message, until, limit: None, limit_length: None, doubtful: false };
         let (state, renewing) = (Mutex::new(state), tokio::sync::Mutex::new(false));
         Self { visibility, clock: queue.clone(), state, renewing, limited: Notify::new() }
     }
@@ -72,9 +75,17 @@ impl Hold {
 
     /// Limits the work to this duration from now on.
     pub(crate) fn limit(&self, limit: Duration) {
-        let limit = self.clock().elapsed().saturating_add(limit);
-        self.state().limit = Some(limit);
+        let end = self.clock().elapsed().saturating_add(limit);
+        {
+            let mut state = self.state();
+            (state.limit, state.limit_length) = (Some(end), Some(limit));
+        }
         self.limited.notify_one();
+    }
+
+    /// The length of the limit that was set last.
+    pub(crate) fn limit_length(&self) -> Option<Duration> {
+        self.state().limit_length
     }
 
     /// Runs `work`, and meanwhile renews the message on the renewal thread, with the connections of `queue`.

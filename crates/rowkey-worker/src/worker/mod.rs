@@ -3,7 +3,8 @@
 //! - [`Worker`]: configuration, running, counters
 //! - [`Handler`], [`Attempt`], [`Done`]: the code that processes a task, its context, its result
 //! - `run`: receiving, the circuit breaker and the shutdown
-//! - `attempt`: whether a message is processed, and the handler in its own task
+//! - `attempt`: whether a message is processed, and why an attempt failed
+//! - `isolated`: the code of the program, in a task of the runtime for each message
 //! - `hold`: keeps the message hidden from other workers while it is processed
 //! - `settle`: deletes, retries or puts aside the message afterwards
 
@@ -21,14 +22,15 @@ use tokio::sync::{RwLock, watch};
 pub(crate) mod attempt;
 mod handler;
 mod hold;
+mod isolated;
 mod run;
 mod settle;
 
 pub use handler::{Attempt, Done, Handler};
 
 use crate::task::{Task, Tasks};
-use attempt::Keys;
 use handler::Phase;
+use isolated::{Keys, Stuck};
 
 /// The shortest wait of an idle worker. Without it, a `least` of zero would stay zero when doubled, and the
 /// worker would poll the queue without pause.
@@ -68,8 +70,8 @@ const SHORTEST_IDLE: Duration = Duration::from_millis(10);
 /// visible again. So **each task is processed at least once**, sometimes twice, and now and then by two
 /// workers at the same time. Handlers must tolerate that.
 ///
-/// Each handler runs in its own task of the tokio runtime that polls the worker, so a panic fails only its
-/// own message. A single thread per process renews all messages, so code that blocks costs no other handler
+/// Each task is read and handled in a task of its own of the tokio runtime that polls the worker, so a panic
+/// fails only its own message. A single thread per process renews all messages, so code that blocks costs no other handler
 /// its message. Dropping a worker aborts its handlers at their current await. Several workers can run in one
 /// program, in many programs, on many machines.
 ///
@@ -89,11 +91,12 @@ pub struct Worker<T, H> {
     shutdown_deadline: Duration,
     /// The queue with the connections of the renewal thread.
     renewals: Mutex<Option<Queue>>,
-    /// The number of handlers that have not ended.
+    /// The number of tasks that are read or handled.
     running: Arc<AtomicUsize>,
+    stuck: Arc<Stuck>,
     /// Write-locked by the task that is tried alone.
     alone: RwLock<()>,
-    keys: Keys,
+    keys: Arc<Keys>,
     /// The shutdown phase for messages that [`Worker::step`] received; it never changes.
     steps: watch::Sender<Phase>,
     counts: Mutex<Counts>,
@@ -126,7 +129,7 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// Handlers that have not ended: those at work, and those that block after their time limit.
+    /// Tasks that are being read or handled, with those whose code blocks after its time limit.
     pub at_work: usize,
     /// Receptions that did not count as attempts: see [`Step::Deferred`].
     pub deferred: u64,
@@ -170,8 +173,9 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             shutdown_deadline: Duration::from_secs(25),
             renewals: Mutex::default(),
             running: Arc::default(),
+            stuck: Arc::default(),
             alone: RwLock::default(),
-            keys: Keys::default(),
+            keys: Arc::default(),
             steps: watch::Sender::new(Phase::Running),
             counts: Mutex::default(),
         }
@@ -228,8 +232,9 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     /// Sets the time limit of a handler. Default: an hour. A handler that exceeds it is dropped at its
     /// current await, and the attempt has failed; the message is no longer renewed.
     ///
-    /// Code that blocks cannot be stopped. It keeps its thread, but neither its message nor its concurrency
-    /// slot: another task is received. [`Counts::at_work`] counts it until it ends.
+    /// Code that blocks cannot be stopped. It keeps its thread and the lock of its [key](Task::key), but neither
+    /// its message nor its concurrency slot: another task is received. [`Counts::at_work`] counts it until it
+    /// ends; until then a task that waits for a key, or has to be tried alone, is put off.
     #[must_use = "use the returned worker"]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;

@@ -4,37 +4,41 @@
 //! the message is deleted before the blob that it names, and a dead letter is written before its message
 //! leaves the queue. Work that is interrupted in between is repeated.
 
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
-use rowkey::queue::Message;
-use rowkey::{Outcome, Result};
+use rowkey::queue::{Body, Message};
+use rowkey::{Error, ErrorKind, Outcome, Result};
 use rowkey_store::Waits;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
-use super::attempt::{Failure, Handling, Running, Working, handling};
+use super::attempt::{Failure, Handling, handling, text};
 use super::handler::{Phase, reached};
 use super::hold::{Hold, Lost};
+use super::isolated::{GRACE, Isolated};
 use super::{Attempt, Done, Handler, Step, Worker};
 use crate::dead_letters::{Cause, NewDeadLetter};
-use crate::task::{Envelope, GivenUp, Loaded, Task};
-
-/// How long to wait for a cancelled handler. A handler at an await ends at once.
-const GRACE: Duration = Duration::from_secs(1);
+use crate::task::{Envelope, GivenUp, Task};
 
 /// The first and the longest wait for a task that a newer program put.
 const NEWER: Waits = Waits::new(Duration::from_secs(60), Duration::from_secs(3600));
+
+/// The shortest wait of a task that was not begun, so that it is not received again and again.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The maximum visibility timeout of a message.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// What to do with a message.
-enum Disposition {
+#[derive(Debug)]
+pub(super) enum Disposition {
     Delete(Step),
     /// Delete the message and keep the blob: its task already is a dead letter, or that was redriven or
     /// purged.
@@ -47,7 +51,26 @@ enum Disposition {
     /// The worker stops before the handler has ended.
     Over,
     Poison(Cause, String),
+    /// It was not begun. Receive it again after this time, with its state as it is.
+    Unready(Duration),
 }
+
+impl Disposition {
+    /// By the result of the handler.
+    pub(super) fn of(result: Result<Done>) -> Self {
+        match result {
+            Ok(Done::Applied) => Self::Delete(Step::Handled),
+            Ok(Done::AlreadyApplied) => Self::Delete(Step::Suppressed),
+            Ok(Done::Later(wait)) => Self::Later(wait),
+            Ok(Done::Poison(reason)) => Self::Poison(Cause::Rejected, reason),
+            Ok(Done::TooOld(reason)) => Self::Poison(Cause::TooOld, reason),
+            Err(error) => Self::Fail(Failure::from(&error)),
+        }
+    }
+}
+
+/// What a message holds until it is settled: the right to be tried, alone or beside others.
+type Turn<'w> = Box<dyn Send + Sync + 'w>;
 
 /// How a message ended, and what that says about the dependencies of tasks.
 #[derive(Debug)]
@@ -82,12 +105,20 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         asked: Duration,
         phase: watch::Receiver<Phase>,
     ) -> Result<Settled> {
-        let envelope = self.tasks.open(&message);
-        let span = self.span(&message, envelope.as_ref().ok());
-        let settled =
-            Box::pin(self.settled(message, envelope, asked, phase)).instrument(span).await;
-        self.count(&settled);
-        settled
+        let settling = async {
+            let envelope = self.tasks.open(&message);
+            let span = self.span(&message, envelope.as_ref().ok());
+            let settled =
+                Box::pin(self.settled(message, envelope, asked, phase)).instrument(span).await;
+            self.count(&settled);
+            settled
+        };
+        // Code of the program that all messages share, such as its telemetry, must not end the worker either.
+        AssertUnwindSafe(settling).catch_unwind().await.unwrap_or_else(|panic| {
+            let what = format!("settling a message panicked: {}", text(panic));
+            self.counting().unsettled += 1;
+            Err(Error::refused(ErrorKind::Unexpected, what))
+        })
     }
 
     fn count(&self, settled: &Result<Settled>) {
@@ -148,18 +179,20 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             Err(reason) => return self.poison(&hold, None, Cause::Unreadable, &reason).await,
         };
         let renewals = self.renewals()?;
-        let (working, worked) = oneshot::channel();
-        let work = self.end(&mut envelope, &hold, phase, working);
+        let (working, mut worked) = watch::channel(());
+        // Kept until the message is settled: a task that begins before that, and ends the process, would be taken
+        // for this one.
+        let mut turn = None;
+        let work = self.end(&mut envelope, &hold, phase, working, &mut turn);
         let end = hold.during(&renewals, work).await?;
-        if matches!(end, Err(_) | Ok(Disposition::Over))
-            && tokio::time::timeout(GRACE, worked).await.is_err()
-        {
-            tracing::error!("a handler blocks its thread and continues after its time limit");
+        if matches!(end, Err(_) | Ok(Disposition::Over)) {
+            // It has lost the message, and should end before another attempt.
+            drop(tokio::time::timeout(GRACE, worked.changed()).await);
         }
         let end = match end {
             Ok(end) => end,
             Err(Lost::Overrun) => {
-                let limit = self.time_limit;
+                let limit = hold.limit_length().unwrap_or(self.time_limit);
                 self.counting().overrun += 1;
                 let text = format!("it exceeded its time limit of {limit:?}");
                 Disposition::Fail(Failure::counted(Cause::TimeLimit, text))
@@ -190,16 +223,18 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             Disposition::Over => {
                 self.put_off(&hold, &mut envelope, Duration::ZERO, Step::HandedBack).await
             }
+            Disposition::Unready(wait) => self.hide(&hold, None, wait, Step::Deferred).await,
         }
     }
 
-    /// Runs the handler for the task, alone if necessary.
-    async fn end(
-        &self,
+    /// Has the task tried, alone if necessary.
+    async fn end<'w>(
+        &'w self,
         envelope: &mut Envelope,
         hold: &Arc<Hold>,
         mut phase: watch::Receiver<Phase>,
-        working: Working,
+        working: watch::Sender<()>,
+        turn: &mut Option<Turn<'w>>,
     ) -> Disposition {
         let mut over = phase.clone();
         let handling = match handling(envelope, &hold.message(), self.max_attempts) {
@@ -212,39 +247,31 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             if let Some(end) = self.final_end(envelope, hold).await {
                 return end;
             }
-            let task = match self.tasks.load(envelope).await {
-                Ok(Loaded::Task(task)) => task,
-                Ok(Loaded::Done) => return Disposition::Delete(Step::Suppressed),
-                Ok(Loaded::Gone) => {
-                    let reason = "the blob with its task is gone".to_owned();
-                    return Disposition::Poison(Cause::Unreadable, reason);
+            if handling == Handling::Alone {
+                *turn = Some(Box::new(self.alone.write().await));
+                if self.stuck.is_any() {
+                    tracing::warn!("a handler blocks, so the task cannot be tried alone yet");
+                    return Disposition::Unready(self.put_off_for(hold));
                 }
-                Ok(Loaded::Newer(reason)) => return Disposition::Newer(reason),
-                Ok(Loaded::Unreadable(reason)) => {
-                    return Disposition::Poison(Cause::Unreadable, reason);
+                // Before anything is read that could end the process.
+                if let Err(end) = self.mark_alone(envelope, hold).await {
+                    return end;
                 }
-                Err(error) => return Disposition::Fail(Failure::from(&error)),
-            };
-            let key = task.key();
-            let work = async {
-                if handling == Handling::Alone {
-                    let _alone = self.alone.write().await;
-                    match self.mark_alone(envelope, hold).await {
-                        Ok(()) => self.handled(task, envelope, hold, &mut phase, working).await,
-                        Err(end) => end,
-                    }
-                } else {
-                    let _together = self.alone.read().await;
-                    self.handled(task, envelope, hold, &mut phase, working).await
-                }
-            };
-            self.keys.alone(key, work).await
+            } else {
+                *turn = Some(Box::new(self.alone.read().await));
+            }
+            self.tried(envelope, hold, &mut phase, working).await
         };
         // A task that waits for its key, or a service that does not answer, must not delay the shutdown.
         match select(pin!(ready), pin!(reached(&mut over, Phase::Over))).await {
             Either::Left((end, _)) => end,
             Either::Right(_) => Disposition::Over,
         }
+    }
+
+    /// How long a task waits that was not begun.
+    fn put_off_for(&self, hold: &Hold) -> Duration {
+        self.retry.after(hold.message().dequeue_count.saturating_sub(1)).max(SHORTEST)
     }
 
     /// Returns how to end a message that must not be tried, from the dead letters of its task. Sends requests
@@ -280,41 +307,40 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         }
     }
 
-    /// Runs the handler for the task, within its time limit.
-    async fn handled(
+    /// Has the task read and handled in a task of the runtime.
+    async fn tried(
         &self,
-        task: T,
         envelope: &Envelope,
         hold: &Arc<Hold>,
         phase: &mut watch::Receiver<Phase>,
-        working: Working,
+        working: watch::Sender<()>,
     ) -> Disposition {
         let message = hold.message();
         let first_seen = envelope.first_seen.as_ref().and_then(|time| time.parse().ok());
+        // It was put before its message was.
+        let first_seen = first_seen.filter(|time| *time < message.inserted);
         let attempt = Attempt {
             id: envelope.id.as_str().into(),
             number: message.dequeue_count,
             first_seen: first_seen.unwrap_or(message.inserted),
+            time_limit: self.time_limit,
             hold: Arc::clone(hold),
             phase: phase.clone(),
         };
-        hold.limit(self.time_limit);
-        self.telemetry().count("rowkey.worker.attempts", &[self.label()], 1);
-        let working = (working, &self.running);
-        let running = Running::begin(&self.handler, task, attempt, envelope.trace, working);
+        let isolated = Isolated {
+            tasks: self.tasks.clone(),
+            handler: Arc::clone(&self.handler),
+            envelope: envelope.clone(),
+            attempt,
+            keys: Arc::clone(&self.keys),
+            stuck: Arc::clone(&self.stuck),
+            time_limit: self.time_limit,
+            put_off: self.put_off_for(hold),
+        };
+        let running = isolated.begin(working, &self.running);
         self.tell_in_flight();
-        let (ended, over) = (pin!(running.end()), pin!(reached(phase, Phase::Over)));
-        match select(ended, over).await {
-            Either::Left((Ok(Done::Applied), _)) => Disposition::Delete(Step::Handled),
-            Either::Left((Ok(Done::AlreadyApplied), _)) => Disposition::Delete(Step::Suppressed),
-            Either::Left((Ok(Done::Later(wait)), _)) => Disposition::Later(wait),
-            Either::Left((Ok(Done::Poison(reason)), _)) => {
-                Disposition::Poison(Cause::Rejected, reason)
-            }
-            Either::Left((Ok(Done::TooOld(reason)), _)) => {
-                Disposition::Poison(Cause::TooOld, reason)
-            }
-            Either::Left((Err(failure), _)) => Disposition::Fail(failure),
+        match select(pin!(running.end()), pin!(reached(phase, Phase::Over))).await {
+            Either::Left((end, _)) => end,
             Either::Right(_) => Disposition::Over,
         }
     }
@@ -339,7 +365,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             }
             // Another worker has deleted the message, and deletes its blob as well.
             Ok(false) => Ok(done(step)),
-            Err(error) if error.kind() == rowkey::ErrorKind::Conflict => Ok(given_up(Lost::Taken)),
+            Err(error) if error.kind() == ErrorKind::Conflict => Ok(given_up(Lost::Taken)),
             Err(error) => Err(error),
         }
     }
@@ -359,7 +385,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         let (step, doubled) = if is_transient {
             (Step::Deferred, message.dequeue_count.saturating_sub(1))
         } else {
-            envelope.attempts += 1;
+            envelope.attempts = envelope.attempts.saturating_add(1);
             (Step::Retried, envelope.attempts - 1)
         };
         let mut settled = if envelope.attempts < self.max_attempts || is_transient {
@@ -384,23 +410,31 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         wait: Duration,
         step: Step,
     ) -> Result<Settled> {
-        let message = hold.message();
         // This attempt has a known result.
-        (envelope.alone, envelope.receptions) = (false, message.dequeue_count);
-        let wait = wait.min(LONGEST);
-        let mut update = self.tasks.queue().update(&message).hidden_for(wait);
-        if let Some(body) = self.tasks.with_history(envelope) {
+        (envelope.alone, envelope.receptions) = (false, hold.message().dequeue_count);
+        self.hide(hold, self.tasks.with_history(envelope), wait, step).await
+    }
+
+    /// Makes the message visible again after a while, with a new text if there is one.
+    async fn hide(
+        &self,
+        hold: &Hold,
+        body: Option<Body>,
+        wait: Duration,
+        step: Step,
+    ) -> Result<Settled> {
+        let message = hold.message();
+        let mut update = self.tasks.queue().update(&message).hidden_for(wait.min(LONGEST));
+        if let Some(body) = body {
             update = update.body(body);
         }
         match update.send().await {
             Ok(_) => {}
             // An earlier attempt of this very request changed the pop receipt.
             Err(error)
-                if error.kind() == rowkey::ErrorKind::Conflict
-                    && error.outcome() == Outcome::Unknown => {}
+                if error.kind() == ErrorKind::Conflict && error.outcome() == Outcome::Unknown => {}
             Err(error)
-                if error.kind() == rowkey::ErrorKind::Conflict
-                    || error.kind() == rowkey::ErrorKind::NotFound =>
+                if error.kind() == ErrorKind::Conflict || error.kind() == ErrorKind::NotFound =>
             {
                 return Ok(given_up(Lost::Taken));
             }
@@ -433,7 +467,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         let new = NewDeadLetter { message: &message, envelope, cause, reason };
         self.tasks.dead_letters().put_aside(&new).await?;
         match self.tasks.queue().delete_if_exists(&message).await {
-            Err(error) if error.kind() == rowkey::ErrorKind::Conflict => {
+            Err(error) if error.kind() == ErrorKind::Conflict => {
                 return Ok(given_up(Lost::Taken));
             }
             deleted => drop(deleted?),
@@ -448,7 +482,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         age.to_std().unwrap_or_default() < self.patience
     }
 
-    /// The number of handlers that have not ended, including those that block after their time limit.
+    /// The number of tasks that are read or handled, including those that block after their time limit.
     pub(super) fn at_work(&self) -> usize {
         self.running.load(Ordering::Relaxed)
     }

@@ -1,0 +1,239 @@
+//! A message's own task of the runtime: all code of the program that a message causes runs in it.
+//!
+//! That is reading the task (`Deserialize`, the key ring), `Task::key`, the handler, and dropping what these leave.
+//! A panic there fails only this message. The key of a task stays locked until its own task has ended, even if it
+//! was aborted and blocks its thread.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, Either, select};
+use rowkey::telemetry::TraceParent;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedMutexGuard, watch};
+use tracing::Instrument as _;
+
+use super::attempt::{Failure, spawn};
+use super::settle::Disposition;
+use super::{Attempt, Handler};
+use crate::dead_letters::Cause;
+use crate::renewal_thread::AbortOnDrop;
+use crate::task::{Envelope, Loaded, Task, Tasks};
+
+/// How long to wait for a task that was aborted. At an await it ends at once.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+
+/// The shortest time limit for reading a task, so that a service that does not answer is no failure of the task.
+const READING: Duration = Duration::from_secs(600);
+
+/// What a message's own task of the runtime needs.
+pub(super) struct Isolated<T, H> {
+    pub(super) tasks: Tasks<T>,
+    pub(super) handler: Arc<H>,
+    pub(super) envelope: Envelope,
+    pub(super) attempt: Attempt,
+    pub(super) keys: Arc<Keys>,
+    pub(super) stuck: Arc<Stuck>,
+    pub(super) time_limit: Duration,
+    /// How long a task that cannot wait for its key is put off.
+    pub(super) put_off: Duration,
+}
+
+impl<T: Task, H: Handler<T>> Isolated<T, H> {
+    async fn run(self) -> Disposition {
+        let Self { tasks, handler, envelope, attempt, keys, stuck, time_limit, put_off } = self;
+        let hold = Arc::clone(&attempt.hold);
+        hold.limit(time_limit.max(READING));
+        let reading = async {
+            let task = read(&tasks, &envelope).await?;
+            let key = task.key();
+            Ok((task, key))
+        };
+        let (task, key) = match AssertUnwindSafe(reading).catch_unwind().await {
+            Ok(Ok(read)) => read,
+            Ok(Err(end)) => return end,
+            Err(panic) => return Disposition::Fail(Failure::panicked("reading the task", panic)),
+        };
+        // Declared before everything that the handler leaves, so it is dropped after that.
+        let _locked = match key {
+            None => None,
+            Some(key) => {
+                // Others with this key may take their time.
+                hold.limit(Duration::MAX);
+                let Some(locked) = stuck.unless(keys.lock(key)).await else {
+                    tracing::warn!("a handler blocks that may have the key of the task");
+                    return Disposition::Later(put_off);
+                };
+                Some(locked)
+            }
+        };
+        hold.limit(time_limit);
+        let queue = tasks.queue();
+        let label = ("queue", queue.name());
+        queue.account().telemetry().count("rowkey.worker.attempts", &[label], 1);
+        let handled = async { Disposition::of(handler.handle(task, attempt).await) };
+        let handled = AssertUnwindSafe(in_trace(envelope.trace, handled)).catch_unwind();
+        match handled.await {
+            Ok(end) => end,
+            Err(panic) => Disposition::Fail(Failure::panicked("the handler", panic)),
+        }
+    }
+
+    /// Starts the task. What is in `working` is dropped when it has ended, even if nothing awaits it.
+    pub(super) fn begin(self, working: watch::Sender<()>, running: &Arc<AtomicUsize>) -> Running {
+        let stuck = Arc::clone(&self.stuck);
+        Running::spawn(self.run().boxed(), (working, CountGuard::new(running)), stuck)
+    }
+}
+
+/// Reads the task of a message, or says what becomes of the message.
+async fn read<T: Task>(tasks: &Tasks<T>, envelope: &Envelope) -> Result<T, Disposition> {
+    let unreadable = |reason| Disposition::Poison(Cause::Unreadable, reason);
+    match tasks.load(envelope).await {
+        Ok(Loaded::Task(task)) => Ok(task),
+        Ok(Loaded::Done) => Err(Disposition::Delete(super::Step::Suppressed)),
+        Ok(Loaded::Gone) => Err(unreadable("the blob with its task is gone".to_owned())),
+        Ok(Loaded::Newer(reason)) => Err(Disposition::Newer(reason)),
+        Ok(Loaded::Unreadable(reason)) => Err(unreadable(reason)),
+        Err(error) => Err(Disposition::Fail(Failure::from(&error))),
+    }
+}
+
+async fn in_trace<R>(trace: Option<TraceParent>, work: impl Future<Output = R>) -> R {
+    match trace {
+        Some(trace) => trace.scope(work).await,
+        None => work.await,
+    }
+}
+
+/// The running task of a message, which is aborted when this is dropped.
+pub(super) struct Running {
+    task: AbortOnDrop<Disposition>,
+    ended: watch::Receiver<()>,
+    stuck: Arc<Stuck>,
+}
+
+impl Running {
+    /// Compiled once, and not for each handler.
+    fn spawn(
+        work: BoxFuture<'static, Disposition>,
+        kept: (watch::Sender<()>, CountGuard),
+        stuck: Arc<Stuck>,
+    ) -> Self {
+        let ended = kept.0.subscribe();
+        let work = async move {
+            let _kept = kept;
+            work.await
+        };
+        Self { task: AbortOnDrop(spawn(work.in_current_span())), ended, stuck }
+    }
+
+    pub(super) async fn end(mut self) -> Disposition {
+        (&mut self.task.0).await.unwrap_or_else(|error| Disposition::Fail(Failure::of(error)))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.0.abort();
+        if self.task.0.is_finished() {
+            return;
+        }
+        // Without a runtime, nothing runs any more.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(Arc::clone(&self.stuck).count(self.ended.clone()));
+        }
+    }
+}
+
+/// The number of tasks that were aborted and have not ended, because they block their threads.
+pub(super) struct Stuck(watch::Sender<usize>);
+
+impl Default for Stuck {
+    fn default() -> Self {
+        Self(watch::Sender::new(0))
+    }
+}
+
+impl Stuck {
+    pub(super) fn is_any(&self) -> bool {
+        *self.0.borrow() > 0
+    }
+
+    /// Awaits a lock, unless a task that cannot be stopped may never release it.
+    async fn unless<R>(&self, lock: impl Future<Output = R>) -> Option<R> {
+        let mut stuck = self.0.subscribe();
+        let is_any = async { drop(stuck.wait_for(|stuck| *stuck > 0).await) };
+        match select(pin!(lock), pin!(is_any)).await {
+            Either::Left((locked, _)) => Some(locked),
+            Either::Right(((), _)) => None,
+        }
+    }
+
+    /// Counts an aborted task from the end of the [`GRACE`] until it ends.
+    async fn count(self: Arc<Self>, mut ended: watch::Receiver<()>) {
+        // Nothing is ever sent: a change is the end of the sender.
+        if tokio::time::timeout(GRACE, ended.changed()).await.is_ok() {
+            return;
+        }
+        tracing::error!("a handler blocks its thread and continues after it was aborted");
+        self.0.send_modify(|stuck| *stuck += 1);
+        drop(ended.changed().await);
+        self.0.send_modify(|stuck| *stuck -= 1);
+    }
+}
+
+struct CountGuard(Arc<AtomicUsize>);
+
+impl CountGuard {
+    fn new(running: &Arc<AtomicUsize>) -> Self {
+        running.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(running))
+    }
+}
+
+impl Drop for CountGuard {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Locks by key. A lock exists while a task holds or awaits it.
+#[derive(Default)]
+pub(super) struct Keys(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
+
+/// The lock of a key, or a place among those that await it.
+struct Locked {
+    keys: Arc<Keys>,
+    key: String,
+    guard: Option<OwnedMutexGuard<()>>,
+}
+
+impl Keys {
+    async fn lock(self: &Arc<Self>, key: String) -> Locked {
+        let lock = Arc::clone(self.map().entry(key.clone()).or_default());
+        let mut locked = Locked { keys: Arc::clone(self), key, guard: None };
+        locked.guard = Some(lock.lock_owned().await);
+        locked
+    }
+
+    fn map(&self) -> MutexGuard<'_, HashMap<String, Arc<tokio::sync::Mutex<()>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        let mut map = self.keys.map();
+        self.guard = None;
+        // The map's reference alone: no other task holds or awaits the lock.
+        if map.get(&self.key).is_some_and(|lock| Arc::strong_count(lock) == 1) {
+            map.remove(&self.key);
+        }
+    }
+}
