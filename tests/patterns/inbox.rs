@@ -174,6 +174,73 @@ async fn rows_expire_and_tasks_older_than_them_are_rejected() -> TestResult {
     Ok(())
 }
 
+/// A second delivery begins just before the rows expire, takes a while, and the rows are deleted meanwhile, by a
+/// program whose clock is a quarter of an hour ahead. The first one was behind by as much.
+#[tokio::test]
+async fn a_delivery_that_begins_before_the_rows_expire_has_no_second_effect() -> TestResult {
+    const SKEW: Duration = Duration::from_secs(14 * 60);
+    // The longest handler of the default worker, and of one whose limit is longer than rows are kept in addition.
+    for (limit, keep) in [(3600, DAY * 30), (3600, DAY / 24), (86_400 * 2, DAY * 30)] {
+        let (limit, seconds) = (Duration::from_secs(limit), Duration::from_secs(1));
+        let (server, _) = start().await?;
+        let now = server.clock().now().to_chrono();
+        let on = |clock: &ManualClock| -> rowkey::Result<StorageAccount> {
+            let account =
+                StorageAccount::builder().connection_string(server.connection_string())?;
+            account.clock(clock.clone()).build()
+        };
+        let (behind, right, ahead) =
+            (ManualClock::new(now - SKEW), ManualClock::new(now), ManualClock::new(now + SKEW));
+        let advance = |by: Duration| {
+            server.clock().advance(by);
+            [&behind, &right, &ahead].into_iter().for_each(|clock| clock.advance(by));
+        };
+        let tasks = deposits(&on(&right)?);
+        for _ in 0..2 {
+            tasks.put_with_key("order-7", &Deposit { cents: 100 }).await?;
+        }
+        let inbox = |account: &StorageAccount| inbox(account).keep(keep);
+        // The first delivery, with the row of a clock that is behind.
+        let row = inbox(&on(&behind)?);
+        let message = tasks.queue().receive(1, DAY * 6).await?.remove(0);
+        let id = message.text().split('"').nth(7).ok_or("no id")?.to_owned();
+        let balances = on(&right)?.table("balances");
+        let paid = Balance { owner: "ada/bo".into(), cents: 100 };
+        let row = row.row(&Balance::key("ada/bo"), &id)?;
+        balances.transaction().upsert(&paid).insert(&row).submit().await?;
+        tasks.queue().delete(&message).await?;
+
+        // The second one, on a clock that is behind: the task is as old as it may be.
+        advance(keep + SKEW - seconds * 5);
+        let slow = on(&behind)?;
+        let (of_effect, expiring) = (Deciding::new(&slow.table("balances")), inbox(&on(&ahead)?));
+        let of_handler = inbox(&slow);
+        let clocks = (server.clock().clone(), [behind.clone(), right.clone(), ahead.clone()]);
+        let handler = move |task: Deposit, attempt: Attempt| {
+            let (balances, inbox, expiring) =
+                (of_effect.clone(), of_handler.clone(), expiring.clone());
+            let (server, clocks) = clocks.clone();
+            async move {
+                let key = Balance::key("ada/bo");
+                let effect = async |row: &DynamicEntity| {
+                    server.advance(limit - seconds);
+                    clocks.iter().for_each(|clock| clock.advance(limit - seconds));
+                    expiring.expire().await.expect("the rows can be read");
+                    let mut balance = balances.get(key.clone()).await?.expect("it is there");
+                    balance.entity.cents += task.cents;
+                    let transaction = balances.table().transaction().replace(&balance).insert(row);
+                    transaction.submit().await.map(drop)
+                };
+                inbox.once(&key, &attempt, effect).await
+            }
+        };
+        let worker = Worker::new(deposits(&slow), handler).visibility(DAY * 6).time_limit(limit);
+        assert!(matches!(worker.step().await?, Step::Suppressed | Step::Poisoned));
+        assert_eq!(cents(&server.snapshot()), 100, "{limit:?} {keep:?}");
+    }
+    Ok(())
+}
+
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{department}", row = "id_{id:6}")]
 struct Employee {

@@ -18,6 +18,11 @@ use crate::worker::{Attempt, Done};
 const PREFIX: &str = "inbox_";
 /// The exclusive end of the range of these keys.
 const END: &str = "inbox`";
+/// How much longer than [`keep`](Inbox::keep) rows stay: for handlers that began just before, and for clocks.
+const SLACK: Duration = Duration::from_secs(6 * 3600);
+/// How far clocks may be apart in all: those that wrote the row, that accept a task, and that delete the row, each by
+/// a quarter of an hour from the service's.
+const CLOCKS: Duration = Duration::from_secs(45 * 60);
 /// The property with the time after which the row may be deleted.
 const EXPIRES: &str = "InboxExpires";
 
@@ -25,7 +30,7 @@ const EXPIRES: &str = "InboxExpires";
 ///
 /// One transaction writes the effect and the row. Rows are kept for [`keep`](Self::keep), 30 days by default.
 /// An older task becomes a dead letter, because its effect might happen twice. [`expire`](Self::expire) deletes
-/// old rows.
+/// old rows, six hours later: a handler that has begun may still be at work, and clocks differ.
 ///
 /// ```
 /// use rowkey::{Entity, StorageAccount};
@@ -94,6 +99,9 @@ impl Inbox {
     /// Sets how long rows are kept. It must exceed the longest time from the first put of a task to its last
     /// delivery, including retries and the time as a dead letter before a redrive.
     ///
+    /// Under a worker whose [time limit](crate::worker::Worker::time_limit) is longer than 5 hours and a quarter,
+    /// tasks are too old earlier, by as much as it is longer.
+    ///
     /// ```
     /// # use std::time::Duration;
     /// # use rowkey::{DynamicEntity, Key, StorageAccount};
@@ -157,7 +165,8 @@ impl Inbox {
     /// Fails with [`ErrorKind::Invalid`] if `key` is not a valid key.
     pub fn row<E>(&self, key: &Key<E>, id: &str) -> Result<DynamicEntity> {
         let now = self.clock().now();
-        let keep = chrono::TimeDelta::from_std(self.keep).unwrap_or(chrono::TimeDelta::MAX);
+        let keep = self.keep.saturating_add(SLACK);
+        let keep = chrono::TimeDelta::from_std(keep).unwrap_or(chrono::TimeDelta::MAX);
         let expires =
             now.checked_add_signed(keep).unwrap_or(chrono::DateTime::<chrono::Utc>::MAX_UTC);
         let mut row = DynamicEntity::new(partition(key)?, row_key(id));
@@ -182,7 +191,11 @@ impl Inbox {
     /// the task is new.
     pub(crate) fn refuse(&self, attempt: &Attempt) -> Option<Done> {
         let age = self.clock().now() - attempt.first_seen();
-        let is_old = age.to_std().is_ok_and(|age| age >= self.keep);
+        // It must have ended before its row may be deleted, whichever clocks are wrong.
+        let end = attempt.time_limit().saturating_add(CLOCKS);
+        let is_old = age.to_std().is_ok_and(|age| {
+            age >= self.keep || age.saturating_add(end) >= self.keep.saturating_add(SLACK)
+        });
         is_old.then(|| {
             Done::TooOld(
                 "it is older than the rows of the inbox, so it may have been processed already"
