@@ -2,8 +2,9 @@
 //!
 //! Two workers receive messages of one task. What fails is put aside: the verdict is written into the message,
 //! then the letter is stored together with a row of the task, then the message is deleted. A worker may stop
-//! between any two requests, and its message appears again. A redrive puts a message and then deletes the letter;
-//! it may stop in between. The row of the task stays, and recognises messages.
+//! between any two requests, and its message appears again. A redrive puts a hidden message and then deletes the
+//! letter; it may stop in between, and the message appears. Two redrives may run at once. The row of the task stays,
+//! and recognises messages.
 
 use stateright::{Model, Property};
 
@@ -11,6 +12,8 @@ use stateright::{Model, Property};
 pub const WORKERS: usize = 2;
 /// Messages in all: the first one and two of redrives.
 pub const MESSAGES: usize = 3;
+/// Redrives at a time.
+pub const REDRIVES: usize = 2;
 
 /// What must be done, each with the disaster that follows without it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +37,10 @@ pub struct Rules {
     pub redrive_puts_first: bool,
     /// A redrive deletes the letter that it read, and not one that was stored since.
     pub redrive_deletes_what_it_read: bool,
+    /// The row of the task names the redrive that deleted the letter, and messages of others are dropped.
+    pub redrives_are_told_apart: bool,
+    /// A worker that receives the message of a redrive deletes the letter if it is still there.
+    pub workers_complete_redrives: bool,
 }
 
 impl Rules {
@@ -48,6 +55,8 @@ impl Rules {
         redriven_messages_are_checked: true,
         redrive_puts_first: true,
         redrive_deletes_what_it_read: true,
+        redrives_are_told_apart: true,
+        workers_complete_redrives: true,
     };
 }
 
@@ -63,6 +72,8 @@ pub struct Letters {
 pub struct Message {
     /// How often the task had been redriven when it was put.
     redriven: u8,
+    /// The redrive that put it; 0 for the first message.
+    run: u8,
     is_visible: bool,
     /// The worker whose receipt is good.
     receipt: Option<usize>,
@@ -108,8 +119,19 @@ pub struct Letter {
 pub struct TaskRow {
     has_letter: bool,
     redriven: u8,
+    /// The redrive that deleted the letter; 0 if there is none.
+    run: u8,
     message: usize,
     is_purged: bool,
+}
+
+/// A redrive between its two steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Half {
+    letter: Letter,
+    run: u8,
+    /// The message that it put.
+    put: Option<usize>,
 }
 
 /// Everything that is stored, known or on its way.
@@ -121,8 +143,14 @@ pub struct World {
     letter: Option<Letter>,
     task: Option<TaskRow>,
     stored: u8,
-    /// The letter that a redrive has half moved.
-    redriving: Option<Letter>,
+    /// The letters that redrives have half moved.
+    redriving: [Option<Half>; REDRIVES],
+    /// Redrives that have begun.
+    runs: u8,
+    /// For each number of redrives, the message that was worked on.
+    worked: [Option<usize>; MESSAGES],
+    /// Two messages of a task that was redriven once were worked on.
+    was_redriven_twice: bool,
     is_done: bool,
     is_purged: bool,
     /// How often the task had been redriven when its letter was purged.
@@ -148,24 +176,28 @@ pub enum Action {
     Crash(usize),
     /// A message appears again.
     Appear(usize),
-    /// The redrive takes its next step.
-    Redrive,
-    /// The redrive stops.
-    RedriveStops,
+    /// A redrive takes its next step.
+    Redrive(usize),
+    /// A redrive stops.
+    RedriveStops(usize),
     /// The letter is purged.
     Purge,
 }
 
 impl Letters {
     /// Whether the row of the task covers a message, which is then neither processed nor recorded.
-    fn covers(&self, world: &World, at: usize, redriven: u8, has_verdict: bool) -> bool {
+    fn covers(&self, world: &World, at: usize, message: Message) -> bool {
         let Some(task) = world.task else { return false };
+        let Message { redriven, run, has_verdict, .. } = message;
         if task.has_letter {
             return redriven <= task.redriven || !self.rules.newer_letters_replace;
         }
         let is_purged = task.is_purged && self.rules.purges_are_remembered;
+        let by_another = redriven == task.redriven && task.run != 0 && run != task.run;
+        let is_overtaken = redriven < task.redriven || by_another;
         task.message == at
             || (has_verdict && redriven < task.redriven)
+            || (redriven > 0 && is_overtaken && self.rules.redrives_are_told_apart)
             || (is_purged && (1..=task.redriven).contains(&redriven))
     }
 
@@ -174,7 +206,15 @@ impl Letters {
             let Place::Queued(message) = world.places[at] else { return None };
             let is_checked = message.has_verdict
                 || (message.redriven > 0 && self.rules.redriven_messages_are_checked);
-            let covers = self.covers(world, at, message.redriven, message.has_verdict);
+            let covers = self.covers(world, at, message);
+            let is_half = world.task.is_some_and(|task| {
+                task.has_letter && message.redriven > task.redriven && message.redriven > 0
+            });
+            if is_checked && !covers && is_half && self.rules.workers_complete_redrives {
+                world.letter = None;
+                let task = world.task.as_mut()?;
+                (task.has_letter, task.redriven, task.run) = (false, message.redriven, message.run);
+            }
             is_checked && (covers || (message.has_verdict && !self.rules.verdict_is_checked))
         };
         let (letter, purged) = (world.letter, world.purged);
@@ -191,14 +231,31 @@ impl Letters {
             Worker::Storing(at, message.redriven)
         } else {
             world.was_done_while_dead |= is_dead;
+            let redriven = usize::from(message.redriven);
+            if redriven > 0 {
+                let other = world.worked[redriven].replace(at);
+                world.was_redriven_twice |= other.is_some_and(|other| other != at);
+            }
             Worker::Working(at)
         };
         Some(())
     }
 
     fn store(&self, world: &mut World, at: usize, redriven: u8) {
-        let has_verdict = matches!(world.places[at], Place::Queued(it) if it.has_verdict);
-        if self.covers(world, at, redriven, has_verdict) {
+        // A message that was deleted first is known by what its worker remembers.
+        let gone = Message {
+            redriven,
+            run: world.task.map_or(0, |task| task.run),
+            is_visible: false,
+            receipt: None,
+            has_verdict: false,
+            was_stored: false,
+        };
+        let message = match world.places[at] {
+            Place::Queued(message) => message,
+            Place::Empty | Place::Deleted => gone,
+        };
+        if self.covers(world, at, message) {
             return;
         }
         if let Place::Queued(message) = &mut world.places[at] {
@@ -207,7 +264,8 @@ impl Letters {
         }
         world.stored += 1;
         world.letter = Some(Letter { redriven, etag: world.stored, message: at });
-        world.task = Some(TaskRow { has_letter: true, redriven, message: at, is_purged: false });
+        world.task =
+            Some(TaskRow { has_letter: true, redriven, run: 0, message: at, is_purged: false });
     }
 
     fn settle(&self, world: &mut World, worker: usize) -> Option<()> {
@@ -241,40 +299,49 @@ impl Letters {
         Some(())
     }
 
-    fn without_letter(&self, world: &mut World, letter: Letter, redriven: u8) {
+    /// Deletes the letter by a redrive, or purges it if `run` is 0.
+    fn without_letter(&self, world: &mut World, letter: Letter, run: u8) {
         world.letter = None;
-        let is_purged = redriven == letter.redriven;
-        let row = TaskRow { has_letter: false, redriven, message: letter.message, is_purged };
+        let is_purged = run == 0;
+        let redriven = letter.redriven + u8::from(!is_purged);
+        let row = TaskRow { has_letter: false, redriven, run, message: letter.message, is_purged };
         world.task = Some(row).filter(|_| self.rules.task_row_stays);
     }
 
-    fn redrive(&self, world: &mut World) -> Option<()> {
-        let put = |world: &mut World, letter: Letter| {
-            let place = world.places.iter_mut().find(|place| **place == Place::Empty)?;
-            let redriven = letter.redriven + 1;
-            let (is_visible, receipt) = (true, None);
+    fn redrive(&self, world: &mut World, at: usize) -> Option<()> {
+        let put = |world: &mut World, letter: Letter, run, is_visible| {
+            let at = world.places.iter().position(|place| *place == Place::Empty)?;
+            let (redriven, receipt) = (letter.redriven + 1, None);
             let (has_verdict, was_stored) = (false, false);
-            let message = Message { redriven, is_visible, receipt, has_verdict, was_stored };
-            *place = Place::Queued(message);
-            Some(())
+            let message = Message { redriven, run, is_visible, receipt, has_verdict, was_stored };
+            world.places[at] = Place::Queued(message);
+            Some(at)
         };
         let rules = &self.rules;
-        match world.redriving.take() {
+        match world.redriving[at].take() {
             None => {
                 let letter = world.letter?;
-                if rules.redrive_puts_first {
-                    put(world, letter)?;
+                world.runs += 1;
+                let run = world.runs;
+                let put = if rules.redrive_puts_first {
+                    Some(put(world, letter, run, false)?)
                 } else {
-                    self.without_letter(world, letter, letter.redriven + 1);
-                }
-                world.redriving = Some(letter);
+                    self.without_letter(world, letter, run);
+                    None
+                };
+                world.redriving[at] = Some(Half { letter, run, put });
             }
-            Some(letter) if !rules.redrive_puts_first => put(world, letter)?,
-            Some(letter) => {
-                if world.letter == Some(letter)
-                    || (world.letter.is_some() && !rules.redrive_deletes_what_it_read)
-                {
-                    self.without_letter(world, letter, letter.redriven + 1);
+            Some(Half { letter, run, put: None }) => drop(put(world, letter, run, true)?),
+            Some(Half { letter, run, put: Some(place) }) => {
+                let was_read = world.letter == Some(letter)
+                    || (world.letter.is_some() && !rules.redrive_deletes_what_it_read);
+                let is_ours = world.task.is_some_and(|task| !task.has_letter && task.run == run);
+                let Place::Queued(message) = &mut world.places[place] else { return Some(()) };
+                if was_read {
+                    message.is_visible = true;
+                    self.without_letter(world, letter, run);
+                } else if !is_ours && message.receipt.is_none() {
+                    world.places[place] = Place::Deleted;
                 }
             }
         }
@@ -290,6 +357,7 @@ impl Model for Letters {
         let mut places = [Place::Empty; MESSAGES];
         places[0] = Place::Queued(Message {
             redriven: 0,
+            run: 0,
             is_visible: true,
             receipt: None,
             has_verdict: false,
@@ -301,7 +369,10 @@ impl Model for Letters {
             letter: None,
             task: None,
             stored: 0,
-            redriving: None,
+            redriving: [None; REDRIVES],
+            runs: 0,
+            worked: [None; MESSAGES],
+            was_redriven_twice: false,
             is_done: false,
             is_purged: false,
             purged: 0,
@@ -330,9 +401,11 @@ impl Model for Letters {
             }
             actions.push(Action::Crash(worker));
         }
-        actions.push(Action::Redrive);
-        if world.redriving.is_some() {
-            actions.push(Action::RedriveStops);
+        for (at, half) in world.redriving.iter().enumerate() {
+            actions.push(Action::Redrive(at));
+            if half.is_some() {
+                actions.push(Action::RedriveStops(at));
+            }
         }
         if world.letter.is_some() && !world.is_purged {
             actions.push(Action::Purge);
@@ -365,11 +438,11 @@ impl Model for Letters {
                 let Place::Queued(message) = &mut next.places[at] else { return None };
                 message.is_visible = true;
             }
-            Action::Redrive => self.redrive(&mut next)?,
-            Action::RedriveStops => next.redriving = None,
+            Action::Redrive(at) => self.redrive(&mut next, at)?,
+            Action::RedriveStops(at) => next.redriving[at] = None,
             Action::Purge => {
                 let letter = world.letter?;
-                self.without_letter(&mut next, letter, letter.redriven);
+                self.without_letter(&mut next, letter, 0);
                 next.is_purged = true;
                 next.purged = letter.redriven;
             }
@@ -392,6 +465,9 @@ impl Model for Letters {
             Property::always("a message is put aside once", |_, world: &World| {
                 !world.was_stored_twice
             }),
+            Property::always("a task is redriven by one message", |_, world: &World| {
+                !world.was_redriven_twice
+            }),
             Property::sometimes("a task is redriven twice and done", |_, world: &World| {
                 world.is_done && world.places.iter().all(|place| *place == Place::Deleted)
             }),
@@ -412,12 +488,13 @@ mod tests {
     const KEPT: &str = "a task is done, purged or somewhere";
     const FINAL: &str = "a dead letter is final";
     const ONCE: &str = "a message is put aside once";
+    const REDRIVEN: &str = "a task is redriven by one message";
 
     fn broken(rules: Rules) -> Vec<&'static str> {
         let model = Letters { rules }.checker().threads(2);
         let checker = model.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
         let mut found: Vec<_> = checker.discoveries().into_keys().collect();
-        found.retain(|name| [KEPT, FINAL, ONCE].contains(name));
+        found.retain(|name| [KEPT, FINAL, ONCE, REDRIVEN].contains(name));
         found.sort_unstable();
         found
     }
@@ -442,6 +519,8 @@ mod tests {
             (Rules { redriven_messages_are_checked: false, ..all }, FINAL),
             (Rules { redrive_puts_first: false, ..all }, KEPT),
             (Rules { redrive_deletes_what_it_read: false, ..all }, KEPT),
+            (Rules { redrives_are_told_apart: false, ..all }, REDRIVEN),
+            (Rules { workers_complete_redrives: false, ..all }, REDRIVEN),
         ] {
             let found = broken(rules);
             assert!(found.contains(&lost), "{rules:?}: {found:?}");

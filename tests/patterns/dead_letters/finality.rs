@@ -73,6 +73,8 @@ async fn the_duplicate_message_of_a_redrive_is_suppressed_after_a_failure() -> T
     assert_eq!(texts(&server.snapshot(), "jobs").len(), 2);
     let broken = worker(&account, false);
     assert_eq!(broken.step().await?, Step::Poisoned);
+    // The message of the first call appears.
+    server.clock().advance(LATER * 2);
     assert_eq!(worker(&account, true).step().await?, Step::Suppressed);
     assert_eq!(letters(&server.snapshot()).len(), 1);
     assert_eq!(done(&server.snapshot()), [0; 0]);

@@ -2,6 +2,7 @@
 //! that a task has one letter at most.
 
 mod finality;
+mod redrives;
 mod sweeps;
 
 use std::collections::BTreeMap;
@@ -254,6 +255,7 @@ async fn concurrent_redrives_lose_no_task_and_clean_up() -> TestResult {
     let (one, other) = both.await?;
     assert_eq!(one.done + other.done, 11, "each letter is deleted once");
     assert_eq!((one.failed, other.failed), (0, 0));
+    assert_eq!(texts(&server.snapshot(), "jobs").len(), 11, "each task is put once");
     let mended = worker(&account, true);
     while mended.step().await? != Step::Idle {}
     assert_eq!(done(&server.snapshot()), (0..=10).collect::<Vec<_>>());

@@ -1,6 +1,7 @@
 //! Tasks and workers: what a worker does with each message, what it costs, and what is left when it
 //! ends anywhere.
 
+mod hostile;
 mod isolation;
 mod messages;
 mod model;

@@ -143,7 +143,7 @@ async fn the_longest_message_is_kept_in_full_with_its_reason() -> TestResult {
 }
 
 /// Stops a worker while it processes a task.
-async fn die(server: &Server, account: &StorageAccount) {
+pub(super) async fn die(server: &Server, account: &StorageAccount) {
     let held = server.inject(Fault::on(Operation::InsertOrReplaceEntity).hold());
     let worker = worker(account).max_attempts(3);
     let (step, held) = (pin!(worker.step()), pin!(held.wait_until_held()));
@@ -229,12 +229,11 @@ async fn a_task_redriven_twice_is_done_once() -> TestResult {
     assert_eq!(redrive(&account).await?, 1);
     assert_eq!(texts(&server.snapshot(), "jobs").len(), 2);
     let worker = worker(&account);
-    for _ in 0..2 {
-        assert_eq!(worker.step().await?, Step::Retried);
-    }
+    assert_eq!(worker.step().await?, Step::Retried);
     server.clock().advance(LONG);
-    assert_eq!(worker.step().await?, Step::Handled);
-    assert_eq!(worker.step().await?, Step::Suppressed, "its blob says that it was done");
+    let steps = [worker.step().await?, worker.step().await?];
+    assert!(steps.contains(&Step::Handled) && steps.contains(&Step::Suppressed), "{steps:?}");
+    assert_eq!(worker.step().await?, Step::Idle);
     assert_eq!(letters(&server.snapshot()).len(), 0);
     Ok(())
 }

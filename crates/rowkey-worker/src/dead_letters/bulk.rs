@@ -7,12 +7,14 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use rowkey::queue::{Body, Message};
-use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Filter, Match, Operator, Partition, Result};
+use rowkey::{
+    DynamicEntity, ETag, Error, ErrorKind, Filter, Match, Operator, Outcome, Partition, Result,
+};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use super::row::{LetterRow, TASKS};
 use super::{Cause, DeadLetters, NewDeadLetter, Selection, is_missing_table};
-use crate::task::{Envelope, Task, is_missing_queue};
+use crate::task::{Envelope, Task, Tasks, is_missing_queue};
 
 /// How many dead letters are processed concurrently.
 const AT_A_TIME: usize = 8;
@@ -26,7 +28,7 @@ const MAX_FAILURES: usize = 100;
 /// The maximum number of messages that one request receives.
 const MAX_RECEIVED: u32 = 32;
 
-/// How long a message is hidden while it is collected.
+/// How long a message is hidden while it is collected or redriven.
 const MOVING: Duration = Duration::from_secs(60);
 
 /// The result of a bulk operation on dead letters.
@@ -73,12 +75,14 @@ impl<T: Task> DeadLetters<T> {
     /// newer dead letter, which this call leaves alone even if the clocks of the workers are wrong. So the
     /// call always ends.
     ///
-    /// The message is put before the dead letter is deleted under its ETag. So a lost response or two
-    /// concurrent calls can put a task twice, but never lose it. The second of two messages is suppressed if
-    /// the first one became a dead letter again, or if the task was in a claim and is done; otherwise both
-    /// are processed ([`Inbox`](crate::inbox::Inbox) makes the effect happen once).
+    /// The message is put, hidden for a minute, before the dead letter is deleted under its ETag. So no task is
+    /// lost, and of calls at the same time, in one program or in several, one redrives a dead letter; the others
+    /// delete their message and count the dead letter as [`changed`](Summary::changed). If a call ends in
+    /// between, its message appears after a minute, and the worker that receives it deletes the dead letter, or
+    /// drops the message if another call has redriven it meanwhile. A message that cannot be read is put twice
+    /// then, because it has no room for the id of the call.
     ///
-    /// Costs 2 requests per dead letter, 3 with a claim, and one for each 1,000 dead letters. Fails if the
+    /// Costs 3 requests per dead letter, 4 with a claim, and one for each 1,000 dead letters. Fails if the
     /// dead letters cannot be listed, and after 32 consecutive failures because a service is not available;
     /// what was redriven before stays redriven, and the call can be repeated.
     pub async fn redrive(&self, which: &Selection) -> Result<Summary> {
@@ -302,6 +306,7 @@ impl<T: Task> DeadLetters<T> {
         if row.redrive.as_deref() == Some(run) {
             return Ok(Moved::Seen);
         }
+        let named = |error: Error| error.of("RedriveTask", self.queue());
         let body = match self.tasks.open_text(&row.text, &row.id) {
             Ok(envelope) => {
                 let envelope = envelope.redriven(row, run);
@@ -309,21 +314,46 @@ impl<T: Task> DeadLetters<T> {
                     let what = "the blob with the task is gone";
                     let error = Error::refused(ErrorKind::NotFound, what);
                     let advice = "purge the dead letter, or put the task again";
-                    return Err(error.of("RedriveTask", self.queue()).advise(advice));
+                    return Err(named(error).advise(advice));
                 }
-                self.tasks.with_history(&envelope)
+                // Without room for the redrive fields, the task is put as other programs put it.
+                let body =
+                    self.tasks.with_history(&envelope).or_else(|| Tasks::<T>::bare(&envelope));
+                body.ok_or_else(|| {
+                    let what = "the message has no room for what a redrive adds";
+                    named(Error::refused(ErrorKind::TooLarge, what)).advise("put the task again")
+                })?
             }
-            Err(_) => None,
+            // A message that cannot be read is put back unchanged.
+            Err(_) => Body::text(&*row.text),
         };
-        // A message that cannot be read is put back unchanged, and so is one without room for the redrive
-        // fields.
-        let body = body.unwrap_or_else(|| Body::text(&*row.text));
-        self.tasks.put_back(body).await?;
-        self.without_letter(row, etag, false).await
+        let message = self.tasks.put_back(body, MOVING).await?;
+        match self.without_letter(row, etag, Some(run)).await {
+            Ok(Moved::Changed) if self.is_redriven_by(&row.id, run).await? => Ok(Moved::Done),
+            Ok(Moved::Done) => {
+                self.tasks.show(&message).await;
+                Ok(Moved::Done)
+            }
+            Err(error) if error.outcome() == Outcome::Unknown => Err(error),
+            // Another call redrives or purges the task, or the dead letter stays.
+            moved => {
+                if let Err(error) = self.tasks.queue().delete_if_exists(&message).await {
+                    tracing::debug!(%error, "the message of a redrive is left to the workers");
+                }
+                moved
+            }
+        }
+    }
+
+    /// Returns whether this call has redriven the task: its response was lost, or a worker completed it.
+    async fn is_redriven_by(&self, id: &str, run: &str) -> Result<bool> {
+        let task = self.task_row(id).await?;
+        Ok(task
+            .is_some_and(|(task, _)| task.letter.is_none() && task.redrive.as_deref() == Some(run)))
     }
 
     async fn purge_one(&self, row: &LetterRow, etag: &ETag) -> Result<Moved> {
-        let moved = self.without_letter(row, etag, true).await?;
+        let moved = self.without_letter(row, etag, None).await?;
         if moved == Moved::Done
             && let Ok(envelope) = self.tasks.open_text(&row.text, &row.id)
         {
@@ -333,8 +363,13 @@ impl<T: Task> DeadLetters<T> {
     }
 
     /// Deletes a dead letter if it is unchanged since it was read.
-    async fn without_letter(&self, row: &LetterRow, etag: &ETag, is_purged: bool) -> Result<Moved> {
-        let task = row.without_letter(self.now(), is_purged);
+    async fn without_letter(
+        &self,
+        row: &LetterRow,
+        etag: &ETag,
+        redrive: Option<&str>,
+    ) -> Result<Moved> {
+        let task = row.without_letter(self.now(), redrive);
         let delete = self.table().transaction().delete(row.key(), Match::ETag(etag.clone()));
         match delete.upsert(&task.entity()).submit().await {
             Ok(_) => Ok(Moved::Done),

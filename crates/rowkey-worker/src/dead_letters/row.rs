@@ -4,6 +4,7 @@
 //! newest first. `task_<id>` names the current dead letter of the task. It stays when that is redriven or
 //! purged, so that an old message of the task is recognised.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use chrono::{DateTime, Utc};
@@ -24,6 +25,9 @@ const LAST: i64 = 253_402_300_799_999;
 
 /// The maximum length of a stored reason, in characters. Only handlers write longer ones; errors are shorter.
 const MAX_REASON: usize = 8 * 1024;
+
+/// The maximum length of a stored kind, in characters. The message has the whole name.
+const MAX_KIND: usize = 1024;
 
 /// The fields of a dead letter that can be read without parsing its message.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,6 +63,8 @@ pub(super) struct TaskRow {
     pub(super) redriven: u32,
     /// The message that became a dead letter last.
     pub(super) message: String,
+    /// The id of the call that redrove it last, while it has no dead letter. Messages of other calls are dropped.
+    pub(super) redrive: Option<String>,
     pub(super) is_purged: bool,
     pub(super) at: DateTime<Utc>,
 }
@@ -74,9 +80,10 @@ impl LetterRow {
 
     pub(super) fn entity(&self) -> DynamicEntity {
         let mut row = DynamicEntity::new(&*self.queue, self.row_key());
-        row.set("Id", &*self.id);
+        // A message of another program may hold longer texts than a property does.
+        set_text(&mut row, "Id", &self.id);
         if let Some(kind) = &self.kind {
-            row.set("Kind", &**kind);
+            row.set("Kind", kind.chars().take(MAX_KIND).collect::<String>());
         }
         row.set("Cause", self.cause.to_string());
         row.set("Reason", reason(&self.reason));
@@ -99,7 +106,7 @@ impl LetterRow {
         let text = |name| string(row, name).map(str::to_owned);
         let letter = Self {
             queue: row.partition_key.clone(),
-            id: text("Id").unwrap_or_default(),
+            id: whole_text(row, "Id"),
             kind: text("Kind"),
             cause: string(row, "Cause").unwrap_or_default().into(),
             reason: text("Reason").unwrap_or_default(),
@@ -123,6 +130,7 @@ impl LetterRow {
             letter: Some(self.row_key()),
             redriven: self.redriven,
             message: self.message.clone(),
+            redrive: None,
             is_purged: false,
             at: self.put_aside,
         }
@@ -136,10 +144,13 @@ impl TaskRow {
 
     pub(super) fn entity(&self) -> DynamicEntity {
         let mut row = DynamicEntity::new(&*self.queue, format!("task_{}", key_part(&self.id)));
-        row.set("Id", &*self.id);
+        set_text(&mut row, "Id", &self.id);
         row.set("Letter", self.letter.as_deref().unwrap_or_default());
         row.set("Redriven", number(self.redriven));
         row.set("MessageId", &*self.message);
+        if let Some(redrive) = &self.redrive {
+            row.set("Redrive", &**redrive);
+        }
         row.set("Purged", self.is_purged);
         row.set("At", self.at.timestamp_millis());
         row
@@ -152,24 +163,38 @@ impl TaskRow {
         };
         Self {
             queue: row.partition_key.clone(),
-            id: string(row, "Id").unwrap_or_default().to_owned(),
+            id: whole_text(row, "Id"),
             letter: string(row, "Letter").filter(|key| !key.is_empty()).map(str::to_owned),
             redriven: count(row, "Redriven"),
             message: string(row, "MessageId").unwrap_or_default().to_owned(),
+            redrive: string(row, "Redrive").map(str::to_owned),
             is_purged: row.get("Purged") == Some(&Value::Boolean(true)),
             at,
         }
     }
 
     /// Returns whether a message of the task must be neither processed nor recorded: the task has a dead
-    /// letter that is at least as new, or the dead letter of this very message was redriven or purged.
+    /// letter that is at least as new, or the dead letter of this very message was redriven or purged, or another
+    /// redrive put the message that counts.
     pub(super) fn covers(&self, message: &ReceivedMessage<'_>) -> bool {
         if self.letter.is_some() {
             return message.redriven <= self.redriven;
         }
+        let was_redriven = message.redriven > 0;
+        let is_overtaken = match message.redriven.cmp(&self.redriven) {
+            Ordering::Less => true,
+            Ordering::Equal => self.redrive.is_some() && self.redrive.as_deref() != message.redrive,
+            Ordering::Greater => false,
+        };
         message.id == self.message
             || (message.was_given_up && message.redriven < self.redriven)
+            || (was_redriven && is_overtaken)
             || (self.is_purged && (1..=self.redriven).contains(&message.redriven))
+    }
+
+    /// Returns whether a redrive put the message, and its dead letter is still there.
+    pub(super) fn is_half_redriven(&self, message: &ReceivedMessage<'_>) -> bool {
+        self.letter.is_some() && message.redrive.is_some() && message.redriven > self.redriven
     }
 }
 
@@ -180,6 +205,8 @@ pub(super) struct ReceivedMessage<'m> {
     pub(super) id: &'m str,
     /// How often its task had been redriven when the message was put.
     pub(super) redriven: u32,
+    /// The id of the call that put it.
+    pub(super) redrive: Option<&'m str>,
     /// Whether the message is marked as given up.
     pub(super) was_given_up: bool,
 }
@@ -272,6 +299,28 @@ mod tests {
     }
 
     #[test]
+    fn texts_of_other_programs_fit_the_properties_of_a_row() {
+        let long = "\u{1F600}".repeat(20_000);
+        let row = LetterRow {
+            id: long.clone(),
+            kind: Some(long.clone()),
+            cause: Cause::from(&*long),
+            reason: long.clone(),
+            redrive: Some("r1".to_owned()),
+            ..row("")
+        };
+        for entity in [row.entity(), row.task().entity()] {
+            for (name, value) in entity.iter() {
+                let Value::String(text) = value else { continue };
+                assert!(text.encode_utf16().count() <= 32 * 1024, "{name}");
+            }
+        }
+        let read = LetterRow::read(&row.entity());
+        assert_eq!((&read.id, read.is_foreign), (&long, false));
+        assert_eq!(TaskRow::read(&row.task().entity()).id, long);
+    }
+
+    #[test]
     fn dead_letters_sort_newest_first_and_time_ranges_are_key_ranges() {
         let at = |millis: i64| {
             let put_aside = DateTime::from_timestamp_millis(millis).unwrap();
@@ -299,7 +348,10 @@ mod tests {
 
     #[test]
     fn a_task_row_covers_messages_that_it_has_already_settled() {
-        let received = |id, redriven, was_given_up| ReceivedMessage { id, redriven, was_given_up };
+        let received = |id, redriven, was_given_up| {
+            let redrive = (redriven > 0).then_some("r1");
+            ReceivedMessage { id, redriven, redrive, was_given_up }
+        };
         let with_letter = row("").task();
         assert!(with_letter.covers(&received("m2", 2, false)));
         assert!(with_letter.covers(&received("m2", 0, false)));
@@ -309,6 +361,12 @@ mod tests {
         assert!(redriven.covers(&received("m0", 2, true)));
         assert!(!redriven.covers(&received("m2", 3, false)), "the one that was put");
         assert!(!redriven.covers(&received("m2", 0, false)), "it was put anew");
+        let overtaken = TaskRow { redrive: Some("r2".to_owned()), ..redriven.clone() };
+        assert!(overtaken.covers(&received("m2", 3, false)), "of a redrive that was overtaken");
+        let won = TaskRow { redrive: Some("r1".to_owned()), ..redriven.clone() };
+        assert!(!won.covers(&received("m2", 3, false)));
+        assert!(won.covers(&received("m2", 2, false)), "of a redrive before");
+        assert!(!won.covers(&received("m2", 0, false)), "it was put anew");
         let purged = TaskRow { is_purged: true, ..redriven };
         assert!(purged.covers(&received("m2", 3, false)));
         assert!(!purged.covers(&received("m2", 0, false)), "it was put anew");

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use rowkey::ErrorKind;
 
+/// The maximum number of characters of a cause's name.
+const MAX_NAME: usize = 256;
+
 /// Why a task became a dead letter.
 ///
 /// Stored as its name (`to_string`); an error is stored under the name of its kind.
@@ -27,7 +30,7 @@ pub enum Cause {
     UnknownEnd,
     /// The message or its claim cannot be read as a task.
     Unreadable,
-    /// A cause that this version does not know, by name.
+    /// A cause that this version does not know, by the first 256 characters of its name.
     Other(String),
 }
 
@@ -79,7 +82,7 @@ impl From<&str> for Cause {
     fn from(name: &str) -> Self {
         let kinds = KINDS.into_iter().map(Self::Error);
         let known = kinds.chain(OTHERS).find(|cause| cause.to_string() == name);
-        known.unwrap_or_else(|| Self::Other(name.to_owned()))
+        known.unwrap_or_else(|| Self::Other(name.chars().take(MAX_NAME).collect()))
     }
 }
 

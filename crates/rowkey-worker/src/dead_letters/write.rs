@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use rowkey::queue::Message;
-use rowkey::{DynamicEntity, ErrorKind, Key, Match, Result};
+use rowkey::{DynamicEntity, Error, ErrorKind, Key, Match, Result};
 
 use super::row::{LetterRow, ReceivedMessage, TaskRow};
 use super::{Cause, DeadLetters, is_missing_table};
@@ -22,10 +22,45 @@ pub(crate) struct NewDeadLetter<'a> {
 
 impl<T: Task> DeadLetters<T> {
     /// Returns whether the message must be neither processed nor recorded: its task is already a dead
-    /// letter, or the dead letter of this very message was redriven or purged. One request.
+    /// letter, or the dead letter of this very message was redriven or purged, or another redrive put the message
+    /// that counts. One request.
+    ///
+    /// If a redrive ended after it put this message, the redrive is completed first: the dead letter is deleted.
+    /// So of the messages that several redrives put, one is processed.
     pub(crate) async fn covers(&self, envelope: &Envelope, message: &Message) -> Result<bool> {
-        let Some((task, _)) = self.task_row(&envelope.id).await? else { return Ok(false) };
-        Ok(task.covers(&received(envelope, message)))
+        let received = received(envelope, message);
+        // Whether the dead letter was found to be missing.
+        let mut is_gone = false;
+        for _ in 0..ROUNDS {
+            let Some((task, etag)) = self.task_row(&envelope.id).await? else { return Ok(false) };
+            if task.covers(&received) {
+                return Ok(true);
+            }
+            let Some(letter) = task.letter.clone().filter(|_| task.is_half_redriven(&received))
+            else {
+                return Ok(false);
+            };
+            let (redriven, redrive) = (envelope.redriven, envelope.redrive.clone());
+            let done = TaskRow { letter: None, redriven, redrive, at: self.now(), ..task };
+            let transaction = self.table().transaction();
+            let transaction = if is_gone {
+                transaction
+            } else {
+                let key = Key::<DynamicEntity>::new(self.queue(), letter);
+                transaction.delete(key, Match::Any)
+            };
+            match transaction.replace((&done.entity(), etag)).submit().await {
+                Ok(_) => return Ok(false),
+                Err(error) if is_taken(&error) => is_gone = error.kind() == ErrorKind::NotFound,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(self.contended("RedriveTask"))
+    }
+
+    fn contended(&self, operation: &'static str) -> Error {
+        let what = "other workers keep changing the row of the task";
+        Error::refused(ErrorKind::Conflict, what).of(operation, self.queue())
     }
 
     /// Writes the dead letter of a message unless it exists. The message is kept; the caller deletes it
@@ -33,8 +68,16 @@ impl<T: Task> DeadLetters<T> {
     ///
     /// One request, three for a task that was redriven before; one more with a claim.
     pub(crate) async fn put_aside(&self, new: &NewDeadLetter<'_>) -> Result<()> {
-        if let Some(envelope) = new.envelope {
-            self.tasks.mark(envelope, envelope.redriven > 0).await?;
+        if let Some(envelope) = new.envelope
+            && let Err(error) = self.tasks.mark(envelope, envelope.redriven > 0).await
+        {
+            // A blob that can never be marked (it has no valid name, or a lease, or there is no container) must
+            // not keep the message from its end.
+            let may_pass = [ErrorKind::Auth, ErrorKind::Throttled, ErrorKind::Unavailable];
+            if may_pass.contains(&error.kind()) {
+                return Err(error);
+            }
+            tracing::warn!(%error, "the blob of a dead letter is not marked, and is swept by its age");
         }
         let row = self.row(new);
         let mut known = match new.envelope {
@@ -69,15 +112,13 @@ impl<T: Task> DeadLetters<T> {
                 self.table().create_if_missing().await?;
                 continue;
             }
-            let is_taken = [ErrorKind::AlreadyExists, ErrorKind::Conflict, ErrorKind::NotFound];
-            if !is_taken.contains(&error.kind()) {
+            if !is_taken(&error) {
                 return Err(error);
             }
             is_gone = error.kind() == ErrorKind::NotFound;
             known = self.task_row(&row.id).await?;
         }
-        let what = "other workers keep changing the row of the task";
-        Err(rowkey::Error::refused(ErrorKind::Conflict, what).of("PutAside", self.queue()))
+        Err(self.contended("PutAside"))
     }
 
     fn row(&self, new: &NewDeadLetter<'_>) -> LetterRow {
@@ -111,17 +152,26 @@ impl<T: Task> DeadLetters<T> {
 impl LetterRow {
     fn received<'m>(&'m self, new: &NewDeadLetter<'_>) -> ReceivedMessage<'m> {
         let was_given_up = new.envelope.is_some_and(|envelope| envelope.given_up.is_some());
-        ReceivedMessage { id: &self.message, redriven: self.redriven, was_given_up }
+        let (redriven, redrive) = (self.redriven, self.redrive.as_deref());
+        ReceivedMessage { id: &self.message, redriven, redrive, was_given_up }
     }
 
-    /// The row of the task after its dead letter was redriven or purged.
-    pub(super) fn without_letter(&self, at: DateTime<Utc>, is_purged: bool) -> TaskRow {
-        let redriven = if is_purged { self.redriven } else { self.redriven.saturating_add(1) };
-        TaskRow { letter: None, redriven, is_purged, at, ..self.task() }
+    /// The row of the task after its dead letter was redriven by a call, or purged.
+    pub(super) fn without_letter(&self, at: DateTime<Utc>, redrive: Option<&str>) -> TaskRow {
+        let is_purged = redrive.is_none();
+        let redriven = self.redriven.saturating_add(u32::from(!is_purged));
+        let redrive = redrive.map(str::to_owned);
+        TaskRow { letter: None, redriven, redrive, is_purged, at, ..self.task() }
     }
 }
 
-fn received<'m>(envelope: &Envelope, message: &'m Message) -> ReceivedMessage<'m> {
+fn received<'m>(envelope: &'m Envelope, message: &'m Message) -> ReceivedMessage<'m> {
     let was_given_up = envelope.given_up.is_some();
-    ReceivedMessage { id: &message.id, redriven: envelope.redriven, was_given_up }
+    let (redriven, redrive) = (envelope.redriven, envelope.redrive.as_deref());
+    ReceivedMessage { id: &message.id, redriven, redrive, was_given_up }
+}
+
+/// Returns whether another worker or call changed the rows first.
+fn is_taken(error: &Error) -> bool {
+    [ErrorKind::AlreadyExists, ErrorKind::Conflict, ErrorKind::NotFound].contains(&error.kind())
 }

@@ -26,6 +26,9 @@ const POISONED: &str = "poisoned";
 /// The metadata of a blob whose task was redriven, so that several messages may name it.
 const REDRIVEN: &str = "redriven";
 
+/// The most characters of a blob's name.
+const MAX_NAME: usize = 1024;
+
 /// The result of loading a task.
 pub(crate) enum Loaded<T> {
     /// Another message of the task was processed.
@@ -112,7 +115,9 @@ impl<T: Task> Tasks<T> {
     /// write messages can write names, and the named blob is read, marked and deleted.
     pub(crate) fn is_claim(&self, name: &str) -> bool {
         let own = name.strip_prefix(self.queue().name()).and_then(|rest| rest.strip_prefix('/'));
-        own.is_some_and(|id| id.split('/').all(|part| !matches!(part, "" | "." | "..")))
+        let can_be_blob = name.chars().count() <= MAX_NAME && !name.contains(char::is_control);
+        can_be_blob
+            && own.is_some_and(|id| id.split('/').all(|part| !matches!(part, "" | "." | "..")))
     }
 
     /// Deletes the blob of a task after its message was deleted. Empties it instead if other messages may
@@ -158,7 +163,8 @@ impl<T: Task> Tasks<T> {
     /// requests; returns their number. Blobs of dead letters are kept.
     ///
     /// A queue cannot be searched for messages that name a blob, so age decides: `older_than` must be longer
-    /// than any task waits and takes to process. Otherwise the task becomes a dead letter when it is
+    /// than any task waits and takes to process, and by a quarter of an hour more, because the clock of this
+    /// program may be ahead of the service's. Otherwise the task becomes a dead letter when it is
     /// received, with the missing blob as the reason. Costs a request for each 5,000 blobs, one for each
     /// deleted blob, and one for each whose task has or had a dead letter.
     ///
@@ -206,7 +212,7 @@ impl<T: Task> Tasks<T> {
             let blob = container.blob(&item.name).with_conditions(&item.properties.etag);
             match blob.delete_if_exists().await {
                 Ok(deleted) => swept += u64::from(deleted),
-                Err(error) if error.kind() == ErrorKind::Conflict => {}
+                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Leased) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -15,6 +15,12 @@ const MAX_ERROR: usize = 300;
 /// The maximum number of failures kept; the latest are kept.
 const MAX_HISTORY: usize = 16;
 
+/// The most times that a task was redriven; rows hold no larger number.
+const MAX_REDRIVEN: u32 = i32::MAX.unsigned_abs();
+
+/// The maximum number of characters of the id of a redrive. Those of this crate are shorter.
+const MAX_REDRIVE: usize = 64;
+
 /// The content of a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Envelope {
@@ -179,8 +185,8 @@ impl Envelope {
             receptions: fields.receptions.unwrap_or_default(),
             alone: fields.alone.unwrap_or_default(),
             history: fields.history.into_owned(),
-            redriven: fields.redriven.unwrap_or_default(),
-            redrive: fields.redrive.map(Cow::into_owned),
+            redriven: fields.redriven.unwrap_or_default().min(MAX_REDRIVEN),
+            redrive: fields.redrive.map(|id| id.chars().take(MAX_REDRIVE).collect()),
             given_up: fields.given_up,
             others: others(json),
         })
@@ -239,9 +245,9 @@ impl Envelope {
         error: &str,
         cause: Option<String>,
     ) {
-        if self.history.len() == MAX_HISTORY {
-            self.history.remove(0);
-        }
+        // Another program may have written more of them.
+        let surplus = (self.history.len() + 1).saturating_sub(MAX_HISTORY);
+        drop(self.history.drain(..surplus));
         self.history.push(Failure { at: time(at), error: shortened(error), cause });
     }
 }

@@ -323,8 +323,7 @@ impl<T: Task> Tasks<T> {
 
     /// Encodes a message's text in the configured encoding.
     pub(crate) fn body(&self, text: &str) -> Body {
-        // JSON allows these two characters in strings, XML does not. They cannot occur outside strings.
-        let text = text.replace('\u{FFFE}', "\\ufffe").replace('\u{FFFF}', "\\uffff");
+        let text = escaped(text);
         if self.base64 { Body::base64(text) } else { Body::text(text) }
     }
 
@@ -348,11 +347,25 @@ impl<T: Task> Tasks<T> {
         }
     }
 
-    /// Puts the message of a dead letter back into the queue.
-    pub(crate) async fn put_back(&self, body: Body) -> Result<()> {
-        self.queue.put(body).ttl(None).send().await?;
-        self.put.notify_one();
-        Ok(())
+    /// The text of a task alone, as other programs write it, if it is not in a blob.
+    pub(crate) fn bare(envelope: &Envelope) -> Option<Body> {
+        match &envelope.content {
+            Content::Inline(task) => Some(Body::text(escaped(task.get()))),
+            Content::Claim { .. } => None,
+        }
+    }
+
+    /// Puts the message of a dead letter back into the queue, hidden for so long.
+    pub(crate) async fn put_back(&self, body: Body, hidden: Duration) -> Result<Message> {
+        self.queue.put(body).ttl(None).hidden_for(hidden).send().await
+    }
+
+    /// Makes a message visible that was put back. If this fails, the message appears by itself.
+    pub(crate) async fn show(&self, message: &Message) {
+        match self.queue.update(message).hidden_for(Duration::ZERO).send().await {
+            Ok(_) => self.put.notify_one(),
+            Err(error) => tracing::debug!(%error, "a redriven task is still hidden for a while"),
+        }
     }
 
     /// Parses a message; the error says why it cannot be read.
@@ -383,6 +396,11 @@ impl<T: Task> Tasks<T> {
             format!("it is not a task `{}`: see line {line}, column {column} of its JSON", T::KIND);
         if is_unknown_variant(&error) { Loaded::Newer(reason) } else { Loaded::Unreadable(reason) }
     }
+}
+
+/// JSON without the two characters that JSON allows in strings and XML does not. They cannot occur outside strings.
+fn escaped(json: &str) -> String {
+    json.replace('\u{FFFE}', "\\ufffe").replace('\u{FFFF}', "\\uffff")
 }
 
 /// Returns whether the JSON is an enum with a variant that this program does not know.
