@@ -3,6 +3,7 @@
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
+use rowkey::rounds::{Rounds, was_lost};
 use rowkey::{Entity, EntitySet, StorageAccount, Table};
 use rowkey_emulator::{Operation, Server};
 
@@ -121,6 +122,7 @@ async fn hire(staff: &Table, id: u32, name: &str) -> Result<(), Box<dyn std::err
     let department = || "sales".to_owned();
     let employee = Employee { department: department(), id, name: name.into() };
     let payroll = Payroll { department: department(), id, iban: format!("DE00{id:018}") };
+    let mut rounds = Rounds::new(staff, "sales");
     loop {
         let stored = staff.get(Department::key("sales")).await?.ok_or("no such department")?;
         let written = staff
@@ -131,10 +133,12 @@ async fn hire(staff: &Table, id: u32, name: &str) -> Result<(), Box<dyn std::err
             .submit()
             .await;
         match written {
-            Ok(_) => return Ok(()),
-            // Another client was hired meanwhile: count again.
-            Err(error) if error.kind() == rowkey::ErrorKind::Conflict => {}
-            Err(error) => return Err(error.into()),
+            // Another client was hired meanwhile: count again, after a wait if that happens often.
+            Err(error)
+                if error.kind() == rowkey::ErrorKind::Conflict
+                    && was_lost(&error)
+                    && rounds.again().await => {}
+            written => return Ok(written.map(drop)?),
         }
     }
 }

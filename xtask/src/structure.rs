@@ -11,9 +11,6 @@ use std::path::{Path, PathBuf};
 const PATTERNS: [&str; 4] =
     ["rowkey-patterns", "rowkey-worker", "rowkey-large", "rowkey-encryption"];
 
-/// Their public modules that several patterns share, and that are none themselves.
-const SHARED: [&str; 1] = ["rounds"];
-
 /// Patterns that are declarations and jobs of a store: the name of their page and example, and the file of
 /// their tests.
 const DECLARED: [(&str, &str); 12] = [
@@ -129,11 +126,9 @@ fn patterns(package: &str, faults: &mut Vec<String>) {
     let library = read(&format!("crates/{package}/src/lib.rs"));
     let modules = library.lines().filter_map(|line| line.strip_prefix("pub mod "));
     for module in modules.map(|module| module.trim_end_matches(';')) {
-        if !SHARED.contains(&module) {
-            let tests =
-                [format!("tests/patterns/{module}.rs"), format!("tests/patterns/{module}/mod.rs")];
-            pattern(package, module, &tests, faults);
-        }
+        let tests =
+            [format!("tests/patterns/{module}.rs"), format!("tests/patterns/{module}/mod.rs")];
+        pattern(package, module, &tests, faults);
     }
 }
 

@@ -15,8 +15,8 @@
 //! | [`vending`] | access by shared access signatures | each user's token gives access only to the user's rows, for a short time |
 //!
 //! Indexes, lists, unique values, views, copies and wide entities, which keep several rows of one type
-//! consistent, and jobs over many entities are in `rowkey-store`. [`rounds`] retries an operation that lost
-//! against another writer.
+//! consistent, and jobs over many entities are in `rowkey-store`. [`rowkey::rounds`] retries an operation that
+//! lost against another writer.
 
 mod hash;
 pub mod inspect;
@@ -24,7 +24,6 @@ pub mod log_tail;
 pub mod lookup;
 pub mod parallel;
 pub mod rollover;
-pub mod rounds;
 pub mod series;
 pub mod spread;
 mod unique;

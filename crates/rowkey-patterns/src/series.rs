@@ -40,13 +40,13 @@ use std::sync::Arc;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::edm::Value;
 use rowkey::entity::RowReader;
+use rowkey::rounds::{Rounds, was_lost};
 use rowkey::table::Stream;
 use rowkey::{
     Continuation, DecodeError, DynamicEntity, Entity, Error, ErrorKind, Key, Outcome, Page,
     Partition, Projection, Property, Query, Result, Stored, Table,
 };
 
-use crate::rounds::{Rounds, was_lost};
 use crate::unique;
 
 /// The maximum number of properties of an entity besides its keys and Timestamp.

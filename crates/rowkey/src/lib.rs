@@ -92,6 +92,7 @@ mod error;
 pub mod internals;
 mod options;
 pub mod queue;
+pub mod rounds;
 pub mod sas;
 pub mod service;
 pub mod table;

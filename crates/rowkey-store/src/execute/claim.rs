@@ -1,9 +1,9 @@
 //! Claiming values before a commit.
 
+use rowkey::rounds::Rounds;
 use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Outcome, Result};
 
 use super::announce::Announcer;
-use super::rounds::Rounds;
 use super::settle::is_lost;
 use crate::deciding::Deciding;
 use crate::plan::NewClaim;

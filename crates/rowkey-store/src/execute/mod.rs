@@ -4,7 +4,6 @@
 //! - `claim`: claims of values before the commit
 //! - `commit`: the transaction
 //! - [`settle`]: the changes in other places after the commit
-//! - `rounds`: the repetitions of a write that lost a race
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::blob::Check;
+use rowkey::rounds::Rounds;
 use rowkey::telemetry::TraceParent;
 use rowkey::{ETag, Error, Outcome, Result};
 use tracing::Instrument as _;
@@ -27,12 +27,10 @@ use crate::together::try_all;
 pub(crate) mod announce;
 pub(crate) mod claim;
 pub(crate) mod commit;
-pub(crate) mod rounds;
 pub(crate) mod settle;
 
 use announce::{Announced, Announcer, HIDDEN, LATEST, Notice, SENT};
 use commit::{Committed, commit};
-use rounds::Rounds;
 use settle::{Noted, Settled, Settler, is_lost, release};
 
 /// The largest difference between the clocks of two programs: the service refuses a request whose date

@@ -19,13 +19,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::future::{BoxFuture, FutureExt as _};
+use rowkey::rounds::Rounds;
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Result, ScanPolicy};
 use serde::{Deserialize, Serialize};
 
 use super::{Inner, Store};
 use crate::deciding::Deciding;
 use crate::execute::announce::LATEST;
-use crate::execute::rounds::Rounds;
 use crate::execute::settle::is_lost;
 use crate::job;
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};

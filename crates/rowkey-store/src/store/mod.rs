@@ -20,6 +20,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey::rounds::Rounds;
 use rowkey::table::EncodedRow;
 use rowkey::{
     DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Properties, Result, Stored,
@@ -29,7 +30,6 @@ use rowkey::{
 use crate::blobs::Blobs;
 use crate::deciding::Deciding;
 use crate::execute::announce::Announcer;
-use crate::execute::rounds::Rounds;
 use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
 use crate::job::Report;

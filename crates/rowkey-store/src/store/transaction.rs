@@ -4,12 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use rowkey::rounds::Rounds;
 use rowkey::table::EncodedRow;
 use rowkey::{ETag, Entity, Error, ErrorKind, Key, Result};
 
 use super::{Inner, ReadHead, Store, conflict, parts};
 use crate::deciding::Deciding;
-use crate::execute::rounds::Rounds;
 use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
 use crate::plan::{Edit, Explanation, Op, Plan, Source, Target, Write};

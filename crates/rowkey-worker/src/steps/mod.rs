@@ -71,11 +71,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
 use rowkey::blob::Put;
+use rowkey::rounds::Rounds;
 use rowkey::{
     Blob, DynamicEntity, ETag, Entity, Error, ErrorCode, ErrorKind, Key, Result, StorageAccount,
     Stored, Table,
 };
-use rowkey_patterns::rounds::Rounds;
 use rowkey_store::Deciding;
 
 use crate::inbox::Inbox;

@@ -4,7 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rowkey::{Error, ErrorCode, ErrorKind, Outcome, StorageAccount, Table};
+use rowkey_wire::code::ErrorCode;
+
+use crate::{Error, ErrorKind, Outcome, StorageAccount, Table};
 
 /// The maximum number of rounds.
 const MAX: u32 = 40;
@@ -18,7 +20,7 @@ const LONGEST_WAIT: Duration = Duration::from_millis(500);
 ///
 /// ```
 /// # use rowkey::{DynamicEntity, Key, StorageAccount};
-/// use rowkey_patterns::rounds::{Rounds, was_lost};
+/// use rowkey::rounds::{Rounds, was_lost};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -86,15 +88,18 @@ fn wait(doublings: u32, seed: u64, lost_at: DateTime<Utc>) -> Duration {
 }
 
 /// Returns whether a write was refused because another writer changed the data after it was read. `false` if
-/// the outcome is unknown; the caller must handle that case.
+/// the outcome is unknown, which the caller must handle, and if another entity has a value that must be unique.
 pub fn was_lost(error: &Error) -> bool {
     let whole = [&ErrorCode::CONTAINER_NOT_FOUND, &ErrorCode::TABLE_NOT_FOUND];
-    error.outcome() == Outcome::Rejected
+    let is_race = match error.kind() {
+        // A store finds it by a read, and then sends no write.
+        ErrorKind::Conflict => error.outcome() != Outcome::Unknown,
+        ErrorKind::AlreadyExists | ErrorKind::NotFound => error.outcome() == Outcome::Rejected,
+        _ => false,
+    };
+    is_race
+        && error.details().index.is_none()
         && error.code().is_none_or(|code| !whole.contains(&code))
-        && matches!(
-            error.kind(),
-            ErrorKind::AlreadyExists | ErrorKind::Conflict | ErrorKind::NotFound
-        )
 }
 
 fn hash(what: impl Hash) -> u64 {
