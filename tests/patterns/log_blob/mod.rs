@@ -92,6 +92,86 @@ async fn a_line_with_a_future_time_does_not_change_later_times() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_clock_that_is_set_back_does_not_change_the_order_of_the_lines() -> TestResult {
+    // By less than the minute that a line may be ahead, by more, over the hour, and over the day.
+    for back in [30, 61, 600, 3_600, 86_400] {
+        for flushes in [false, true] {
+            let (_server, clock, container) = start().await?;
+            let log = BlobLog::new(container, "web").max_blob(100);
+            let writer = log.writer()?;
+            let mut logged = Vec::new();
+            for (step, text) in ["a", "b", "c", "d", "e", "f", "g", "h"].into_iter().enumerate() {
+                match step {
+                    2 | 5 => clock.set_date(clock.now() - TimeDelta::seconds(back)),
+                    _ => clock.advance(Duration::from_secs(1)),
+                }
+                match step % 3 {
+                    0 => writer.log(text).await?,
+                    1 => assert!(writer.try_log(text)?),
+                    _ => writer.log_or_drop(text),
+                }
+                logged.push(text);
+                if flushes {
+                    // Dated as the server is, whatever the writer's clock shows.
+                    let shown = clock.now();
+                    clock.set_date(begin());
+                    writer.flush().await?;
+                    clock.set_date(shown);
+                }
+            }
+            clock.set_date(begin());
+            writer.close().await?;
+            let read: Vec<_> = log
+                .read(begin() - TimeDelta::days(3)..begin() + TimeDelta::days(1))
+                .try_collect()
+                .await?;
+            let texts: Vec<_> = read.iter().map(|line| line.text.as_str()).collect();
+            assert_eq!(texts, logged, "{back} s, flushes: {flushes}");
+            assert!(read.is_sorted_by_key(|line| line.time), "{back} s: {read:?}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_line_with_a_future_time_does_not_change_the_order_after_the_clock_was_set_back()
+-> TestResult {
+    let (_server, clock, container) = start().await?;
+    let log = BlobLog::new(container, "web");
+    let writer = log.writer()?;
+    writer.log("a").await?;
+    writer.log_at(after(7_200), "in two hours").await?;
+    clock.set_date(after(-3_600));
+    writer.log("b").await?;
+    writer.log_at(after(-3_000), "of another machine").await?;
+    writer.log("c").await?;
+    clock.set_date(begin());
+    writer.close().await?;
+    assert_eq!(texts(&log).await?, ["a", "b", "of another machine", "c", "in two hours"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_writers_with_clocks_15_minutes_apart_are_merged_by_their_clocks() -> TestResult {
+    let (_server, clock, container) = start().await?;
+    let log = BlobLog::new(container, "web");
+    // The second is a program that was started again with a clock behind, or runs at the same time.
+    let (first, second) = (log.writer()?, log.writer()?);
+    for text in ["1", "2"] {
+        first.log(&format!("first {text}")).await?;
+        clock.set_date(clock.now() - TimeDelta::minutes(15));
+        second.log(&format!("second {text}")).await?;
+        clock.set_date(clock.now() + TimeDelta::minutes(15));
+        clock.advance(Duration::from_secs(1));
+    }
+    clock.set_date(begin());
+    first.close().await?;
+    second.close().await?;
+    assert_eq!(texts(&log).await?, ["second 1", "second 2", "first 1", "first 2"]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn lines_round_trip() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = fixture.account.container(&unique_name());

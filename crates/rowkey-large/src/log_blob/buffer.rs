@@ -35,6 +35,10 @@ pub(super) struct Buffer {
     /// The total number of accepted lines.
     taken: u64,
     last: DateTime<Utc>,
+    /// The time of the last line that was not ahead of the clock.
+    present: DateTime<Utc>,
+    /// The latest time that the clock has shown. The writer's own time, which never goes back.
+    clock: DateTime<Utc>,
     dropped: u64,
     /// The number of dropped lines that the log already reports.
     told: u64,
@@ -51,20 +55,26 @@ impl Buffer {
             lines: 0,
             taken: 0,
             last: DateTime::<Utc>::MIN_UTC,
+            present: DateTime::<Utc>::MIN_UTC,
+            clock: DateTime::<Utc>::MIN_UTC,
             dropped: 0,
             told: 0,
             notice: |lines| format!("{lines} lines were dropped: the buffer was full"),
         }
     }
 
-    /// Adds a line unless the buffer is full. `now` is the time of the clock.
+    /// Adds a line unless the buffer is full. `now` is the time of the clock, and that of the line if it has
+    /// none of its own.
     pub(super) fn push(
         &mut self,
-        time: DateTime<Utc>,
+        time: Option<DateTime<Utc>>,
         now: DateTime<Utc>,
         text: &str,
     ) -> Result<bool> {
         line::check(text)?;
+        // A clock that was set back stands until it has caught up. Otherwise later lines would be read first.
+        let now = now.max(self.clock);
+        let time = time.unwrap_or(now);
         if !(0..10_000).contains(&time.year()) {
             let what = "the year of the line does not have four digits, as blob names require";
             return Err(Error::refused(ErrorKind::Invalid, what));
@@ -81,9 +91,8 @@ impl Buffer {
         let time = line::truncated(time);
         let latest = now.checked_add_signed(AHEAD).unwrap_or(now);
         if self.last > latest && time <= latest {
-            // A line from the future, or a clock that was ahead. Otherwise all following lines would get its
-            // time.
-            self.last = time;
+            // A line that was given a time in the future. Otherwise all following lines would get it.
+            self.last = time.max(self.present);
         }
         // Readers rely on ascending times in a blob, which clocks do not guarantee.
         let time = time.max(self.last);
@@ -101,6 +110,10 @@ impl Buffer {
         block.last = time;
         block.lines += 1;
         self.last = time;
+        self.clock = now;
+        if time <= latest {
+            self.present = time;
+        }
         self.bytes += length;
         self.lines += 1;
         self.taken += 1;
@@ -110,21 +123,21 @@ impl Buffer {
     /// Adds a line, or counts it as dropped if it is invalid or the buffer is full.
     pub(super) fn push_or_drop(
         &mut self,
-        time: DateTime<Utc>,
+        now: DateTime<Utc>,
         text: &str,
         notice: fn(u64) -> String,
     ) {
         self.notice = notice;
-        self.tell(time);
-        if !matches!(self.push(time, time, text), Ok(true)) {
+        self.tell(now);
+        if !matches!(self.push(None, now, text), Ok(true)) {
             self.dropped += 1;
         }
     }
 
     /// Logs the number of dropped lines, if there is room.
-    pub(super) fn tell(&mut self, time: DateTime<Utc>) {
+    pub(super) fn tell(&mut self, now: DateTime<Utc>) {
         let untold = self.dropped - self.told;
-        if untold > 0 && matches!(self.push(time, time, &(self.notice)(untold)), Ok(true)) {
+        if untold > 0 && matches!(self.push(None, now, &(self.notice)(untold)), Ok(true)) {
             self.told = self.dropped;
         }
     }

@@ -127,7 +127,7 @@ fn a_block_has_lines_of_one_period_in_nondecreasing_time() {
     let mut buffer = Buffer::new(1000, TimeDelta::minutes(15));
     let begin = at(2026, 11, 21, 14, 14);
     for (minutes, text) in [(0, "a"), (-3, "b"), (1, "c"), (2, "d")] {
-        assert!(buffer.push(begin + TimeDelta::minutes(minutes), begin, text).unwrap());
+        assert!(buffer.push(Some(begin + TimeDelta::minutes(minutes)), begin, text).unwrap());
     }
     let first = buffer.pop().unwrap();
     assert_eq!((first.begin, first.lines), (at(2026, 11, 21, 14, 0), 2));
@@ -143,14 +143,14 @@ fn a_buffer_has_room_again_after_its_lines_were_written() {
     let mut buffer = Buffer::new(100, TimeDelta::hours(1));
     let time = at(2026, 11, 21, 14, 0);
     let text = "x".repeat(50 - line::OVERHEAD);
-    assert!(buffer.push(time, time, &text).unwrap() && buffer.push(time, time, &text).unwrap());
-    assert!(!buffer.push(time, time, "").unwrap());
+    assert!(buffer.push(None, time, &text).unwrap() && buffer.push(None, time, &text).unwrap());
+    assert!(!buffer.push(None, time, "").unwrap());
     let block = buffer.pop().unwrap();
-    assert!(!buffer.push(time, time, "").unwrap(), "what is on its way waits still");
+    assert!(!buffer.push(None, time, "").unwrap(), "what is on its way waits still");
     buffer.written(block.lines, block.bytes.len());
-    assert!(buffer.push(time, time, &text).unwrap());
+    assert!(buffer.push(None, time, &text).unwrap());
     assert_eq!((buffer.lines(), buffer.bytes(), buffer.taken()), (1, 50, 3));
-    let error = buffer.push(time, time, &"x".repeat(90)).unwrap_err();
+    let error = buffer.push(None, time, &"x".repeat(90)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
 }
 

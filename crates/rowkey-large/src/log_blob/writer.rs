@@ -60,17 +60,20 @@ impl LogWriter {
     /// Logs a line with the current time. If the buffer is full, flushes it first, and fails if the flush
     /// fails. After an error the line is not in the buffer.
     ///
+    /// While the clock is behind an earlier line of this writer, because it was set back, lines get the time of
+    /// that line: the lines of a writer are read in the order in which it logged them.
+    ///
     /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) for a text with a line break, and with
     /// [`ErrorKind::TooLarge`](rowkey::ErrorKind::TooLarge) for one over 1 MiB.
     pub async fn log(&self, text: &str) -> Result<()> {
-        self.log_at(self.now(), text).await
+        self.log_line(None, text).await
     }
 
     /// Logs a line with another time, for lines from another source. A time earlier than that of the previous
     /// line is replaced by it: times never decrease within a blob.
     ///
-    /// A line more than a minute ahead of the clock stays in its blob; the next line that is not starts a new
-    /// blob and keeps its own time.
+    /// A line more than a minute ahead of the clock does not change the times of later lines: the next one that is
+    /// not so far ahead starts a new blob, and is read before it.
     ///
     /// ```
     /// # use chrono::TimeDelta;
@@ -93,6 +96,10 @@ impl LogWriter {
     /// # Ok(()) }
     /// ```
     pub async fn log_at(&self, time: DateTime<Utc>, text: &str) -> Result<()> {
+        self.log_line(Some(time), text).await
+    }
+
+    async fn log_line(&self, time: Option<DateTime<Utc>>, text: &str) -> Result<()> {
         while !self.push(time, text)? {
             self.flush().await?;
         }
@@ -117,7 +124,7 @@ impl LogWriter {
     /// # Ok(()) }
     /// ```
     pub fn try_log(&self, text: &str) -> Result<bool> {
-        self.push(self.now(), text)
+        self.push(None, text)
     }
 
     /// Logs a line with the current time, or drops it if the buffer is full or the line is invalid. Drops are
@@ -246,8 +253,14 @@ impl LogWriter {
         }
     }
 
-    fn push(&self, time: DateTime<Utc>, text: &str) -> Result<bool> {
-        let pushed = self.buffer().push(time, self.now(), text);
+    /// `time` is that of a line from another source. The clock is read under the lock, so that two threads do not
+    /// log in another order than that of their times.
+    fn push(&self, time: Option<DateTime<Utc>>, text: &str) -> Result<bool> {
+        let pushed = {
+            let mut buffer = self.buffer();
+            let now = self.now();
+            buffer.push(time, now, text)
+        };
         self.wake();
         pushed.map_err(|error| error.of("WriteLog", self.shared.log.container.name()))
     }
