@@ -2,7 +2,8 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rowkey::KeyPart;
-use rowkey::key::{KeyReadError, KeyWriter, PartFormat};
+use rowkey::key::{KeyReadError, KeyReader, KeyWriter, PartFormat};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::DIGITS;
 
@@ -15,6 +16,18 @@ use super::DIGITS;
 ///
 /// Two ids are equal if they produce the same RowKey. [`LogTail::next_id`](super::LogTail::next_id) creates
 /// ids for new entries.
+///
+/// Serialized as the text that it has in a RowKey, from which it is also read:
+///
+/// ```
+/// use rowkey_patterns::log_tail::EntryId;
+///
+/// let id = EntryId::new("2017-11-10T00:00:00Z".parse()?, "order-7");
+/// let json = serde_json::to_string(&id)?;
+/// assert_eq!(json, r#""2518920287999999999_order-7""#);
+/// assert_eq!(serde_json::from_str::<EntryId>(&json)?, id);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EntryId {
     at: DateTime<Utc>,
@@ -70,6 +83,23 @@ impl KeyPart for EntryId {
             return Err(KeyReadError::malformed("19 digits of inverted ticks"));
         };
         Ok(Self { at: DateTime::read(ticks, inverted())?, rest: rest.to_owned() })
+    }
+}
+
+/// The text in a RowKey. Fails for an id that no key can have.
+impl Serialize for EntryId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = KeyWriter::new();
+        out.part(self, PartFormat::default());
+        let text = out.finish().map_err(serde::ser::Error::custom)?;
+        serializer.serialize_str(&text)
+    }
+}
+
+impl<'de> Deserialize<'de> for EntryId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        KeyReader::new(&text).part(PartFormat::default()).map_err(serde::de::Error::custom)
     }
 }
 

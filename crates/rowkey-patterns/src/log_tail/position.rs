@@ -5,10 +5,11 @@ use std::str::FromStr;
 
 use rowkey::edm::DateTime;
 use rowkey::{Error, ErrorKind, Result};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How far a [`Tail`](super::Tail) has read: all entries before this position were returned.
 ///
-/// Serialized as text (`to_string` and `parse`) of some 40 characters, at times plus a RowKey, however long
+/// Serialized as text (`to_string` and `parse`, or serde) of some 40 characters, at times plus a RowKey, however long
 /// the log is. It is bound to the partition that it came from. It may contain a key, so protect it like the
 /// data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +33,18 @@ impl fmt::Display for Position {
     }
 }
 
+impl Serialize for Position {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Position {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 impl FromStr for Position {
     type Err = Error;
 
@@ -48,7 +61,8 @@ impl FromStr for Position {
             }
             _ => {
                 let what = "invalid log position";
-                Err(Error::refused(ErrorKind::Invalid, what))
+                Err(Error::refused(ErrorKind::Invalid, what)
+                    .advise("pass the text of a position of this log, unchanged"))
             }
         }
     }

@@ -194,3 +194,27 @@ fn a_position_is_bound_to_its_log() {
     // FNV-1a of "log/p/". Stored positions depend on this number: it must never change.
     assert_eq!(of("log", "p").to_string(), "01cbf0c0276145a3.504911232000000000");
 }
+
+#[test]
+fn an_id_and_a_position_are_their_text_in_json() {
+    let midnight = time("2017-11-10T00:00:00Z");
+    for id in [
+        "2518920287999999999",
+        "2518920287999999999_w",
+        "2518920287999999999-{guid}",
+        "2518920287999999999_",
+    ] {
+        let json = format!("\"{id}\"");
+        let parsed: EntryId = serde_json::from_str(&json).unwrap();
+        assert_eq!((parsed.at(), row_key(&parsed).as_str()), (midnight, id));
+        assert_eq!(serde_json::to_string(&parsed).unwrap(), json);
+    }
+    for text in ["\"\"", "\"251892028799999999\"", "\"251892028799999999x_w\"", "7", "null"] {
+        assert!(serde_json::from_str::<EntryId>(text).is_err(), "{text}");
+    }
+    assert!(serde_json::to_string(&EntryId::new(midnight, "a/b")).is_err(), "no key can have it");
+    let position = "\"00000000000000ff.636458688000000000.2518920287999999999_w\"";
+    let parsed: Position = serde_json::from_str(position).unwrap();
+    assert_eq!(serde_json::to_string(&parsed).unwrap(), position);
+    assert!(serde_json::from_str::<Position>("\"x\"").is_err());
+}
