@@ -88,6 +88,37 @@ impl<S, T: Entity, V> Copies<S, T, V> {
     /// ([`ErrorKind::NotFound`]). If a copy is only removed, a missing target is no error, and a target
     /// that holds another copy by then is left unchanged. Properties of a target that `T` does not have
     /// are kept.
+    ///
+    /// The targets are of a plain type, without `#[entity(store)]`. The compiler enforces this in `cargo build`
+    /// and `cargo test`, when it compiles the call for the types, and not yet in `cargo check`. If both types
+    /// have stores, write both entities in one transaction:
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// #[derive(Clone, Debug, PartialEq, Entity)]
+    /// #[entity(store, partition = "{company}", row = "id_{id:6}")]
+    /// struct Employee { company: String, id: u32, name: String }
+    ///
+    /// #[derive(Clone, Debug, PartialEq, Entity)]
+    /// #[entity(store, partition = "{company}", row = "department_{name}")]
+    /// #[entity(index(name = by_manager, row = "manager_{manager}", many))]
+    /// struct Department { company: String, name: String, manager: String }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let staff = Store::<Employee>::builder(account.table("staff")).build()?;
+    /// let departments = Store::<Department>::builder(account.table("staff")).build()?;
+    /// # staff.create_if_missing().await?;
+    /// let company = || "contoso".to_owned();
+    /// let ada = Employee { company: company(), id: 7, name: "Ada".into() };
+    /// let sales = Department { company: company(), name: "sales".into(), manager: "Ada".into() };
+    /// staff.transaction().insert(&ada).with(&departments, &sales).submit().await?;
+    /// # assert!(departments.exists(Department::key("contoso", "sales")).await?);
+    /// # Ok(()) }
+    /// ```
     pub fn new<I: IntoIterator<Item = Key<T>>>(
         name: &'static str,
         max: usize,
@@ -98,8 +129,9 @@ impl<S, T: Entity, V> Copies<S, T, V> {
         const {
             assert!(
                 !T::STORE,
-                "copies bypass the store of their targets: remove `store` from the type of the \
-                 targets"
+                "the type of the targets has #[entity(store)], and copies do not go through its store: write \
+                 both entities in one transaction, `Store::transaction` with `Transaction::with`, or copy \
+                 into a plain entity of the partition that has the copied properties alone"
             );
         }
         let targets = Box::new(move |source: &S| targets(source).into_iter().collect());

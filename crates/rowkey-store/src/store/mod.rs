@@ -114,7 +114,8 @@ pub use work::Worked;
 /// # Ok(()) }
 /// ```
 ///
-/// A [`Table`] reads such a type but does not write it. This does not compile:
+/// A [`Table`] reads such a type but does not write it. This does not compile (with `cargo build`; `cargo check` does
+/// not compile calls for their types, and accepts it):
 ///
 /// ```compile_fail
 /// # use rowkey::{Entity, StorageAccount};

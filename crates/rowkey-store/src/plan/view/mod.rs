@@ -120,7 +120,11 @@ impl<E, S: Entity> View<E, S> {
         group: impl Fn(&E) -> Option<Key<S>> + Send + Sync + 'static,
     ) -> Self {
         const {
-            assert!(!S::STORE, "a summary is written by its view: remove `store` from its type");
+            assert!(
+                !S::STORE,
+                "the type of the summary has #[entity(store)], and a summary is written by its view: summarize \
+                 into a plain type of its own, without `store`, and read it through a `Table`"
+            );
         }
         let columns = Columns(Vec::new());
         Self { name, table: Deciding::new(table), group: Box::new(group), columns }
