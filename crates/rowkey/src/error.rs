@@ -95,7 +95,9 @@ pub struct ErrorDetails {
     /// How long the service asked to wait before the next request (`Retry-After` of its last
     /// response). The value is the service's own, and may be of any length.
     pub retry_after: Option<Duration>,
-    /// The operation of a transaction that failed, counted from 0, if the service reported it.
+    /// The operation of a transaction that failed, counted from 0 in the order in which the caller added
+    /// them; `None` if no single operation is the cause. In a transaction of a store, rows that the store
+    /// adds count as part of the operation that requires them.
     pub operation_index: Option<usize>,
     /// The declared name of the index or unique value in which another entity has the same value,
     /// with [`ErrorKind::AlreadyExists`]; or of the list that is full, with
@@ -307,9 +309,20 @@ impl Error {
         self
     }
 
-    /// Names the operation of a transaction that caused the failure, counted from 0.
-    pub(crate) fn at_operation(mut self, index: usize) -> Self {
-        self.0.details.operation_index = Some(index);
+    /// Names the operation of a transaction that caused the failure, counted from 0; `None` names none. For
+    /// layers whose transactions have more operations than those of their caller.
+    ///
+    /// ```
+    /// use rowkey::{Error, ErrorKind};
+    ///
+    /// let error = Error::refused(ErrorKind::Invalid, "invalid key").of("Transaction", "staff");
+    /// let error = error.at_operation(Some(2));
+    /// assert_eq!(error.to_string(), "Transaction (operation 2) on staff: invalid key");
+    /// assert_eq!(error.at_operation(None).details().operation_index, None);
+    /// ```
+    #[must_use = "the error itself is what tells the caller"]
+    pub fn at_operation(mut self, index: Option<usize>) -> Self {
+        self.0.details.operation_index = index;
         self
     }
 

@@ -4,6 +4,7 @@ use rowkey::rounds::Rounds;
 use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Outcome, Result};
 
 use super::announce::Announcer;
+use super::commit::is_undecodable;
 use super::settle::is_lost;
 use crate::deciding::Deciding;
 use crate::plan::NewClaim;
@@ -42,14 +43,9 @@ pub(crate) async fn claim(
         let lost = match table.table().insert(&row).await {
             Ok(etag) => return Ok(etag),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => error,
-            Err(error) if error.outcome() == Outcome::Unknown && repetitions > 0 => {
-                *in_doubt = true;
-                repetitions -= 1;
-                error
-            }
             Err(error) => {
                 *in_doubt |= error.outcome() == Outcome::Unknown;
-                return Err(error);
+                unanswered(error, &mut repetitions)?
             }
         };
         if let Some(found) = table.row(keys).await? {
@@ -58,15 +54,31 @@ pub(crate) async fn claim(
                 // An earlier attempt stored this claim, and its response was lost.
                 return Ok(found.etag);
             }
-            let taken = take_over(table, announcer, new, &claim, &row, found.etag).await?;
-            if let Some(etag) = taken {
-                return Ok(etag);
+            match take_over(table, announcer, new, &claim, &row, found.etag).await {
+                Ok(Some(etag)) => return Ok(etag),
+                Ok(None) => {}
+                Err(error) => {
+                    *in_doubt |= error.outcome() == Outcome::Unknown;
+                    unanswered(error, &mut repetitions)?;
+                }
             }
         }
         if !rounds.again().await {
-            return Err(lost.advise("other writers changed the claim in every round"));
+            return Err(
+                lost.advise("other writers changed the claim in every round: try again later")
+            );
         }
     }
+}
+
+/// Returns the error of a request that got no answer, to look for its effect, as long as repetitions are left;
+/// fails with any other error.
+fn unanswered(error: Error, repetitions: &mut usize) -> Result<Error> {
+    if error.outcome() != Outcome::Unknown || is_undecodable(&error) || *repetitions == 0 {
+        return Err(error);
+    }
+    *repetitions -= 1;
+    Ok(error)
 }
 
 /// Replaces an existing claim if its owner does not have the value. `None` if the claim has changed
@@ -91,7 +103,8 @@ async fn take_over(
     if new.inserts && head.is_some() {
         // A deletion releases the claim together with the entity. An insert that took over the
         // claim before the deletion, and was committed after it, would have no claim.
-        return Err(Error::refused(ErrorKind::AlreadyExists, "an entity with these keys exists"));
+        return Err(Error::refused(ErrorKind::AlreadyExists, "an entity with these keys exists")
+            .advise("read it, and use `replace_if` with its version"));
     }
     // The operation that wrote the head is committed. Another one of the same entity may be in progress.
     let mark = head.and_then(|head| head.entity.0);
@@ -104,7 +117,7 @@ async fn take_over(
     }
     match table.table().replace((row, etag)).await {
         Ok(etag) => Ok(Some(etag)),
-        Err(error) if is_lost(&error) || error.outcome() == Outcome::Unknown => Ok(None),
+        Err(error) if is_lost(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -131,7 +144,9 @@ async fn holds(table: &Deciding, new: &NewClaim, owner: &Keys) -> Result<bool> {
 
 fn taken(new: &NewClaim) -> Error {
     let what = format!("another entity has the same value of `{}`", new.index);
-    Error::refused(ErrorKind::AlreadyExists, what).in_index(new.index)
+    Error::refused(ErrorKind::AlreadyExists, what)
+        .in_index(new.index)
+        .advise("write another value, or change that entity first")
 }
 
 /// Decides an operation: inserts a void at the key of its op row, unless an op row or a void exists. One

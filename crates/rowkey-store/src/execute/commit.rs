@@ -33,9 +33,9 @@ pub(crate) enum Committed {
 /// Sends the transaction of a plan.
 ///
 /// After an error with [`Outcome::Unknown`], the transaction may have been committed, or may be
-/// committed later.
+/// committed later. An answer that cannot be decoded ends it at once: the next one would be no better.
 ///
-/// Sets `in_doubt` if one of its requests may take effect later.
+/// Sets `in_doubt` if one of its requests may take effect later. Errors name the operation of the caller.
 pub(crate) async fn commit(
     table: &Deciding,
     plan: &Plan,
@@ -44,15 +44,17 @@ pub(crate) async fn commit(
     let mut operations = plan.operations()?;
     let mut rounds = operations.len() + SPARE_ROUNDS;
     let mut repetitions = REPETITIONS;
+    let mut lost: Option<Error> = None;
     loop {
         if plan.has_op_row() && is_old(table, plan) {
             // A void at the key of the op row may have been inserted and removed.
             let what = "the write was delayed until its operation was voided";
-            let error = Error::refused(ErrorKind::Unavailable, what);
-            return if *in_doubt {
-                Err(error.with_outcome(Outcome::Unknown))
-            } else {
-                Ok(Committed::Stale(error))
+            return match lost {
+                Some(lost) => Err(lost.during(what)),
+                None if *in_doubt => {
+                    Err(Error::refused(ErrorKind::Unavailable, what).with_outcome(Outcome::Unknown))
+                }
+                None => Ok(Committed::Stale(Error::refused(ErrorKind::Unavailable, what))),
             };
         }
         // Not repeated by the client: an unanswered attempt may take effect after an answered one, and
@@ -69,10 +71,13 @@ pub(crate) async fn commit(
             }
             Err(error) => error,
         };
+        let refused = error.details().operation_index.filter(|at| *at < operations.len());
+        let step = refused.and_then(|at| plan.step_of_edit(&operations[at]));
+        let error = error.at_operation(step);
         // An earlier attempt may have been executed, or may be executed later.
         let unanswered = error.outcome() == Outcome::Unknown;
         *in_doubt |= unanswered;
-        if !*in_doubt && error.outcome() == Outcome::NotSent {
+        if is_undecodable(&error) || (!*in_doubt && error.outcome() == Outcome::NotSent) {
             return Err(error);
         }
         if *in_doubt {
@@ -87,10 +92,15 @@ pub(crate) async fn commit(
                     return Ok(Committed::Yes(etags));
                 }
                 Decided::Never if unanswered => {
-                    let what = "the write got no response, and was voided before it was committed";
-                    return Ok(Committed::Stale(Error::refused(ErrorKind::Unavailable, what)));
+                    let error = error.with_outcome(Outcome::Rejected).during(VOIDED);
+                    // After the last repetition, this writer has voided it. Making the plan again would
+                    // only send as many requests that are not answered.
+                    return if repeats { Ok(Committed::Stale(error)) } else { Err(error) };
                 }
-                Decided::NotYet if repeats => continue,
+                Decided::NotYet if repeats => {
+                    lost = Some(error);
+                    continue;
+                }
                 Decided::NotYet if unanswered => return Err(error),
                 Decided::Unknown => return Err(error.with_outcome(Outcome::Unknown)),
                 Decided::Never | Decided::NotYet => {}
@@ -103,15 +113,29 @@ pub(crate) async fn commit(
         if rounds == 0 {
             return Err(error);
         }
-        if let Some(stale) = mend(table, plan, &mut operations, error).await? {
+        let Some(at) = refused else { return Err(error) };
+        let mended = mend(table, &mut operations, at, error, step.is_some()).await;
+        if let Some(stale) = mended.map_err(|error| error.at_operation(step))? {
             return Ok(Committed::Stale(stale));
         }
         if plan.has_op_row() && *in_doubt {
             // The void that decided the attempt prevents any commit of this operation.
-            let what = "the write got no response, and its operation was voided";
-            return Ok(Committed::Stale(Error::refused(ErrorKind::Unavailable, what)));
+            let stale = match lost {
+                Some(lost) => lost.with_outcome(Outcome::Rejected).during(VOIDED),
+                None => Error::refused(ErrorKind::Unavailable, VOIDED),
+            };
+            return Ok(Committed::Stale(stale));
         }
     }
+}
+
+/// What happened to a write whose transaction got no answer.
+const VOIDED: &str = "the write was voided before it was committed";
+
+/// Whether the answer to a write arrived and cannot be decoded. The same request would get the same answer, so
+/// repeating it does not help.
+pub(crate) fn is_undecodable(error: &Error) -> bool {
+    error.kind() == ErrorKind::Decode && error.outcome() == Outcome::Unknown
 }
 
 /// Whether the writer was stopped for so long, for example by a machine that was suspended, that a
@@ -196,17 +220,15 @@ async fn heads_now(table: &Deciding, plan: &Plan) -> Vec<Option<ETag>> {
     etags
 }
 
-/// Adjusts the refused operation to the stored state. Returns the reason if the plan has to be made
-/// again, and an error if the write is refused.
+/// Adjusts the operation `at`, which was refused, to the stored state. Returns the reason if the plan has to be
+/// made again, and an error if the write is refused. `of_several`: whether the caller writes several entities.
 async fn mend(
     table: &Deciding,
-    plan: &Plan,
     operations: &mut Vec<Edit>,
+    at: usize,
     error: Error,
+    of_several: bool,
 ) -> Result<Option<Error>> {
-    let Some(at) = error.details().operation_index.filter(|at| *at < operations.len()) else {
-        return Err(error);
-    };
     let edit = operations[at].clone();
     match (&edit.source, &edit.write, error.kind()) {
         (Source::Op, ..) if error.kind() == ErrorKind::AlreadyExists => {
@@ -214,6 +236,13 @@ async fn mend(
             Ok(Some(Error::refused(ErrorKind::Conflict, what)))
         }
         (Source::Edited, ..) if is_lost(&error) => Ok(Some(error)),
+        (Source::Head, Write::Insert(_), ErrorKind::AlreadyExists) if of_several => {
+            Err(error.advise("read it, and use `replace_if` with its version"))
+        }
+        (Source::Note, Write::Insert(_), ErrorKind::AlreadyExists) => {
+            Err(error
+                .advise("give the row beside the entity another key: a row with this one exists"))
+        }
         (Source::Head, Write::Replace(..) | Write::Delete(_), ErrorKind::NotFound) => {
             Err(Error::refused(ErrorKind::Conflict, "it was deleted since it was read"))
         }
@@ -222,7 +251,7 @@ async fn mend(
             Ok(None)
         }
         (Source::Further(owner), Write::Insert(row), ErrorKind::AlreadyExists) => {
-            let keys = (plan.partition_key.clone(), edit.row_key.clone());
+            let keys = (owner.0.clone(), edit.row_key.clone());
             match table.row(&keys).await? {
                 None => {}
                 // A leftover row: the head, guarded by the transaction, does not have it.
@@ -254,7 +283,7 @@ async fn mend(
             Ok(None)
         }
         (Source::Copy(copy), Write::Insert(row), ErrorKind::AlreadyExists) => {
-            let keys = (plan.partition_key.clone(), edit.row_key.clone());
+            let keys = (copy.owner.0.clone(), edit.row_key.clone());
             match in_the_way(table, copy, &keys).await? {
                 Obstacle::None => {}
                 Obstacle::Stale(etag) => {
@@ -262,13 +291,17 @@ async fn mend(
                 }
                 Obstacle::Foreign => {
                     let advice = format!(
-                        "another row has the key of a copy in the index `{}`: move it",
+                        "another program's row has the key of a copy in the index `{}`: move or delete it",
                         copy.index
                     );
                     return Err(error.advise(advice).in_index(copy.index));
                 }
                 Obstacle::Taken => {
-                    let advice = format!("duplicate value in the index `{}`", copy.index);
+                    let advice = format!(
+                        "another entity has the same value in the index `{}`: write another value, or change \
+                         that entity first",
+                        copy.index
+                    );
                     return Err(error.advise(advice).in_index(copy.index));
                 }
             }

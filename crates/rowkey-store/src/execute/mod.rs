@@ -104,7 +104,8 @@ impl Executor {
             Ok(announced) => announced,
             Err(error) => {
                 forget(&plan, false).await;
-                return Err(error.with_outcome(Outcome::Rejected));
+                let error = error.with_outcome(Outcome::Rejected);
+                return Err(error.at_operation(plan.step_of_op()));
             }
         };
         let mut in_doubt = false;
@@ -115,7 +116,8 @@ impl Executor {
             if let Err(error) = claim.await {
                 forget(&plan, in_doubt).await;
                 self.undo(&op, claimed, announced, in_doubt).await;
-                return Err(error.with_outcome(Outcome::Rejected));
+                let error = error.with_outcome(Outcome::Rejected);
+                return Err(error.at_operation(plan.step_of(&new.owner.1)));
             }
         }
         let etags = match commit(&self.table, &plan, &mut in_doubt).await {
@@ -145,7 +147,10 @@ impl Executor {
         let add = |transaction, edit: &crate::plan::Edit| {
             edit.write.add_to(transaction, &plan.partition_key, &edit.row_key)
         };
-        operations.iter().fold(self.table.transaction(), add).check()
+        operations.iter().fold(self.table.transaction(), add).check().map_err(|error| {
+            let at = error.details().operation_index.and_then(|at| operations.get(at));
+            error.at_operation(at.and_then(|edit| plan.step_of_edit(edit)))
+        })
     }
 
     /// Looks up the operations that wrote the claims to be released. One request each.

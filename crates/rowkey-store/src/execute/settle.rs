@@ -6,6 +6,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result};
 
+use super::commit::is_undecodable;
 use crate::deciding::Deciding;
 use crate::layer::{Demands, Layers};
 use crate::plan::op::{ClaimRef, Target};
@@ -58,7 +59,8 @@ impl Seen {
             Some(error) if error.outcome() == Outcome::Unknown => {
                 // It may take effect later, when the message and the op row are gone.
                 self.in_doubt = true;
-                Ok(Settled::Pending)
+                // A worker reports the cause; the next answer would be no better.
+                if is_undecodable(&error) { Err(error) } else { Ok(Settled::Pending) }
             }
             Some(error) if is_lost(&error) => Ok(Settled::Pending),
             Some(error) => Err(error),
@@ -218,7 +220,8 @@ pub(crate) async fn delete(table: &Deciding, keys: &Keys, etag: ETag) -> Result<
     match table.table().delete(key, Match::ETag(etag)).await {
         Ok(()) => Ok(Settled::Done),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Settled::Done),
-        Err(error) if is_lost(&error) || error.outcome() == Outcome::Unknown => {
+        Err(error) if is_lost(&error) => Ok(Settled::Pending),
+        Err(error) if error.outcome() == Outcome::Unknown && !is_undecodable(&error) => {
             Ok(Settled::Pending)
         }
         Err(error) => Err(error),

@@ -60,6 +60,13 @@ pub(crate) struct Plan {
     pub(crate) uploads: Vec<Upload>,
     /// Whether all rows of an entity are written again, not only those that change.
     pub(crate) rewrites: bool,
+    /// The operation of the caller's transaction whose part is being added, counted from 0; `None` if the
+    /// caller writes a single entity.
+    pub(crate) step: Option<usize>,
+    /// By RowKey, the operation of the caller that requires the row.
+    steps: BTreeMap<String, usize>,
+    /// The first operation of the caller that requires the op row.
+    op_step: Option<usize>,
     /// The number of entities that were read to make the plan.
     pub(crate) heads_read: usize,
     /// The trace of the call that runs the plan.
@@ -142,6 +149,9 @@ impl Plan {
             targets: Vec::new(),
             uploads: Vec::new(),
             rewrites: false,
+            step: None,
+            steps: BTreeMap::new(),
+            op_step: None,
             heads_read: 0,
             trace: None,
         }
@@ -155,6 +165,45 @@ impl Plan {
             && self.uploads.is_empty())
     }
 
+    /// Begins the part of an operation of the caller.
+    pub(crate) fn begin_step(&mut self, step: usize) {
+        self.end_step();
+        self.step = Some(step);
+    }
+
+    /// Ends the part of the current operation.
+    pub(crate) fn end_step(&mut self) {
+        if self.op_step.is_none() && self.has_op_row() {
+            self.op_step = self.step;
+        }
+        self.step = None;
+    }
+
+    /// Notes that the current operation requires this row. The first one that does is noted.
+    pub(crate) fn requires(&mut self, row_key: &str) {
+        if let Some(step) = self.step {
+            self.steps.entry(row_key.to_owned()).or_insert(step);
+        }
+    }
+
+    /// The operation of the caller that requires this row.
+    pub(crate) fn step_of(&self, row_key: &str) -> Option<usize> {
+        self.steps.get(row_key).copied()
+    }
+
+    /// The operation of the caller that requires this operation of the transaction.
+    pub(crate) fn step_of_edit(&self, edit: &Edit) -> Option<usize> {
+        match edit.source {
+            Source::Op => self.op_step,
+            _ => self.step_of(&edit.row_key),
+        }
+    }
+
+    /// The operation of the caller that first requires an op row.
+    pub(crate) fn step_of_op(&self) -> Option<usize> {
+        self.op_step
+    }
+
     /// Adds a target unless the plan has it already.
     pub(crate) fn target(&mut self, target: Target) {
         if !self.targets.contains(&target) {
@@ -166,6 +215,7 @@ impl Plan {
     /// the same copy row, by two entities, become one replace.
     pub(crate) fn push(&mut self, edit: Edit) -> Result<()> {
         let Some(at) = self.edits.iter().position(|other| other.row_key == edit.row_key) else {
+            self.requires(&edit.row_key);
             self.edits.push(edit);
             return Ok(());
         };
@@ -179,6 +229,9 @@ impl Plan {
             {
                 let inserted = matches!(first.write, Write::Insert(_));
                 let source = if inserted { first.source.clone() } else { second.source.clone() };
+                if let Some(step) = self.step.filter(|_| !inserted) {
+                    self.steps.insert(edit.row_key.clone(), step);
+                }
                 Edit {
                     row_key: edit.row_key.clone(),
                     write: Write::Replace(row.clone(), condition.clone()),
@@ -213,7 +266,7 @@ impl Plan {
             };
             let edit = Edit { row_key: row_key.clone(), write, source: Source::Edited };
             if let Some(other) = self.edits.iter().find(|other| other.row_key == *row_key) {
-                return Err(met_twice(other, &edit));
+                return Err(met_twice(other, &edit).at_operation(self.step_of(row_key)));
             }
             operations.push(edit);
         }
@@ -223,8 +276,14 @@ impl Plan {
                  {MAX_OPERATIONS} are allowed",
                 operations.len()
             );
+            let step = operations.get(MAX_OPERATIONS).and_then(|edit| self.step_of_edit(edit));
+            let advice = match step {
+                Some(_) => "write fewer entities in one transaction",
+                None => "store fewer values in the lists and indexes of the entity",
+            };
             return Err(Error::refused(ErrorKind::TooLarge, what)
-                .advise("write fewer entities in one transaction"));
+                .advise(advice)
+                .at_operation(step));
         }
         Ok(operations)
     }
@@ -273,7 +332,9 @@ fn met_twice(first: &Edit, second: &Edit) -> Error {
         (Source::Copy(_), Source::Copy(copy)) => {
             let what =
                 format!("two entities of the transaction have the same value in `{}`", copy.index);
-            Error::refused(ErrorKind::AlreadyExists, what).in_index(copy.index)
+            Error::refused(ErrorKind::AlreadyExists, what)
+                .in_index(copy.index)
+                .advise("give each entity another value")
         }
         _ => {
             let what = "two parts of the write change the same row";

@@ -50,7 +50,9 @@ impl RemoteIndex {
                     let index = self.index.name;
                     let what =
                         format!("another entity, or a foreign row, has its key in `{index}`");
-                    return Err(Error::refused(ErrorKind::AlreadyExists, what).in_index(index));
+                    return Err(Error::refused(ErrorKind::AlreadyExists, what)
+                        .in_index(index)
+                        .advise("change one of the entities, or move or delete the foreign row"));
                 }
                 if is_own && self.is_right(&found, &head, &keys, settling.keys())? {
                     return Ok(Settled::Done);

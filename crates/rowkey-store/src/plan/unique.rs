@@ -54,7 +54,9 @@ impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
                         "two entities of the transaction have the same value of `{}`",
                         index.name
                     );
-                    return Err(Error::refused(ErrorKind::AlreadyExists, what).in_index(index.name));
+                    return Err(Error::refused(ErrorKind::AlreadyExists, what)
+                        .in_index(index.name)
+                        .advise("give each entity another value"));
                 }
                 plan.plan.claims.push(NewClaim {
                     reference,

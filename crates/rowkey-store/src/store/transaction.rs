@@ -172,7 +172,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
                     write: Write::Insert(row.clone()),
                     source: Source::Note,
                 }),
-                Err(error) => Err(Error::refused(error.kind(), error.to_string())),
+                Err(error) => Err(same(error)),
             };
             async { added }.boxed()
         });
@@ -195,6 +195,10 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     ///
     /// Fails with [`ErrorKind::Conflict`] if an entity has another version than the one given, and with
     /// [`ErrorKind::AlreadyExists`] in the cases of [`Store::insert`].
+    /// [`ErrorDetails::operation_index`](rowkey::ErrorDetails::operation_index) is the number of the
+    /// operation that is the cause, counted from 0 in the order in which they were added; targets and tasks
+    /// are not counted. A row that the store adds, such as a copy or a claim, counts as part of the entity that
+    /// requires it.
     pub async fn submit(self) -> Result<Submitted> {
         let table = self.store.inner.table.clone();
         self.run().await.map_err(|error| error.of("Transaction", table.name()))
@@ -246,7 +250,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
             };
             let address = match address {
                 Ok(address) => address.clone(),
-                Err(error) => return Err(Error::refused(error.kind(), error.to_string())),
+                Err(error) => return Err(same(error)),
             };
             found.check(&address)?;
             plan.target(Target {
@@ -296,26 +300,36 @@ fn first_partition(steps: &[Step<'_>]) -> Option<String> {
 /// Makes a plan of all steps.
 fn plan<'a>(deciding: &'a Deciding, steps: &'a [Step<'a>]) -> BoxFuture<'a, Result<Plan>> {
     async move {
-        let Some(partition_key) = first_partition(steps) else {
+        if steps.is_empty() {
             return Err(Error::refused(ErrorKind::Invalid, "the transaction has no operations"));
-        };
+        }
         let op = Op::random(deciding.clock().now())?;
-        let mut plan = Plan::new(partition_key, op);
-        for step in steps {
+        let mut plan = Plan::new(first_partition(steps).unwrap_or_default(), op);
+        for (number, step) in steps.iter().enumerate() {
+            let refused = |error: Error| error.at_operation(Some(number));
             match &step.partition_key {
                 Ok(own) if *own == plan.partition_key => {}
                 Ok(_) => {
-                    let what = "its entities are in several partitions";
-                    return Err(Error::refused(ErrorKind::Invalid, what)
-                        .advise("write those of one partition in one transaction"));
+                    let what = "the entity is in another partition than the first";
+                    return Err(refused(
+                        Error::refused(ErrorKind::Invalid, what)
+                            .advise("write those of one partition in one transaction"),
+                    ));
                 }
-                Err(error) => return Err(Error::refused(error.kind(), error.to_string())),
+                Err(error) => return Err(refused(same(error))),
             }
-            (step.add)(&mut plan).await?;
+            plan.begin_step(number);
+            (step.add)(&mut plan).await.map_err(refused)?;
         }
+        plan.end_step();
         Ok(plan)
     }
     .boxed()
+}
+
+/// Returns the same error once more: errors cannot be cloned. Its text has the advice already.
+fn same(error: &Error) -> Error {
+    Error::refused(error.kind(), error.to_string()).advise("")
 }
 
 /// Returns which heads a plan deletes, in their order.

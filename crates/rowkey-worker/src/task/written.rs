@@ -42,7 +42,12 @@ impl<T: Task> Tasks<T> {
         };
         match self.send(&self.queue.with_options(options), envelope, Duration::ZERO).await {
             Ok(()) => Ok(Settled::Done),
-            Err(error) if error.is_retryable() || error.outcome() == Outcome::Unknown => {
+            // An answer that cannot be decoded is no reason to wait: the receiver reports it, and each
+            // repetition may put the task once more.
+            Err(error)
+                if error.kind() != ErrorKind::Decode
+                    && (error.is_retryable() || error.outcome() == Outcome::Unknown) =>
+            {
                 tracing::warn!(%error, "a task waits in its op row until the queue accepts it");
                 let until = clock.now().checked_add_signed(PAUSE).unwrap_or(now);
                 *self.resting_until.lock().unwrap_or_else(PoisonError::into_inner) = until;

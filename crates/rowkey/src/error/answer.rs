@@ -41,6 +41,8 @@ impl Error {
         if kind == ErrorKind::Decode {
             error =
                 error.advise("check the endpoint: a storage service says in a code why it refuses");
+        } else if let Some(advice) = code.as_ref().and_then(for_existing) {
+            error = error.advise(advice);
         } else if code.as_ref().is_some_and(is_being_deleted) {
             error = error.advise(
                 "its name is free again 30 seconds or more after it was deleted; \
@@ -63,6 +65,7 @@ impl Error {
         let mut error = self.of(call.operation, call.resource);
         if call.safety != Safety::Read {
             error.0.outcome = Outcome::Unknown;
+            error.0.changes = true;
         }
         error.0.details.status = Some(reply.status.as_u16());
         error.0.details.request_id = reply.request_id().map(Into::into);
@@ -164,6 +167,22 @@ pub(crate) fn is_being_deleted(code: &ErrorCode) -> bool {
         ErrorCode::TABLE_BEING_DELETED,
     ]
     .contains(code)
+}
+
+/// The advice for a resource that exists already and is not an entity.
+fn for_existing(code: &ErrorCode) -> Option<&'static str> {
+    let created = [
+        ErrorCode::CONTAINER_ALREADY_EXISTS,
+        ErrorCode::QUEUE_ALREADY_EXISTS,
+        ErrorCode::TABLE_ALREADY_EXISTS,
+    ];
+    if created.contains(code) {
+        Some("use it, or create it with `create_if_missing`")
+    } else if *code == ErrorCode::BLOB_ALREADY_EXISTS {
+        Some("read it, or write it without the condition that it is missing")
+    } else {
+        None
+    }
 }
 
 /// A code is a single word. Other text came from another server and might quote the request.

@@ -94,7 +94,7 @@ fn the_message_says_what_happened_to_what_and_what_to_do() {
         "InsertEntity on orders: it exists already (409 EntityAlreadyExists); read it, or upsert \
          (request c5a0e3d2-0002-0011)"
     );
-    let error = answered(Safety::Insert, 500, None, false).at_operation(3);
+    let error = answered(Safety::Insert, 500, None, false).at_operation(Some(3));
     assert_eq!(error.details().operation_index, Some(3));
     assert_eq!(
         error.to_string(),

@@ -116,9 +116,8 @@ impl Table {
 
 /// The ETag of a write that succeeded.
 fn written(reply: &Reply, call: &Call<'_>) -> Result<ETag> {
-    headers::etag(&reply.headers).ok_or_else(|| {
-        Error::decode("the write succeeded but the answer has no ETag").of_answer(call, reply)
-    })
+    headers::etag(&reply.headers)
+        .ok_or_else(|| Error::decode("the answer to the write has no ETag").of_answer(call, reply))
 }
 
 /// Maps the absence of the resource to `false`. If an earlier attempt of the same call may have

@@ -261,9 +261,8 @@ impl Transaction {
         check(&self.operations).map_err(of)?;
         let (size, limit) = (self.payload_size(), self.payload_limit());
         if size > limit {
-            return Err(of(Error::too_large(format!(
-                "the transaction has {size} bytes; {limit} are allowed"
-            ))));
+            let what = format!("the transaction has {size} bytes; {limit} are allowed");
+            return Err(of(Error::too_large(what).at_operation(self.first_over(limit))));
         }
         Ok(())
     }
@@ -371,10 +370,19 @@ impl Transaction {
         }
     }
 
+    /// The first operation with which the request is larger than `limit`.
+    fn first_over(&self, limit: usize) -> Option<usize> {
+        let mut size = 0;
+        self.operations.iter().enumerate().position(|(index, operation)| {
+            size += operation.size(&self.table);
+            payload_size(index + 1, size) > limit
+        })
+    }
+
     /// Records the first error and the operation it belongs to.
     fn fail(&mut self, error: Error) {
         let index = self.operations.len();
-        self.error.get_or_insert_with(|| error.at_operation(index));
+        self.error.get_or_insert_with(|| error.at_operation(Some(index)));
     }
 }
 
@@ -439,21 +447,22 @@ fn check(operations: &[Operation]) -> Result<()> {
         return Err(Error::invalid("the transaction has no operations"));
     };
     if operations.len() > MAX_BATCH_OPERATIONS {
-        return Err(Error::too_large(format!(
+        let what = format!(
             "the transaction has {} operations; {MAX_BATCH_OPERATIONS} are allowed",
             operations.len()
-        )));
+        );
+        return Err(Error::too_large(what).at_operation(Some(MAX_BATCH_OPERATIONS)));
     }
     let mut rows = HashSet::with_capacity(operations.len());
     for (index, operation) in operations.iter().enumerate() {
         if operation.partition_key != first.partition_key {
             let what = "the entity is in another partition than the first; a transaction is \
                         limited to one partition";
-            return Err(Error::invalid(what).at_operation(index));
+            return Err(Error::invalid(what).at_operation(Some(index)));
         }
         if !rows.insert(operation.row_key.as_str()) {
             let what = "the entity appears twice; a transaction may touch each entity once";
-            return Err(Error::invalid(what).at_operation(index));
+            return Err(Error::invalid(what).at_operation(Some(index)));
         }
     }
     Ok(())

@@ -197,7 +197,7 @@ impl Pipeline {
                             self.refusal(call, status, &headers, body, attempts, ambiguous);
                         // The service omits the index for a batch of one operation.
                         if call.batch == Some(1) {
-                            failed.error = failed.error.at_operation(0);
+                            failed.error = failed.error.at_operation(Some(0));
                         }
                         failed
                     } else {
@@ -239,7 +239,7 @@ impl Pipeline {
                 return Err(if attempts >= retry.max_attempts {
                     error
                 } else {
-                    error.advise("the next attempt would have been after the timeout")
+                    error.advise("allow a longer `timeout`, or try again later")
                 });
             }
             trace::retry(call, &failed.error, attempts, wait);
@@ -355,7 +355,7 @@ impl Pipeline {
         };
         let wait = retry::retry_after(headers, now);
         let mut error = Error::from_response(call, failure).after(wait);
-        if let Some(operation) = operation.filter(|_| call.batch.is_some()) {
+        if call.batch.is_some() {
             error = error.at_operation(operation);
         }
         if let Some(advice) = super::http::advice(status, headers, now) {

@@ -73,7 +73,8 @@ pub(crate) fn decode_response<'a>(
 /// The response that says why the whole batch failed, if it did; it is the only one.
 ///
 /// Costs next to nothing if the batch succeeded, which the first response shows. An unreadable body
-/// is not a failure here, but an error in [`decode_response`].
+/// is not a failure here, but an error in [`decode_response`]; nor is a status that refuses nothing, such
+/// as 302, of which it is unknown what it means.
 pub(crate) fn failure<'a>(content_type: &str, body: &'a [u8]) -> Option<PartResponse<'a>> {
     let line = memmem::find(body, b"HTTP/1.1 ")?;
     let end = memchr(b'\n', &body[line..]).map_or(body.len(), |end| line.saturating_add(end));
@@ -81,7 +82,7 @@ pub(crate) fn failure<'a>(content_type: &str, body: &'a [u8]) -> Option<PartResp
         return None;
     }
     let parts = decode_response(content_type, body).ok()?;
-    parts.into_iter().find(|part| !is_success(part.status))
+    parts.into_iter().find(|part| part.status >= 400)
 }
 
 fn is_success(status: u16) -> bool {

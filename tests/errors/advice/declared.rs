@@ -1,0 +1,160 @@
+//! Advices about what a type declares, and about contributors.
+
+use futures_util::FutureExt as _;
+use rowkey::{DynamicEntity, Entity, ErrorKind, StorageAccount};
+use rowkey_emulator::Server;
+use rowkey_store::{Change, Contribution, Contributor, Store};
+
+use super::{Case, Tried, case, refused, start};
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "task_{id:4}")]
+#[entity(index(name = by_title, row = "title_{title}"))]
+#[entity(list(name = by_tag, value = "{tags}", max = 2))]
+struct Task {
+    tenant: String,
+    id: u32,
+    title: String,
+    #[entity(json)]
+    tags: Vec<String>,
+}
+
+/// Has a list in a blob.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "blob_{id:4}")]
+#[entity(list(name = by_city, value = "{city}", blob))]
+struct InBlob {
+    tenant: String,
+    id: u32,
+    city: String,
+}
+
+fn task(id: u32, title: &str, tags: &[&str]) -> Task {
+    let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+    Task { tenant: "contoso".into(), id, title: title.into(), tags }
+}
+
+async fn tasks() -> Result<(Server, StorageAccount, Store<Task>), Box<dyn std::error::Error>> {
+    let (server, account) = start().await?;
+    let tasks = Store::<Task>::builder(account.table("tasks")).build()?;
+    tasks.create_if_missing().await?;
+    Ok((server, account, tasks))
+}
+
+/// What a contributor does with the row `row`.
+#[derive(Clone, Copy, PartialEq)]
+enum Does {
+    Inserts(&'static str),
+    Moves,
+    Edits,
+    Many,
+}
+
+struct Row(&'static str, Does);
+
+impl Contributor<Task> for Row {
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn operations(&self) -> usize {
+        if self.1 == Does::Many { 200 } else { 1 }
+    }
+
+    fn reads(&self, _: Change<'_, Task>) -> rowkey::Result<Vec<String>> {
+        Ok(match self.1 {
+            Does::Moves | Does::Edits => vec!["row".into()],
+            Does::Inserts(_) | Does::Many => Vec::new(),
+        })
+    }
+
+    fn contribute(&self, _: Change<'_, Task>, plan: &mut Contribution<'_>) -> rowkey::Result<()> {
+        let row = |name: &str| DynamicEntity::new("contoso", name);
+        match self.1 {
+            Does::Inserts(name) => plan.insert(&row(name)),
+            Does::Many => Ok(()),
+            Does::Moves | Does::Edits => {
+                let name = if self.1 == Does::Moves { "other" } else { "row" };
+                plan.edit("row", |stored| {
+                    *stored = Some(row(name));
+                    Ok(())
+                })
+            }
+        }
+    }
+}
+
+/// The error of a store or a write with the first contributors; the second ones are accepted.
+async fn contributed(wrong: [Row; 2], right: [Row; 2]) -> Tried {
+    let (_server, account, _) = tasks().await?;
+    let insert = async |[one, other]: [Row; 2]| {
+        let builder = Store::<Task>::builder(account.table("tasks")).with(one).with(other);
+        builder.build()?.insert(&task(1, "a", &[])).await
+    };
+    let error = refused(insert(wrong).await)?;
+    insert(right).await?;
+    Ok(error)
+}
+
+pub(super) const CASES: &[Case] = &[
+    case("give one to `StoreBuilder::blobs`", || {
+        async {
+            let (_server, account) = start().await?;
+            let builder =
+                || Store::<InBlob>::builder(account.table("tasks")).queue(account.queue("tasks"));
+            let error = refused(builder().build())?;
+            builder().blobs(account.container("tasks")).build()?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("declare fewer indexes, or move some to partitions of their own", || {
+        async {
+            let some = || [Row("one", Does::Inserts("a")), Row("other", Does::Inserts("b"))];
+            contributed([Row("one", Does::Many), Row("other", Does::Many)], some()).await
+        }
+        .boxed()
+    }),
+    case("give the rows of each contributor unique RowKeys", || {
+        async {
+            let rows = |a, b| [Row("one", Does::Inserts(a)), Row("other", Does::Inserts(b))];
+            contributed(rows("a", "a"), rows("a", "b")).await
+        }
+        .boxed()
+    }),
+    case("keep the keys of the row that `Contributor::reads` named", || {
+        async {
+            let rows = |does| [Row("one", does), Row("other", Does::Inserts("b"))];
+            contributed(rows(Does::Moves), rows(Does::Edits)).await
+        }
+        .boxed()
+    }),
+    case("give the entity fewer values, or raise `max` of the list", || {
+        async {
+            let (_server, _, tasks) = tasks().await?;
+            let error = refused(tasks.insert(&task(1, "a", &["x", "y", "z"])).await)?;
+            assert_eq!(error.kind(), ErrorKind::TooLarge);
+            tasks.insert(&task(1, "a", &["x", "y"])).await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("it is the key of its row in the index `{index}`", || {
+        async {
+            let (_server, _, tasks) = tasks().await?;
+            let error = refused(tasks.insert(&task(1, &"x".repeat(2_000), &[])).await)?;
+            tasks.insert(&task(1, "x", &[])).await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("it is the key of its row in the list `{}`", || {
+        async {
+            let (_server, _, tasks) = tasks().await?;
+            let error = refused(tasks.insert(&task(1, "a", &["x".repeat(2_000).as_str()])).await)?;
+            tasks.insert(&task(1, "a", &["x"])).await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+];

@@ -1,0 +1,100 @@
+//! What each error of the client and the store advises, and that it helps: a test provokes the error, follows the
+//! advice, and succeeds.
+//!
+//! `every_advice_is_tried_or_excused` reads the sources: an advice that no case here has makes it fail. What no
+//! test can follow, or follows yet, stands in `excused`.
+
+mod account;
+mod declared;
+mod excused;
+mod requests;
+mod sources;
+mod store;
+
+use futures_util::future::BoxFuture;
+use rowkey::{Error, StorageAccount};
+use rowkey_emulator::Server;
+
+use excused::{EXCUSED, UNTRIED};
+
+/// An error that was provoked, after its advice was followed with success.
+type Tried = Result<Error, Box<dyn std::error::Error>>;
+
+/// An advice, as the source has it, and a test of it.
+struct Case {
+    advice: &'static str,
+    run: fn() -> BoxFuture<'static, Tried>,
+}
+
+const fn case(advice: &'static str, run: fn() -> BoxFuture<'static, Tried>) -> Case {
+    Case { advice, run }
+}
+
+fn cases() -> impl Iterator<Item = &'static Case> {
+    [account::CASES, declared::CASES, requests::CASES, store::CASES].into_iter().flatten()
+}
+
+fn excused() -> impl Iterator<Item = &'static str> {
+    EXCUSED.iter().map(|(advice, _)| *advice).chain(UNTRIED)
+}
+
+/// The error of a call that must be refused.
+fn refused<T>(result: rowkey::Result<T>) -> Tried {
+    match result {
+        Err(error) => Ok(error),
+        Ok(_) => Err("it was not refused".into()),
+    }
+}
+
+/// A server, and an account on it whose waits take no time.
+async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+    let server = Server::builder().manual_clock().start().await?;
+    let account = rowkey_tests::sweep::account(&server)?;
+    Ok((server, account))
+}
+
+/// Whether a message ends with an advice whose `{..}` stand for anything.
+fn has(message: &str, advice: &str) -> bool {
+    let mut rest = message;
+    let mut pieces = Vec::new();
+    let mut left = advice;
+    while let Some((piece, after)) = left.split_once('{') {
+        pieces.push(piece);
+        left = after.split_once('}').map_or("", |(_, after)| after);
+    }
+    pieces.push(left);
+    pieces.iter().all(|piece| match rest.find(piece) {
+        Some(at) => {
+            rest = &rest[at + piece.len()..];
+            true
+        }
+        None => false,
+    })
+}
+
+#[tokio::test]
+async fn following_an_advice_helps() {
+    let mut failed = Vec::new();
+    for Case { advice, run } in cases() {
+        match run().await {
+            Ok(error) if has(&error.to_string(), advice) => {}
+            Ok(error) => failed.push(format!("`{advice}` is not what is said: {error}")),
+            Err(error) => failed.push(format!("`{advice}` does not help: {error}")),
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+#[test]
+fn every_advice_is_tried_or_excused() {
+    let found = sources::advices();
+    assert!(found.len() > 90, "the sources are read: {}", found.len());
+    let is_known = |advice: &str| {
+        cases().any(|case| case.advice == advice) || excused().any(|one| one == advice)
+    };
+    let new: Vec<_> = found.iter().filter(|advice| !is_known(advice)).collect();
+    assert!(new.is_empty(), "no case of `tests/errors/advice` tries: {new:#?}");
+    let known = cases().map(|case| case.advice).chain(excused());
+    let gone: Vec<_> = known.filter(|advice| !found.iter().any(|one| one == advice)).collect();
+    assert!(gone.is_empty(), "no source advises this any more: {gone:#?}");
+}

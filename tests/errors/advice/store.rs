@@ -1,0 +1,379 @@
+//! Advices about stores: declarations, writes, transactions, reads and contributors.
+
+use futures_util::FutureExt as _;
+use rowkey::{DynamicEntity, Entity, Key, Match, Projection, StorageAccount};
+use rowkey_emulator::Server;
+use rowkey_store::{Change, Contribution, Contributor, Copies, Store, Version};
+
+use super::{Case, case, refused, start};
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "user_{id:4}")]
+#[entity(index(name = by_desk, row = "desk_{desk}"))]
+#[entity(unique(name = by_email, value = "{email}"))]
+struct User {
+    tenant: String,
+    id: u32,
+    desk: u32,
+    email: String,
+    rank: i32,
+}
+
+fn user(id: u32) -> User {
+    User { tenant: "contoso".into(), id, desk: id, email: format!("{id}@contoso.com"), rank: 1 }
+}
+
+/// Its index lies in another partition.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "remote_{id:4}")]
+#[entity(index(name = by_city, partition = "city_{city}", row = "{tenant}_{id:4}"))]
+struct Remote {
+    tenant: String,
+    id: u32,
+    city: String,
+}
+
+/// A plain row of the same partition.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{tenant}", row = "team_{name}")]
+struct Team {
+    tenant: String,
+    name: String,
+    lead: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "member_{id:4}")]
+struct Member {
+    tenant: String,
+    id: u32,
+    #[entity(json)]
+    team: Option<(String, String)>,
+}
+
+async fn users() -> Result<(Server, StorageAccount, Store<User>), Box<dyn std::error::Error>> {
+    let (server, account) = start().await?;
+    let users =
+        Store::<User>::builder(account.table("users")).queue(account.queue("users")).build()?;
+    users.create_if_missing().await?;
+    Ok((server, account, users))
+}
+
+fn key(id: u32) -> Key<User> {
+    User::key("contoso", id)
+}
+
+pub(super) const CASES: &[Case] = &[
+    case("give one to `StoreBuilder::queue`", || {
+        async {
+            let (_server, account) = start().await?;
+            let builder = || Store::<Remote>::builder(account.table("remotes"));
+            let error = refused(builder().build())?;
+            builder().queue(account.queue("remotes")).build()?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("write another value, or change that entity first", || {
+        async {
+            let (_server, _, users) = users().await?;
+            users.insert(&user(1)).await?;
+            let same = User { email: user(1).email, ..user(2) };
+            let error = refused(users.insert(&same).await)?;
+            assert!(users.upsert(&same).await.is_err(), "an upsert does not help");
+            users.insert(&user(2)).await?;
+            users.update(key(1), |user| user.email = "other".into()).await?;
+            users.upsert(&same).await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case(
+        "another entity has the same value in the index `{}`: write another value, or change that entity first",
+        || {
+            async {
+                let (_server, _, users) = users().await?;
+                users.insert(&user(1)).await?;
+                let same = User { desk: 1, ..user(2) };
+                let error = refused(users.insert(&same).await)?;
+                users.update(key(1), |user| user.desk = 9).await?;
+                users.insert(&same).await?;
+                users.insert(&user(3)).await?;
+                Ok(error)
+            }
+            .boxed()
+        },
+    ),
+    case(
+        "another program's row has the key of a copy in the index `{}`: move or delete it",
+        || {
+            async {
+                let (_server, _, users) = users().await?;
+                let foreign = DynamicEntity::new("contoso", "desk_0000000001");
+                users.table().insert(&foreign).await?;
+                let error = refused(users.insert(&user(1)).await)?;
+                users.table().delete(foreign.key(), Match::Any).await?;
+                users.insert(&user(1)).await?;
+                Ok(error)
+            }
+            .boxed()
+        },
+    ),
+    case("read it, and use `replace_if` with its version", || {
+        async {
+            let (_server, _, users) = users().await?;
+            users.insert(&user(1)).await?;
+            let again = User { email: "new".into(), desk: 7, ..user(1) };
+            let error = refused(users.transaction().insert(&again).submit().await)?;
+            let read = users.get(key(1)).await?.unwrap();
+            users.transaction().replace_if(&again, read.version).submit().await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("give the row beside the entity another key: a row with this one exists", || {
+        async {
+            let (_server, _, users) = users().await?;
+            let row = |name: &str| DynamicEntity::new("contoso", name);
+            users.table().insert(&row("note")).await?;
+            let one = user(1);
+            let with = |row: &DynamicEntity| users.transaction().insert(&one).row(row).submit();
+            let error = refused(with(&row("note")).await)?;
+            with(&row("note-2")).await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("give each entity another value", || {
+        async {
+            let (_server, _, users) = users().await?;
+            let (one, two) = (user(1), User { desk: 1, ..user(2) });
+            let error = refused(users.transaction().insert(&one).insert(&two).submit().await)?;
+            let two = User { email: user(1).email, ..user(2) };
+            let claimed = refused(users.transaction().insert(&one).insert(&two).submit().await)?;
+            assert!(claimed.to_string().contains("give each entity another value"), "{claimed}");
+            let two = user(2);
+            users.transaction().insert(&one).insert(&two).submit().await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("write each entity once", || {
+        async {
+            let (_server, _, users) = users().await?;
+            let one = user(1);
+            let error = refused(users.transaction().insert(&one).insert(&one).submit().await)?;
+            users.transaction().insert(&one).submit().await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("write fewer entities in one transaction", || {
+        async {
+            let (_server, _, users) = users().await?;
+            let all: Vec<_> = (1..=60).map(user).collect();
+            let send = |users: &Store<User>, all: &[User]| {
+                let (users, all) = (users.clone(), all.to_vec());
+                async move {
+                    let each = all.iter().fold(users.transaction(), |each, one| each.insert(one));
+                    each.submit().await
+                }
+            };
+            let error = refused(send(&users, &all).await)?;
+            send(&users, &all[..30]).await?;
+            send(&users, &all[30..]).await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("write those of one partition in one transaction", || {
+        async {
+            let (_server, _, users) = users().await?;
+            let (one, other) = (user(1), User { tenant: "fabrikam".into(), ..user(2) });
+            let error = refused(users.transaction().insert(&one).insert(&other).submit().await)?;
+            users.transaction().insert(&one).submit().await?;
+            users.transaction().insert(&other).submit().await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("delete the entity and insert the other one, in one transaction", || {
+        async {
+            let (_server, _, users) = users().await?;
+            users.insert(&user(1)).await?;
+            let error = refused(users.update(key(1), |user| user.id = 2).await)?;
+            let read = users.get(key(1)).await?.unwrap();
+            // The unique value is free only after the commit, so the other one has another.
+            let other = User { id: 2, email: "2".into(), ..user(1) };
+            let moved = users.transaction().delete_if(&key(1), read.version).insert(&other);
+            moved.submit().await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("read it again", || {
+        async {
+            let (_server, _, users) = users().await?;
+            let old = users.insert(&user(1)).await?.version;
+            users.update(key(1), |user| user.rank = 5).await?;
+            let error = refused(users.replace_if(&user(1), &old).await)?;
+            let read = users.get(key(1)).await?.unwrap();
+            users.replace_if(&user(1), &read.version).await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("give it to `StoreBuilder::following`", || {
+        async {
+            let (_server, _, users) = users().await?;
+            let one = user(1);
+            refused(users.transaction().insert(&one).target("mail", Ok("x".into())).submit().await)
+        }
+        .boxed()
+    }),
+    case("give one entity tag, in its quotes", || {
+        async {
+            let error = refused("abc".parse::<Version>())?;
+            "\"abc\"".parse::<Version>()?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("name it as a target, and write it when that is settled", || {
+        async { contributed(Adds("fabrikam", "row")).await }.boxed()
+    }),
+    case("name the row in `Contributor::reads`", || async { contributed(Edits).await }.boxed()),
+    case("name only targets in the partition of the entity", || {
+        async { copied("fabrikam", "red").await }.boxed()
+    }),
+    case("store it first, or name it as a target only when it exists", || {
+        async { copied("contoso", "green").await }.boxed()
+    }),
+    case("call `Store::open`", || {
+        async {
+            let (_server, _, users) = users().await?;
+            let error = refused(users.advance("by_desk").await)?;
+            if let Err(next) = users.open().await?.advance("by_desk").await {
+                assert!(!next.to_string().contains("Store::open"), "{next}");
+            }
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("find the entity", || {
+        async {
+            #[derive(Debug, Projection)]
+            struct Rank {
+                rank: i32,
+            }
+            let (_server, _, users) = users().await?;
+            users.insert(&user(1)).await?;
+            let found = users.find_as::<Rank, _>(User::by_email("1@contoso.com")).await;
+            let error = refused(found.map(|rank| rank.map(|rank| rank.rank)))?;
+            assert_eq!(users.find(User::by_email("1@contoso.com")).await?.unwrap().entity, user(1));
+            Ok(error)
+        }
+        .boxed()
+    }),
+];
+
+/// Adds a row at these keys.
+struct Adds(&'static str, &'static str);
+
+impl Contributor<User> for Adds {
+    fn name(&self) -> &str {
+        "adds"
+    }
+
+    fn operations(&self) -> usize {
+        1
+    }
+
+    fn contribute(&self, _: Change<'_, User>, plan: &mut Contribution<'_>) -> rowkey::Result<()> {
+        plan.insert(&DynamicEntity::new(self.0, self.1))
+    }
+}
+
+/// Edits a row that it has not read.
+struct Edits;
+
+impl Contributor<User> for Edits {
+    fn name(&self) -> &str {
+        "edits"
+    }
+
+    fn operations(&self) -> usize {
+        1
+    }
+
+    fn contribute(&self, _: Change<'_, User>, plan: &mut Contribution<'_>) -> rowkey::Result<()> {
+        plan.edit("row", |row| {
+            *row = Some(DynamicEntity::new("contoso", "row"));
+            Ok(())
+        })
+    }
+}
+
+/// Reads the row, and edits it.
+struct Reads;
+
+impl Contributor<User> for Reads {
+    fn name(&self) -> &str {
+        "reads"
+    }
+
+    fn operations(&self) -> usize {
+        1
+    }
+
+    fn reads(&self, _: Change<'_, User>) -> rowkey::Result<Vec<String>> {
+        Ok(vec!["row".into()])
+    }
+
+    fn contribute(
+        &self,
+        change: Change<'_, User>,
+        plan: &mut Contribution<'_>,
+    ) -> rowkey::Result<()> {
+        let _ = change;
+        plan.edit("row", |row| {
+            *row = Some(DynamicEntity::new("contoso", "row"));
+            Ok(())
+        })
+    }
+}
+
+/// The error of a write with a contributor that does what it must not; one that does as advised is accepted.
+async fn contributed(wrong: impl Contributor<User> + 'static) -> super::Tried {
+    let (_server, account, _) = users().await?;
+    let builder = || Store::<User>::builder(account.table("users")).queue(account.queue("users"));
+    let error = refused(builder().with(wrong).build()?.insert(&user(1)).await)?;
+    builder().with(Reads).build()?.insert(&user(1)).await?;
+    Ok(error)
+}
+
+/// The error of a copy into a team that is not there; one into a team that is there is accepted.
+async fn copied(tenant: &str, name: &str) -> super::Tried {
+    let (_server, account) = start().await?;
+    let copies = Copies::new(
+        "leads",
+        1,
+        |member: &Member| member.team.as_ref().map(|(tenant, name)| Team::key(tenant, name)),
+        |member| member.id.to_string(),
+        |team: &mut Team, lead| team.lead = lead.cloned(),
+    );
+    let members = Store::<Member>::builder(account.table("members")).with(copies).build()?;
+    members.create_if_missing().await?;
+    members
+        .table()
+        .insert(&Team { tenant: "contoso".into(), name: "red".into(), lead: None })
+        .await?;
+    let of = |tenant: &str, name: &str| Member {
+        tenant: "contoso".into(),
+        id: 1,
+        team: Some((tenant.to_owned(), name.to_owned())),
+    };
+    let error = refused(members.insert(&of(tenant, name)).await)?;
+    members.insert(&of("contoso", "red")).await?;
+    Ok(error)
+}
