@@ -271,6 +271,30 @@ async fn a_tail_returns_settled_entries_and_resumes_in_another_process() -> Test
 }
 
 #[tokio::test]
+async fn a_tail_returns_the_entries_of_a_writer_once_and_in_order_if_the_clock_is_set_back()
+-> TestResult {
+    let (_server, clock, log) = standing().await?;
+    // As long as the clock may be behind, and some seconds for the write itself.
+    let mut tail = log.tail(Line::partition("web"), Duration::from_secs(300));
+    let mut seen = Vec::new();
+    for (back, texts_now) in [(0, ["a", "b"]), (200, ["c", "d"]), (50, ["e", "f"])] {
+        // The same clock is that of the writer and that of the reader.
+        clock.set_date(clock.now() - TimeDelta::seconds(back));
+        for text in texts_now {
+            log.append(&line(log.next_id(), text)).await?;
+            clock.advance(Duration::from_secs(1));
+        }
+        assert!(tail.next_batch().await?.is_none(), "nothing has settled");
+    }
+    clock.set_date(after(400));
+    while let Some(batch) = tail.next_batch().await? {
+        seen.extend(texts(&batch.entries).into_iter().map(str::to_owned));
+    }
+    assert_eq!(seen, ["a", "b", "c", "d", "e", "f"]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_tail_rejects_a_foreign_position_and_a_batch_size_of_zero() -> TestResult {
     let (server, _, log) = standing().await?;
     let before = server.journal();
