@@ -13,6 +13,7 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md",
+    readme_of_the_client: "crates/rowkey/README.md",
     introduction: "docs/src/introduction.md",
     quickstart: "docs/src/quickstart.md",
     keys: "docs/src/concepts/keys.md",

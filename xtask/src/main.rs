@@ -5,6 +5,7 @@
 
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
+mod address;
 mod api;
 mod architecture;
 mod dependencies;

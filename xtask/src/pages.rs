@@ -1,5 +1,6 @@
-//! Errors in the book: a summary that mdBook rejects, broken links,
-//! missing programs, unlisted pages; and tables that must match the code.
+//! Errors in pages, which are all Markdown files of the repository: broken links; in those of the book a summary that
+//! mdBook rejects, missing programs, programs that do not show their imports, unlisted pages, and tables that must
+//! match the code.
 
 use std::collections::HashSet;
 use std::fs;
@@ -7,18 +8,11 @@ use std::path::{Path, PathBuf};
 
 use crate::structure::{examples, root};
 
-/// Where pages are, the book's first.
-const FOLDERS: [&str; 4] = ["docs/src", "benches", "tests/interop", "examples"];
-
-/// What links to files of the repository begin with, before `blob/main/` or `tree/main/`.
-const REPOSITORY: &str = "https://github.com/rowkey-rs/rowkey/";
-
 /// Adds the faults in the pages of the book and of the repository.
 pub(crate) fn check(faults: &mut Vec<String>) {
-    let mut pages = vec![root().join("README.md"), root().join("CONTRIBUTING.md")];
-    for folder in FOLDERS {
-        collect(&root().join(folder), &mut pages);
-    }
+    let mut pages = Vec::new();
+    collect(&root(), &mut pages);
+    collect(&root().join(".github"), &mut pages);
     let book = root().join("docs/src");
     let summary = fs::read_to_string(book.join("SUMMARY.md")).unwrap_or_default();
     faults.extend(summary_faults(&summary).into_iter().map(|fault| format!("SUMMARY.md:{fault}")));
@@ -137,23 +131,20 @@ fn links(text: &str, page: &Path, folder: &Path) -> Vec<String> {
     for (number, line) in prose(text) {
         for rest in line.split("](").skip(1) {
             let Some((target, _)) = rest.split_once(')') else { continue };
-            // Packaged pages, and pages of the book that link out of it, name files of the repository in full.
-            let in_repository = ["blob/main/", "tree/main/"]
-                .iter()
-                .find_map(|kind| target.strip_prefix(REPOSITORY)?.strip_prefix(kind));
-            if in_repository.is_none() && (target.contains("://") || target.starts_with("mailto:"))
-            {
+            if target.contains("://") || target.starts_with("mailto:") {
                 continue;
             }
-            let (path, heading) = in_repository
-                .unwrap_or(target)
-                .split_once('#')
-                .unwrap_or((in_repository.unwrap_or(target), ""));
-            let from = if in_repository.is_some() { root() } else { folder.to_owned() };
-            let path = if path.is_empty() { page.to_owned() } else { from.join(path) };
-            if !path.exists() {
+            let (path, heading) = target.split_once('#').unwrap_or((target, ""));
+            let path = if path.is_empty() { page.to_owned() } else { folder.join(path) };
+            let has_headings = path.extension().is_some_and(|extension| extension == "md");
+            if path.is_absolute() && !path.starts_with(root()) {
+                faults.push(format!("{number}: {target} is not relative"));
+            } else if !path.exists() {
                 faults.push(format!("{number}: the link to {target} leads nowhere"));
-            } else if !heading.is_empty() && !headings(&path).contains(&heading.to_owned()) {
+            } else if has_headings
+                && !heading.is_empty()
+                && !headings(&path).contains(&heading.to_owned())
+            {
                 faults.push(format!("{number}: {target} names a heading that is not there"));
             }
         }
@@ -186,13 +177,25 @@ fn includes(text: &str, folder: &Path) -> Vec<String> {
 /// The headings of a page as links name them.
 fn headings(page: &Path) -> Vec<String> {
     let text = fs::read_to_string(page).unwrap_or_default();
-    let headings = prose(&text).filter(|(_, line)| line.starts_with('#'));
+    let lines = prose(&text).filter(|(_, line)| line.starts_with('#'));
     let slug = |line: &str| -> String {
         let kept = line.trim_start_matches('#').trim().chars();
         let kept = kept.filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
         kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
     };
-    headings.map(|(_, line)| slug(line)).collect()
+    let mut headings: Vec<String> = Vec::new();
+    for (_, line) in lines {
+        let slug = slug(line);
+        // The second of a name gets a number.
+        let mut number = 0;
+        let mut name = slug.clone();
+        while headings.contains(&name) {
+            number += 1;
+            name = format!("{slug}-{number}");
+        }
+        headings.push(name);
+    }
+    headings
 }
 
 /// The numbered lines that are no code.
@@ -229,12 +232,13 @@ mod tests {
     fn broken_links_outside_of_code_are_reported() {
         let page = root().join("xtask/src/pages.rs");
         let folder = root().join("xtask/src");
-        let text = "[a](main.rs) [b](gone.rs)\n```\n[c](gone.rs)\n```\n[d](https://x.example/y) \
-                    [e](#none)\n";
+        let text = "[a](main.rs#L3) [b](gone.rs)\n```\n[c](gone.rs)\n```\n[d](https://x.example/y) \
+                    [e](../../README.md#none) [f](../../README.md#install) [g](/etc/hosts)\n";
         let found = links(text, &page, &folder);
-        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(found.len(), 3, "{found:?}");
         assert!(found[0].starts_with("1: the link to gone.rs"), "{found:?}");
-        assert!(found[1].starts_with("5: #none names"), "{found:?}");
+        assert!(found[1].starts_with("5: ../../README.md#none names"), "{found:?}");
+        assert!(found[2].starts_with("5: /etc/hosts is not relative"), "{found:?}");
         let text = "{{#include main.rs}}\n{{#include gone.rs}}\n{{#include main.rs:none}}\n";
         assert_eq!(includes(text, &folder).len(), 2);
     }

@@ -54,6 +54,7 @@ pub(crate) fn check() -> bool {
     for (name, tests) in DECLARED {
         pattern("rowkey-store", name, &[tests.to_owned()], &mut faults);
     }
+    crate::address::check(&mut faults);
     crate::architecture::check(&mut faults);
     crate::examples::check(&mut faults);
     crate::pages::check(&mut faults);
