@@ -6,7 +6,8 @@ A page has a comment with the file, and the parts of it, in front of a block of 
     <!-- examples/unique/main.rs: declare, struct User -->
 
 A part is what stands between `// ANCHOR: declare` and `// ANCHOR_END: declare`, or an item of the file by its
-first words, with its attributes and doc comments. Without parts it is the file without its introduction.
+first words, with its attributes and doc comments. In front of the parts stand the imports of the file that they use
+and that no block above has shown. Without parts it is the file without its introduction.
 """
 
 import pathlib
@@ -45,24 +46,98 @@ def item(lines, head):
     return "\n".join(lines[first : last + 1])
 
 
-def program(path, parts):
-    lines = (ROOT / path).read_text().split("\n")
+USE = re.compile(r"^use ([^;]+);$", re.M | re.S)
+# Traits are used by their methods, so their names do not occur.
+METHODS = {
+    "FutureExt": ["boxed", "now_or_never"],
+    "IntoResponse": ["into_response"],
+    "StreamExt": ["next", "buffered", "buffer_unordered", "collect"],
+    "TryStreamExt": ["try_next", "try_collect", "try_for_each", "map_ok", "try_filter"],
+    "SubscriberExt": ["with"],
+}
+
+
+def leaves(tree, before=""):
+    """The paths of `a::{b, c::{d, e}}`: `a::b`, `a::c::d`, `a::c::e`."""
+    head, brace, rest = tree.strip().partition("{")
+    if not brace:
+        return [before + head.strip()] if head.strip() else []
+    found, depth, start, rest = [], 0, 0, rest.strip().removesuffix("}")
+    for at, letter in enumerate(rest + ","):
+        depth += (letter == "{") - (letter == "}")
+        if letter == "," and depth == 0:
+            found += leaves(rest[start:at], before + head)
+            start = at + 1
+    return found
+
+
+def joined(paths):
+    """The contents of a `use` of these paths, which have one beginning."""
+    heads = {}
+    for path in paths:
+        head, _, rest = path.partition("::")
+        heads.setdefault(head, []).append(rest)
+    parts = []
+    for head, rests in heads.items():
+        below = joined([rest for rest in rests if rest])
+        own = [head] if "" in rests else []
+        parts += own if not below else [f"{head}::{below}"] + own
+    return parts[0] if len(parts) == 1 else "{" + ", ".join(parts) + "}" if parts else ""
+
+
+def imports(text, code, known):
+    """The imports of a file that this code uses, without those in `known`, which gets them."""
+    code = re.sub(r"//.*", "", code)
+    groups = [[]]
+    for block in re.split(r"\n\n(?=use )", text):
+        groups.append([])
+        for declaration in USE.findall(block):
+            used = []
+            for path in leaves(declaration):
+                path, _, alias = path.partition(" as ")
+                name = path.rsplit("::", 1)[-1]
+                name = path.split("::")[-2] if name == "self" else name
+                methods = METHODS.get(name, [])
+                name = alias if alias not in ("", "_") else name
+                words = [rf"\.{method}(::<[^(]*>)?\(" for method in methods] + [rf"(?<![.\w]){name}\b"]
+                full = path + (f" as {alias}" if alias else "")
+                if full not in known and any(re.search(word, code) for word in words):
+                    known.add(full)
+                    used.append(full)
+            if used:
+                line = f"use {joined(used)};"
+                if len(line) > 100 and line.endswith("};"):
+                    head, _, rest = line.partition("{")
+                    indent = {"initial_indent": "    ", "subsequent_indent": "    "}
+                    inner = textwrap.fill(rest[:-2] + ",", 100, **indent)
+                    line = f"{head}{{\n{inner}\n}};"
+                groups[-1].append(line)
+    return "\n\n".join("\n".join(group) for group in groups if group)
+
+
+def program(path, parts, known):
+    text = (ROOT / path).read_text()
+    lines = text.split("\n")
     if parts:
         found = [item(lines, part) if " " in part else between_anchors(lines, part) for part in parts]
         missing = [part for part, text in zip(parts, found) if not text]
         if missing:
             sys.exit(f"{path} has no part {missing[0]!r}")
-        return "\n\n".join(found)
+        code = "\n\n".join(found)
+        used = imports(text, code, known.setdefault(path, set()))
+        return f"{used}\n\n{code}" if used else code
     lines = [line for line in lines if not line.startswith("//!") and not ANCHOR.search(line)]
     text = re.sub(r"#!\[expect\([^\]]*\)\]\n", "", "\n".join(lines))
     return re.sub(r"\n{3,}", "\n\n", text).strip("\n")
 
 
 def with_programs(page):
+    known = {}
+
     def block(match):
         parts = [part.strip() for part in (match[2] or "").split(",") if part.strip()]
         comment = match[0].split("\n", 1)[0]
-        return f"{comment}\n```rust,ignore\n{program(match[1], parts)}\n```"
+        return f"{comment}\n```rust,ignore\n{program(match[1], parts, known)}\n```"
 
     return BLOCK.sub(block, page)
 

@@ -11,6 +11,7 @@ mod architecture;
 mod dependencies;
 mod examples;
 mod fuzz;
+mod imports;
 mod msrv;
 mod nightly;
 mod notes;

@@ -22,7 +22,8 @@ pub(crate) fn check(faults: &mut Vec<String>) {
         let text = fs::read_to_string(page).unwrap_or_default();
         let shown = page.strip_prefix(root()).unwrap_or(page).display();
         let folder = page.parent().unwrap_or(page);
-        for fault in links(&text, page, folder).into_iter().chain(includes(&text, folder)) {
+        let found = links(&text, page, folder).into_iter().chain(includes(&text, folder));
+        for fault in found.chain(crate::imports::faults(&text)) {
             faults.push(format!("{shown}:{fault}"));
         }
         let listed = |name: &Path| summary.contains(&format!("({})", name.display()));
