@@ -2,12 +2,15 @@
 
 use reqwest::header::{ETAG, IF_MATCH, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode};
+use rowkey::StorageAccount;
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use serde_json::{Value, json};
 
+use crate::mailer::Provider;
+
 pub(crate) type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-pub(crate) async fn all_routes(service: &str, server: &Server) -> Result {
+pub(crate) async fn all_routes(service: &str, server: &Server, provider: &Provider) -> Result {
     let client = Client::builder().no_proxy().build()?;
     // Concurrent runs against one account use different tenants.
     let tenant = format!("contoso{}", std::process::id());
@@ -72,6 +75,29 @@ pub(crate) async fn all_routes(service: &str, server: &Server) -> Result {
         StatusCode::PRECONDITION_FAILED
     );
 
+    // A list matches if one of its tags does, `*` if the order exists. What a proxy makes of a tag is the same tag.
+    let stale = etag.to_str()?;
+    let current = client.get(at("orders/1")).send().await?.headers()[ETAG].to_str()?.to_owned();
+    let strong = current.trim_start_matches("W/").to_owned();
+    let accepted = [format!("{stale}, {current}"), format!("\"other,\", {strong}"), "*".to_owned()];
+    for list in accepted {
+        // Each change makes another version.
+        let current = client.get(at("orders/1")).send().await?.headers()[ETAG].to_str()?.to_owned();
+        let list = list.replace(strong.as_str(), current.trim_start_matches("W/"));
+        assert_eq!(put().header(IF_MATCH, &list).send().await?.status(), StatusCode::OK, "{list}");
+    }
+    for list in [stale.to_owned(), format!("{stale}, \"other\""), "\"op-other\"".to_owned()] {
+        let refused = put().header(IF_MATCH, &list).send().await?;
+        assert_eq!(refused.status(), StatusCode::PRECONDITION_FAILED, "{list}");
+    }
+    let nine = ["\"a\""; 9].join(", ");
+    for invalid in ["", ",", "other", "\"a\" \"b\"", "*, \"a\"", nine.as_str()] {
+        let refused = put().header(IF_MATCH, invalid).send().await?;
+        assert_eq!(refused.status(), StatusCode::BAD_REQUEST, "{invalid}");
+    }
+    let missing = client.put(at("orders/999")).json(&order).header(IF_MATCH, "*").send().await?;
+    assert_eq!(missing.status(), StatusCode::PRECONDITION_FAILED);
+
     // A change that can be refused.
     assert_eq!(client.post(at("orders/1/close")).send().await?.status(), StatusCode::OK);
     assert_eq!(client.post(at("orders/1/close")).send().await?.status(), StatusCode::CONFLICT);
@@ -81,7 +107,12 @@ pub(crate) async fn all_routes(service: &str, server: &Server) -> Result {
     let audit = body(client.get(at("orders/1/audit")).send().await?).await?;
     let audit: Vec<_> =
         audit.as_array().into_iter().flatten().map(|row| row["state"].clone()).collect();
-    assert_eq!(audit, ["open", "open", "closed"]);
+    assert_eq!(audit, ["open", "open", "open", "open", "open", "closed"]);
+
+    // The provider was busy at the first call, so the mail was sent again, with the same id.
+    let [first, second] = provider.two_calls().await;
+    assert_eq!(first, second);
+
     let revenue = body(client.get(at("revenue/2026-11-22")).send().await?).await?;
     assert_eq!((&revenue["orders"], &revenue["cents"]), (&json!(101), &json!(100 * 100 + 500)));
 
@@ -96,10 +127,30 @@ pub(crate) async fn all_routes(service: &str, server: &Server) -> Result {
     // The account is busy: after several attempts of the client, the service responds with a retry time.
     if std::env::var("AZURE_STORAGE_CONNECTION_STRING").is_err() {
         let busy = Fault::on(Operation::GetEntity).reject(ErrorCode::SERVER_BUSY);
-        let _busy = server.inject(busy);
+        let injected = server.inject(busy);
         let busy = client.get(at("orders/1")).send().await?;
         assert_eq!(busy.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert!(busy.headers().contains_key(RETRY_AFTER));
+        drop(injected);
+
+        // The table is gone: that is a fault of the service, not of the ids that its clients send.
+        let account = StorageAccount::from_connection_string(server.connection_string())?;
+        account.table("service").delete_table().await?;
+        let requests = [
+            client.get(at("orders/1")),
+            client.get(at("orders?customer=7")),
+            client.get(at("users/ada@contoso.com")),
+            client.get(at("orders/1/audit")),
+            client.post(at("orders/1/close")),
+            client.post(at("orders")).json(&self::order(102)),
+            put().header(IF_MATCH, "*"),
+            put().header(IF_MATCH, &current),
+        ];
+        for request in requests {
+            let answer = request.send().await?;
+            let (url, status) = (answer.url().clone(), answer.status());
+            assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR, "{url}");
+        }
     }
     Ok(())
 }

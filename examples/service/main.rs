@@ -7,19 +7,24 @@
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "a program says what it does")]
 
 mod drive;
+mod if_match;
+mod mailer;
 mod model;
 mod problem;
 mod routes;
 
-use std::{env, future::pending, sync::Arc};
+use std::{env, future::pending, sync::Arc, time::Duration};
 
+use mailer::{Mailer, Provider};
 use model::{Audited, Mail, Order, Revenue, User};
 use rowkey::{Container, Result, StorageAccount, Table};
 use rowkey_emulator::Server;
 use rowkey_store::{Store, View};
 use rowkey_worker::Tasks;
-use rowkey_worker::worker::{Attempt, Done, Worker};
+use rowkey_worker::worker::Worker;
 use tokio::net::TcpListener;
+
+const ZERO: Duration = Duration::ZERO;
 
 /// The state of the routes: a store for each type, and the other resources.
 struct Service {
@@ -61,11 +66,10 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = format!("http://{}", listener.local_addr()?);
     println!("listening on {address}");
-    let mailer = Worker::new(service.mails.clone(), async |mail: Mail, attempt: Attempt| {
-        // The id is the same if a mail comes twice: for a provider, the idempotency key.
-        println!("mail {}: order {} of {}", attempt.id(), mail.order, mail.tenant);
-        Ok(Done::Applied)
-    });
+    let provider = Arc::new(Provider::default());
+    let mailer = Mailer { service: Arc::clone(&service), provider: Arc::clone(&provider) };
+    // A failed mail is tried again after 2 seconds and more by default, and at once in this short program.
+    let mailer = Worker::new(service.mails.clone(), mailer).retry_backoff(ZERO, ZERO);
     // This service ends when all its routes have been called, others end at a signal. All of it may be
     // stopped at any moment: the workers of the next program complete begun writes.
     tokio::select! {
@@ -73,7 +77,7 @@ async fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
         worked = service.users.run(pending()) => worked?,
         worked = service.orders.run(pending()) => worked?,
         mailed = mailer.run_until(pending()) => drop(mailed?),
-        driven = drive::all_routes(&address, &server) => driven?,
+        driven = drive::all_routes(&address, &server, &provider) => driven?,
     }
     Ok(())
 }

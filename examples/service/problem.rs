@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::http::{StatusCode, header::RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
-use rowkey::{Error, ErrorKind};
+use rowkey::{Error, ErrorCode, ErrorKind};
 use serde_json::json;
 
 /// A status, the declaration whose value is taken, and how long a client should wait.
@@ -19,7 +19,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         eprintln!("{error}");
         let status = match error.kind() {
-            ErrorKind::NotFound => StatusCode::NOT_FOUND,
+            ErrorKind::NotFound if !is_misconfigured(&error) => StatusCode::NOT_FOUND,
             ErrorKind::AlreadyExists => StatusCode::CONFLICT,
             ErrorKind::Conflict => StatusCode::PRECONDITION_FAILED,
             ErrorKind::Invalid => StatusCode::BAD_REQUEST,
@@ -29,6 +29,13 @@ impl From<Error> for Problem {
         };
         Self(status, error.details().index, error.details().retry_after)
     }
+}
+
+/// A missing table, queue or container is a fault of this service: the id that the client sent may be right.
+fn is_misconfigured(error: &Error) -> bool {
+    const MISSING: [ErrorCode; 3] =
+        [ErrorCode::TABLE_NOT_FOUND, ErrorCode::QUEUE_NOT_FOUND, ErrorCode::CONTAINER_NOT_FOUND];
+    error.code().is_some_and(|code| MISSING.contains(code))
 }
 
 impl IntoResponse for Problem {

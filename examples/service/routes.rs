@@ -3,16 +3,18 @@
 use std::sync::Arc;
 
 use crate::Service;
+use crate::if_match::IfMatch;
 use crate::model::{Audit, Mail, Order, Revenue, User};
 use crate::problem::Problem;
 use axum::extract::{Path, Query, State};
-use axum::http::header::{ETAG, IF_MATCH};
+use axum::http::header::ETAG;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router, body::Bytes};
 use futures_util::stream;
-use rowkey_store::{Version, Versioned};
+use rowkey::{ErrorKind, Outcome};
+use rowkey_store::Versioned;
 use rowkey_worker::outbox::Outbox;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -93,9 +95,29 @@ async fn order(app: App, Path((tenant, id)): One) -> Answer {
 
 async fn change(app: App, path: One, headers: HeaderMap, Json(order): Json<Order>) -> Answer {
     let Path((tenant, id)) = path;
-    let order = Order { tenant, id, ..order };
-    let version = app.orders.replace_if(&order, &if_match(&headers)?).await?.version;
-    Ok(shown(Versioned { entity: order, version }))
+    let order = Order { tenant: tenant.clone(), id, ..order };
+    let versions = match IfMatch::of(&headers)? {
+        IfMatch::OneOf(versions) => versions,
+        IfMatch::Any => {
+            let replace = |stored: &mut Order| stored.clone_from(&order);
+            return match app.orders.update(Order::key(tenant, id), replace).await {
+                Err(error) if error.kind() == ErrorKind::NotFound && error.code().is_none() => {
+                    Err(StatusCode::PRECONDITION_FAILED.into())
+                }
+                replaced => Ok(shown(replaced?)),
+            };
+        }
+    };
+    for version in versions {
+        match app.orders.replace_if(&order, &version).await {
+            Ok(written) => return Ok(shown(Versioned { entity: order, version: written.version })),
+            // The order has another version: perhaps the next in the list.
+            Err(error)
+                if error.kind() == ErrorKind::Conflict && error.outcome() != Outcome::Unknown => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(StatusCode::PRECONDITION_FAILED.into())
 }
 
 /// A change that may refuse.
@@ -130,10 +152,4 @@ async fn revenue(app: App, Path((tenant, day)): Path<(String, String)>) -> Answe
 /// An entity with its version as `ETag`.
 fn shown<E: Serialize>(found: Versioned<E>) -> Response {
     ([(ETAG, found.version.to_string())], Json(found.entity)).into_response()
-}
-
-/// The version that a client demands; a change without one is refused.
-fn if_match(headers: &HeaderMap) -> Result<Version, Problem> {
-    let header = headers.get(IF_MATCH).and_then(|header| header.to_str().ok());
-    Ok(header.ok_or(StatusCode::PRECONDITION_REQUIRED)?.parse()?)
 }

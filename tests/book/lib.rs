@@ -34,6 +34,7 @@ pages! {
     errors_and_retry: "docs/src/client/errors-and-retry.md",
     telemetry: "docs/src/client/telemetry.md",
     janitor: "docs/src/patterns/janitor.md",
+    worker: "docs/src/patterns/worker.md",
     migrate_data: "docs/src/migrate/data.md",
     migrate_azure_data_tables: "docs/src/migrate/azure-data-tables.md",
     migrate_others: "docs/src/migrate/others.md",
