@@ -15,7 +15,7 @@ use rowkey_emulator::{Operation, Server};
 use rowkey_store::job::{Checkpoint, Job, Pace, Walk};
 use tokio::sync::Notify;
 
-/// The price of a stock: a partition a symbol, a row a month.
+/// The price of a stock: one partition per symbol, one row per month.
 #[derive(Clone, Debug, Entity)]
 #[entity(partition = "{symbol}", row = "{year:4}_{month:2}")]
 struct Price {
@@ -57,7 +57,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stored = stored.into_inner()?;
 
     // The second goes on with the next page. Other programs need the table, too, so it takes 1,000
-    // entities a second and no more.
+    // entities per second and no more.
     let checkpoint: Checkpoint = stored.parse()?;
     println!("{} deleted, and then the program was killed", checkpoint.report().total.right);
     let pace = Pace::new(&account).entities_per_second(1000);

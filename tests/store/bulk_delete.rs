@@ -261,6 +261,70 @@ async fn a_store_deletes_entities_with_their_copies() -> TestResult {
     Ok(())
 }
 
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{device}", row = "e_{number:4}")]
+struct Bare {
+    device: String,
+    number: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{device}", row = "e_{number:4}")]
+#[entity(index(name = by_number, partition = "number_{number:4}", row = "{device}"))]
+struct Elsewhere {
+    device: String,
+    number: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{device}", row = "e_{number:4}")]
+#[entity(unique(name = by_number, value = "{number}"))]
+struct Unique {
+    device: String,
+    number: u32,
+}
+
+/// Deletes 120 entities of one partition. Returns the number of queries, and of all other requests.
+async fn cost<E>(
+    entity: impl Fn(u32) -> E,
+    all: rowkey::Partition<E>,
+) -> Result<[usize; 2], Box<dyn std::error::Error>>
+where
+    E: Entity + Clone + Send + Sync + 'static,
+    rowkey::Partition<E>: Clone,
+{
+    let server = Server::builder().manual_clock().start().await?;
+    let account = account(&server)?;
+    let builder = Store::<E>::builder(account.table("events")).queue(account.queue("events"));
+    let events = builder.build()?;
+    events.create_if_missing().await?;
+    events.load(stream::iter((0..120).map(entity).collect::<Vec<_>>())).run().await?;
+    let before = server.journal();
+    assert_eq!(events.delete_where(all).run().await?.total.right, 120);
+    let journal = server.journal().since(&before);
+    let queries = journal.count(Operation::QueryEntities);
+    Ok([queries, journal.len() - queries])
+}
+
+/// The table of costs on the page.
+#[tokio::test]
+async fn a_store_deletes_entities_at_the_cost_that_the_page_says() -> TestResult {
+    let device = || "a".to_owned();
+    let bare = cost(|number| Bare { device: device(), number }, Bare::partition("a")).await?;
+    let indexed = |number| Indexed { device: device(), number, level: 0 };
+    let indexed = cost(indexed, Indexed::partition("a")).await?;
+    let elsewhere = |number| Elsewhere { device: device(), number };
+    let elsewhere = cost(elsewhere, Elsewhere::partition("a")).await?;
+    let unique = cost(|number| Unique { device: device(), number }, Unique::partition("a")).await?;
+    // Of 100 operations one is the op row. A copy in the partition counts twice, because an update may move it.
+    let with_rows_elsewhere = 2 * (1 + 3) + 120 * 4;
+    assert_eq!(
+        [bare, indexed, elsewhere, unique],
+        [[1, 2], [1, 4], [1, with_rows_elsewhere], [1, with_rows_elsewhere]]
+    );
+    Ok(())
+}
+
 #[tokio::test]
 async fn random_deletions_agree_with_a_model() -> TestResult {
     let (server, table) = start().await?;
