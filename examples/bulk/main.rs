@@ -11,7 +11,7 @@ use rowkey::{Entity, ErrorKind, Outcome, StorageAccount, Transaction};
 use rowkey_emulator::{Operation, Server};
 use rowkey_store::job::{Job, Pace};
 
-/// An airport: a partition a state, a row a code.
+/// An airport: one partition per state, one row per code.
 #[derive(Clone, Debug, Entity)]
 #[entity(partition = "{state}", row = "{iata}")]
 struct Airport {

@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(matches!(written, Guarded::Done(Ok(true))));
     println!("Ada leads under token {}", ada.token());
 
-    // Ada's machine is suspended. Half a minute later, Bob takes over and begins anew.
+    // Ada's machine is suspended. Half a minute later, Bob takes over and starts again.
     server.clock().advance(Duration::from_secs(31));
     let bob = lock.try_acquire().await?.ok_or("Ada's lease is over")?;
     assert!(publish(&reports, &bob, "page 1, by Bob").await?);

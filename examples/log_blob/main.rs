@@ -48,7 +48,7 @@ async fn main() -> Result<(), Failure> {
     for line in &lines {
         println!("{} {}", line.time.format("%H:%M:%S"), line.text);
     }
-    assert_eq!(lines.len(), 10, "one a minute of each server");
+    assert_eq!(lines.len(), 10, "one per minute of each server");
     assert!(lines.is_sorted_by_key(|line| line.time), "merged by time");
 
     // A day of two servers is 48 blobs, two of which were opened.

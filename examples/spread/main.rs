@@ -64,7 +64,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // ANCHOR_END: spread
 
     // ANCHOR: gather
-    // All of them in the order of time, one query a bucket, at most 50 of each in memory.
+    // All of them in the order of time, one query per bucket, at most 50 of each in memory.
     server.clock().advance(std::time::Duration::from_secs(60));
     let mut all = spread
         .gather(&table, |bucket| Reading::partition(20_260_101, bucket))

@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("of ten claims for grace@contoso.com one won");
 
     // ANCHOR: change
-    // A change frees the old address, once the new one is had.
+    // A change releases the old address after it has claimed the new one.
     users.update(User::key("uk", 1), |user| user.email = "ada@example.org".into()).await?;
     users.insert(&user("us", 2, "ada@contoso.com")).await?;
     assert!(users.delete(User::key("us", 2)).await?);

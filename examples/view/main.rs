@@ -80,7 +80,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // ANCHOR: move
     // The latest hire moves to research, and the table of the summaries is busy: the entity is written,
-    // and a worker settles both departments a moment later. Programs let one run for good:
+    // and a worker settles both departments a moment later. Programs run one until they end:
     // `staff.run(shutdown)`.
     let busy = Fault::on(Operation::Transaction).resource("departments");
     let busy = server.inject(busy.reject(ErrorCode::SERVER_BUSY));

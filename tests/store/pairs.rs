@@ -105,7 +105,7 @@ macro_rules! with_a_field_in_a_blob {
 }
 
 with_a_field_in_a_blob! {
-    field_and_unique_index: "index, one entity a value", []
+    field_and_unique_index: "index, one entity per value", []
         #[entity(index(name = one, row = "one_{a}"))];
     field_and_index: "index, many", []
         #[entity(index(name = many, row = "many_{a}", many))];
@@ -189,16 +189,16 @@ with_a_wide_entity! {
 }
 
 pairs! {
-    unique_index_and_index: "index, one entity a value", "index, many",
+    unique_index_and_index: "index, one entity per value", "index, many",
         #[entity(index(name = one, row = "one_{a}"))]
         #[entity(index(name = many, row = "many_{b}", many))];
-    unique_index_and_elsewhere: "index, one entity a value", "index elsewhere",
+    unique_index_and_elsewhere: "index, one entity per value", "index elsewhere",
         #[entity(index(name = one, row = "one_{a}"))]
         #[entity(index(name = far, partition = "far_{b}", row = "{id}"))];
-    unique_index_and_partial: "index, one entity a value", "index elsewhere, partial",
+    unique_index_and_partial: "index, one entity per value", "index elsewhere, partial",
         #[entity(index(name = one, row = "one_{a}"))]
         #[entity(index(name = part, partition = "part_{b}", row = "{id}", copy(a)))];
-    unique_index_and_value: "index, one entity a value", "unique value",
+    unique_index_and_value: "index, one entity per value", "unique value",
         #[entity(index(name = one, row = "one_{a}"))]
         #[entity(unique(name = value, value = "{b}"))];
     index_and_elsewhere: "index, many", "index elsewhere",
@@ -222,7 +222,7 @@ pairs! {
     two_values: "unique value", "unique value",
         #[entity(unique(name = first, value = "{a}"))]
         #[entity(unique(name = second, value = "{b}"))];
-    unique_index_and_list: "index, one entity a value", "list",
+    unique_index_and_list: "index, one entity per value", "list",
         #[entity(index(name = one, row = "one_{a}"))]
         #[entity(list(name = all, value = "{b}"))];
     index_and_list: "index, many", "list",
@@ -240,7 +240,7 @@ pairs! {
     two_lists: "list", "list",
         #[entity(list(name = first, value = "{a}"))]
         #[entity(list(name = second, value = "{b}"))];
-    unique_index_and_blob_list: "index, one entity a value", "list in blobs",
+    unique_index_and_blob_list: "index, one entity per value", "list in blobs",
         #[entity(index(name = one, row = "one_{a}"))]
         #[entity(list(name = all, value = "{b}", blob))];
     index_and_blob_list: "index, many", "list in blobs",
@@ -271,7 +271,7 @@ pairs! {
         #[entity(index(name = far, partition = "far_{a}", row = "{id}"))];
     value_and_count: "unique value", "count",
         #[entity(unique(name = value, value = "{a}"))];
-    unique_index_and_list_elsewhere: "index, one entity a value", "list elsewhere",
+    unique_index_and_list_elsewhere: "index, one entity per value", "list elsewhere",
         #[entity(index(name = one, row = "one_{a}"))]
         #[entity(list(name = all, partition = "lists", value = "{b}"))];
     index_and_list_elsewhere: "index, many", "list elsewhere",
@@ -288,7 +288,7 @@ pairs! {
         #[entity(list(name = far, partition = "lists", value = "{b}"))];
     list_elsewhere_and_task: "list elsewhere", "task",
         #[entity(list(name = all, partition = "lists", value = "{b}"))];
-    unique_index_and_task: "index, one entity a value", "task",
+    unique_index_and_task: "index, one entity per value", "task",
         #[entity(index(name = one, row = "one_{a}"))];
     index_and_task: "index, many", "task",
         #[entity(index(name = many, row = "many_{a}", many))];
@@ -301,7 +301,7 @@ pairs! {
     list_and_task: "list", "task",
         #[entity(list(name = all, value = "{a}"))];
     count_and_task: "count", "task",;
-    encrypted_and_unique_index: "encrypted field", "index, one entity a value",
+    encrypted_and_unique_index: "encrypted field", "index, one entity per value",
         #[entity(index(name = one, row = "one_{a}"))] => encrypt;
     encrypted_and_index: "encrypted field", "index, many",
         #[entity(index(name = many, row = "many_{a}", many))] => encrypt;

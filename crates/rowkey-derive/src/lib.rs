@@ -195,7 +195,7 @@ use syn::DeriveInput;
 /// - `row = ".."`: the template of the RowKey, with at least one field. `{email:lower}` is text in lower
 ///   case, both in the rows and in lookups.
 /// - `partition = ".."`: the template of the PartitionKey, if the copies are in other partitions than the
-///   entities (or in another table). They cannot be written in one transaction with the entities.
+///   entities. They cannot be written in one transaction with the entities.
 /// - `many`: several entities may have the value. In the RowKey of a copy, the RowKey of the entity follows
 ///   the value: `last_Jones_id_000007`. Without it the index is unique.
 /// - `copy(..)`: the fields whose properties copies have; default: all. Fields in the keys of the entity can

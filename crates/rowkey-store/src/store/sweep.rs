@@ -131,7 +131,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             return Ok(());
         }
         // Once the operation has a void, nothing commits it, unless it was committed before. Then
-        // the entity shows for good whether it names the blob.
+        // the entity then says whether it names the blob.
         let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
         give_up(deciding, announcer, &op).await?;
         if let Some(property) = self.names(&owner, &blob.name).await? {

@@ -19,7 +19,7 @@ impl StorageAccount {
     /// The host determines the service; the other services are at the hosts that follow the same pattern.
     ///
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the URL has no signature, has
-    /// parameters that do not belong to a signature, or does not show the service. URLs of emulators do not;
+    /// parameters that do not belong to a signature, or if its host does not name the service, as with emulators;
     /// for these, set endpoint and signature on [`StorageAccountBuilder`].
     ///
     /// ```

@@ -65,7 +65,7 @@ const ID: usize = 36;
 pub struct Transaction {
     table: Table,
     operations: Vec<Operation>,
-    /// The size of the operations in the request in bytes, if each had a number of two digits.
+    /// The size of the operations in the request in bytes, assuming two-digit Content-IDs.
     size: usize,
     error: Option<Error>,
 }
@@ -418,7 +418,7 @@ impl Operation {
         });
     }
 
-    /// The size of the operation in a request in bytes, with a number of two digits.
+    /// The size of the operation in a request in bytes, assuming a two-digit Content-ID.
     fn size(&self, table: &Table) -> usize {
         let method = self.method(table);
         let of_table = || table.endpoint().len() + 1 + table.name().len();
