@@ -12,10 +12,13 @@ use crate::transport::Pipeline;
 
 pub(crate) mod builder;
 mod connection_string;
+mod consistency;
 mod endpoint;
 mod environment;
 mod sas_url;
 
+#[cfg(test)]
+mod combinations;
 #[cfg(test)]
 mod tests;
 
@@ -49,8 +52,10 @@ impl StorageAccount {
     /// with an account key or a shared access signature, with endpoints or their suffix, or
     /// `UseDevelopmentStorage=true`. Nothing is sent.
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the text is not valid; the
-    /// error names the part that is missing, repeated or wrong. See
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the text is not valid, if a part would
+    /// have no effect, or if two parts contradict each other; the error names the part that is missing,
+    /// repeated or wrong, never its value. Endpoints of services that this crate does not have
+    /// (`FileEndpoint`) are passed over. See
     /// [Configure connection strings](https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string).
     ///
     /// ```
@@ -76,7 +81,8 @@ impl StorageAccount {
     /// | `AzureWebJobsStorage__accountName`, `AzureWebJobsStorage__tableServiceUri` and so on | Azure Functions with a managed identity |
     ///
     /// `AZURE_STORAGE_ACCOUNT_NAME` and `AZURE_STORAGE_ACCOUNT_KEY` are other names for those in the second
-    /// row. If the variables contain no secret, as in the last row, set the credential on the builder:
+    /// row. Variables of the first two rows may be set together if they agree; a key or a signature
+    /// completes a connection string without one. If the variables contain no secret, as in the last row, set the credential on the builder:
     ///
     /// ```no_run
     /// use rowkey::{Credential, StorageAccount};
@@ -87,8 +93,8 @@ impl StorageAccount {
     /// # }
     /// ```
     ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if none is set or one is not valid. The
-    /// error names the variable, never its value.
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if none is set, if one is not valid, and if
+    /// two contradict each other. The error names the variables, never their values.
     pub fn from_env() -> Result<Self> {
         Self::builder().env()?.build()
     }

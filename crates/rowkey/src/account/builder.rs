@@ -5,7 +5,8 @@ use std::sync::Arc;
 use rowkey_wire::auth::Service;
 
 use super::StorageAccount;
-use super::connection_string::{Parts, missing, pattern};
+use super::connection_string::{Parts, missing};
+use super::consistency::{Defaults, SETTERS, contradiction};
 use super::endpoint::{ConfiguredEndpoints, Endpoint, Endpoints, SERVICES};
 use crate::clock::{Clock, SystemClock};
 use crate::credential::{Credential, Scope};
@@ -57,6 +58,9 @@ impl StorageAccountBuilder {
     /// [`StorageAccount::from_connection_string`]. If it has neither a key nor a signature, the
     /// credential does not change: set it separately, for example to a token.
     ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the text is not valid, and if a name, an
+    /// endpoint or a suffix was set before: it would be lost. Later setters replace what the text contains.
+    ///
     /// ```
     /// use rowkey::{Credential, StorageAccount};
     ///
@@ -68,7 +72,13 @@ impl StorageAccountBuilder {
     /// ```
     pub fn connection_string(mut self, text: &str) -> Result<Self> {
         let Parts { name, credential, given } = Parts::parse(text)?;
-        self.name = Some(name);
+        let before = (&self.name, &self.suffix, &self.given);
+        if before != (&None, &None, &ConfiguredEndpoints::default()) {
+            let what = "the connection string would replace the account name or the endpoints that \
+                        were set before it";
+            return Err(Error::invalid(what).advise("give it first, and once"));
+        }
+        self.name = name;
         self.credential = credential.or(self.credential);
         self.given = given;
         self.is_from_text = true;
@@ -114,23 +124,13 @@ impl StorageAccountBuilder {
     /// # Ok::<_, rowkey::Error>(())
     /// ```
     pub fn endpoint(self, service: Service, url: &str) -> Result<Self> {
-        let what = match service {
-            Service::Blob => "the blob endpoint",
-            Service::Queue => "the queue endpoint",
-            Service::Table => "the table endpoint",
-        };
-        self.primary(service, what, url)
+        self.primary(service, (SETTERS.endpoints)(service)[0], url)
     }
 
     /// Sets the secondary endpoint of a service, from which reads are served if the primary fails.
     /// Default: the primary's address with `-secondary` after the account's name.
     pub fn secondary_endpoint(self, service: Service, url: &str) -> Result<Self> {
-        let what = match service {
-            Service::Blob => "the secondary blob endpoint",
-            Service::Queue => "the secondary queue endpoint",
-            Service::Table => "the secondary table endpoint",
-        };
-        self.secondary(service, what, url)
+        self.secondary(service, (SETTERS.endpoints)(service)[1], url)
     }
 
     /// Treats the endpoint as Azure Cosmos DB for Table, which has other verbs and limits. Needed
@@ -142,7 +142,8 @@ impl StorageAccountBuilder {
 
     /// Sets the suffix of host names, for clouds other than Azure's public one: `core.usgovcloudapi.net` for
     /// Azure Government, `core.chinacloudapi.cn` for Azure in China. Default: `core.windows.net`. Applies to
-    /// services whose endpoint is neither set nor derived from another service's endpoint.
+    /// services whose endpoint is not set; [`build`](Self::build) fails if there is none, or if an endpoint has
+    /// another suffix.
     ///
     /// ```
     /// use rowkey::{Credential, StorageAccount};
@@ -285,9 +286,10 @@ impl StorageAccountBuilder {
     /// Builds the account. Nothing is sent.
     ///
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the credential is missing, if the
-    /// account's name is unknown, if secondary reads are enabled and the secondary endpoint is unknown, or if
-    /// a shared access signature or a bearer token would be sent over plain http to a host that is neither
-    /// this machine nor [named](Self::allow_http_to).
+    /// account's name is unknown, if name, key, endpoints and suffix contradict each other or one of them would
+    /// have no effect, if secondary reads are enabled and the secondary endpoint is unknown, or if a shared
+    /// access signature or a bearer token would be sent over plain http to a host that is neither this machine
+    /// nor [named](Self::allow_http_to).
     pub fn build(self) -> Result<StorageAccount> {
         let Some(credential) = self.credential else {
             return Err(if self.is_from_text {
@@ -300,8 +302,13 @@ impl StorageAccountBuilder {
         };
         let mut given = self.given;
         let known = self.name.as_deref().or_else(|| credential.account());
-        let suffix = self.suffix.as_deref().unwrap_or("core.windows.net");
-        given.complete(|service| Some(pattern(service, "https", known?, suffix)))?;
+        if let (Some(name), Some(signing)) = (&self.name, credential.account())
+            && name != signing
+        {
+            return Err(contradiction(SETTERS.account, "the account key"));
+        }
+        let defaults = Defaults { name: known, protocol: None, suffix: self.suffix.as_deref() };
+        given.resolve(defaults, &SETTERS)?;
         if SERVICES.iter().all(|service| given.primary.get(*service).is_none()) {
             return Err(
                 Error::invalid("no account name configured").advise("give its name or an endpoint")

@@ -28,6 +28,23 @@ pub(crate) struct Endpoint {
     named: bool,
 }
 
+/// A host name in Azure, in parts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AzureHost<'a> {
+    /// The account, also of a secondary.
+    pub(super) account: &'a str,
+    pub(super) service: Service,
+    /// `core.windows.net`, or that of another cloud or of Azure Cosmos DB.
+    pub(super) suffix: &'a str,
+}
+
+impl AzureHost<'_> {
+    /// Whether the host is one of Azure Storage.
+    pub(super) fn is_storage(&self) -> bool {
+        self.suffix.starts_with("core.")
+    }
+}
+
 /// The longest path and query for which an address is built without reallocation.
 const ROOM: usize = 256;
 
@@ -130,6 +147,30 @@ impl Endpoint {
         self.secure
     }
 
+    fn scheme(&self) -> &'static str {
+        if self.secure { "https" } else { "http" }
+    }
+
+    /// The path at the start of all addresses, without a slash at the end.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Whether the port is another one than the scheme's default.
+    pub(super) fn has_port(&self) -> bool {
+        self.authority.as_bytes() != self.host.as_bytes()
+    }
+
+    /// The parts of a host name in Azure, `account.table.core.windows.net`.
+    pub(super) fn azure(&self) -> Option<AzureHost<'_>> {
+        let (account, rest) = self.host.split_once('.')?;
+        let (service, suffix) = rest.split_once('.')?;
+        let service = SERVICES.into_iter().find(|known| label(*known) == service)?;
+        let is_azure = ["core.", "cosmos"].iter().any(|start| suffix.starts_with(start));
+        let account = account.strip_suffix("-secondary").unwrap_or(account);
+        is_azure.then_some(AzureHost { account, service, suffix })
+    }
+
     /// Whether the endpoint is on this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         let host = self.host.trim_start_matches('[').trim_end_matches(']');
@@ -177,13 +218,12 @@ impl Endpoint {
         if !rest.starts_with('.') || self.path_segment().is_some() {
             return None;
         }
-        self.at_host(&format!("{account}-secondary{rest}"))
+        self.at_host(self.scheme(), &format!("{account}-secondary{rest}"))
     }
 
-    /// The same scheme, port and path at another host.
-    fn at_host(&self, host: &str) -> Option<Self> {
-        let scheme = if self.secure { "https" } else { "http" };
-        let rest = &self.base[scheme.len() + "://".len() + self.host.len()..];
+    /// The same port and path at another host.
+    fn at_host(&self, scheme: &str, host: &str) -> Option<Self> {
+        let rest = &self.base[self.scheme().len() + "://".len() + self.host.len()..];
         Self::parse("", &format!("{scheme}://{host}{rest}")).ok()
     }
 
@@ -195,19 +235,25 @@ impl Endpoint {
     }
 
     /// The endpoint of another service of the same account, if the address follows the service's
-    /// pattern.
-    fn sibling(&self, own: Service, other: Service) -> Option<Self> {
+    /// pattern. Without a protocol it has the same one.
+    pub(super) fn sibling(
+        &self,
+        own: Service,
+        other: Service,
+        protocol: Option<&str>,
+    ) -> Option<Self> {
         let (account, rest) = self.host.split_once('.')?;
         let rest = rest.strip_prefix(label(own))?;
         if !rest.starts_with('.') || self.path_segment().is_some() {
             return None;
         }
-        self.at_host(&format!("{account}.{}{rest}", label(other)))
+        let protocol = protocol.unwrap_or(self.scheme());
+        self.at_host(protocol, &format!("{account}.{}{rest}", label(other)))
     }
 
     /// Whether no other endpoint can be derived from this one: an emulator's, or that of Cosmos DB,
     /// which has only tables.
-    fn stands_alone(&self) -> bool {
+    pub(super) fn stands_alone(&self) -> bool {
         self.is_loopback() || self.path_segment().is_some() || self.flavor() == Flavor::Cosmos
     }
 
@@ -221,32 +267,6 @@ impl Endpoint {
 }
 
 impl ConfiguredEndpoints {
-    /// Derives each missing endpoint from a given one, or else from the account's name with
-    /// `pattern`. An error of `pattern` is returned only if no endpoint is given.
-    pub(crate) fn complete(
-        &mut self,
-        pattern: impl Fn(Service) -> Option<Result<Endpoint>>,
-    ) -> Result<()> {
-        let given = self.primary.clone();
-        let nothing = given.iter().next().is_none();
-        if given.iter().any(|(_, endpoint)| endpoint.stands_alone()) {
-            return Ok(());
-        }
-        for service in SERVICES {
-            if given.get(service).is_some() {
-                continue;
-            }
-            let sibling = given.iter().find_map(|(own, endpoint)| endpoint.sibling(own, service));
-            let endpoint = match (sibling, pattern(service)) {
-                (Some(sibling), _) => Some(sibling),
-                (None, Some(endpoint)) if nothing => Some(endpoint?),
-                (None, endpoint) => endpoint.and_then(Result::ok),
-            };
-            self.primary.set(service, endpoint);
-        }
-        Ok(())
-    }
-
     /// The account in one of the endpoints.
     pub(crate) fn account(&self) -> Option<&str> {
         self.primary.iter().find_map(|(_, endpoint)| endpoint.account())
@@ -343,7 +363,7 @@ impl<T> PerService<T> {
         self.0[slot(service)].take()
     }
 
-    fn iter(&self) -> impl Iterator<Item = (Service, &T)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Service, &T)> {
         SERVICES.into_iter().filter_map(|service| Some((service, self.get(service)?)))
     }
 

@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 use reqwest::Url;
-use rowkey_wire::auth::Service;
+use rowkey_wire::auth::{PARTS, Service};
 
 use super::endpoint::{SERVICES, label};
 use super::{StorageAccount, StorageAccountBuilder};
@@ -103,15 +103,26 @@ impl Address {
         let Some(query) = url.query() else {
             return Err(wrong("has no shared access signature"));
         };
+        if url.fragment().is_some() {
+            return Err(wrong("has a fragment").advise("encode `#` in a name as %23"));
+        }
         let parameters = query.split('&').filter(|parameter| !parameter.is_empty());
-        let mut names = parameters.map(|one| one.split_once('=').map_or(one, |(name, _)| name));
-        if !names.all(|name| PARAMETERS.contains(&name)) {
-            let error = wrong("has parameters that do not belong to a shared access signature");
-            return Err(error.advise("give the address without them"));
+        let names = parameters.map(|one| one.split_once('=').map_or(one, |(name, _)| name));
+        let mut seen: Vec<&str> = Vec::new();
+        for name in names {
+            // A snapshot or version in the address would be added to requests for everything else.
+            let is_known = PARTS.contains(&name) && !["snapshot", "versionid"].contains(&name);
+            if !is_known && !["sig", "sdd"].contains(&name) {
+                let error = wrong("has parameters that do not belong to a shared access signature");
+                return Err(error.advise("give the address without them"));
+            }
+            if seen.contains(&name) {
+                return Err(wrong("has a parameter twice"));
+            }
+            seen.push(name);
         }
         let credential = Credential::sas(query)?;
         url.set_query(None);
-        url.set_fragment(None);
         Ok(Self { url, credential })
     }
 
@@ -152,14 +163,6 @@ impl Address {
         Ok((builder?.build()?, names))
     }
 }
-
-/// The parameters of shared access signatures: of accounts, of services, with stored policies and
-/// with user delegation keys.
-const PARAMETERS: [&str; 33] = [
-    "sv", "ss", "srt", "sp", "st", "se", "sip", "spr", "sig", "tn", "spk", "srk", "epk", "erk",
-    "sr", "si", "sdd", "skoid", "sktid", "skt", "ske", "sks", "skv", "saoid", "suoid", "scid",
-    "ses", "rscc", "rscd", "rsce", "rscl", "rsct", "skdutid",
-];
 
 #[cfg(test)]
 mod tests {
