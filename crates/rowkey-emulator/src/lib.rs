@@ -90,7 +90,7 @@ mod tls;
 pub use clock::ServerClock;
 pub use control::{Chaos, Fault, Injected, Journal, JournalEntry, Matching, Pages, Targets};
 #[cfg(feature = "durable")]
-pub use durable::{Repair, SyncPolicy, repair};
+pub use durable::{Repair, SyncPolicy, is_data_file, repair};
 pub use operation::Operation;
 pub use rowkey_wire::auth::Service;
 pub use rowkey_wire::code::ErrorCode;

@@ -89,6 +89,9 @@ pub struct ServerBuilder {
     threads: NonZeroUsize,
     #[cfg(feature = "durable")]
     location: Option<(std::path::PathBuf, crate::durable::SyncPolicy)>,
+    /// Files that a location may have although no server has used it.
+    #[cfg(feature = "durable")]
+    beside: Vec<std::path::PathBuf>,
 }
 
 #[derive(Clone, Debug)]
@@ -126,6 +129,8 @@ impl Server {
             threads: NonZeroUsize::MIN,
             #[cfg(feature = "durable")]
             location: None,
+            #[cfg(feature = "durable")]
+            beside: Vec::new(),
         }
     }
 
@@ -408,6 +413,33 @@ impl ServerBuilder {
         self
     }
 
+    /// Allows this file in a [`location`](Self::location) that no server has used yet, such as a log that the
+    /// program has begun there. By default the location must be empty, except for logs (`*.log`) and the files
+    /// that file systems, desktops and Git put into directories. Can be called repeatedly.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use rowkey_emulator::{Server, SyncPolicy};
+    ///
+    /// # let directory = std::env::temp_dir().join(format!("rowkey-beside-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&directory)?;
+    /// std::fs::write(directory.join("trace.txt"), "started")?;
+    /// let server = Server::builder()
+    ///     .location(&directory, SyncPolicy::default())
+    ///     .allow_in_location(directory.join("trace.txt"))
+    ///     .start()
+    ///     .await?;
+    /// # drop(server);
+    /// # std::fs::remove_dir_all(&directory)
+    /// # }
+    /// ```
+    #[cfg(feature = "durable")]
+    pub fn allow_in_location(mut self, file: impl Into<std::path::PathBuf>) -> Self {
+        self.beside.push(file.into());
+        self
+    }
+
     /// Starts the server.
     ///
     /// Fails when it cannot listen on an address, when a key is not base64, or when a certificate
@@ -448,7 +480,7 @@ impl ServerBuilder {
         let mut tls = self.scheme.acceptor()?;
         #[cfg(feature = "durable")]
         if let Some((location, sync)) = &self.location {
-            crate::durable::open::attach(&mut state, location, *sync)?;
+            crate::durable::open::attach(&mut state, location, &self.beside, *sync)?;
         }
         prepare(&state);
         let bound = [&self.blob, &self.queue, &self.table].map(|(host, port)| bind(host, *port));

@@ -151,6 +151,20 @@ impl Flags {
         notes
     }
 
+    /// Rejects a log file that would be among the data in the location, before anything is written.
+    pub(crate) fn check_log(&self) -> io::Result<()> {
+        let (Some(location), Some(file)) = (&self.location, &self.debug) else { return Ok(()) };
+        if file.as_os_str().is_empty() || !rowkey_emulator::is_data_file(location, file) {
+            return Ok(());
+        }
+        let message = format!(
+            "--debug: {} is a name of the server's own data in {}; name another file",
+            file.display(),
+            location.display()
+        );
+        Err(io::Error::new(io::ErrorKind::InvalidInput, message))
+    }
+
     /// The server that the flags describe, or an error for flags that cannot be satisfied.
     pub(crate) fn builder(self) -> io::Result<ServerBuilder> {
         let certificate = self.certificate()?;
@@ -166,6 +180,9 @@ impl Flags {
         if let Some(location) = self.location {
             let sync = self.sync.map_or_else(SyncPolicy::default, SyncPolicy::from);
             builder = builder.location(location, sync);
+            // In a volume of a container everything may be in one directory.
+            let files = [self.debug, self.cert, self.key].into_iter().flatten();
+            builder = files.fold(builder, ServerBuilder::allow_in_location);
         }
         for (name, keys) in accounts(self.accounts.as_deref().unwrap_or_default())? {
             builder = builder.account(name, keys);

@@ -19,18 +19,18 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let flags = Flags::parse();
-    if let Err(error) = log::start(flags.silent, flags.debug.as_deref()) {
+    #[cfg(unix)]
+    if flags.location.is_some() {
+        // Data files are accessible only to the server's user, and a log may be among them.
+        rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+    }
+    let log = flags.check_log().and_then(|()| log::start(flags.silent, flags.debug.as_deref()));
+    if let Err(error) = log {
         let _ = writeln!(io::stderr(), "{error}");
         return ExitCode::FAILURE;
     }
     #[cfg(unix)]
-    {
-        if flags.location.is_some() {
-            // Data files are accessible only to the server's user.
-            rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
-        }
-        take_descriptors();
-    }
+    take_descriptors();
     match run(flags).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::mark;
 
@@ -20,6 +20,13 @@ const STORE: &str = "store";
 /// The name of that directory until it is complete.
 const UNFINISHED: &str = "store.new";
 
+/// How the names of Azurite's files begin.
+const AZURITE: [&str; 4] =
+    ["__azurite_db_", "__blobstorage__", "__queuestorage__", "AzuriteConfig"];
+/// Names of files that are no data, in lower case.
+const HARMLESS: [&str; 6] =
+    [".ds_store", ".gitignore", ".gitkeep", "desktop.ini", "lost+found", "thumbs.db"];
+
 /// A directory that this process has locked.
 #[derive(Debug)]
 pub(super) struct Directory {
@@ -30,9 +37,10 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Opens and locks a directory that is a server's, empty or missing.
-    pub(super) fn take(path: &Path) -> io::Result<Self> {
-        Self::try_take(path).map_err(|error| {
+    /// Opens and locks a directory that is a server's or missing, or that has nothing but files that are no data,
+    /// such as those `beside`.
+    pub(super) fn take(path: &Path, beside: &[PathBuf]) -> io::Result<Self> {
+        Self::try_take(path, beside).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot keep data in {}: {error}", path.display()))
         })
     }
@@ -75,20 +83,13 @@ impl Directory {
         marker.sync_all()
     }
 
-    fn try_take(path: &Path) -> io::Result<Self> {
+    fn try_take(path: &Path, beside: &[PathBuf]) -> io::Result<Self> {
         if path.exists() {
             if !path.is_dir() {
                 return Err(refused("it is not a directory; name one"));
             }
-            if !path.join(MARKER).exists()
-                && let Some(entry) = fs::read_dir(path)?.next()
-            {
-                let name = entry?.file_name();
-                return Err(refused(&format!(
-                    "it is not a directory of rowkey-server, and not empty: it has `{}`; \
-                     nothing was changed; name another directory",
-                    name.display()
-                )));
+            if !path.join(MARKER).exists() {
+                check_foreign(path, beside)?;
             }
         } else {
             if let Some(parent) = path.parent() {
@@ -147,6 +148,77 @@ impl Drop for Directory {
         // Closing the file would not release the lock if a child process that is just starting has
         // inherited it.
         let _ = self.marker.unlock();
+    }
+}
+
+/// Refuses a directory that has the data of another program.
+fn check_foreign(path: &Path, beside: &[PathBuf]) -> io::Result<()> {
+    let mut foreign = None;
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        let text = name.to_string_lossy();
+        if AZURITE.iter().any(|start| text.starts_with(start)) {
+            return Err(refused(&format!(
+                "it is not a directory of rowkey-server: it has data of Azurite (`{text}`), which this \
+                 server cannot read; nothing was changed; name another directory, and to keep the data \
+                 copy it with a client while both run on ports of their own"
+            )));
+        }
+        let holds = resolved(&path.join(&name));
+        let is_beside = || beside.iter().any(|file| resolved(file).starts_with(&holds));
+        if is_own(&text) || !(is_harmless(&text) || is_beside()) {
+            foreign = Some(text.into_owned());
+        }
+    }
+    match foreign {
+        None => Ok(()),
+        Some(name) => Err(refused(&format!(
+            "it is not a directory of rowkey-server, and not empty: it has `{name}`; nothing was changed; \
+             name another directory"
+        ))),
+    }
+}
+
+/// Whether a file would be among the data of a server that keeps its data in `location`, where nothing else may
+/// be written. Neither has to exist.
+pub fn is_data_file(location: &Path, file: &Path) -> bool {
+    let (location, file) = (resolved(location), resolved(file));
+    let Ok(below) = file.strip_prefix(&location) else { return false };
+    below.components().next().is_some_and(|name| is_own(&name.as_os_str().to_string_lossy()))
+}
+
+/// Whether the server uses this name in its directory.
+fn is_own(name: &str) -> bool {
+    name == MARKER || [STORE, mark::NAME, "damaged-"].iter().any(|own| name.starts_with(own))
+}
+
+/// Whether a name is one of files that are no data: of file systems, desktops, version control, and logs, with
+/// the endings that rotation gives them.
+fn is_harmless(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    let is_log = lower
+        .split_once(".log")
+        .is_some_and(|(_, rest)| rest.is_empty() || rest.starts_with(['.', '-', '_']));
+    is_log || HARMLESS.contains(&&*lower)
+}
+
+/// An absolute path without links, `.` and `..`, as far as the path exists.
+fn resolved(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut missing = Vec::new();
+    let mut known = path.as_path();
+    loop {
+        if let Ok(known) = known.canonicalize() {
+            let rest = missing.into_iter().rev();
+            return rest.fold(known, |path: PathBuf, name| match name {
+                Component::ParentDir => path.parent().map_or_else(|| path.clone(), Path::to_owned),
+                name => path.join(name),
+            });
+        }
+        let Some(last) = known.components().next_back() else { return path };
+        missing.push(last);
+        let Some(parent) = known.parent() else { return path };
+        known = parent;
     }
 }
 

@@ -76,6 +76,8 @@ mod tables;
 #[cfg(feature = "durable")]
 mod tail;
 
+#[cfg(feature = "durable")]
+pub use directory::is_data_file;
 pub(crate) use guard::{Records, StoreGuard};
 #[cfg(feature = "durable")]
 pub use policy::SyncPolicy;

@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasher as _;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,8 +26,13 @@ use crate::state::{Account, AccountData, State};
 use crate::store::Key;
 
 /// Fills a server's accounts from a directory, and keeps later changes there.
-pub(crate) fn attach(state: &mut State, location: &Path, policy: SyncPolicy) -> io::Result<()> {
-    let directory = Directory::take(location)?;
+pub(crate) fn attach(
+    state: &mut State,
+    location: &Path,
+    beside: &[PathBuf],
+    policy: SyncPolicy,
+) -> io::Result<()> {
+    let directory = Directory::take(location, beside)?;
     let within = |error: io::Error| {
         let message = format!("cannot read the data in {}: {error}", location.display());
         io::Error::new(error.kind(), message)

@@ -10,6 +10,14 @@ mod durable;
 #[path = "../../src/flags/given_to_azurite.rs"]
 mod given_to_azurite;
 mod program;
+mod readme;
 #[path = "../../../rowkey-emulator/tests/http/support.rs"]
 #[expect(dead_code, reason = "the emulator's tests need all of it")]
 mod support;
+
+/// A certificate for `--cert` and its key.
+mod certificates {
+    pub(crate) const CERTIFICATE: &str =
+        include_str!("../../../rowkey-emulator/tests/certificates/v1.cert");
+    pub(crate) const KEY: &str = include_str!("../../../rowkey-emulator/tests/certificates/v1.key");
+}
