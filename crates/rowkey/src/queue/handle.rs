@@ -107,7 +107,9 @@ impl Queue {
         // The queue existed with the same metadata. An earlier attempt may have created it.
         let outcome = if reply.ambiguous { Outcome::Unknown } else { Outcome::Rejected };
         let what = "it exists already";
-        Err(Error::transport(&call, ErrorKind::AlreadyExists, what, outcome, reply.attempts))
+        let kind = ErrorKind::AlreadyExists;
+        Err(Error::transport(&call, kind, what, outcome, reply.attempts)
+            .advise("use it, or create it with `create_if_missing`"))
     }
 
     /// Creates the queue unless it exists. Returns whether it was created.
