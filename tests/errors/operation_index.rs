@@ -1,5 +1,5 @@
-//! The operation that an error of a transaction names: always the caller's, counted from 0, whichever row of
-//! the store was refused.
+//! The operation that an error of a transaction names: always the caller's, counted from 0, also if the refused row
+//! is one that the store adds.
 
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind};
 use rowkey_emulator::Server;
@@ -105,7 +105,7 @@ async fn an_invalid_key_names_its_operation_and_what_is_wrong_with_it() -> TestR
 }
 
 #[tokio::test]
-async fn a_refusal_names_the_operation_of_the_caller_whichever_row_it_concerns() -> TestResult {
+async fn a_refusal_of_any_row_names_the_operation_of_the_caller() -> TestResult {
     let (_server, users) = start().await?;
     users.insert(&user(1)).await?;
     let row = DynamicEntity::new("contoso", "note");

@@ -112,7 +112,7 @@ async fn a_clock_that_is_set_back_does_not_change_the_order_of_the_lines() -> Te
                 }
                 logged.push(text);
                 if flushes {
-                    // Dated as the server is, whatever the writer's clock shows.
+                    // Dated as the server is, and not by the writer's clock.
                     let shown = clock.now();
                     clock.set_date(begin());
                     writer.flush().await?;
