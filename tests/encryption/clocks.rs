@@ -30,10 +30,7 @@ impl Clock for Apart {
 /// An account for a program whose clock differs by so many minutes.
 fn apart(server: &Server, account: &StorageAccount, minutes: i64) -> Result<StorageAccount> {
     let clock = Apart { of: account.clone(), by: TimeDelta::minutes(minutes) };
-    StorageAccount::builder()
-        .connection_string(server.connection_string())?
-        .clock(clock)
-        .build()
+    StorageAccount::builder().connection_string(server.connection_string())?.clock(clock).build()
 }
 
 /// A key is made by a program whose clock is wrong, and found to be everywhere by another one.

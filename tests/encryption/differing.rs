@@ -78,7 +78,9 @@ where
     }
 }
 
-async fn begin(ring: KeyRing) -> std::result::Result<(Server, StorageAccount, Store<Exam>), Failure> {
+async fn begin(
+    ring: KeyRing,
+) -> std::result::Result<(Server, StorageAccount, Store<Exam>), Failure> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let exams = open::<Exam>(&account, Some(ring))?;
@@ -161,7 +163,8 @@ async fn an_upsert_does_not_replace_what_another_version_encrypts() -> TestResul
 }
 
 #[tokio::test]
-async fn a_property_that_the_type_lacks_is_not_set_and_not_removed_if_it_is_encrypted() -> TestResult {
+async fn a_property_that_the_type_lacks_is_not_set_and_not_removed_if_it_is_encrypted() -> TestResult
+{
     let (_server, account, exams) = begin(ring(26)).await?;
     let before = rows(&account).await?;
     let other = open::<Blobless>(&account, Some(ring(26)))?;
@@ -200,10 +203,8 @@ async fn a_program_without_keys_keeps_the_encrypted_bytes() -> TestResult {
     assert!(keyless.rewrite(key()).await?);
     assert!(keyless.repair().run().await?.is_clean());
     let expected = Exam { bed: 11, ..exam() };
-    let found = [
-        exams.get(Exam::key("north", 1)).await?,
-        exams.find(Exam::by_bed("north", 11_u32)).await?,
-    ];
+    let found =
+        [exams.get(Exam::key("north", 1)).await?, exams.find(Exam::by_bed("north", 11_u32)).await?];
     for found in found {
         assert_eq!(found.map(|one| one.entity), Some(expected.clone()));
     }
@@ -310,5 +311,14 @@ async fn a_migration_opens_what_the_older_version_encrypts_and_keeps_the_rest() 
     let names = metadata.split(' ').nth(4).unwrap_or_default();
     assert_eq!(names, "FullName,Finding,Scan,Image");
     assert_eq!(row.get("Name"), None);
+
+    // A row that claims to be of the older version does not bring plaintext.
+    let older = open::<ExamV1>(&account, Some(ring(26)))?;
+    older.insert(&ExamV1 { ward: "north".into(), number: 2, name: "Ada".into(), bed: 8 }).await?;
+    let mut forged = DynamicEntity::new("north", "exam_000002");
+    forged.set("FullName", "Eve");
+    account.table("exams").merge((&forged, Match::Any)).await?;
+    let error = newer.get(ExamV2::key("north", 2)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Decode);
     Ok(())
 }

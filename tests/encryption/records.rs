@@ -16,7 +16,8 @@ fn forged(ticks: &str) -> DynamicEntity {
 
 #[tokio::test]
 async fn a_forged_record_is_named_where_it_stops_writers_and_rotation() -> TestResult {
-    for id in ["9999999999999999999_0101010101010101", "3155378975999999999_0101010101010101", "z"] {
+    for id in ["9999999999999999999_0101010101010101", "3155378975999999999_0101010101010101", "z"]
+    {
         let (_server, account, patients) = start().await?;
         patients.insert(&patient(1)).await?;
         put(&account, &forged(id)).await?;
@@ -49,7 +50,8 @@ async fn all_invalid_names_of_branch_keys_have_one_error() -> TestResult {
     let Some(Value::String(metadata)) = row.get("_RowkeyEncryption") else { panic!("sealed") };
     let parts: Vec<_> = metadata.split(' ').collect();
     let mut errors = std::collections::BTreeSet::new();
-    for branch in ["a", "a/b", &"x".repeat(513), &"x".repeat(5000), "0639305968000000000_0101010101010101"]
+    for branch in
+        ["a", "a/b", &"x".repeat(513), &"x".repeat(5000), "0639305968000000000_0101010101010101"]
     {
         let mut altered = row.clone();
         altered.set("_RowkeyEncryption", [&["2", branch], &parts[2..]].concat().join(" "));
@@ -58,7 +60,10 @@ async fn all_invalid_names_of_branch_keys_have_one_error() -> TestResult {
             patients.get(key(1)).await.unwrap_err(),
             patients.update(key(1), |one| one.bed = 2).await.unwrap_err(),
         ] {
-            errors.insert((format!("{:?}", error.kind()), error.to_string().replace("Update", "Get")));
+            errors.insert((
+                format!("{:?}", error.kind()),
+                error.to_string().replace("Update", "Get"),
+            ));
         }
     }
     assert_eq!(errors.len(), 1, "{errors:?}");

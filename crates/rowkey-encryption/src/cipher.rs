@@ -171,7 +171,8 @@ impl KeyRing {
         stored: &DynamicEntity,
         opened: &[&'static str],
     ) -> Result<Before> {
-        let stays = |name: &str| !opened.contains(&name) && !self.stopped.iter().any(|one| one == name);
+        let stays =
+            |name: &str| !opened.contains(&name) && !self.stopped.iter().any(|one| one == name);
         let (names, signed) = match stored.get(format::METADATA) {
             Some(Value::String(metadata)) => {
                 let envelope = two::Envelope::parse(metadata)?;
@@ -202,9 +203,8 @@ impl KeyRing {
 
     /// Refuses a row that cannot be encrypted.
     fn check(&self, row: &DynamicEntity, names: &[&'static str], before: &Before) -> Result<()> {
-        let is_sealed = |name: &str| {
-            names.contains(&name) || before.kept.iter().any(|(kept, ..)| kept == name)
-        };
+        let is_sealed =
+            |name: &str| names.contains(&name) || before.kept.iter().any(|(kept, ..)| kept == name);
         let reserved = |name: &str| {
             [format::METADATA, legacy::METADATA, legacy::NAMES].contains(&name)
                 || name.strip_suffix(format::INDEX_SUFFIX).is_some_and(is_sealed)

@@ -136,6 +136,14 @@ impl Sealed {
         let in_row = E::ENCRYPTED.iter().filter(is_in_row).copied().collect();
         Self { sealer, names: E::ENCRYPTED, of_version: E::encrypted, in_row }
     }
+
+    /// The names with which a stored row is opened: those of the type, and of the version that wrote the
+    /// row, which is converted. What the type seals must be sealed in rows of older versions as well.
+    fn opened(&self, row: &DynamicEntity) -> Vec<&'static str> {
+        let older = (self.of_version)(version_of(row)).iter();
+        let older = older.filter(|name| !self.names.contains(name));
+        self.names.iter().chain(older).copied().collect()
+    }
 }
 
 impl Layer for Sealed {
@@ -145,8 +153,12 @@ impl Layer for Sealed {
         row: &'a mut DynamicEntity,
     ) -> BoxFuture<'a, Result<()>> {
         let Closing { plan, table, before } = closing;
-        let before = before.map(|before| (before, (self.of_version)(version_of(before))));
-        async move { self.sealer.seal(&plan.op, table, self.names, before, row).await }.boxed()
+        async move {
+            let opened = before.map(|before| self.opened(before)).unwrap_or_default();
+            let before = before.map(|before| (before, &*opened));
+            self.sealer.seal(&plan.op, table, self.names, before, row).await
+        }
+        .boxed()
     }
 
     fn open<'a>(
@@ -156,7 +168,8 @@ impl Layer for Sealed {
         sealed: &'a mut Vec<String>,
     ) -> BoxFuture<'a, Result<()>> {
         async move {
-            *sealed = self.sealer.open(table, (self.of_version)(version_of(row)), row).await?;
+            let names = self.opened(row);
+            *sealed = self.sealer.open(table, &names, row).await?;
             // The value of such a property is the key of the blob.
             let stopped = self.sealer.stopped().iter().map(String::as_str);
             let mut in_row = self.in_row.iter().copied().chain(stopped);

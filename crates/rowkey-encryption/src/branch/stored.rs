@@ -160,7 +160,8 @@ impl KeyRing {
         read: Duration,
         branch: BranchKey,
     ) {
-        let before = kept.take().filter(|kept| kept.is_of(table) && kept.branch.id() == branch.id());
+        let before =
+            kept.take().filter(|kept| kept.is_of(table) && kept.branch.id() == branch.id());
         let found = before.map_or(read, |kept| kept.found);
         let of = (table.account().name().to_owned(), table.name().to_owned());
         *kept = Some(CurrentBranchKey { of, read, found, branch });

@@ -54,7 +54,10 @@ fn table() -> rowkey::Table {
 }
 
 async fn read(vector: &Vector, mut entity: DynamicEntity) -> Result<DynamicEntity> {
-    vector.ring.clone().accept_legacy().open(&table(), &[], &mut entity).await?;
+    let names = vector.plaintext.iter().map(|(name, _)| name.clone());
+    // Such properties are opened although no type names them.
+    let ring = vector.ring.clone().accept_legacy().stop_encrypting(names);
+    ring.open(&table(), &[], &mut entity).await?;
     Ok(entity)
 }
 

@@ -358,7 +358,10 @@ impl Layer for BlobFields {
         self.check(sealed)?;
         for (property, pointer_name) in self.fields {
             let pointer = row.remove(pointer_name);
-            if self.sealer(property).is_some() && row.remove(property).is_some() && pointer.is_none() {
+            if self.sealer(property).is_some()
+                && row.remove(property).is_some()
+                && pointer.is_none()
+            {
                 return Err(other_version(property, "stored it in the row"));
             }
         }
