@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use rowkey::rounds::Rounds;
-use rowkey::{
-    ClientOptions, DynamicEntity, Entity, ErrorKind, RetryOptions, StorageAccount, Table,
-};
+use rowkey::{ClientOptions, Entity, ErrorKind, RetryOptions, StorageAccount, Table};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 
@@ -129,20 +127,6 @@ pub(super) const CASES: &[Case] = &[
         }
         .boxed()
     }),
-    case("give the property another name", || {
-        async {
-            let (_server, _, table) = orders().await?;
-            let with = |name: &str| {
-                let mut row = DynamicEntity::new("p", "r");
-                row.set(name.to_owned(), 1_i64);
-                row
-            };
-            let error = refused(table.insert(&with("Timestamp")).await)?;
-            table.insert(&with("Time")).await?;
-            Ok(error)
-        }
-        .boxed()
-    }),
     case("check the endpoint: a storage service says in a code why it refuses", || {
         async {
             let stub = MockServer::start().await;
@@ -198,20 +182,6 @@ pub(super) const CASES: &[Case] = &[
             let query = || table.query(Order::partition("contoso"));
             let error = refused(query().deadline(Duration::ZERO).all().await)?;
             assert_eq!(query().deadline(Duration::from_secs(60)).all().await?.len(), 1);
-            Ok(error)
-        }
-        .boxed()
-    }),
-    case("make the filter, or the list of properties, shorter, or split the query", || {
-        async {
-            let (_server, _, table) = orders().await?;
-            table.insert(&order(1)).await?;
-            let of = |notes: usize| {
-                let any = Order::NOTE.one_of((0..notes).map(|number| format!("{number:>200}")));
-                table.query(Order::partition("contoso")).filter(any)
-            };
-            let error = refused(of(300).all().await)?;
-            assert_eq!(of(3).all().await?.len(), 0);
             Ok(error)
         }
         .boxed()
