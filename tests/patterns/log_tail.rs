@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Entity, ErrorKind, ManualClock, Outcome, StorageAccount, Table};
+use rowkey::{
+    Clock as _, DynamicEntity, Entity, ErrorKind, ManualClock, Outcome, StorageAccount, Table,
+};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Pages, Server, Snapshot};
 use rowkey_patterns::log_tail::{EntryId, LogTail, Position};
 use rowkey_tests::sweep::{account, is_brief, once, sweep};
