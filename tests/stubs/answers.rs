@@ -144,12 +144,12 @@ async fn error_bodies_of_proxies_and_every_format_decode() {
 }
 
 #[tokio::test]
-async fn a_write_without_an_etag_in_its_response_is_reported_as_applied() {
+async fn a_write_without_an_etag_in_its_response_has_an_unknown_outcome() {
     let (stub, table) = stub().await;
     answer(&stub, ResponseTemplate::new(204)).await;
     let error = table.upsert(&thing()).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Decode, Outcome::Unknown));
-    assert!(error.to_string().contains("succeeded"), "{error}");
+    assert!(error.to_string().contains("whether it was applied is unknown"), "{error}");
 }
 
 #[tokio::test]
