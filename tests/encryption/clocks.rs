@@ -27,7 +27,7 @@ impl Clock for Apart {
     }
 }
 
-/// An account for a program whose clock differs by so many minutes.
+/// An account for a program whose clock differs by this number of minutes.
 fn apart(server: &Server, account: &StorageAccount, minutes: i64) -> Result<StorageAccount> {
     let clock = Apart { of: account.clone(), by: TimeDelta::minutes(minutes) };
     StorageAccount::builder().connection_string(server.connection_string())?.clock(clock).build()

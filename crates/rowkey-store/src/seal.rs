@@ -1,7 +1,7 @@
 //! Encryption of properties: the sealer, and the layer that calls it.
 //!
 //! Programs of several versions write one table, and their types may encrypt different fields. What a row
-//! has sealed stays sealed, whichever program writes it:
+//! has sealed stays sealed when any of them writes it:
 //!
 //! | a property that the row has sealed | read | write |
 //! |---|---|---|

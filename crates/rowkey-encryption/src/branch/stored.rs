@@ -148,23 +148,8 @@ impl KeyRing {
             Some(newest) => self.usable(table, &newest).await?,
             None => self.make_branch(table, None).await?,
         };
-        self.keep(&mut branch_key, table, now, branch.clone());
+        keep(&mut branch_key, table, now, branch.clone());
         Ok(branch)
-    }
-
-    /// Remembers the newest branch key.
-    fn keep(
-        &self,
-        kept: &mut Option<CurrentBranchKey>,
-        table: &Table,
-        read: Duration,
-        branch: BranchKey,
-    ) {
-        let before =
-            kept.take().filter(|kept| kept.is_of(table) && kept.branch.id() == branch.id());
-        let found = before.map_or(read, |kept| kept.found);
-        let of = (table.account().name().to_owned(), table.name().to_owned());
-        *kept = Some(CurrentBranchKey { of, read, found, branch });
     }
 
     /// The branch key that writers must use. If no signer of the ring signed its record, names the record,
@@ -197,7 +182,7 @@ impl KeyRing {
         let mut branch_key = self.branch_key.lock().await;
         let Some(newest) = newest_record(table).await? else { return Ok(Duration::ZERO) };
         let branch = self.usable(table, &newest).await?;
-        self.keep(&mut branch_key, table, now, branch);
+        keep(&mut branch_key, table, now, branch);
         let known = branch_key.as_ref().map_or(now, |kept| kept.found);
         let marker = DynamicEntity::new(PARTITION, CLOCK);
         let rejected = |error: Error| error.with_outcome(Outcome::Rejected);
@@ -335,6 +320,14 @@ impl Newest {
         Error::refused(ErrorKind::Decode, what)
             .advise("find out who wrote it, and delete it; or add the signer that signed it")
     }
+}
+
+/// Remembers the newest branch key, and since when this ring knows it.
+fn keep(kept: &mut Option<CurrentBranchKey>, table: &Table, read: Duration, branch: BranchKey) {
+    let before = kept.take().filter(|kept| kept.is_of(table) && kept.branch.id() == branch.id());
+    let found = before.map_or(read, |kept| kept.found);
+    let of = (table.account().name().to_owned(), table.name().to_owned());
+    *kept = Some(CurrentBranchKey { of, read, found, branch });
 }
 
 /// The newest record. One request; there are few records.

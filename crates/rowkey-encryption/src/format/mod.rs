@@ -3,8 +3,7 @@
 //! The book's page on the format describes it for other programs. It is a public contract: any change here
 //! requires a version 3.
 //!
-//! - [`two`]: rows
-//! - [`content`]: blobs
+//! [`two`] has rows, and [`content`] has blobs.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

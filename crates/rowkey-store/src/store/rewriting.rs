@@ -132,7 +132,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
     }
 
-    /// Counts entities by the key that they are sealed under, and writes nothing. This proves that
+    /// Counts entities by the key that they are sealed under, and writes no entity. This proves that
     /// [`reencrypt`](Self::reencrypt) left none under an older key.
     ///
     /// Entities under the newest key are counted as [`Verdict::Right`]; entities under an older key, and
