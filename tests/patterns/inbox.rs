@@ -193,7 +193,9 @@ async fn a_delivery_that_begins_before_the_rows_expire_has_no_second_effect() ->
             (ManualClock::new(now - SKEW), ManualClock::new(now), ManualClock::new(now + SKEW));
         let advance = |by: Duration| {
             server.clock().advance(by);
-            [&behind, &right, &ahead].into_iter().for_each(|clock| clock.advance(by));
+            for clock in [&behind, &right, &ahead] {
+                clock.advance(by);
+            }
         };
         let tasks = deposits(&on(&right)?);
         for _ in 0..2 {
@@ -211,7 +213,7 @@ async fn a_delivery_that_begins_before_the_rows_expire_has_no_second_effect() ->
         tasks.queue().delete(&message).await?;
 
         // The second one, on a clock that is behind: the task is as old as it may be.
-        advance(keep + SKEW - seconds * 5);
+        advance(keep + SKEW.saturating_sub(seconds * 5));
         let slow = on(&behind)?;
         let (of_effect, expiring) = (Deciding::new(&slow.table("balances")), inbox(&on(&ahead)?));
         let of_handler = inbox(&slow);
@@ -223,8 +225,11 @@ async fn a_delivery_that_begins_before_the_rows_expire_has_no_second_effect() ->
             async move {
                 let key = Balance::key("ada/bo");
                 let effect = async |row: &DynamicEntity| {
-                    server.advance(limit - seconds);
-                    clocks.iter().for_each(|clock| clock.advance(limit - seconds));
+                    let took = limit.saturating_sub(seconds);
+                    server.advance(took);
+                    for clock in &clocks {
+                        clock.advance(took);
+                    }
                     expiring.expire().await.expect("the rows can be read");
                     let mut balance = balances.get(key.clone()).await?.expect("it is there");
                     balance.entity.cents += task.cents;

@@ -39,7 +39,8 @@ pub struct Rules {
     pub redrive_deletes_what_it_read: bool,
     /// The row of the task names the redrive that deleted the letter, and messages of others are dropped.
     pub redrives_are_told_apart: bool,
-    /// A worker that receives the message of a redrive deletes the letter if it is still there.
+    /// A worker that receives the message of a redrive completes that: the letter is deleted if it is still there,
+    /// and the row of the task names the redrive.
     pub workers_complete_redrives: bool,
 }
 
@@ -207,13 +208,12 @@ impl Letters {
             let is_checked = message.has_verdict
                 || (message.redriven > 0 && self.rules.redriven_messages_are_checked);
             let covers = self.covers(world, at, message);
-            let is_half = world.task.is_some_and(|task| {
-                task.has_letter && message.redriven > task.redriven && message.redriven > 0
-            });
+            let is_half = world.task.is_some_and(|task| message.redriven > task.redriven);
             if is_checked && !covers && is_half && self.rules.workers_complete_redrives {
                 world.letter = None;
                 let task = world.task.as_mut()?;
                 (task.has_letter, task.redriven, task.run) = (false, message.redriven, message.run);
+                task.is_purged = false;
             }
             is_checked && (covers || (message.has_verdict && !self.rules.verdict_is_checked))
         };
@@ -514,7 +514,7 @@ mod tests {
             (Rules { verdict_before_letter: false, ..all }, FINAL),
             (Rules { verdict_is_checked: false, ..all }, KEPT),
             (Rules { task_row_stays: false, ..all }, ONCE),
-            (Rules { purges_are_remembered: false, ..all }, FINAL),
+            (Rules { purges_are_remembered: false, ..all }, REDRIVEN),
             (Rules { newer_letters_replace: false, ..all }, KEPT),
             (Rules { redriven_messages_are_checked: false, ..all }, FINAL),
             (Rules { redrive_puts_first: false, ..all }, KEPT),

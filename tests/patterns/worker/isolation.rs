@@ -6,7 +6,7 @@ use std::future::{pending, poll_fn};
 use std::panic::panic_any;
 use std::pin::pin;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
 use std::time::Duration;
@@ -33,6 +33,9 @@ struct Odd {
     breaks: Breaks,
 }
 
+/// Ends the tasks that block while they are read.
+static GO_ON: AtomicBool = AtomicBool::new(false);
+
 #[derive(Debug, Default, PartialEq, Serialize)]
 struct Breaks(String);
 
@@ -42,6 +45,9 @@ impl<'de> Deserialize<'de> for Breaks {
         assert!(at != "reading", "the task cannot be read");
         if at == "abort" {
             std::process::abort();
+        }
+        while at == "block" && !GO_ON.load(Ordering::Relaxed) {
+            std::thread::yield_now();
         }
         Ok(Self(at))
     }
@@ -314,6 +320,27 @@ async fn a_key_is_locked_until_a_handler_past_its_time_limit_has_ended() -> Test
     .await;
     assert_eq!(counts?.overrun, 1);
     blocked.finish(&server, &clock).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn a_task_that_blocks_while_it_is_read_ends_at_its_time_limit() -> TestResult {
+    let (server, account) = start().await?;
+    for number in [1, 2] {
+        put(&account, number, if number == 1 { "block" } else { "" }).await?;
+    }
+    let (account, clock) = standing(&server)?;
+    let worker = worker(&account).time_limit(LIMIT).max_attempts(1);
+    let ended = || worker.counts().handled + worker.counts().poisoned == 2;
+    let (counts, ()) = join(worker.run_until(when(ended)), async {
+        until(|| clock.slept().contains(&LIMIT)).await;
+        advance(&server, &clock, LIMIT);
+    })
+    .await;
+    assert_eq!((counts?.handled, worker.counts().poisoned), (1, 1));
+    GO_ON.store(true, Ordering::Relaxed);
+    until(|| worker.counts().at_work == 0).await;
+    assert_eq!(letters(&server.snapshot())[0]["cause"], "TimeLimit");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]

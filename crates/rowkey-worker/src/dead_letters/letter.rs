@@ -112,7 +112,7 @@ impl<T: Task> DeadLetters<T> {
 
     /// Reads the task. If that panics, the others can be inspected nevertheless.
     async fn loaded(&self, envelope: &Envelope) -> Result<Loaded<T>> {
-        let loaded = AssertUnwindSafe(self.tasks.load(envelope)).catch_unwind().await;
+        let loaded = AssertUnwindSafe(self.tasks.load(envelope, || ())).catch_unwind().await;
         loaded.unwrap_or_else(|panic| {
             tracing::warn!(panic = text(panic), "a dead letter cannot be read");
             Ok(Loaded::Unreadable("reading it as a task panicked".to_owned()))

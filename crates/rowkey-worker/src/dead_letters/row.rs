@@ -192,9 +192,9 @@ impl TaskRow {
             || (self.is_purged && (1..=self.redriven).contains(&message.redriven))
     }
 
-    /// Returns whether a redrive put the message, and its dead letter is still there.
+    /// Returns whether a redrive put the message, and did not come to change this row.
     pub(super) fn is_half_redriven(&self, message: &ReceivedMessage<'_>) -> bool {
-        self.letter.is_some() && message.redrive.is_some() && message.redriven > self.redriven
+        message.redrive.is_some() && message.redriven > self.redriven
     }
 }
 

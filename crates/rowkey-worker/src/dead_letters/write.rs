@@ -25,8 +25,9 @@ impl<T: Task> DeadLetters<T> {
     /// letter, or the dead letter of this very message was redriven or purged, or another redrive put the message
     /// that counts. One request.
     ///
-    /// If a redrive ended after it put this message, the redrive is completed first: the dead letter is deleted.
-    /// So of the messages that several redrives put, one is processed.
+    /// If a redrive ended after it put this message, the redrive is completed first: the dead letter is deleted,
+    /// unless it was purged, and the row of the task names the redrive. So of the messages that several redrives
+    /// put, one is processed.
     pub(crate) async fn covers(&self, envelope: &Envelope, message: &Message) -> Result<bool> {
         let received = received(envelope, message);
         // Whether the dead letter was found to be missing.
@@ -36,18 +37,26 @@ impl<T: Task> DeadLetters<T> {
             if task.covers(&received) {
                 return Ok(true);
             }
-            let Some(letter) = task.letter.clone().filter(|_| task.is_half_redriven(&received))
-            else {
+            if !task.is_half_redriven(&received) {
                 return Ok(false);
-            };
+            }
+            let letter = task.letter.clone().filter(|_| !is_gone);
             let (redriven, redrive) = (envelope.redriven, envelope.redrive.clone());
-            let done = TaskRow { letter: None, redriven, redrive, at: self.now(), ..task };
+            let done = TaskRow {
+                letter: None,
+                redriven,
+                redrive,
+                is_purged: false,
+                at: self.now(),
+                ..task
+            };
             let transaction = self.table().transaction();
-            let transaction = if is_gone {
-                transaction
-            } else {
-                let key = Key::<DynamicEntity>::new(self.queue(), letter);
-                transaction.delete(key, Match::Any)
+            let transaction = match letter {
+                None => transaction,
+                Some(letter) => {
+                    let key = Key::<DynamicEntity>::new(self.queue(), letter);
+                    transaction.delete(key, Match::Any)
+                }
             };
             match transaction.replace((&done.entity(), etag)).submit().await {
                 Ok(_) => return Ok(false),

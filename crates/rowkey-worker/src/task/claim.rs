@@ -70,24 +70,31 @@ impl<T: Task> Tasks<T> {
         })
     }
 
-    /// Loads the task, from its blob if it has one.
+    /// Loads the task, from its blob if it has one. Calls `fetched` before the JSON is parsed.
     ///
     /// Fails with [`ErrorKind::Damaged`] if the blob's content was altered.
-    pub(crate) async fn load(&self, envelope: &Envelope) -> Result<Loaded<T>> {
-        Ok(match &envelope.content {
-            Content::Inline(task) => self.read(envelope, task.get().as_bytes()).await?,
+    pub(crate) async fn load(
+        &self,
+        envelope: &Envelope,
+        fetched: impl FnOnce() + Send,
+    ) -> Result<Loaded<T>> {
+        let bytes;
+        let json = match &envelope.content {
+            Content::Inline(task) => task.get().as_bytes(),
             Content::Claim { name, sha256 } => match self.bytes(name, sha256).await? {
-                None => Loaded::Gone,
-                Some(bytes) if bytes.is_empty() => Loaded::Done,
-                Some(bytes) => self.read(envelope, &bytes).await?,
+                None => return Ok(Loaded::Gone),
+                Some(content) if content.is_empty() => return Ok(Loaded::Done),
+                Some(content) => {
+                    bytes = content;
+                    &bytes
+                }
             },
-        })
-    }
-
-    /// Decrypts and parses a task.
-    async fn read(&self, envelope: &Envelope, json: &[u8]) -> Result<Loaded<T>> {
+        };
         Ok(match self.opened(envelope, json).await? {
-            Ok(json) => Self::parse(&json),
+            Ok(json) => {
+                fetched();
+                Self::parse(&json)
+            }
             Err(reason) => Loaded::Unreadable(reason),
         })
     }

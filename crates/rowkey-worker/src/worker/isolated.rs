@@ -28,8 +28,9 @@ use crate::task::{Envelope, Loaded, Task, Tasks};
 /// How long to wait for a task that was aborted. At an await it ends at once.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
-/// The shortest time limit for reading a task, so that a service that does not answer is no failure of the task.
-const READING: Duration = Duration::from_secs(600);
+/// The shortest time limit for fetching and decrypting a task: a service that does not answer is no failure of the
+/// task.
+const FETCHING: Duration = Duration::from_secs(600);
 
 /// What a message's own task of the runtime needs.
 pub(super) struct Isolated<T, H> {
@@ -48,9 +49,9 @@ impl<T: Task, H: Handler<T>> Isolated<T, H> {
     async fn run(self) -> Disposition {
         let Self { tasks, handler, envelope, attempt, keys, stuck, time_limit, put_off } = self;
         let hold = Arc::clone(&attempt.hold);
-        hold.limit(time_limit.max(READING));
+        hold.limit(time_limit.max(FETCHING));
         let reading = async {
-            let task = read(&tasks, &envelope).await?;
+            let task = read(&tasks, &envelope, || hold.limit(time_limit)).await?;
             let key = task.key();
             Ok((task, key))
         };
@@ -92,9 +93,13 @@ impl<T: Task, H: Handler<T>> Isolated<T, H> {
 }
 
 /// Reads the task of a message, or says what becomes of the message.
-async fn read<T: Task>(tasks: &Tasks<T>, envelope: &Envelope) -> Result<T, Disposition> {
+async fn read<T: Task>(
+    tasks: &Tasks<T>,
+    envelope: &Envelope,
+    fetched: impl FnOnce() + Send,
+) -> Result<T, Disposition> {
     let unreadable = |reason| Disposition::Poison(Cause::Unreadable, reason);
-    match tasks.load(envelope).await {
+    match tasks.load(envelope, fetched).await {
         Ok(Loaded::Task(task)) => Ok(task),
         Ok(Loaded::Done) => Err(Disposition::Delete(super::Step::Suppressed)),
         Ok(Loaded::Gone) => Err(unreadable("the blob with its task is gone".to_owned())),
