@@ -14,7 +14,7 @@ use rowkey::sas::{
     AccountPermissions, BlobPermissions, QueuePermissions, ResourceTypes, Sas, SasToken, Services,
     TablePermissions,
 };
-use rowkey::service::AccessPolicy;
+use rowkey::service::{AccessPolicy, Service};
 use rowkey::{
     AccessToken, Credential, CredentialSlot, ErrorCode, ErrorKind, ManualClock, Match,
     StorageAccount, StorageAccountBuilder, Table, TokenError, TokenProvider,
@@ -137,7 +137,7 @@ async fn a_partition_sas_grants_only_that_partition() -> TestResult {
     assert_eq!(code(staff.delete_table().await), refused);
     assert_eq!(code(staff.access_policies().await), refused);
     assert_eq!(code(staff.set_access_policies(&[]).await), refused);
-    assert_eq!(code(hers.service_properties(rowkey::service::Service::Table).await), refused);
+    assert_eq!(code(hers.service_properties(Service::Table).await), refused);
     assert_eq!(others.scan::<Employee>().all().await?.len(), 4);
     Ok(())
 }
@@ -225,7 +225,7 @@ async fn an_account_sas_grants_services_and_resource_types() -> TestResult {
     let account = StorageAccount::builder()
         .name(DEVELOPMENT_ACCOUNT)
         .credential(queues.credential()?)
-        .endpoint(rowkey::service::Service::Table, fixture.server.table_endpoint())?
+        .endpoint(Service::Table, fixture.server.table_endpoint())?
         .build()?;
     assert_eq!(
         code(account.table("more").get(Employee::key("sales", 1)).await),
@@ -392,7 +392,7 @@ async fn credentials_are_replaced_in_a_live_account() -> TestResult {
     let slot = CredentialSlot::new(key("b2xk")?);
     let account = StorageAccount::builder()
         .credential(slot.credential())
-        .endpoint(rowkey::service::Service::Table, server.table_endpoint())?
+        .endpoint(Service::Table, server.table_endpoint())?
         .build()?;
     let staff = account.table("staff");
     assert_eq!(code(staff.create().await), ErrorCode::AUTHENTICATION_FAILED, "that key is gone");
@@ -425,7 +425,7 @@ async fn accounts_have_separate_keys_and_tables() -> TestResult {
     let open = |account: &str, key: &str| {
         StorageAccount::builder()
             .credential(Credential::shared_key(account, key)?)
-            .endpoint(rowkey::service::Service::Table, &format!("{base}/{account}"))?
+            .endpoint(Service::Table, &format!("{base}/{account}"))?
             .build()
     };
     open("one", "b25l")?.table("staff").create().await?;
@@ -439,7 +439,7 @@ async fn accounts_have_separate_keys_and_tables() -> TestResult {
     let crossed = StorageAccount::builder()
         .name("two")
         .credential(token.credential()?)
-        .endpoint(rowkey::service::Service::Table, &format!("{base}/two"))?
+        .endpoint(Service::Table, &format!("{base}/two"))?
         .build()?;
     let result = crossed.table("staff").insert(&employee(2)).await;
     assert_eq!(code(result), ErrorCode::AUTHENTICATION_FAILED);
@@ -497,7 +497,7 @@ async fn with_tokens(
     let builder = StorageAccount::builder()
         .name(DEVELOPMENT_ACCOUNT)
         .credential(Credential::token(directory.clone()))
-        .endpoint(rowkey::service::Service::Table, server.table_endpoint())?
+        .endpoint(Service::Table, server.table_endpoint())?
         .clock(clock);
     let account = change(builder, &server).build()?;
     Ok((server, directory, account))
@@ -604,7 +604,7 @@ async fn an_https_only_sas_is_rejected_over_http() -> TestResult {
     let account = StorageAccount::builder()
         .name(DEVELOPMENT_ACCOUNT)
         .credential(sas.sign(&remote)?.credential()?)
-        .endpoint(rowkey::service::Service::Table, fixture.server.table_endpoint())?
+        .endpoint(Service::Table, fixture.server.table_endpoint())?
         .build()?;
     assert_eq!(
         code(account.table("staff").get(Employee::key("sales", 1)).await),
@@ -616,15 +616,14 @@ async fn an_https_only_sas_is_rejected_over_http() -> TestResult {
 #[tokio::test]
 async fn a_user_delegation_sas_grants_only_its_permissions() -> TestResult {
     let builder = Server::builder().oauth();
-    let (server, _, account) = with_tokens(builder, STORAGE, |b, s| {
-        b.endpoint(rowkey::service::Service::Blob, s.blob_endpoint()).unwrap()
-    })
-    .await?;
+    let (server, _, account) =
+        with_tokens(builder, STORAGE, |b, s| b.endpoint(Service::Blob, s.blob_endpoint()).unwrap())
+            .await?;
     let container = account.container("photos");
     container.create().await?;
     container.blob("a b/7.jpg").put("x").send().await?;
     let now = || server.clock().now().to_chrono();
-    let key = account.user_delegation_key(now() + 2 * HOUR).await?;
+    let key = account.user_delegation_key(Service::Blob, now() + 2 * HOUR).await?;
     assert!(!format!("{key:?}").contains("value"));
 
     let sas = Sas::blob("photos", "a b/7.jpg").permissions(BlobPermissions::READ);
@@ -648,17 +647,87 @@ async fn a_user_delegation_sas_grants_only_its_permissions() -> TestResult {
     let policy = sas.policy("readers").sign_with(&account, &key).unwrap_err();
     assert_eq!(policy.kind(), ErrorKind::Invalid);
     // Longer than 7 days, or without a token.
-    let long = account.user_delegation_key(now() + 200 * HOUR).await;
+    let long = account.user_delegation_key(Service::Blob, now() + 200 * HOUR).await;
     assert_eq!(long.unwrap_err().details().status, Some(400));
     let keyed = StorageAccount::builder()
         .connection_string(server.connection_string())?
         .clock(ManualClock::auto_advancing(now()))
         .build()?;
-    let without = keyed.user_delegation_key(now() + HOUR).await;
+    let without = keyed.user_delegation_key(Service::Blob, now() + HOUR).await;
     assert_eq!(code(without), ErrorCode::AUTHENTICATION_FAILED);
 
     server.clock().advance(3 * HOUR);
     let late = all.container("photos").blobs().all().await;
+    assert_eq!(code(late), ErrorCode::AUTHENTICATION_FAILED);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_user_delegation_sas_for_a_table_and_a_queue_grants_only_its_permissions() -> TestResult {
+    let (server, _, account) = with_tokens(Server::builder().oauth(), STORAGE, |b, s| {
+        let queue = b.endpoint(Service::Queue, s.queue_endpoint()).unwrap();
+        queue.endpoint(Service::Blob, s.blob_endpoint()).unwrap()
+    })
+    .await?;
+    let (staff, jobs) = (account.table("staff"), account.queue("jobs"));
+    staff.create().await?;
+    jobs.create().await?;
+    staff.insert(&employee(1)).await?;
+    let now = || server.clock().now().to_chrono();
+    let until = now() + 2 * HOUR;
+    let of_tables = account.user_delegation_key(Service::Table, until).await?;
+    let of_queues = account.user_delegation_key(Service::Queue, until).await?;
+    let open = |token: &SasToken| {
+        StorageAccount::builder()
+            .connection_string(&token.connection_string())?
+            .clock(ManualClock::auto_advancing(START.parse().unwrap()))
+            .build()
+    };
+
+    let sas = Sas::table("staff").permissions(TablePermissions::QUERY);
+    let sas = sas.partition(Employee::partition("sales")).valid_for(9 * HOUR);
+    let table = open(&sas.sign_with(&account, &of_tables)?)?.table("staff");
+    assert!(table.get(Employee::key("sales", 1)).await?.is_some());
+    assert!(table.get(Employee::key("other", 1)).await?.is_none());
+    let refused = ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH;
+    assert_eq!(code(table.insert(&employee(2)).await), refused);
+
+    let sas = Sas::queue("jobs").permissions(QueuePermissions::ADD).valid_for(9 * HOUR);
+    let token = sas.sign_with(&account, &of_queues)?;
+    let queue = open(&token)?.queue("jobs");
+    queue.put("one").await?;
+    assert_eq!(code(queue.peek(1).await), refused);
+    let other = open(&token)?.queue("other").put("one").await;
+    assert_eq!(code(other), ErrorCode::AUTHENTICATION_FAILED);
+
+    // A key of one service opens nothing of another one, whatever the client lets pass.
+    for (sent, wrong) in
+        [("sks=q", "sks=t"), ("sks=q", "sks=b"), ("sv=2026-02-06", "sv=2025-05-05")]
+    {
+        let query = token.query().replace(sent, wrong);
+        let forged = StorageAccount::builder()
+            .name(DEVELOPMENT_ACCOUNT)
+            .credential(Credential::sas(&query)?)
+            .endpoint(Service::Queue, server.queue_endpoint())?
+            .build()?;
+        let put = forged.queue("jobs").put("one").await;
+        assert_eq!(code(put), ErrorCode::AUTHENTICATION_FAILED, "{wrong}");
+    }
+    // The keys are for holders of tokens, for at most 7 days.
+    let keyed = StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .clock(ManualClock::auto_advancing(now()))
+        .build()?;
+    for service in [Service::Table, Service::Queue] {
+        let long = account.user_delegation_key(service, now() + 200 * HOUR).await;
+        assert_eq!(long.unwrap_err().details().status, Some(400), "{service:?}");
+        let without = keyed.user_delegation_key(service, until).await;
+        assert_eq!(code(without), ErrorCode::AUTHENTICATION_FAILED, "{service:?}");
+    }
+
+    server.clock().advance(3 * HOUR);
+    assert_eq!(code(queue.put("late").await), ErrorCode::AUTHENTICATION_FAILED);
+    let late = table.get(Employee::key("sales", 1)).await;
     assert_eq!(code(late), ErrorCode::AUTHENTICATION_FAILED);
     Ok(())
 }

@@ -120,7 +120,7 @@ pub fn options(text: &str) -> bool {
 
 /// The text of a message in a Put Message request.
 pub fn message(body: &[u8]) -> Option<String> {
-    queue::wire::parse::message(body).ok()
+    queue::wire::parse::message(body, "2026-10-06").ok()
 }
 
 /// The blocks that a Put Block List request commits, each with the list in which it is looked up.

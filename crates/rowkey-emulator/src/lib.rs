@@ -56,6 +56,7 @@ mod clock;
 mod connection;
 mod control;
 mod cors;
+mod delegation;
 mod documents;
 mod durable;
 mod error_body;

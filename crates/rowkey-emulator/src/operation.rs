@@ -138,6 +138,9 @@ operations! {
     /// Tables](https://learn.microsoft.com/rest/api/storageservices/query-tables) with a name in
     /// the address.
     GetTable Table read,
+    /// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key)
+    /// of the Queue service
+    GetQueueUserDelegationKey Queue read,
     /// [Get Table ACL](https://learn.microsoft.com/rest/api/storageservices/get-table-acl)
     GetTableAcl Table read,
     /// [Get Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-table-service-properties)
@@ -145,6 +148,10 @@ operations! {
     /// [Get Table Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-table-service-stats)
     GetTableServiceStats Table read,
     /// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key)
+    /// of the Table service
+    GetTableUserDelegationKey Table read,
+    /// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key)
+    /// of the Blob service
     GetUserDelegationKey Blob read,
     /// [Insert Entity](https://learn.microsoft.com/rest/api/storageservices/insert-entity)
     InsertEntity Table write,
@@ -319,6 +326,7 @@ impl RequestParts<'_> {
                 ("properties", true) if get => Op::GetTableServiceProperties,
                 ("properties", true) if put => Op::SetTableServiceProperties,
                 ("stats", true) if get => Op::GetTableServiceStats,
+                ("userdelegationkey", true) if post => Op::GetTableUserDelegationKey,
                 _ => Op::UnknownTable,
             },
             "$batch" if post => Op::Transaction,
@@ -366,6 +374,7 @@ impl RequestParts<'_> {
             ("GET", "properties") if restype == "service" => Op::GetQueueServiceProperties,
             ("PUT", "properties") if restype == "service" => Op::SetQueueServiceProperties,
             ("GET", "stats") if restype == "service" => Op::GetQueueServiceStats,
+            ("POST", "userdelegationkey") if restype == "service" => Op::GetQueueUserDelegationKey,
             _ if name.is_empty() => Op::UnknownQueue,
             ("PUT", _) if messages && message => Op::UpdateMessage,
             ("DELETE", _) if messages && message => Op::DeleteMessage,

@@ -11,7 +11,7 @@ use rowkey_wire::odata::Fields;
 
 use crate::error::{Error, Result};
 use crate::service::wire::error_body::ErrorBody;
-use crate::service::wire::{metadata, stats};
+use crate::service::wire::{delegation, metadata, stats};
 use crate::table::row::decode_body;
 use crate::table::wire::batch as batches;
 use crate::table::wire::page;
@@ -39,7 +39,7 @@ pub fn read<'de>(what: Body, body: &'de [u8], mut see: impl FnMut(&Fields<'de>))
     match what {
         Body::Blobs => blob::wire::decode::blobs(body).is_ok(),
         Body::Containers => blob::wire::decode::containers(body).is_ok(),
-        Body::DelegationKey => blob::wire::delegation::decode(body).is_ok(),
+        Body::DelegationKey => delegation::decode(body).is_ok(),
         Body::Entity => {
             let mut fields = Fields::default();
             let is_entity = odata::entity(body, &mut fields).is_ok();

@@ -1,10 +1,13 @@
 """Shared access signatures of queues and blobs: what a token opens, and that it opens nothing else."""
 
+import base64
+import json
 from urllib.error import HTTPError
 from urllib.request import urlopen
 from datetime import datetime, timedelta, timezone
 
 import pytest
+from azure.core.credentials import AzureSasCredential
 from azure.core.exceptions import HttpResponseError
 from azure.storage import blob as blob_sdk
 from azure.storage import queue as queue_sdk
@@ -204,3 +207,42 @@ def test_an_account_token_of_one_service_opens_no_other(account, container):
         with pytest.raises(HttpResponseError) as caught:
             list(client.list_containers())
     assert (caught.value.status_code, code_of(caught.value)) == (403, "AuthorizationServiceMismatch")
+
+
+def bearer():
+    """A token that the server takes: it checks everything but who signed it."""
+
+    def part(value):
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+    start, end = int((now() - HOUR).timestamp()), int((now() + HOUR).timestamp())
+    claims = {"aud": "https://storage.azure.com", "iss": "https://sts.windows.net/0/", "nbf": start, "exp": end}
+    return f"Bearer {part({'alg': 'RS256'})}.{part(claims)}.c2lnbmF0dXJl"
+
+
+def delegation_key(client, **values):
+    """A key of the client's service; skips where tokens are not taken."""
+    try:
+        headers = {"Authorization": bearer()}
+        return client.get_user_delegation_key(start=now() - HOUR, expiry=now() + HOUR, headers=headers, **values)
+    except HttpResponseError as refused:
+        if code_of(refused) in ("AuthenticationFailed", "InvalidAuthenticationInfo"):
+            pytest.skip("the account takes no tokens that nobody signed")
+        raise
+
+
+def test_a_user_delegation_key_signs_for_its_queue(account, queue):
+    # The library makes no client of a queue service without a credential, and takes a token over https alone.
+    service = QueueServiceClient(account.queue_endpoint, credential=AzureSasCredential("sv=2026-02-06&sig=none"))
+    tenant = "aaaaaaaa-0000-0000-0000-000000000000"
+    for values in [{}, {"delegated_user_tid": tenant}]:
+        key = delegation_key(service, **values)
+        assert (key.signed_service, key.signed_delegated_user_tid) == ("q", values.get("delegated_user_tid"))
+        signed = {"permission": "a", "expiry": now() + HOUR, "user_delegation_key": key}
+        token = generate_queue_sas(account.name, queue.queue_name, **signed)
+        client = QueueClient(account.queue_endpoint, queue.queue_name, credential=token)
+        client.send_message("x")
+        raises(403, NO_PERMISSION, client.peek_messages)
+        with QueueClient(account.queue_endpoint, queue.queue_name, credential=token.replace("sp=a", "sp=r")) as other:
+            raises(403, "AuthenticationFailed", other.peek_messages)
+    assert [message.content for message in queue.peek_messages(5)] == ["x", "x"]

@@ -5,8 +5,8 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use http::StatusCode;
 use http::request::Parts;
+use http::{HeaderMap, StatusCode};
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
@@ -90,8 +90,8 @@ pub(super) fn verify(
 
 /// The user of the token that came with a request, and the user's directory. Zeros if the token
 /// does not name them.
-pub(super) fn user(request: &Parts) -> (String, String) {
-    let value = request.headers.get(http::header::AUTHORIZATION);
+pub(super) fn user(headers: &HeaderMap) -> (String, String) {
+    let value = headers.get(http::header::AUTHORIZATION);
     let claims = value
         .and_then(|value| value.to_str().ok())
         .and_then(|value| value.split_once(' '))

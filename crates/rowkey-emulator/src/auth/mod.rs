@@ -18,8 +18,8 @@ pub(crate) mod wire;
 mod tests;
 
 pub(crate) use access::{Access, Need, Scope};
-use http::HeaderValue;
 use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
 use rowkey_wire::auth::{DelegationKey, KeyInfo, Resource, Service};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
@@ -72,21 +72,23 @@ pub(crate) fn explain(rejection: Rejection, detail: impl Into<String>) -> Reject
     rejection.detail(AUTHENTICATION_ERROR_DETAIL, detail)
 }
 
-/// The delegation key for the user whose token came with a request.
+/// The delegation key of a service for the user whose token came with a request.
 pub(crate) fn delegation_key(
     account: &Account,
-    request: &Parts,
+    service: Service,
+    headers: &HeaderMap,
     info: KeyInfo,
     version: &str,
 ) -> DelegationKey {
-    let (oid, tid) = bearer::user(request);
+    let (oid, tid) = bearer::user(headers);
     let mut key = DelegationKey {
         oid,
         tid,
         start: info.start,
         expiry: info.expiry,
-        service: "b".to_owned(),
+        service: sas::letter(service).to_owned(),
         version: version.to_owned(),
+        delegated_tid: info.delegated_tid,
         value: String::new().into(),
     };
     if let Some(signer) = account.keys.first() {

@@ -19,6 +19,7 @@ use crate::state::Account;
 use crate::store::Key;
 use crate::store::query::Window;
 use crate::tls::Https;
+use crate::{queue, table};
 
 /// The parameters of signatures besides [`PARTS`]: the signature itself, and a directory's depth.
 /// Each parameter may occur once.
@@ -42,6 +43,7 @@ pub(super) fn verify(
     if sas.version.is_none() {
         return Err(failed("sv is missing", "sv is mandatory. Cannot be empty"));
     }
+    check_version(&sas, caller.service)?;
     // A part with a line break could imitate several parts of the string to sign.
     if sas.check().is_err() {
         return Err(failed(
@@ -96,11 +98,37 @@ pub(super) fn verify(
     Ok(Access::Sas(Box::new(Grant { scope, permissions })))
 }
 
+/// Rejects a signature of a version that does not have its kind.
+fn check_version(sas: &Sas, service: Service) -> Result<(), Rejection> {
+    let first = match service {
+        _ if sas.is_account() => "2015-04-05",
+        Service::Queue | Service::Table => "2012-02-12",
+        Service::Blob => return Ok(()),
+    };
+    if sas.version.as_deref().unwrap_or_default() >= first {
+        return Ok(());
+    }
+    Err(failed(
+        "the version has no shared access signatures of this kind",
+        format!("Shared access signatures of this kind are supported since version {first}."),
+    ))
+}
+
 /// The value of a user delegation key. It is derived from the key's description, so that no key has
 /// to be stored.
 pub(super) fn delegated_value(signer: &SigningKey, key: &DelegationKey) -> String {
-    let DelegationKey { oid, tid, start, expiry, service, version, .. } = key;
-    signer.sign(&["delegation", oid, tid, start, expiry, service, version].join("\n"))
+    let DelegationKey { oid, tid, start, expiry, service, version, delegated_tid, .. } = key;
+    let parts = ["delegation", oid, tid, start, expiry, service, version, delegated_tid];
+    signer.sign(&parts.join("\n"))
+}
+
+/// The letter of a service in signatures.
+pub(super) fn letter(service: Service) -> &'static str {
+    match service {
+        Service::Blob => "b",
+        Service::Queue => "q",
+        Service::Table => "t",
+    }
 }
 
 /// The delegation key that a signature claims to be made with.
@@ -113,24 +141,31 @@ fn claimed_key(delegation: &Delegation) -> DelegationKey {
         expiry: text(&delegation.expiry),
         service: text(&delegation.service),
         version: text(&delegation.version),
+        delegated_tid: text(&delegation.delegated_tid),
         value: String::new().into(),
     }
 }
 
-/// Rejects a delegation key that is not valid now or not for blobs, and a stored access policy,
-/// which such a signature cannot have.
+/// Rejects a delegation key that is not valid now or of another service, a version in which the service has no
+/// such keys, and a stored access policy, which such a signature cannot have.
 fn check_delegation(sas: &Sas, key: &Delegation, caller: Caller<'_>) -> Result<(), Rejection> {
     let begun = time(key.start.as_deref())?.is_some_and(|start| start <= caller.now);
     let ended = time(key.expiry.as_deref())?.is_none_or(|expiry| expiry <= caller.now);
-    let is_for_blobs = caller.service == Service::Blob && key.service.as_deref() == Some("b");
+    let is_of_service = key.service.as_deref() == Some(letter(caller.service));
+    let first = match caller.service {
+        Service::Blob => "2018-11-09",
+        Service::Queue => queue::wire::parse::DELEGATION_KEYS,
+        Service::Table => table::wire::parse::DELEGATION_KEYS,
+    };
+    let is_known = sas.version.as_deref().is_some_and(|version| version >= first);
     let is_plain = sas.identifier.is_none() && !sas.is_account();
-    if begun && !ended && is_for_blobs && is_plain {
+    if begun && !ended && is_of_service && is_known && is_plain {
         return Ok(());
     }
     Err(failed(
         "the user delegation key is not valid now or not for this request",
-        "The user delegation key is not valid at this time, or not for the Blob service, or the \
-         signature is of a kind that does not support user delegation keys.",
+        "The user delegation key is not valid at this time, or not for this service, or the \
+         signature is of a kind or version that does not support user delegation keys.",
     ))
 }
 

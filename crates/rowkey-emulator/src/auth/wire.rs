@@ -86,8 +86,9 @@ impl IpRange {
 /// Parses the request for a user delegation key.
 pub(crate) fn parse_key_info(body: &[u8]) -> Result<KeyInfo, XmlError> {
     let root = Element::read_small(body, "KeyInfo")?;
-    let start = root.text_of("Start").unwrap_or_default().to_owned();
-    Ok(KeyInfo { start, expiry: root.require("Expiry")?.text.clone() })
+    let text = |name| root.text_of(name).unwrap_or_default().to_owned();
+    let expiry = root.require("Expiry")?.text.clone();
+    Ok(KeyInfo { start: text("Start"), expiry, delegated_tid: text("DelegatedUserTid") })
 }
 
 /// Renders a user delegation key.
@@ -101,9 +102,12 @@ pub(crate) fn render_delegation_key(key: &DelegationKey) -> String {
         ("SignedExpiry", &key.expiry),
         ("SignedService", &key.service),
         ("SignedVersion", &key.version),
+        ("SignedDelegatedUserTid", &key.delegated_tid),
         ("Value", &*key.value),
     ] {
-        writer.leaf(name, text);
+        if name != "SignedDelegatedUserTid" || !text.is_empty() {
+            writer.leaf(name, text);
+        }
     }
     writer.end("UserDelegationKey");
     writer.finish()
@@ -183,6 +187,7 @@ mod tests {
         let info = KeyInfo {
             start: "2026-01-01T00:00:00Z".to_owned(),
             expiry: "2026-01-02T00:00:00Z".to_owned(),
+            ..KeyInfo::default()
         };
         let body = "<?xml version='1.0' encoding='utf-8'?>\n<KeyInfo><Start>2026-01-01T00:00:00Z</Start>\
             <Expiry>2026-01-02T00:00:00Z</Expiry></KeyInfo>";

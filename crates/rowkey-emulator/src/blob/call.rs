@@ -6,14 +6,16 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use hyper::body::Incoming;
 use rowkey_wire::auth::{Resource, Service};
+use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers;
 
-use super::{batch, change, containers, copy, delegation, permit, read, write};
+use super::{batch, change, containers, copy, permit, read, upload, write};
 use crate::auth::{self, Access, Caller};
 use crate::blob::wire::op::{AccountOp, BlobOp, ContainerOp, Op, Target};
 use crate::blob::wire::parse;
+use crate::delegation;
 use crate::options::{Options, decode_path};
 use crate::respond::{self, HttpResponse, RequestError, ResponseContext};
 use crate::route::Route;
@@ -120,7 +122,13 @@ impl Call<'_> {
             AccountOp::GetInformation => Ok(containers::account_information()),
             AccountOp::GetProperties => Ok(containers::get_properties(self)),
             AccountOp::GetStats => Ok(containers::get_stats(self)),
-            AccountOp::GetUserDelegationKey => delegation::get_key(self, body).await,
+            AccountOp::GetUserDelegationKey => {
+                delegation::check(self.access)?;
+                let (headers, checksum) = (&self.request.headers, Checksum::new(false, false));
+                let (document, _) = upload::receive_document(body, headers, checksum).await?;
+                let Self { account, context, version, .. } = self;
+                Ok(delegation::key(account, headers, context, version, &document)?)
+            }
             AccountOp::ListContainers(options) => Ok(containers::list(self, &options)),
             AccountOp::SetProperties => containers::set_properties(self, body).await,
         }

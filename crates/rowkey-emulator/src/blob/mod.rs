@@ -7,7 +7,6 @@
 //! | [`batch`] | several requests in one |
 //! | [`upload`] | request bodies: received in pieces, with their checksums |
 //! | [`write`](mod@write) | operations that write the content of a blob |
-//! | [`delegation`] | keys for user delegation signatures |
 //! | [`copy`] | copies within an account |
 //! | [`read`] | blobs, their properties and metadata |
 //! | [`change`] | headers, metadata, leases, snapshots, deletion |
@@ -20,7 +19,6 @@ pub(crate) mod call;
 mod change;
 mod containers;
 mod copy;
-mod delegation;
 mod permit;
 mod read;
 pub(crate) mod upload;

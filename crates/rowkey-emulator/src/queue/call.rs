@@ -3,13 +3,15 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
+use http::HeaderMap;
 use http::request::Parts;
 use rowkey_wire::auth::{Resource, Service};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::limits::MAX_MESSAGE;
 
 use super::{message, permit, queues};
-use crate::auth::{self, Caller};
+use crate::auth::{self, Access, Caller};
+use crate::delegation;
 use crate::options::{Options, decode_path};
 use crate::queue::wire::op::{Op, Target};
 use crate::queue::wire::parse;
@@ -25,6 +27,8 @@ pub(super) struct Call<'a> {
     pub(super) state: &'a State,
     pub(super) account: &'a Account,
     pub(super) route: &'a Route<'a>,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) access: &'a Access,
     pub(super) body: &'a Bytes,
     pub(super) context: &'a ResponseContext,
     /// The version used for the response.
@@ -68,7 +72,8 @@ pub(crate) async fn answer(
     permit::check(&access, &op)?;
     let body = body.read(MAX_BODY).await?;
     let body = &body.map_err(|_| too_large(MAX_BODY))?;
-    Ok(Call { state, account, route, body, context, version }.perform(op)?)
+    let (headers, access) = (&request.headers, &access);
+    Ok(Call { state, account, route, headers, access, body, context, version }.perform(op)?)
 }
 
 impl Call<'_> {
@@ -92,6 +97,11 @@ impl Call<'_> {
             Op::GetProperties => Ok(queues::get_properties(self)),
             Op::SetProperties => queues::set_properties(self),
             Op::GetStats => Ok(queues::get_stats(self)),
+            Op::GetUserDelegationKey => {
+                delegation::check(self.access)?;
+                let Self { account, headers, context, version, body, .. } = self;
+                delegation::key(account, headers, context, version, body)
+            }
         }
     }
 }

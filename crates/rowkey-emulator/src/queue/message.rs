@@ -36,7 +36,7 @@ pub(super) fn put(
     // As everywhere, a missing queue is reported before an invalid body.
     let mut queues = call.account.queues();
     queues.queue(queue)?;
-    let text = parse::message(call.body)?.into_boxed_str();
+    let text = parse::message(call.body, call.version)?.into_boxed_str();
     let id = queues.message_id();
     let message = queues.queue_mut(queue)?.put(id, text, lifetime, visibility, call.context.now);
     if call.version < SHOWS_PUT {
@@ -87,7 +87,7 @@ pub(super) fn update(
     let queue = queues.queue_mut(handle.queue)?;
     let text = match call.body.trim_ascii() {
         [] => None,
-        _ => Some(parse::message(call.body)?.into_boxed_str()),
+        _ => Some(parse::message(call.body, call.version)?.into_boxed_str()),
     };
     let message = queue.update(handle.id, handle.stamp, text, visibility, call.context.now)?;
     let receipt = receipt::updated(message.stamp, message.dequeued);

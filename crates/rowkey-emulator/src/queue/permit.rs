@@ -23,6 +23,7 @@ fn need(op: &Op<'_>) -> Need {
         Op::GetAcl(_) | Op::SetAcl(_) => need('c', &[], &[]),
         Op::GetMetadata(_) => need('c', &["r"], &["r"]),
         Op::GetProperties | Op::GetStats => need('s', &["r"], &[]),
+        Op::GetUserDelegationKey => need('s', &[], &[]),
         Op::List(_) => need('s', &["l"], &[]),
         Op::Peek { .. } => need('o', &["r"], &["r"]),
         Op::Put { .. } => need('o', &["a"], &["a"]),

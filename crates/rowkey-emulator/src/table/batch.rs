@@ -175,6 +175,7 @@ fn understand<'a>(
     let method = parse::method(&part.method, &part.head.headers)?;
     let options = &address.options;
     let op = parse::op(&method, target, options, &part.head.headers, fields, call.state.strict)?;
+    parse::check_version(&op, call.context.version())?;
     permit::check(call.access, &op)?;
     match op {
         Op::Change(change) => Ok(change),

@@ -12,6 +12,7 @@ use rowkey_wire::odata::render::Origin;
 
 use super::{batch, entity, page, permit, service, tables};
 use crate::auth::{self, Access, Caller};
+use crate::delegation;
 use crate::options::{self, Options};
 use crate::request_body::RequestBody;
 use crate::respond::{Failure, HttpResponse, RequestError, ResponseContext};
@@ -109,6 +110,7 @@ pub(crate) async fn answer(
         _ => rejection,
     });
     let op = op.map_err(layer)?;
+    parse::check_version(&op, context.version()).map_err(layer)?;
     permit::check(&access, &op).map_err(layer)?;
     let headers = &request.headers;
     let call = Call { state, account, route, headers, body, context, format, access: &access };
@@ -140,6 +142,12 @@ impl Call<'_> {
             Op::GetProperties => Ok(service::get_properties(self)),
             Op::SetProperties => service::set_properties(self),
             Op::GetStats => Ok(service::get_stats(self)),
+            Op::GetUserDelegationKey => {
+                delegation::check(self.access).map_err(Failure::front_end)?;
+                let Self { account, headers, context, body, .. } = self;
+                delegation::key(account, headers, context, context.version(), body)
+                    .map_err(Failure::front_end)
+            }
         }
     }
 
@@ -167,5 +175,8 @@ fn layer(target: &Target<'_>) -> fn(Rejection) -> Failure {
 
 /// Whether errors have the format used for XML documents rather than for entities.
 fn is_document(target: &Target<'_>) -> bool {
-    matches!(target, Target::Acl(_) | Target::Batch | Target::Properties | Target::Stats)
+    matches!(
+        target,
+        Target::Acl(_) | Target::Batch | Target::DelegationKey | Target::Properties | Target::Stats
+    )
 }

@@ -94,6 +94,7 @@ fn need(op: &Op<'_>) -> Need {
         Op::GetEntity(..) | Op::QueryEntities(..) => need('o', &["r"], &["r"]),
         Op::GetTable(_) | Op::QueryTables(_) => need('c', &["l"], &[]),
         Op::GetProperties | Op::GetStats => need('s', &["r"], &[]),
+        Op::GetUserDelegationKey => need('s', &[], &[]),
         Op::SetProperties => need('s', &["w"], &[]),
     }
 }

@@ -19,10 +19,12 @@ pub struct DelegationKey {
     pub start: String,
     /// The end of the validity.
     pub expiry: String,
-    /// The service, `b`.
+    /// The service: `b`, `q` or `t`.
     pub service: String,
     /// The version that issued it.
     pub version: String,
+    /// The directory of the user who may use signatures made with it; empty for anyone.
+    pub delegated_tid: String,
     /// The key in base64.
     pub value: Zeroizing<String>,
 }
@@ -34,6 +36,8 @@ pub struct KeyInfo {
     pub start: String,
     /// The end of the validity.
     pub expiry: String,
+    /// The directory of the user who may use signatures; empty for anyone.
+    pub delegated_tid: String,
 }
 
 impl fmt::Debug for DelegationKey {

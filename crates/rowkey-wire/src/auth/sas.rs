@@ -85,10 +85,11 @@ pub struct Delegation {
     pub service: Option<String>,
     /// `skv`: the version that issued the key.
     pub version: Option<String>,
+    /// `skdutid`: the directory of the user who may use the signature.
+    pub delegated_tid: Option<String>,
     authorized_oid: Option<String>,
     unauthorized_oid: Option<String>,
     correlation: Option<String>,
-    delegated_tid: Option<String>,
     delegated_oid: Option<String>,
     request_headers: Option<String>,
     request_query: Option<String>,
@@ -267,7 +268,7 @@ impl Sas {
         lines.push(self.expiry.as_deref());
         lines.push(Some(&self.canonical_resource(account, resource)));
         if let Some(delegation) = &self.delegation {
-            self.push_delegation(&mut lines, delegation);
+            self.push_delegation(&mut lines, delegation, resource);
         } else {
             lines.push(self.identifier.as_deref());
         }
@@ -308,11 +309,13 @@ impl Sas {
     }
 
     /// Takes the place of a stored access policy, which these signatures cannot have.
-    fn push_delegation(&self, lines: &mut Lines, key: &Delegation) {
+    fn push_delegation(&self, lines: &mut Lines, key: &Delegation, resource: Resource<'_>) {
         for part in [&key.oid, &key.tid, &key.start, &key.expiry, &key.service, &key.version] {
             lines.push(part.as_deref());
         }
-        if self.is_since("2020-02-10") {
+        // Users of a hierarchical namespace, which tables and queues do not have.
+        let is_blob = matches!(resource, Resource::Blob { .. } | Resource::Container(_));
+        if is_blob && self.is_since("2020-02-10") {
             for part in [&key.authorized_oid, &key.unauthorized_oid, &key.correlation] {
                 lines.push(part.as_deref());
             }

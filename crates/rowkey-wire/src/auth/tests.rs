@@ -418,6 +418,54 @@ fn a_user_delegation_signature_is_that_of_the_official_library() {
     assert_eq!(again, sas);
 }
 
+/// Signatures for queues by `azure-storage-queue` 12.18 for Python. Those for tables have the lines that the
+/// documentation of `azure-data-tables` lists for version 2025-07-05, signed with Python's `hmac`.
+#[test]
+fn user_delegation_signatures_of_queues_and_tables_are_those_of_the_official_libraries() {
+    let (queue, table) = (Resource::Queue("jobs"), Resource::Table("Orders"));
+    for (terms, key, resource, signature) in [
+        (
+            "st=2026-01-01T00%3A00%3A00Z&se=2026-01-01T01%3A00%3A00Z&sp=rp&sip=10.0.0.1-10.0.0.9\
+             &spr=https&sv=2026-10-06",
+            "sks=q&skv=2026-02-06",
+            queue,
+            "kpzY7eTGVUPT%2B7XrM34/ZCilhyyNd96hew4Rq%2BT5bG4%3D",
+        ),
+        (
+            "se=2026-01-01T01%3A00%3A00Z&sp=a&sv=2026-10-06\
+             &sduoid=bbbbbbbb-0000-0000-0000-000000000000",
+            "sks=q&skv=2026-02-06&skdutid=aaaaaaaa-0000-0000-0000-000000000000",
+            queue,
+            "RMboNOLcpYlxH2xkqxYWJu2R4PoIOI/FAT0gqRDuFl4%3D",
+        ),
+        (
+            "st=2026-01-01T00%3A00%3A00Z&se=2026-01-01T01%3A00%3A00Z&sp=r&sip=10.0.0.1&spr=https\
+             &sv=2025-07-05&tn=Orders&spk=ada&srk=1&epk=ada&erk=9",
+            "sks=t&skv=2025-07-05",
+            table,
+            "fOV7mA3A8FM7X0l%2BMG1sTasQNQaSfMyIrmyrL6bH1Co%3D",
+        ),
+        (
+            "st=2026-01-01T00%3A00%3A00Z&se=2026-01-01T01%3A00%3A00Z&sp=r&sip=10.0.0.1&spr=https\
+             &sv=2025-07-05&tn=Orders&sduoid=bbbbbbbb-0000-0000-0000-000000000000",
+            "sks=t&skv=2025-07-05&skdutid=aaaaaaaa-0000-0000-0000-000000000000",
+            table,
+            "V9bJGeB9azB%2B3k9F31XC0U4WCMdJkO%2BFDwZNP1fR5uU%3D",
+        ),
+    ] {
+        let query = format!(
+            "{terms}&skoid=11111111-2222-3333-4444-555555555555\
+             &sktid=66666666-7777-8888-9999-000000000000&skt=2026-01-01T00%3A00%3A00Z\
+             &ske=2026-01-02T00%3A00%3A00Z&{key}&sig={signature}"
+        );
+        let sas = Sas::from_query(&query).unwrap();
+        let text = sas.string_to_sign("acct", resource);
+        let key = SigningKey::from_base64("c2VjcmV0").unwrap();
+        assert!(key.verify(&text, &sas.signature), "{text}");
+        assert_eq!(Sas::from_query(&sas.encode()).unwrap(), sas);
+    }
+}
+
 /// Characters that may end a line or are invisible.
 fn unsafe_characters() -> impl Iterator<Item = char> {
     ('\0'..' ').chain('\u{7F}'..'\u{A0}').chain(['\u{2028}', '\u{2029}'])

@@ -41,6 +41,6 @@ pub use properties::{ContainerProperties, ContentHeaders, CopyStatus, LeaseState
 pub use put::{Check, Insertion, Put};
 pub use read::{Content, Download, Read};
 pub use rowkey_wire::blob::{BlobType, PublicAccess};
-pub use service::{ContainerItem, UserDelegationKey};
+pub use service::ContainerItem;
 pub use upload::Upload;
 pub use wire::decode::Written;

@@ -1,22 +1,16 @@
-//! The account's containers: handles by name, the listing, and user delegation keys.
+//! The account's containers: handles by name, and the listing.
 
 use std::sync::Arc;
-
-use chrono::{DateTime, SecondsFormat, Utc};
-use rowkey_wire::auth::SigningKey;
-use rowkey_wire::auth::{DelegationKey, KeyInfo};
-use zeroize::Zeroize as _;
 
 use super::ContainerProperties;
 use super::container::{Container, incomplete};
 use crate::account::StorageAccount;
 use crate::blob::wire::decode;
-use crate::blob::wire::delegation;
 use crate::blob::wire::encode::{self, ListContainers};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::service::listing::{Listing, NextPage, PageEntries};
 use crate::service::unreadable;
-use crate::transport::{Call, Host, Safety};
+use crate::transport::{Call, Safety};
 
 const LIST: &str = "ListContainers";
 
@@ -45,35 +39,6 @@ impl StorageAccount {
     pub fn containers(&self) -> Listing<ContainerItem> {
         Listing::new(self, LIST, |listing, next| Box::pin(page(listing, next)))
     }
-
-    /// Requests a user delegation key. A program that has a token but no account key signs shared access
-    /// signatures with it: see [`Sas::sign_with`](crate::sas::Sas::sign_with). The key is valid until
-    /// `expiry`, at most 7 days from now. Its signatures expire with it or earlier.
-    ///
-    /// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key)
-    pub async fn user_delegation_key(&self, expiry: DateTime<Utc>) -> Result<UserDelegationKey> {
-        let call = Call::new("GetUserDelegationKey", "", Safety::Read).at(Host::Primary);
-        let time = |time: DateTime<Utc>| time.to_rfc3339_opts(SecondsFormat::Secs, true);
-        let start = time(self.clock().now());
-        let info = KeyInfo { start, expiry: time(expiry) };
-        let request = encode::get_user_delegation_key(&info);
-        let reply = self.pipeline().send(request, call).await?;
-        let mut key =
-            delegation::decode(&reply.body).map_err(|error| unreadable(error, &call, &reply))?;
-        let signer = SigningKey::from_base64(&key.value).map_err(|_| {
-            Error::decode("the user delegation key is not base64").of_answer(&call, &reply)
-        })?;
-        // Only the signer is needed from here on.
-        key.value.zeroize();
-        Ok(UserDelegationKey { key, signer })
-    }
-}
-
-/// A user delegation key, from [`StorageAccount::user_delegation_key`]. `Debug` does not show it.
-#[derive(Clone, Debug)]
-pub struct UserDelegationKey {
-    pub(crate) key: DelegationKey,
-    pub(crate) signer: SigningKey,
 }
 
 /// A container in a listing.

@@ -4,7 +4,7 @@ use rowkey_wire::auth::Resource as Signed;
 use rowkey_wire::auth::Service;
 
 use super::builder::{Resource, Sas};
-use super::terms::{Terms, endpoints, sign, signer};
+use super::terms::{Signing, Terms, endpoints, sign};
 use super::{AccountPermissions, ResourceTypes, SasToken, Services};
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
@@ -40,6 +40,7 @@ pub(super) fn sign_account(
     (of_services, types): (Services, ResourceTypes),
     terms: &Terms,
     permissions: &str,
+    signing: &Signing<'_>,
 ) -> Result<SasToken> {
     if of_services.is_empty() || types.is_empty() {
         return Err(Error::invalid("the shared access signature is for no service")
@@ -62,10 +63,9 @@ pub(super) fn sign_account(
     .collect();
     let first = services.first().copied().unwrap_or(Service::Table);
     let endpoints = endpoints(account, first)?;
-    let signer = signer(account)?;
     let mut sas = terms.to_sas(account, endpoints, permissions)?;
     sas.services = Some(of_services.to_string());
     sas.resource_types = Some(types.to_string());
-    sign(&mut sas, &signer.key, &signer.account, Signed::Table(""))?;
+    sign(&mut sas, signing, Signed::Table(""))?;
     Ok(SasToken::new(sas, account, &services, "/"))
 }

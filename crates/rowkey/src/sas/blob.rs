@@ -3,13 +3,13 @@
 use std::fmt::Display;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use rowkey_wire::auth::{Resource as Signed, Sas as Parts, Service, SigningKey};
+use rowkey_wire::auth::{Resource as Signed, Service};
 
 use super::builder::{Resource, Sas};
-use super::terms::{Terms, endpoints, sign, signer};
+use super::terms::{Signing, Terms, endpoints, sign};
 use super::{BlobPermissions, SasToken};
 use crate::account::StorageAccount;
-use crate::blob::{ContentHeaders, UserDelegationKey, check_names};
+use crate::blob::{ContentHeaders, check_names};
 use crate::error::{Error, Result};
 use crate::transport::{Call, Safety};
 
@@ -19,10 +19,6 @@ const PATH: &AsciiSet =
 
 /// The signed version for blobs. Older versions sign other parts.
 const VERSION: &str = "2020-12-06";
-
-/// The signed version with user delegation keys, for which signatures of two official libraries are
-/// known.
-const DELEGATED_VERSION: &str = "2026-04-06";
 
 impl Sas<BlobPermissions> {
     /// Begins a signature for a container and all blobs in it. See
@@ -67,42 +63,12 @@ impl Sas<BlobPermissions> {
         self.answer = headers;
         self
     }
-
-    /// Signs with a user delegation key, from
-    /// [`user_delegation_key`](StorageAccount::user_delegation_key). Nothing is sent.
-    ///
-    /// The signature cannot refer to a stored access policy. It ends with the key, or when the
-    /// account's user delegation keys are revoked.
-    pub fn sign_with(&self, account: &StorageAccount, key: &UserDelegationKey) -> Result<SasToken> {
-        if self.terms.policy.is_some() {
-            let what = "a signature with a user delegation key has no stored access policy";
-            return Err(Error::invalid(what));
-        }
-        sign_by(self, account, account.name(), &key.signer, |sas| {
-            let part = |text: &String| Some(text.clone());
-            sas.version = Some(DELEGATED_VERSION.to_owned());
-            let delegation = sas.delegation.get_or_insert_default();
-            delegation.oid = part(&key.key.oid);
-            delegation.tid = part(&key.key.tid);
-            delegation.start = part(&key.key.start);
-            delegation.expiry = part(&key.key.expiry);
-            delegation.service = part(&key.key.service);
-            delegation.version = part(&key.key.version);
-        })
-    }
 }
 
-pub(super) fn sign_blob<P: Display>(account: &StorageAccount, sas: &Sas<P>) -> Result<SasToken> {
-    let signer = signer(account)?;
-    sign_by(sas, account, &signer.account, &signer.key, |_| {})
-}
-
-fn sign_by<P: Display>(
-    unsigned: &Sas<P>,
+pub(super) fn sign_blob<P: Display>(
     account: &StorageAccount,
-    name: &str,
-    key: &SigningKey,
-    complete: impl FnOnce(&mut Parts),
+    unsigned: &Sas<P>,
+    signing: &Signing<'_>,
 ) -> Result<SasToken> {
     let Sas { resource, answer, .. } = unsigned;
     let Resource::Blob { container, blob } = resource else {
@@ -129,7 +95,6 @@ fn sign_by<P: Display>(
     sas.content_encoding.clone_from(&answer.content_encoding);
     sas.content_language.clone_from(&answer.content_language);
     sas.content_type.clone_from(&answer.content_type);
-    complete(&mut sas);
-    sign(&mut sas, key, name, resource)?;
+    sign(&mut sas, signing, resource)?;
     Ok(SasToken::new(sas, account, &[Service::Blob], &path))
 }

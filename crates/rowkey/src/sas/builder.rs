@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::range::Range;
-use super::terms::{Expiry, Terms};
+use super::terms::{Expiry, Signing, Terms, signer};
 use super::{ResourceTypes, SasToken, Services, account, blob, queue, table};
 use crate::account::StorageAccount;
 use crate::blob::ContentHeaders;
@@ -144,14 +144,19 @@ impl<P: Display> Sas<P> {
     /// has a range of keys on Azure Cosmos DB, which does not support ranges.
     pub fn sign(&self, account: &StorageAccount) -> Result<SasToken> {
         let permissions = self.permissions.to_string();
+        let key = signer(account)?;
+        let signing = &Signing::from(&*key);
         match &self.resource {
             Resource::Table(name) => {
-                table::sign_table(account, name, &self.range, &self.terms, &permissions)
+                table::sign_table(account, name, &self.range, &self.terms, &permissions, signing)
             }
-            Resource::Queue(name) => queue::sign_queue(account, name, &self.terms, &permissions),
-            Resource::Blob { .. } => blob::sign_blob(account, self),
+            Resource::Queue(name) => {
+                queue::sign_queue(account, name, &self.terms, &permissions, signing)
+            }
+            Resource::Blob { .. } => blob::sign_blob(account, self, signing),
             Resource::Account { services, types } => {
-                account::sign_account(account, (*services, *types), &self.terms, &permissions)
+                let scope = (*services, *types);
+                account::sign_account(account, scope, &self.terms, &permissions, signing)
             }
         }
     }

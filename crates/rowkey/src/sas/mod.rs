@@ -28,6 +28,7 @@
 //! - [`Sas::table`], [`Sas::queue`], [`Sas::container`], [`Sas::blob`]: access to one table, queue, container
 //!   or blob. They may refer to a stored access policy; removing the policy revokes them
 //! - [`Sas::account`]: access to services of the account, limited to kinds of resources
+//! - [`UserDelegationKey`]: signs instead of the account key, for programs that have a token
 //! - [`SasToken`]: a signed token
 //! - [`lint()`], [`SasToken::lint`]: checks a token for unwise settings, reported as [`Warning`]s
 //! - `terms`: the common restrictions: time, IP addresses, protocol
@@ -38,6 +39,7 @@
 mod account;
 mod blob;
 mod builder;
+mod delegation;
 mod lint;
 mod permissions;
 mod queue;
@@ -50,6 +52,7 @@ mod token;
 mod tests;
 
 pub use builder::Sas;
+pub use delegation::UserDelegationKey;
 pub use lint::{Warning, lint};
 pub use permissions::{
     AccountPermissions, BlobPermissions, QueuePermissions, ResourceTypes, Services,

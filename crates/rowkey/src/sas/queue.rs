@@ -4,7 +4,7 @@ use rowkey_wire::auth::Resource as Signed;
 use rowkey_wire::auth::Service;
 
 use super::builder::{Resource, Sas};
-use super::terms::{Terms, endpoints, sign, signer};
+use super::terms::{Signing, Terms, endpoints, sign};
 use super::{QueuePermissions, SasToken};
 use crate::account::StorageAccount;
 use crate::error::Result;
@@ -23,11 +23,11 @@ pub(super) fn sign_queue(
     queue: &str,
     terms: &Terms,
     permissions: &str,
+    signing: &Signing<'_>,
 ) -> Result<SasToken> {
     account.queue(queue).check_name("QueueSas")?;
     let endpoints = endpoints(account, Service::Queue)?;
-    let signer = signer(account)?;
     let mut sas = terms.to_sas(account, endpoints, permissions)?;
-    sign(&mut sas, &signer.key, &signer.account, Signed::Queue(queue))?;
+    sign(&mut sas, signing, Signed::Queue(queue))?;
     Ok(SasToken::new(sas, account, &[Service::Queue], &format!("/{queue}")))
 }

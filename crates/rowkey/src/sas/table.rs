@@ -7,7 +7,7 @@ use rowkey_wire::auth::Service;
 
 use super::builder::{Resource, Sas};
 use super::range::Range;
-use super::terms::{Terms, endpoints, sign, signer};
+use super::terms::{Signing, Terms, endpoints, sign};
 use super::{SasToken, TablePermissions};
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
@@ -89,6 +89,7 @@ pub(super) fn sign_table(
     range: &std::result::Result<Range, String>,
     terms: &Terms,
     permissions: &str,
+    signing: &Signing<'_>,
 ) -> Result<SasToken> {
     let table = account.table(name);
     table.check_name("TableSas")?;
@@ -99,10 +100,9 @@ pub(super) fn sign_table(
         ));
     }
     let endpoints = endpoints(account, Service::Table)?;
-    let signer = signer(account)?;
     let mut sas = terms.to_sas(account, endpoints, permissions)?;
     sas.table = Some(name.to_owned());
     range.write(&mut sas);
-    sign(&mut sas, &signer.key, &signer.account, Signed::Table(name))?;
+    sign(&mut sas, signing, Signed::Table(name))?;
     Ok(SasToken::new(sas, account, &[Service::Table], &format!("/{name}")))
 }

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
-use rowkey_wire::auth::Resource;
-use rowkey_wire::auth::{Sas, Service, SigningKey};
+use rowkey_wire::auth::{DelegationKey, Resource, Sas, Service, SigningKey};
 
 use crate::account::{ServiceEndpoints, StorageAccount};
 use crate::credential::{Authority, SharedKey};
@@ -85,6 +84,21 @@ pub(super) fn endpoints(account: &StorageAccount, service: Service) -> Result<&S
     })
 }
 
+/// What signs.
+#[derive(Clone, Copy)]
+pub(super) struct Signing<'a> {
+    pub(super) account: &'a str,
+    pub(super) key: &'a SigningKey,
+    /// The user delegation key, and the version to sign in.
+    pub(super) delegation: Option<(&'a DelegationKey, &'static str)>,
+}
+
+impl<'a> From<&'a SharedKey> for Signing<'a> {
+    fn from(key: &'a SharedKey) -> Self {
+        Self { account: &key.account, key: &key.key, delegation: None }
+    }
+}
+
 /// The account's name and key.
 pub(super) fn signer(account: &StorageAccount) -> Result<std::sync::Arc<SharedKey>> {
     match account.pipeline().credential().settled() {
@@ -97,16 +111,25 @@ pub(super) fn signer(account: &StorageAccount) -> Result<std::sync::Arc<SharedKe
 }
 
 /// Signs for a resource whose name has been checked. Signing checks everything else.
-pub(super) fn sign(
-    sas: &mut Sas,
-    key: &SigningKey,
-    account: &str,
-    resource: Resource<'_>,
-) -> Result<()> {
+pub(super) fn sign(sas: &mut Sas, signing: &Signing<'_>, resource: Resource<'_>) -> Result<()> {
+    if let Some((key, version)) = signing.delegation {
+        sas.version = Some(version.to_owned());
+        let delegation = sas.delegation.get_or_insert_default();
+        for (part, text) in [
+            (&mut delegation.oid, &key.oid),
+            (&mut delegation.tid, &key.tid),
+            (&mut delegation.start, &key.start),
+            (&mut delegation.expiry, &key.expiry),
+            (&mut delegation.service, &key.service),
+            (&mut delegation.version, &key.version),
+        ] {
+            *part = Some(text.clone());
+        }
+    }
     if let Some(policy) = &sas.identifier {
         policies::check_id(policy)?;
     }
-    sas.sign(key, account, resource).map_err(|error| {
+    sas.sign(signing.key, signing.account, resource).map_err(|error| {
         Error::invalid(error.to_string())
             .advise("leave it out: parts are signed as lines, and this one would sign others, too")
     })

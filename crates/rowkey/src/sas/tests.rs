@@ -11,10 +11,11 @@ use serde_json::Value;
 
 use super::*;
 use crate::account::StorageAccount;
-use crate::blob::{ContentHeaders, UserDelegationKey};
+use crate::blob::ContentHeaders;
 use crate::clock::ManualClock;
 use crate::credential::Credential;
 use crate::error::ErrorKind;
+use crate::service::Service;
 use crate::{DynamicEntity, Key, Partition};
 
 fn vector(name: &str) -> Value {
@@ -280,7 +281,7 @@ fn a_sas_that_the_service_would_reject_is_not_signed() {
     assert!(error.to_string().contains("policy"), "{error}");
     let cosmos = StorageAccount::builder()
         .credential(Credential::shared_key("contoso", "YmFy").unwrap())
-        .endpoint(crate::service::Service::Table, "https://contoso.table.cosmos.azure.com")
+        .endpoint(Service::Table, "https://contoso.table.cosmos.azure.com")
         .unwrap()
         .build()
         .unwrap();
@@ -418,12 +419,12 @@ fn refusals(account: &StorageAccount, text: &str) -> Vec<(&'static str, crate::R
         ("`sks` of a shared", DelegationKey { service: part(), ..DelegationKey::default() }),
         ("`skv` of a shared", DelegationKey { version: part(), ..DelegationKey::default() }),
     ] {
-        let key = UserDelegationKey { key, signer: signer.clone() };
+        let key = UserDelegationKey { key, signer: signer.clone(), service: Service::Blob };
         all.push((named, blob(Sas::blob("photos", "b")).sign_with(account, &key)));
     }
     let other = StorageAccount::builder()
         .credential(Credential::shared_key(text, "YmFy").unwrap())
-        .endpoint(crate::service::Service::Table, "http://127.0.0.1:10002/contoso")
+        .endpoint(Service::Table, "http://127.0.0.1:10002/contoso")
         .unwrap()
         .build()
         .unwrap();
@@ -456,6 +457,63 @@ fn a_sas_with_a_control_character_is_not_signed() {
             assert!(signed.is_err(), "{character:?} {named}");
         }
     }
+}
+
+/// The signatures are those of the official libraries, see the tests of the wire.
+#[test]
+fn a_user_delegation_key_signs_for_its_own_service_alone() {
+    let key = |service, letter: &str| UserDelegationKey {
+        key: DelegationKey {
+            oid: "11111111-2222-3333-4444-555555555555".into(),
+            tid: "66666666-7777-8888-9999-000000000000".into(),
+            start: "2026-01-01T00:00:00Z".into(),
+            expiry: "2026-01-02T00:00:00Z".into(),
+            service: letter.into(),
+            version: "2025-07-05".into(),
+            ..DelegationKey::default()
+        },
+        signer: rowkey_wire::auth::SigningKey::from_base64("c2VjcmV0").unwrap(),
+        service,
+    };
+    let hour = Duration::from_secs(3600);
+    let account = contoso();
+    let tables = Sas::table("orders").permissions(TablePermissions::QUERY).valid_for(hour);
+    let queues = Sas::queue("jobs").permissions(QueuePermissions::READ).valid_for(hour);
+    let blobs = Sas::container("photos").permissions(BlobPermissions::READ).valid_for(hour);
+    for (service, letter, version) in [
+        (Service::Blob, "b", "2026-04-06"),
+        (Service::Queue, "q", "2026-02-06"),
+        (Service::Table, "t", "2025-07-05"),
+    ] {
+        let key = key(service, letter);
+        for (own, signed) in [
+            (Service::Table, tables.sign_with(&account, &key)),
+            (Service::Queue, queues.sign_with(&account, &key)),
+            (Service::Blob, blobs.sign_with(&account, &key)),
+        ] {
+            if own == service {
+                let token = signed.unwrap();
+                let query = token.query();
+                assert!(query.contains(&format!("sv={version}&")), "{query}");
+                assert!(query.contains(&format!("&sks={letter}&skv=2025-07-05&")), "{query}");
+            } else {
+                let error = signed.unwrap_err().to_string();
+                assert!(error.starts_with("the user delegation key is of another"), "{error}");
+            }
+        }
+        assert!(tables.clone().policy("p").sign_with(&account, &key).is_err());
+        let all = Sas::account(Services::ALL, ResourceTypes::ALL);
+        let all = all.permissions(AccountPermissions::READ).valid_for(hour);
+        let error = all.sign_with(&account, &key).unwrap_err().to_string();
+        assert!(error.starts_with("a user delegation key signs for no account"), "{error}");
+    }
+    // The range of keys is signed, too.
+    let range = tables.partitions("ada"..="ada").sign_with(&account, &key(Service::Table, "t"));
+    let range = range.unwrap();
+    let sas = rowkey_wire::auth::Sas::from_query(range.query()).unwrap();
+    let text = sas.string_to_sign("contoso", rowkey_wire::auth::Resource::Table("orders"));
+    assert!(text.contains("/table/contoso/orders\n11111111-"), "{text}");
+    assert!(text.ends_with("\n2025-07-05\n\n\n\nhttps\n2025-07-05\nada\n\nada\n"), "{text}");
 }
 
 #[test]

@@ -11,6 +11,8 @@ use crate::metadata::Metadata;
 pub(crate) enum Target<'a> {
     /// `/name?comp=acl`
     Acl(&'a str),
+    /// `/?restype=service&comp=userdelegationkey`
+    DelegationKey,
     /// `/name/messages/id`
     Message(&'a str, &'a str),
     /// `/name/messages`
@@ -55,6 +57,9 @@ pub(crate) enum Op<'a> {
     GetProperties,
     /// [Get Queue Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-stats)
     GetStats,
+    /// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key);
+    /// the body is a document.
+    GetUserDelegationKey,
     /// [List Queues](https://learn.microsoft.com/rest/api/storageservices/list-queues1)
     List(Listing),
     /// [Peek Messages](https://learn.microsoft.com/rest/api/storageservices/peek-messages)

@@ -15,6 +15,14 @@ use crate::rejection::invalid_document;
 
 /// The default visibility timeout of a received message, in seconds.
 const VISIBILITY: u32 = 30;
+/// The first version with user delegation keys, and signatures made with them.
+pub(crate) const DELEGATION_KEYS: &str = "2025-07-05";
+/// The first version with messages of 64 KiB, longer invisibility, Update Message, and delays of new messages.
+const UPDATES: &str = "2011-08-18";
+/// The longest message before that version.
+const MAX_OLD_MESSAGE: usize = 8 * 1024;
+/// The longest invisibility before that version, in seconds.
+const MAX_OLD_VISIBILITY: u32 = 2 * 60 * 60;
 /// The first version in which messages may live longer than 7 days.
 const LONG_LIVES: &str = "2017-07-29";
 
@@ -29,6 +37,7 @@ pub(crate) fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<
             Some("list") => Ok(Target::Queues),
             Some("properties") if service => Ok(Target::Properties),
             Some("stats") if service => Ok(Target::Stats),
+            Some("userdelegationkey") if service => Ok(Target::DelegationKey),
             Some(comp) => Err(invalid_value("comp", comp, "")),
             None => Err(Rejection::new(ErrorCode::INVALID_URI)),
         };
@@ -65,6 +74,10 @@ pub(crate) fn op<'a>(
         (_, Target::Properties) if reads => Ok(Op::GetProperties),
         (&Method::PUT, Target::Properties) => Ok(Op::SetProperties),
         (_, Target::Stats) if reads => Ok(Op::GetStats),
+        (_, Target::DelegationKey) if version < DELEGATION_KEYS => {
+            Err(invalid_value("comp", "userdelegationkey", ""))
+        }
+        (&Method::POST, Target::DelegationKey) => Ok(Op::GetUserDelegationKey),
         (&Method::PUT, Target::Queue(queue)) => {
             Metadata::parse(headers).map(|metadata| Op::Create(queue, metadata))
         }
@@ -80,14 +93,14 @@ pub(crate) fn op<'a>(
             if options.get("peekonly").is_some_and(|peek| peek.eq_ignore_ascii_case("true")) {
                 return Ok(Op::Peek { queue, count });
             }
-            let visibility = visibility(options, Some(VISIBILITY), 1)?;
+            let visibility = visibility(options, Some(VISIBILITY), 1, version)?;
             Ok(Op::Get { queue, count, visibility })
         }
         (&Method::POST, Target::Messages(queue)) => put(queue, options, version),
         (&Method::DELETE, Target::Messages(queue)) => Ok(Op::Clear(queue)),
-        (&Method::PUT, Target::Message(queue, id)) => {
+        (&Method::PUT, Target::Message(queue, id)) if version >= UPDATES => {
             let handle = handle(queue, id, options)?;
-            Ok(Op::Update { handle, visibility: visibility(options, None, 0)? })
+            Ok(Op::Update { handle, visibility: visibility(options, None, 0, version)? })
         }
         (&Method::DELETE, Target::Message(queue, id)) => {
             handle(queue, id, options).map(Op::DeleteMessage)
@@ -97,20 +110,18 @@ pub(crate) fn op<'a>(
 }
 
 /// The unescaped text in the body of Put Message and Update Message.
-pub(crate) fn message(body: &[u8]) -> Result<String, Rejection> {
+pub(crate) fn message(body: &[u8], version: &str) -> Result<String, Rejection> {
     let text = match plain_message(body) {
         Some(text) => text.to_owned(),
         None => escaped_message(body)?,
     };
-    if text.len() > MAX_MESSAGE {
-        return Err(too_large());
+    let max = if version >= UPDATES { MAX_MESSAGE } else { MAX_OLD_MESSAGE };
+    if text.len() > max {
+        return Err(
+            Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE).detail("MaxLimit", max.to_string())
+        );
     }
     Ok(text)
-}
-
-/// The error for a message that is too large.
-pub(crate) fn too_large() -> Rejection {
-    Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE).detail("MaxLimit", MAX_MESSAGE.to_string())
 }
 
 /// The text of a body in the form that libraries write, if it needs no unescaping or checks.
@@ -162,7 +173,11 @@ fn put<'a>(queue: &'a str, options: &Options<'_>, version: &str) -> Result<Op<'a
         let week = MAX_VISIBILITY_SECONDS;
         Some(number(options, "messagettl", Some(week), 1, week)?)
     };
-    let visibility = visibility(options, Some(0), 0)?;
+    if version < UPDATES && options.get("visibilitytimeout").is_some() {
+        return Err(Rejection::new(ErrorCode::UNSUPPORTED_QUERY_PARAMETER)
+            .detail("QueryParameterName", "visibilitytimeout"));
+    }
+    let visibility = visibility(options, Some(0), 0, version)?;
     if lifetime.is_some_and(|lifetime| lifetime <= visibility) {
         return Err(invalid_value(
             "visibilitytimeout",
@@ -173,8 +188,14 @@ fn put<'a>(queue: &'a str, options: &Options<'_>, version: &str) -> Result<Op<'a
     Ok(Op::Put { queue, lifetime, visibility })
 }
 
-fn visibility(options: &Options<'_>, default: Option<u32>, minimum: u32) -> Result<u32, Rejection> {
-    number(options, "visibilitytimeout", default, minimum, MAX_VISIBILITY_SECONDS)
+fn visibility(
+    options: &Options<'_>,
+    default: Option<u32>,
+    minimum: u32,
+    version: &str,
+) -> Result<u32, Rejection> {
+    let max = if version >= UPDATES { MAX_VISIBILITY_SECONDS } else { MAX_OLD_VISIBILITY };
+    number(options, "visibilitytimeout", default, minimum, max)
 }
 
 fn handle<'a>(queue: &'a str, id: &'a str, options: &Options<'_>) -> Result<Handle<'a>, Rejection> {

@@ -13,6 +13,8 @@ use super::{op, parse, receipt, render};
 use crate::metadata::Metadata;
 use crate::options::Options;
 
+/// A version with all that there is.
+const NEWEST: &str = "2026-10-06";
 const REQUEST: &str = "<?xml version='1.0' encoding='utf-8'?>\n<QueueMessage><MessageText>message1</MessageText></QueueMessage>";
 const PUT: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessagesList><QueueMessage><MessageId>e5ac7924-82bd-4ec7-9595-158aba84f660</MessageId><InsertionTime>Tue, 22 Oct 2019 21:19:20 GMT</InsertionTime><ExpirationTime>Tue, 29 Oct 2019 21:19:20 GMT</ExpirationTime><PopReceipt>AgAAAAMAAAAAAAAASV25Xh6J1QE=</PopReceipt><TimeNextVisible>Tue, 22 Oct 2019 21:19:20 GMT</TimeNextVisible></QueueMessage></QueueMessagesList>";
 const GOTTEN: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessagesList><QueueMessage><MessageId>17e942ab-bc07-427b-837f-5b076dfbef14</MessageId><InsertionTime>Wed, 30 Oct 2019 19:51:16 GMT</InsertionTime><ExpirationTime>Wed, 06 Nov 2019 19:51:16 GMT</ExpirationTime><PopReceipt>AgAAAAMAAAAAAAAA/zhldluP1QE=</PopReceipt><TimeNextVisible>Wed, 30 Oct 2019 19:51:46 GMT</TimeNextVisible><DequeueCount>1</DequeueCount><MessageText>message1</MessageText></QueueMessage></QueueMessagesList>";
@@ -111,7 +113,7 @@ fn message_text_is_unescaped() {
             "<?xml version='1.0' encoding='utf-8'?>\n<QueueMessage><MessageText>{text}</MessageText></QueueMessage>"
         )
     };
-    assert_eq!(parse::message(REQUEST.as_bytes()).unwrap(), "message1");
+    assert_eq!(parse::message(REQUEST.as_bytes(), NEWEST).unwrap(), "message1");
     for (sent, meant) in [
         ("&lt;message1&gt;", "<message1>"),
         ("&amp;lt;message1&amp;gt;", "&lt;message1&gt;"),
@@ -120,22 +122,22 @@ fn message_text_is_unescaped() {
         ("größe 😀", "größe 😀"),
         ("<![CDATA[<a>]]>", "<a>"),
     ] {
-        assert_eq!(parse::message(body(sent).as_bytes()).unwrap(), meant, "{sent}");
+        assert_eq!(parse::message(body(sent).as_bytes(), NEWEST).unwrap(), meant, "{sent}");
     }
     // Some clients leave the declaration out, or put a byte order mark before it.
     for text in ["", "\u{feff}", " "] {
         let body = format!("{text}<QueueMessage><MessageText>a</MessageText></QueueMessage> ");
-        assert_eq!(parse::message(body.as_bytes()).unwrap(), "a");
+        assert_eq!(parse::message(body.as_bytes(), NEWEST).unwrap(), "a");
     }
     let longest = "x".repeat(65_536);
-    assert_eq!(parse::message(body(&longest).as_bytes()).unwrap(), longest);
+    assert_eq!(parse::message(body(&longest).as_bytes(), NEWEST).unwrap(), longest);
 }
 
 #[test]
 fn malformed_messages_are_rejected() {
     // test_queue_encodings.test_message_text_xml_invalid_chars.
     let body = REQUEST.replace("message1", "\u{1}");
-    let rejection = parse::message(body.as_bytes()).unwrap_err();
+    let rejection = parse::message(body.as_bytes(), NEWEST).unwrap_err();
     assert_eq!(rejection.code, ErrorCode::INVALID_XML_DOCUMENT);
     let detail = |name, text: &str| (name, text.to_owned());
     assert_eq!(
@@ -155,14 +157,15 @@ fn malformed_messages_are_rejected() {
         b"<QueueMessage><MessageText><b/></MessageText></QueueMessage>",
         b"<QueueMessage><MessageText>a</MessageText></QueueMessage></QueueMessage>",
     ] {
-        let rejection = parse::message(body).unwrap_err();
+        let rejection = parse::message(body, NEWEST).unwrap_err();
         assert_eq!(rejection.code, ErrorCode::INVALID_XML_DOCUMENT, "{body:?}");
     }
-    let rejection = parse::message(b"<QueueMessage><Text>a</Text></QueueMessage>").unwrap_err();
+    let rejection =
+        parse::message(b"<QueueMessage><Text>a</Text></QueueMessage>", NEWEST).unwrap_err();
     assert_eq!(rejection.code, ErrorCode::MISSING_REQUIRED_XML_NODE);
     // azure-storage-queue (JavaScript), enqueue negative with 65537B.
     let body = REQUEST.replace("message1", &"x".repeat(65_537));
-    let rejection = parse::message(body.as_bytes()).unwrap_err();
+    let rejection = parse::message(body.as_bytes(), NEWEST).unwrap_err();
     assert_eq!(rejection.code, ErrorCode::REQUEST_BODY_TOO_LARGE);
     assert_eq!(rejection.details, [detail("MaxLimit", "65536")]);
 }
@@ -275,7 +278,7 @@ fn message_operations_require_a_pop_receipt() {
     let target = format!("/abc/messages/m?visibilitytimeout=0&popreceipt={RECEIPT}");
     let handle = Handle { queue: "abc", id: "m", stamp: receipt::parse(RECEIPT).unwrap() };
     let update = Op::Update { handle, visibility: 0 };
-    assert_eq!(understood(&Method::PUT, &target, "").unwrap(), format!("{update:?}"));
+    assert_eq!(understood(&Method::PUT, &target, NEWEST).unwrap(), format!("{update:?}"));
     let delete = Op::DeleteMessage(handle);
     assert_eq!(understood(&Method::DELETE, &target, "").unwrap(), format!("{delete:?}"));
     for (method, target, code) in [
@@ -294,6 +297,6 @@ fn message_operations_require_a_pop_receipt() {
         (&Method::PUT, "/abc/messages", ErrorCode::UNSUPPORTED_HTTP_VERB),
         (&Method::GET, "/abc", ErrorCode::UNSUPPORTED_HTTP_VERB),
     ] {
-        assert_eq!(refused(method, target, "").0, code, "{target}");
+        assert_eq!(refused(method, target, NEWEST).0, code, "{target}");
     }
 }

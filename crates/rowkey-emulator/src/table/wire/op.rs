@@ -17,6 +17,8 @@ pub(crate) enum Target<'a> {
     Acl(&'a str),
     /// `/$batch`
     Batch,
+    /// `/?restype=service&comp=userdelegationkey`
+    DelegationKey,
     /// `/name` and `/name()`
     Entities(&'a str),
     /// `/name(PartitionKey='…',RowKey='…')`
@@ -70,6 +72,9 @@ pub(crate) enum Op<'a> {
     GetStats,
     /// One table by its name.
     GetTable(Cow<'a, str>),
+    /// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key);
+    /// the body is a document.
+    GetUserDelegationKey,
     /// [Query Entities](https://learn.microsoft.com/rest/api/storageservices/query-entities)
     QueryEntities(&'a str, EntityQuery),
     /// [Query Tables](https://learn.microsoft.com/rest/api/storageservices/query-tables)

@@ -19,6 +19,10 @@ use super::op::{
 use super::token;
 use crate::options::Options;
 
+/// The first version with user delegation keys, and signatures made with them.
+pub(crate) const DELEGATION_KEYS: &str = "2025-07-05";
+/// The first version in which a write without a condition creates the entity if it does not exist.
+const UPSERTS: &str = "2011-08-18";
 /// The most names in `$select`.
 const MAX_SELECT: usize = 252;
 
@@ -50,15 +54,13 @@ pub(crate) fn target<'a>(path: &'a str, options: &Options<'_>) -> Result<Target<
             }
             "properties" if service => Ok(Target::Properties),
             "stats" if service => Ok(Target::Stats),
+            "userdelegationkey" if service => Ok(Target::DelegationKey),
             // Below a path neither exists: the official libraries' tests read this code and its
             // text when an account's URL ends with a table's name.
             "properties" | "stats" if !path.is_empty() => {
                 Err(Rejection::new(ErrorCode::INVALID_QUERY_PARAMETER_VALUE))
             }
-            _ => Err(not_implemented(
-                "The requested operation is not implemented on the specified resource: the Table \
-                 service knows comp=acl, comp=properties and comp=stats.",
-            )),
+            _ => Err(unknown_comp()),
         };
     }
     let (name, arguments) = match path.split_once('(') {
@@ -154,6 +156,7 @@ pub(crate) fn op<'a>(
         (&Method::GET, Target::Properties) => Ok(Op::GetProperties),
         (&Method::PUT, Target::Properties) => Ok(Op::SetProperties),
         (&Method::GET, Target::Stats) => Ok(Op::GetStats),
+        (&Method::POST, Target::DelegationKey) => Ok(Op::GetUserDelegationKey),
         (&Method::GET, Target::Tables) => table_query(options, strict).map(Op::QueryTables),
         (&Method::POST, Target::Tables) => {
             let name = match fields.get("TableName").map(|field| &field.scalar) {
@@ -172,12 +175,13 @@ pub(crate) fn op<'a>(
         }
         (&Method::GET, Target::Entity(address)) => Ok(Op::GetEntity(address, select(options)?)),
         (&Method::DELETE, Target::Entity(address)) => {
-            let condition = condition(method, headers)?.ok_or_else(missing_condition)?;
+            let condition = condition(method, headers)?;
+            let condition = condition.ok_or_else(|| missing_condition("a delete"))?;
             Ok(Op::Change(Change { address, kind: ChangeKind::Delete(condition) }))
         }
         (&Method::PUT, Target::Entity(address)) => {
             let condition = condition(method, headers)?;
-            // Keys in the body are ignored; those in the address count (recorded).
+            // Keys in the body are passed over, even if they contradict those in the address (recorded).
             let entity = entity::entity(fields, Keys::Address, strict)?;
             Ok(Op::Change(Change { address, kind: ChangeKind::Replace(entity, condition) }))
         }
@@ -187,6 +191,20 @@ pub(crate) fn op<'a>(
             Ok(Op::Change(Change { address, kind: ChangeKind::Merge(entity, condition) }))
         }
         _ => Err(Rejection::new(ErrorCode::METHOD_NOT_ALLOWED)),
+    }
+}
+
+/// Rejects an operation that a version does not have.
+pub(crate) fn check_version(op: &Op<'_>, version: &str) -> Result<(), Rejection> {
+    match op {
+        Op::Change(Change {
+            kind: ChangeKind::Merge(_, None) | ChangeKind::Replace(_, None),
+            ..
+        }) if version < UPSERTS => {
+            Err(missing_condition("an update or merge before version 2011-08-18"))
+        }
+        Op::GetUserDelegationKey if version < DELEGATION_KEYS => Err(unknown_comp()),
+        _ => Ok(()),
     }
 }
 
@@ -466,14 +484,24 @@ fn top(options: &Options<'_>) -> Result<Option<u32>, Rejection> {
     }
 }
 
-fn missing_condition() -> Rejection {
+fn missing_condition(operation: &str) -> Rejection {
     let mut rejection = Rejection::with_message(
         ErrorCode::new("MissingRequiredHeader"),
-        "An HTTP header that is mandatory for this request is not specified: a delete needs \
-         If-Match, an entity tag or *.",
+        format!(
+            "An HTTP header that is mandatory for this request is not specified: {operation} needs \
+             If-Match, an entity tag or *."
+        ),
     );
     rejection.status = StatusCode::BAD_REQUEST;
     rejection
+}
+
+fn unknown_comp() -> Rejection {
+    not_implemented(
+        "The requested operation is not implemented on the specified resource: the Table service \
+         knows comp=acl, comp=properties and comp=stats, and since version 2025-07-05 \
+         comp=userdelegationkey.",
+    )
 }
 
 fn invalid_uri() -> Rejection {

@@ -2,13 +2,11 @@
 //!
 //! - [`encode`]: requests, one function for each operation
 //! - [`decode`]: what responses mean
-//! - [`delegation`]: user delegation keys
 
 // Decoders read numbers, dates and lengths from untrusted input: see the wire crate.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub(crate) mod decode;
-pub(crate) mod delegation;
 pub(crate) mod encode;
 
 #[cfg(test)]

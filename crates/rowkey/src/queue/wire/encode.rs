@@ -204,7 +204,8 @@ fn bare(method: Method, target: String) -> Request {
     Request { service: Service::Queue, method, target, headers, body: Bytes::new() }
 }
 
-fn document(method: Method, target: String, document: String) -> Request {
+/// A request whose body is an XML document.
+pub(crate) fn document(method: Method, target: String, document: String) -> Request {
     let mut request = bare(method, target);
     request.headers.insert(CONTENT_TYPE, XML);
     request.body = document.into();

@@ -205,7 +205,8 @@ fn json(method: Method, target: String, body: Bytes) -> Request {
     request
 }
 
-fn xml(target: String, document: String) -> Request {
+/// A request whose body is an XML document.
+pub(crate) fn xml(target: String, document: String) -> Request {
     let mut request = bare(Method::PUT, target, XML);
     request.headers.insert(CONTENT_TYPE, XML);
     request.body = document.into();

@@ -1,13 +1,11 @@
 //! Containers, listings of containers and blobs, and service documents.
 
 use http::Method;
-use rowkey_wire::auth::KeyInfo;
 use rowkey_wire::blob::PublicAccess;
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::xml::{SignedIdentifier, encode_acl};
 
 use super::parts::{Conditions, bare, container, document, parameter, set};
-use crate::blob::wire::delegation;
 use crate::service::wire::metadata::{self, MetadataError};
 use crate::transport::Request;
 
@@ -145,13 +143,6 @@ pub(crate) fn set_service_properties(properties: String) -> Request {
 /// the secondary endpoint only. [`crate::service::wire::stats::decode`] decodes the response.
 pub(crate) fn get_service_stats() -> Request {
     bare(Method::GET, "/?restype=service&comp=stats".into())
-}
-
-/// [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key),
-/// for callers with a bearer token. [`delegation::decode`] decodes the response.
-pub(crate) fn get_user_delegation_key(info: &KeyInfo) -> Request {
-    let target = "/?restype=service&comp=userdelegationkey".to_owned();
-    Request { method: Method::POST, ..document(target, delegation::encode(info)) }
 }
 
 fn guarded(method: Method, target: String, conditions: &Conditions) -> Request {

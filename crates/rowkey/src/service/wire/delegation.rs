@@ -26,6 +26,7 @@ pub(crate) fn decode(body: &[u8]) -> Result<DelegationKey, XmlError> {
         expiry: text("SignedExpiry")?,
         service: text("SignedService")?,
         version: text("SignedVersion")?,
+        delegated_tid: root.text_of("SignedDelegatedUserTid").unwrap_or_default().to_owned(),
         value: text("Value")?.into(),
     })
 }
@@ -39,6 +40,7 @@ mod tests {
         let info = KeyInfo {
             start: "2026-01-01T00:00:00Z".to_owned(),
             expiry: "2026-01-02T00:00:00Z".to_owned(),
+            ..KeyInfo::default()
         };
         assert_eq!(
             encode(&info),
