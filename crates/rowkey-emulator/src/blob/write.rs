@@ -20,8 +20,10 @@ use crate::store::blob::Container;
 
 /// The first version with CRC64.
 const CRC64: &str = "2019-02-02";
-/// The first version with blocks of 4000 MiB.
+/// The first version with blocks of 4000 MiB, and blobs of 5000 MiB put at once.
 const LARGE_BLOCKS: &str = "2019-12-12";
+/// The first version with blocks of 100 MiB, and blobs of 256 MiB put at once.
+const MEDIUM_BLOCKS: &str = "2016-05-31";
 /// The first version with appended blocks of 100 MiB.
 const LARGE_APPENDS: &str = "2022-11-02";
 const MIB: u64 = 1024 * 1024;
@@ -41,7 +43,14 @@ pub(super) async fn put(
     let has_crc64 = call.version >= CRC64;
     let (max, checksum) = match kind {
         BlobType::Append => (0, Checksum::new(false, false)),
-        BlobType::Block => (MAX_BODY, Checksum::new(true, has_crc64 || sums.crc64.is_some())),
+        BlobType::Block => {
+            let max = match call.version {
+                version if version >= LARGE_BLOCKS => MAX_BODY,
+                version if version >= MEDIUM_BLOCKS => 256 * MIB,
+                _ => 64 * MIB,
+            };
+            (max, Checksum::new(true, has_crc64 || sums.crc64.is_some()))
+        }
     };
     let upload = upload::receive(body, headers, max, checksum).await?;
     upload::verify(sums, &upload)?;
@@ -68,7 +77,11 @@ pub(super) async fn put_block(
     guard: Guard,
     body: &mut Incoming,
 ) -> Result<HttpResponse, RequestError> {
-    let max = if call.version >= LARGE_BLOCKS { 4000 * MIB } else { 100 * MIB };
+    let max = match call.version {
+        version if version >= LARGE_BLOCKS => 4000 * MIB,
+        version if version >= MEDIUM_BLOCKS => 100 * MIB,
+        _ => 4 * MIB,
+    };
     let checksum = block_checksum(call, sums);
     let upload = upload::receive(body, &call.request.headers, max, checksum).await?;
     upload::verify(sums, &upload)?;

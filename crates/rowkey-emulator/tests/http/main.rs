@@ -14,3 +14,4 @@ mod requests;
 mod server;
 mod support;
 mod tokens;
+mod versions;
