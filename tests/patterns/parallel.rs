@@ -340,6 +340,38 @@ async fn an_error_names_its_query_and_ends_all_or_only_that_query() -> TestResul
     Ok(())
 }
 
+/// One row of three partitions does not decode.
+#[tokio::test]
+async fn a_row_that_does_not_decode_ends_no_query() -> TestResult {
+    let (_server, table) = filled(4).await?;
+    for state in ["WA", "TX", "OR"] {
+        let mut row = DynamicEntity::new(state, "0007_");
+        row.set("size", "secret");
+        table.upsert(&row).await?;
+    }
+    for order in [in_any, Parallel::in_given_order, Parallel::by_key, Parallel::by_row_key] {
+        for size in [1, 2, 1000] {
+            let mut found = order(Parallel::new(in_pages(&table, size))).stream();
+            let (mut rows, mut failed) = (Rows::new(), Vec::new());
+            while let Some(next) = found.next().await {
+                match next {
+                    Ok(found) => rows.push(row(&found)),
+                    Err(failure) => {
+                        assert_eq!(failure.error.kind(), ErrorKind::Decode, "{failure}");
+                        let said = format!("{failure} {failure:?}");
+                        assert!(!said.contains("0007_") && !said.contains("secret"), "{said}");
+                        failed.push(failure.query);
+                    }
+                }
+            }
+            failed.sort_unstable();
+            assert_eq!((rows.len(), &*failed), (20, &[0, 2, 4][..]), "pages of {size}");
+            assert!(found.checkpoint().is_finished());
+        }
+    }
+    Ok(())
+}
+
 fn in_any(parallel: Parallel<Airport>) -> Parallel<Airport> {
     parallel
 }

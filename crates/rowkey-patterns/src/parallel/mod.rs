@@ -11,7 +11,7 @@ use std::fmt;
 
 use futures_util::{Stream, StreamExt as _, stream};
 use rowkey::{
-    Entity, Error, ErrorKind, Filter, Operator, Projection, Query, Result, Stored, Table,
+    Entity, Error, ErrorKind, FailedRow, Filter, Operator, Projection, Query, Result, Stored, Table,
 };
 
 mod checkpoint;
@@ -73,7 +73,9 @@ const IN_FLIGHT: usize = 8;
 /// # Errors
 ///
 /// An error belongs to one query, and [`Failure`] names it. It ends the stream unless
-/// [`keep_going`](Self::keep_going) is set.
+/// [`keep_going`](Self::keep_going) is set. A row that does not decode is an error of its own, with the row's
+/// keys: the stream continues after it if it is polled again. [`Found`] and such rows count for
+/// [`take`](Self::take).
 #[must_use = "nothing is read before `stream`"]
 pub struct Parallel<P> {
     queries: stream::BoxStream<'static, Result<Query<P>>>,
@@ -111,12 +113,15 @@ pub struct Found<P> {
     pub stored: Stored<P>,
 }
 
-/// The error that ended a query.
+/// The error that ended a query, or of a row that does not decode.
 #[derive(Debug)]
 pub struct Failure {
     /// The query, as an index into the given order. If the list of queries itself failed, the number of
     /// queries taken from it.
     pub query: usize,
+    /// The row that does not decode; `None` for errors that end a query. Its `Debug` output does not show the
+    /// keys.
+    pub row: Option<FailedRow>,
     /// The error. It quotes no keys.
     pub error: Error,
 }

@@ -13,17 +13,20 @@ use std::vec;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, FusedStream as _, FuturesUnordered};
 use futures_util::{Stream, StreamExt as _};
-use rowkey::{Continuation, Error, ErrorKind, Projection, Query, Result, Stored, Table};
+use rowkey::{Continuation, Error, ErrorKind, FailedRow, Projection, Query, Result, Stored, Table};
 use rowkey::{Page, table::Keyed};
 
 use super::checkpoint::{Open, QueryPosition};
 use super::{Checkpoint, Failure, Found, OPERATION, Order, Settings};
 use crate::hash::fnv1a;
 
-type Pages<P> = rowkey::table::Stream<Page<Keyed<P>>>;
+/// A row with its keys; a row that does not decode is an item, too.
+type Row<P> = Keyed<Result<P, FailedRow>>;
+
+type Pages<P> = rowkey::table::Stream<Page<Row<P>>>;
 
 /// A response: the query's index, the page, and the source of the next pages.
-type PageResponse<P> = (usize, Option<Result<Page<Keyed<P>>>>, Pages<P>);
+type PageResponse<P> = (usize, Option<Result<Page<Row<P>>>>, Pages<P>);
 
 /// The sort key of an entity in a merge: one or two keys in the service's order, which compares UTF-16 units.
 type Rank = (Vec<u16>, Vec<u16>);
@@ -72,7 +75,7 @@ enum State<P> {
 }
 
 struct CurrentPage<P> {
-    rows: vec::IntoIter<Stored<Keyed<P>>>,
+    rows: vec::IntoIter<Stored<Row<P>>>,
     /// The start of the next page; `None` at the end.
     next: Option<Continuation>,
     pages: Pages<P>,
@@ -161,7 +164,7 @@ impl<P: Projection + Send + 'static> Results<P> {
 
     fn open(&mut self, number: usize, position: QueryPosition, query: Query<P>) {
         let table = query.table().clone();
-        let mut query = query.keyed();
+        let mut query = query.results().keyed();
         match (&position.page, self.left) {
             (Some(page), _) => query = query.resume(page.clone()),
             // The entities of a page that is read again do not count.
@@ -267,12 +270,12 @@ impl<P: Projection + Send + 'static> Results<P> {
             let branch = self.open.remove(&number)?;
             self.failed.insert(number, branch.position);
             let State::Failed(error) = branch.state else { return None };
-            return Some(Err(Failure { query: number, error }));
+            return Some(Err(Failure { query: number, row: None, error }));
         };
         let Stored { entity, etag, timestamp } = page.rows.next()?;
         let Keyed { partition_key, row_key, entity } = entity;
         branch.position.after = Some((partition_key.clone(), row_key.clone()));
-        let stored = Stored { entity, etag, timestamp };
+        let table = branch.table.clone();
         let more = !page.rows.as_slice().is_empty();
         if more && self.settings.order == Order::AsItComes {
             // A page is returned as a whole.
@@ -281,7 +284,17 @@ impl<P: Projection + Send + 'static> Results<P> {
             self.line_up(number);
         }
         self.left = self.left.map(|left| left.saturating_sub(1));
-        Some(Ok(Found { query: number, partition_key, row_key, stored }))
+        Some(match entity {
+            Ok(entity) => {
+                let stored = Stored { entity, etag, timestamp };
+                Ok(Found { query: number, partition_key, row_key, stored })
+            }
+            Err(row) => {
+                let what = format!("a row does not decode: {row}");
+                let error = Error::refused(ErrorKind::Decode, what).of(OPERATION, table.name());
+                Err(Failure { query: number, row: Some(row), error })
+            }
+        })
     }
 
     fn is_merge(&self) -> bool {
@@ -300,7 +313,7 @@ impl<P: Projection + Send + 'static> Results<P> {
     }
 
     fn list_failed(&self, error: Error) -> Failure {
-        Failure { query: self.begun, error }
+        Failure { query: self.begun, row: None, error }
     }
 
     fn other_list(&self) -> Failure {
@@ -351,7 +364,9 @@ impl<P: Projection + Send + 'static> Stream for Results<P> {
                 answered = true;
             }
             if let Some(next) = this.hand_out() {
-                let failed = next.is_err() && !this.settings.keep_going;
+                // A row that does not decode ends neither its query nor the stream.
+                let is_of_query = next.as_ref().is_err_and(|failure| failure.row.is_none());
+                let failed = is_of_query && !this.settings.keep_going;
                 if failed || this.left == Some(0) {
                     this.stop();
                 }

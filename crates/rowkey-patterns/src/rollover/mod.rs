@@ -140,7 +140,8 @@ impl Rollover {
     /// Reads the tables of all periods that overlap `times`, in key order.
     ///
     /// `query` creates the query of one table. An entity that is in the tables of several periods is returned
-    /// several times, oldest period first. A table that is dropped during the read counts as finished.
+    /// several times, oldest period first. A table that is dropped during the read counts as finished. A row
+    /// that does not decode is an error after which the stream continues.
     ///
     /// Memory holds a page of each table; [`Query::page_size`] makes pages smaller.
     pub async fn query<E: Entity + Send + 'static>(
@@ -154,16 +155,17 @@ impl Rollover {
         let found = Parallel::new(queries).by_key().keep_going().stream();
         let entities = found.filter_map(|found| async {
             match found {
-                Ok(found) => Some(Ok(found.stored)),
+                Ok(found) => Some((Ok(found.stored), false)),
                 // A table that is dropped while it is read counts as finished.
                 Err(failure) if is_missing(&failure.error) => None,
-                Err(failure) => Some(Err(failure.error)),
+                // A row that does not decode ends nothing.
+                Err(failure) => Some((Err(failure.error), failure.row.is_none())),
             }
         });
         // Any other error ends the stream.
-        let ended_by = |failed: &mut bool, read: Result<_>| {
-            let ended = std::mem::replace(failed, read.is_err());
-            future::ready((!ended).then_some(read))
+        let ended_by = |is_over: &mut bool, (read, ends): (Result<_>, bool)| {
+            let is_over = std::mem::replace(is_over, ends);
+            future::ready((!is_over).then_some(read))
         };
         Ok(entities.scan(false, ended_by).boxed())
     }

@@ -196,7 +196,8 @@ impl<E: Entity + Send + 'static> Gather<E> {
         Ok(Page { entities: found.drain(..).map(|found| found.stored).collect(), continuation })
     }
 
-    /// Reads the results as a stream. An error ends it; resume after the last entity returned.
+    /// Reads the results as a stream. An error ends it; resume after the last entity returned. A row that does
+    /// not decode is an error, too, but the stream continues after it.
     pub fn stream(self) -> Stream<Found<E>> {
         let (reading, buckets) = match self.buckets() {
             Ok(buckets) => buckets,
