@@ -287,3 +287,66 @@ async fn a_drain_leaves_the_rows_of_live_writers_alone() -> TestResult {
     assert_eq!(written?.settled, rowkey_store::Settled::Done);
     Ok(())
 }
+
+/// The decision: a store reads the copies of its own entities only if it is told so.
+#[tokio::test]
+async fn a_row_over_a_copy_stays_if_the_store_reads_copies() -> TestResult {
+    for reads in [true, false] {
+        let (server, account) = start().await?;
+        let table = account.table("orders");
+        let builder = Store::<Order>::builder(table.clone()).queue(account.queue("orders"));
+        let orders = if reads { builder.reads_copies().build()? } else { builder.build()? };
+        orders.insert(&order(1)).await?;
+        // Another program overwrites a copy.
+        let mut row = DynamicEntity::new("contoso", "desk_0000000001");
+        row.set("Furniture", "oak");
+        table.upsert(&row).await?;
+        let stored = async || table.get(row.key()).await.map(|row| row.map(|row| row.entity));
+        let report = orders.verify().run().await?;
+        assert_eq!(report.part("by_desk").stale, 1, "it is reported: {report:?}");
+
+        let begun = server.journal();
+        let updated = orders.update(Order::key("contoso", 1), |order| order.cents = 7).await;
+        let reads_sent = server.journal().since(&begun).count(Operation::GetEntity);
+        if !reads {
+            updated?;
+            assert_ne!(stored().await?.as_ref(), Some(&row), "the documented loss");
+            continue;
+        }
+        assert!(reads_sent >= 3, "the entity and its copies in the partition: {reads_sent}");
+        let error = updated.unwrap_err();
+        assert_eq!(error.kind(), rowkey::ErrorKind::AlreadyExists, "{error}");
+        assert_eq!(error.details().index, Some("by_desk"), "{error}");
+        assert_eq!(stored().await?.as_ref(), Some(&row), "after an update");
+        let report = orders.repair().run().await?;
+        assert_eq!(report.part("by_desk").failed, 1, "{report:?}");
+        orders.update(Order::key("contoso", 1), |order| order.desk = Some(2)).await?;
+        assert_eq!(stored().await?.as_ref(), Some(&row), "after the value changed");
+        orders.update(Order::key("contoso", 1), |order| order.desk = Some(3)).await?;
+        assert!(orders.delete(Order::key("contoso", 1)).await?);
+        assert_eq!(stored().await?.as_ref(), Some(&row), "after a deletion");
+        table.delete(row.key(), rowkey::Match::Any).await?;
+        agreed(&server.snapshot(), true);
+    }
+    Ok(())
+}
+
+/// In another partition each row is read before it is written.
+#[tokio::test]
+async fn a_row_over_a_copy_in_another_partition_stays() -> TestResult {
+    let (server, account) = start().await?;
+    let (orders, table) = (store(&account)?, account.table("orders"));
+    orders.insert(&order(1)).await?;
+    let mut row = DynamicEntity::new("courier_kim", "contoso_0000000001");
+    row.set("Furniture", "oak");
+    table.upsert(&row).await?;
+    orders.update(Order::key("contoso", 1), |order| order.cents = 7).await?;
+    server.clock().advance(Duration::from_secs(61));
+    store(&sweep::account(&server)?)?.work_once().await?;
+    let orders = store(&sweep::account(&server)?)?;
+    orders.repair().run().await?;
+    assert_eq!(table.get(row.key()).await?.map(|row| row.entity), Some(row.clone()));
+    orders.delete(Order::key("contoso", 1)).await?;
+    assert_eq!(table.get(row.key()).await?.map(|row| row.entity), Some(row));
+    Ok(())
+}

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::future::join_all;
 use rowkey::edm::Value;
 use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Key, StorageAccount};
-use rowkey_emulator::{Server, Snapshot};
+use rowkey_emulator::{Fault, Operation, Server, Snapshot};
 use rowkey_store::{Settled, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, stopped_at_every_request, sweep_every_way};
@@ -188,37 +188,94 @@ async fn verify_reports_missing_and_orphaned_entries_and_repair_fixes_them() -> 
     Ok(())
 }
 
-/// Item 8: a lookup in a full list does not pass for a whole one.
-#[tokio::test]
-async fn a_full_list_is_reported_by_workers() -> TestResult {
-    let (server, account, tasks) = start().await?;
-    // 262,079 UTF-16 units in 8 properties, of the 262,144 that there are.
-    let keys: Vec<_> = (0..18_720).map(|id| format!("team#{id:08}")).collect();
-    let mut full = DynamicEntity::new("owners", "list_task_by_owner_ada");
-    full.set("RowFormat", 1);
-    full.set("IndexName", "by_owner");
-    full.set("Count", 18_720);
+/// A stored list of `by_owner` with so many tasks of a team.
+fn list_of(count: i32) -> Result<DynamicEntity, std::str::Utf8Error> {
+    let keys: Vec<_> = (0..count).map(|id| format!("team#{id:08}")).collect();
+    let mut list = DynamicEntity::new("owners", "list_task_by_owner_ada");
+    list.set("RowFormat", 1);
+    list.set("IndexName", "by_owner");
+    list.set("Count", count);
     for (at, part) in keys.join("/").as_bytes().chunks(32_768).enumerate() {
         let name = if at == 0 { "Keys".to_owned() } else { format!("Keys{}", at + 1) };
-        full.set(name, std::str::from_utf8(part)?);
+        list.set(name, std::str::from_utf8(part)?);
     }
-    account.table("tasks").insert(&full).await?;
-    assert_eq!(tasks.insert(&task("core", 1, &[])).await?.settled, Settled::Done);
-    let long = "x".repeat(500);
-    assert_eq!(tasks.insert(&task(&long, 2, &[])).await?.settled, Settled::Pending);
+    Ok(list)
+}
+
+/// 18,720 keys take 262,079 of the 262,144 UTF-16 units that 8 properties have; 16,384 keys fill 7.
+#[tokio::test]
+async fn a_full_list_elsewhere_rejects_the_write_before_the_commit() -> TestResult {
+    let (server, account, tasks) = start().await?;
+    let at = || Key::<DynamicEntity>::new("owners", "list_task_by_owner_ada");
+    for count in [16_384, 18_720] {
+        let full = list_of(count)?;
+        account.table("tasks").upsert(&full).await?;
+        let rows = || server.snapshot().table("tasks").unwrap().len();
+        let before = rows();
+        for refused in [
+            tasks.insert(&task("core", 1, &["a"])).await.map(drop),
+            tasks.transaction().insert(&task("core", 1, &[])).submit().await.map(drop),
+        ] {
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
+            assert_eq!(refused.details().index, Some("by_owner"));
+            assert_eq!(refused.outcome(), rowkey::Outcome::Rejected);
+        }
+        assert_eq!(rows(), before, "nothing is written");
+        assert_eq!(server.snapshot().queue("tasks").unwrap().messages().count(), 0);
+        let stored = account.table("tasks").get(at()).await?.unwrap().entity;
+        assert_eq!(stored, full);
+    }
+    // With room for it, it joins.
+    account.table("tasks").upsert(&list_of(16_000)?).await?;
+    assert_eq!(tasks.insert(&task("core", 1, &["a"])).await?.settled, Settled::Done);
+    // Whoever is on a full list leaves it, and changes without it.
+    tasks.update(Task::key("core", 1), |task| task.board = 7).await?;
+    tasks.delete(Task::key("core", 1)).await?;
+    Ok(())
+}
+
+/// Writers that found room at the same time may fill all of it.
+#[tokio::test]
+async fn writers_beyond_the_kept_room_are_listed_when_there_is_room() -> TestResult {
+    let (server, account, tasks) = start().await?;
+    let at = || Key::<DynamicEntity>::new("owners", "list_task_by_owner_ada");
+    // The list is filled between the check and the commit.
+    let held = server.inject(Fault::on(Operation::Transaction).times(1).hold());
+    let long = task(&"x".repeat(500), 2, &[]);
+    let fill = async {
+        held.wait_until_held().await;
+        account.table("tasks").upsert(&list_of(18_720)?).await?;
+        held.release();
+        Ok::<_, Box<dyn std::error::Error>>(())
+    };
+    let (written, filled) = futures_util::future::join(tasks.insert(&long), fill).await;
+    filled?;
+    assert_eq!(written?.settled, Settled::Pending);
     server.clock().advance(std::time::Duration::from_secs(61));
     assert_eq!(store(&sweep::account(&server)?)?.work_once().await?.failed, 1);
     let refused = tasks.list_keys(&Task::by_owner("ada")).await.unwrap_err();
     assert_eq!((refused.kind(), refused.details().index), (ErrorKind::TooLarge, Some("by_owner")));
     // When there is room, it joins.
-    tasks.delete(Task::key("core", 1)).await?;
-    let row = Key::<DynamicEntity>::new("owners", "list_task_by_owner_ada");
-    account.table("tasks").delete(row, rowkey::Match::Any).await?;
-    server.clock().advance(std::time::Duration::from_secs(61));
+    account.table("tasks").delete(at(), rowkey::Match::Any).await?;
+    server.clock().advance(std::time::Duration::from_secs(3601));
     assert_eq!(store(&sweep::account(&server)?)?.work_once().await?.failed, 0);
     agreed(&server.snapshot());
     let tasks = store(&sweep::account(&server)?)?;
     assert_eq!(tasks.list_keys(&Task::by_owner("ada")).await?.len(), 1);
+    Ok(())
+}
+
+/// A row of another program at the key of a list refuses the write, and stays.
+#[tokio::test]
+async fn a_foreign_row_at_the_key_of_a_list_elsewhere_rejects_the_write() -> TestResult {
+    let (server, account, tasks) = start().await?;
+    let mut foreign = DynamicEntity::new("owners", "list_task_by_owner_ada");
+    foreign.set("Furniture", "oak");
+    account.table("tasks").insert(&foreign).await?;
+    let refused = tasks.insert(&task("core", 1, &["a"])).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.details().index), (ErrorKind::Decode, Some("by_owner")));
+    assert_eq!(server.snapshot().table("tasks").unwrap().len(), 1, "nothing else is written");
     Ok(())
 }
 

@@ -18,7 +18,7 @@ use rowkey_tests::sweep::{account, sweep_every_way};
 #[entity(index(name = by_salary, row = "salary_{salary}", many))]
 #[entity(index(name = by_badge, partition = "badge_{id}", row = "{region}"))]
 #[entity(unique(name = by_email, value = "{email}"))]
-struct Employee {
+pub(super) struct Employee {
     region: String,
     id: u32,
     email: String,
@@ -32,7 +32,7 @@ struct Employee {
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{name}", row = "summary", rename_all = "PascalCase")]
-struct Department {
+pub(super) struct Department {
     name: String,
     headcount: i64,
     salary: i64,
@@ -43,7 +43,7 @@ struct Department {
 }
 
 /// `department` may be empty, for none, and `day` 0.
-fn employee(id: u32, department: &str, salary: u32, day: u32) -> Employee {
+pub(super) fn employee(id: u32, department: &str, salary: u32, day: u32) -> Employee {
     Employee {
         region: "west".into(),
         id,
@@ -55,11 +55,11 @@ fn employee(id: u32, department: &str, salary: u32, day: u32) -> Employee {
     }
 }
 
-fn key(id: u32) -> Key<Employee> {
+pub(super) fn key(id: u32) -> Key<Employee> {
     Employee::key("west", id)
 }
 
-fn view(account: &StorageAccount, name: &'static str) -> View<Employee, Department> {
+pub(super) fn view(account: &StorageAccount, name: &'static str) -> View<Employee, Department> {
     View::new(name, &account.table("departments"), |employee: &Employee| {
         employee.department.as_ref().map(Department::key)
     })
@@ -69,7 +69,7 @@ fn view(account: &StorageAccount, name: &'static str) -> View<Employee, Departme
     .max(Department::LATEST_HIRE, |employee| employee.hired)
 }
 
-fn store(account: &StorageAccount) -> rowkey::Result<Store<Employee>> {
+pub(super) fn store(account: &StorageAccount) -> rowkey::Result<Store<Employee>> {
     let departments = view(account, "departments");
     Store::builder(account.table("staff"))
         .queue(account.queue("staff"))
@@ -77,7 +77,7 @@ fn store(account: &StorageAccount) -> rowkey::Result<Store<Employee>> {
         .build()
 }
 
-async fn start() -> Result<(Server, Store<Employee>), Box<dyn std::error::Error>> {
+pub(super) async fn start() -> Result<(Server, Store<Employee>), Box<dyn std::error::Error>> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     account.table("departments").create().await?;
@@ -87,11 +87,11 @@ async fn start() -> Result<(Server, Store<Employee>), Box<dyn std::error::Error>
 }
 
 /// A summary: headcount, salary, the lowest one, the latest hire.
-type Says = (i64, i64, Option<i64>, Option<DateTime>);
+pub(super) type Says = (i64, i64, Option<i64>, Option<DateTime>);
 
 /// Asserts that the summaries equal the sums of entities and contributions, and returns them.
 /// Summaries of nothing are left out.
-fn assert_exact(snapshot: &Snapshot) -> BTreeMap<String, Says> {
+pub(super) fn assert_exact(snapshot: &Snapshot) -> BTreeMap<String, Says> {
     let mut wanted = BTreeMap::<_, Says>::new();
     for row in snapshot.table("staff").unwrap().entities() {
         let Some(Value::String(department)) = row.get("Department") else { continue };

@@ -10,7 +10,7 @@
 //! the same mark in all of them has therefore read one version. An entity that fits into one row has
 //! neither further rows nor `EntityRows`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, TryStreamExt as _};
@@ -21,8 +21,8 @@ use rowkey::index::PRIMARY_ROW_KEY;
 use rowkey::key::KeyWriter;
 use rowkey::table::EncodedRow;
 use rowkey::{
-    DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Partition, Projection, Result, Rows,
-    Table,
+    DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Partition, Projection, Query,
+    Result, Rows, Stored, Table,
 };
 
 use crate::plan::{Edit, Plan, Source, Write};
@@ -240,15 +240,94 @@ pub(crate) fn number_of(row: &DynamicEntity) -> Option<(&str, usize)> {
     if is_one { Some((of, number.parse().ok()?)) } else { None }
 }
 
-/// The number of rows of a head, without its content.
-pub(crate) struct HeadRows(pub(crate) usize);
+/// The number of rows of a head and its mark, without its content.
+pub(crate) struct HeadRows {
+    pub(crate) rows: usize,
+    mark: Option<String>,
+}
+
+impl HeadRows {
+    /// Whether the write that wrote the head wrote a row with this mark.
+    pub(crate) fn is_of(&self, mark: Option<&str>) -> bool {
+        mark.is_some() && self.mark.as_deref() == mark
+    }
+}
 
 impl Projection for HeadRows {
-    const COLUMNS: Option<&'static [&'static str]> = Some(&["Timestamp", ROWS]);
+    const COLUMNS: Option<&'static [&'static str]> = Some(&["Timestamp", ROWS, MARK]);
 
     fn decode(row: &RowReader<'_>) -> std::result::Result<Self, DecodeError> {
         let rows = row.property::<Option<i32>>(ROWS)?;
-        Ok(Self(rows.and_then(|rows| usize::try_from(rows).ok()).unwrap_or(1)))
+        let rows = rows.and_then(|rows| usize::try_from(rows).ok()).unwrap_or(1);
+        Ok(Self { rows, mark: row.property(MARK)? })
+    }
+}
+
+/// The query of all further rows that an entity may have.
+fn all_further(table: &Table, head: &Keys) -> Query<DynamicEntity> {
+    let key = |number| Key::<DynamicEntity>::new(&*head.0, further_key(&head.1, number));
+    table.query(Partition::<DynamicEntity>::new(&*head.0).range(key(1)..=key(99)))
+}
+
+/// Returns the numbers of the further rows that were written with a head. One range query.
+pub(crate) async fn written_with(
+    table: &Table,
+    keys: &Keys,
+    head: &HeadRows,
+) -> Result<BTreeSet<usize>> {
+    let found = all_further(table, keys).all().await?;
+    let numbers = found.iter().filter_map(|stored| {
+        let (of, number) = number_of(&stored.entity)?;
+        (of == keys.1 && head.is_of(text(&stored.entity, MARK))).then_some(number)
+    });
+    Ok(numbers.collect())
+}
+
+/// What is left of an entity some of whose further rows are missing or come from another write.
+pub(crate) struct Remains {
+    head: Stored<DynamicEntity>,
+    further: Vec<Stored<DynamicEntity>>,
+}
+
+impl Remains {
+    /// Reads the further rows of a head. One range query.
+    pub(crate) async fn read(table: &Table, head: Stored<DynamicEntity>) -> Result<Self> {
+        let keys = (head.entity.partition_key.clone(), head.entity.row_key.clone());
+        let mut further = all_further(table, &keys).all().await?;
+        further.retain(|row| number_of(&row.entity).is_some_and(|(of, _)| of == keys.1));
+        Ok(Self { head, further })
+    }
+
+    /// Describes the damage, and what can be done.
+    pub(crate) fn error(&self) -> Error {
+        let rows = rows_of(&self.head.entity).ok().flatten().unwrap_or(1);
+        let mark = text(&self.head.entity, MARK);
+        let own = self.further.iter().filter_map(|row| {
+            let (_, number) = number_of(&row.entity)?;
+            (number < rows).then(|| text(&row.entity, MARK) == mark)
+        });
+        let (right, other): (Vec<_>, Vec<_>) = own.partition(|is_right| *is_right);
+        let gone = (rows - 1).saturating_sub(right.len() + other.len());
+        let what = format!(
+            "of {} further rows of the entity, {gone} are gone with the properties in them, and {} come \
+             from another write",
+            rows - 1,
+            other.len()
+        );
+        Error::refused(ErrorKind::Decode, what).advise(
+            "restore them from a backup; or delete what is left with `Store::delete_remains`, then run \
+             `Store::repair` and write the entity again",
+        )
+    }
+
+    /// Deletes all rows in one transaction, if they are unchanged.
+    pub(crate) async fn delete(self, table: &Table) -> Result<()> {
+        let Self { head, further } = self;
+        let delete = |transaction: rowkey::Transaction, row: &Stored<DynamicEntity>| {
+            transaction.delete(row.entity.key(), row)
+        };
+        let transaction = delete(table.transaction(), &head);
+        further.iter().fold(transaction, delete).submit().await.map(drop)
     }
 }
 
@@ -299,8 +378,8 @@ pub(crate) fn damaged(found: usize) -> Error {
     );
     // Not `Damaged`, which would mean that another attempt may succeed.
     Error::refused(ErrorKind::Decode, what).advise(
-        "restore them; or delete the entity's own row as a `DynamicEntity`, and run \
-         `Store::repair`, which removes the others",
+        "restore them; or delete what is left with `Store::delete_remains`, and run `Store::repair`, which \
+         removes its rows in indexes",
     )
 }
 

@@ -249,6 +249,77 @@ async fn damaged_rows_are_an_error() -> TestResult {
     Ok(())
 }
 
+/// Another program damages the number of rows in the head. All rows have the mark of the head.
+#[tokio::test]
+async fn a_repair_restores_the_number_of_rows_and_deletes_none() -> TestResult {
+    for damaged in [None, Some(2), Some(3)] {
+        let (server, account, years) = start().await?;
+        years.insert(&year(800, 1.0)).await?;
+        let table = account.table("years");
+        let mut head =
+            table.get(Key::<DynamicEntity>::new("leeds", "year_2026")).await?.unwrap().entity;
+        match damaged {
+            None => head.remove("EntityRows"),
+            Some(rows) => head.set("EntityRows", rows),
+        };
+        table.replace((&head, Match::Any)).await?;
+        let report = years.verify().run().await?;
+        let found = report.part("further rows");
+        assert_eq!((found.stale, found.orphaned), (1, 0), "{damaged:?}: {report:?}");
+        let report = years.repair().run().await?;
+        assert_eq!(report.part("further rows").repaired, 1, "{damaged:?}: {report:?}");
+        assert_eq!(layout(&server.snapshot()).len(), 4, "{damaged:?}");
+        assert_eq!(years.get(key()).await?.unwrap().entity, year(800, 1.0), "{damaged:?}");
+        assert!(years.verify().run().await?.is_clean());
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_damaged_entity_can_be_deleted() -> TestResult {
+    let (server, account, years) = start().await?;
+    years.insert(&year(800, 1.0)).await?;
+    let error = years.delete_remains(key()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "it is complete: {error}");
+    let table = account.table("years");
+    let row =
+        |number: u32| Key::<DynamicEntity>::new("leeds", format!("wide_year_2026_{number:02}"));
+    table.delete(row(2), Match::Any).await?;
+    let mut third = table.get(row(3)).await?.unwrap();
+    third.entity.set("EntityOp", "0000000000000000");
+    table.replace(&third).await?;
+    let report = years.verify().run().await?;
+    assert_eq!(report.part("further rows").missing, 1, "{report:?}");
+    let said = &report.problems[0].error;
+    assert!(said.contains("of 3 further rows"), "{said}");
+    assert!(said.contains("1 are gone") && said.contains("1 come from another"), "{said}");
+    assert!(said.contains("delete_remains") && !said.contains("leeds"), "{said}");
+
+    assert!(years.delete_remains(key()).await?);
+    assert!(!years.delete_remains(key()).await?, "there is none");
+    assert_eq!(layout(&server.snapshot()), []);
+    years.insert(&year(10, 2.0)).await?;
+    assert!(years.verify().run().await?.is_clean());
+    Ok(())
+}
+
+/// A row that was written with the head is missing between others: the number of rows proves nothing.
+#[tokio::test]
+async fn rows_written_with_a_head_are_never_deleted_by_a_repair() -> TestResult {
+    let (server, account, years) = start().await?;
+    years.insert(&year(800, 1.0)).await?;
+    let table = account.table("years");
+    let mut head = DynamicEntity::new("leeds", "year_2026");
+    head.set("EntityRows", 2);
+    table.merge((&head, Match::Any)).await?;
+    table.delete(Key::<DynamicEntity>::new("leeds", "wide_year_2026_02"), Match::Any).await?;
+    let report = years.repair().run().await?;
+    assert_eq!(report.part("further rows").missing, 1, "{report:?}");
+    assert_eq!((report.total.orphaned, report.is_clean()), (0, false), "{report:?}");
+    assert_eq!(layout(&server.snapshot()).len(), 3);
+    Ok(())
+}
+
 #[tokio::test]
 async fn leftover_rows_do_not_affect_later_writes() -> TestResult {
     let (server, account, years) = start().await?;

@@ -19,6 +19,7 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 
 use crate::deciding::Deciding;
+use crate::plan::list::check_join;
 use crate::plan::op::{ClaimRef, OpRow, Target, created_of, remove_targets};
 use crate::plan::{NewClaim, Plan};
 use crate::row::{Claim, Keys, text};
@@ -89,6 +90,7 @@ impl Executor {
         }
         plan.trace = self.table.table().account().telemetry().current();
         self.check(&plan)?;
+        self.check_joined(&plan).await?;
         self.read_released(&mut plan).await?;
         let op = (plan.partition_key.clone(), plan.op.row_key()?);
         let made = plan.claims.iter().map(|claim| claim.reference.clone()).collect();
@@ -135,7 +137,7 @@ impl Executor {
             }
         };
         // The head that was just written confirms new claims, so they need no settling.
-        let mut noted = Noted { in_doubt, finished: Vec::new() };
+        let mut noted = Noted { in_doubt, ..Noted::default() };
         let settled = self.settle(&plan, &op, &mut noted).await;
         self.end(&op, announced, settled, &noted).await;
         Ok(Ran::Done { etags, settled })
@@ -151,6 +153,19 @@ impl Executor {
             let at = error.details().operation_index.and_then(|at| operations.get(at));
             error.at_operation(at.and_then(|edit| plan.step_of_edit(edit)))
         })
+    }
+
+    /// Refuses a write whose entities join lists in other partitions that have no room. One request for each
+    /// list.
+    async fn check_joined(&self, plan: &Plan) -> Result<()> {
+        let checked = plan.joined.iter().map(|joined| async move {
+            match self.table.row(&joined.at).await? {
+                Some(found) => check_join(&found.entity, joined.list, &joined.listed),
+                None => Ok(()),
+            }
+        });
+        let checked = try_all(checked, UPLOADS).await;
+        checked.map(drop).map_err(|error| error.with_outcome(Outcome::Rejected))
     }
 
     /// Looks up the operations that wrote the claims to be released. One request each.
@@ -176,6 +191,7 @@ impl Executor {
             return Settled::Pending;
         }
         match self.settle_surely(op, &plan.targets, &plan.released, noted).await {
+            Ok(_) if !noted.undeclared.is_empty() => Settled::Pending,
             Ok(settled) => settled,
             Err(error) => {
                 tracing::warn!(%error, "a committed write is left to be settled by a worker");
@@ -323,9 +339,12 @@ impl Executor {
             let mut noted = Noted::default();
             let settled = self.settle_in_rounds(op, &[], &notice.claims, &mut noted).await?;
             return Ok(match settled {
-                Settled::Done if noted.in_doubt => Resumed::Again(LATEST),
-                Settled::Done => Resumed::Done,
                 Settled::Pending => Resumed::Soon,
+                Settled::Done if noted.in_doubt => Resumed::Again(LATEST),
+                Settled::Done if !noted.undeclared.is_empty() => {
+                    Resumed::Undeclared(noted.undeclared)
+                }
+                Settled::Done => Resumed::Done,
             });
         };
         let trace = if let OpRow::Committed { trace, .. } = &row { *trace } else { None };
@@ -370,9 +389,10 @@ impl Executor {
             Resumed::Soon
         } else if noted.in_doubt {
             Resumed::Again(LATEST)
+        } else if !noted.undeclared.is_empty() {
+            Resumed::Undeclared(noted.undeclared)
         } else if !unknown.is_empty() && (age < KEPT || !self.is_left_by_all(op, &unknown).await?) {
-            // A worker with these types may receive it next.
-            Resumed::Soon
+            Resumed::Undeclared(unknown.into_iter().map(str::to_owned).collect())
         } else if age < KEPT {
             Resumed::Again(KEPT.saturating_sub(age))
         } else {
@@ -405,6 +425,19 @@ impl Executor {
         if let Err(error) = take_off.await {
             tracing::debug!(%error, "a settled target will be settled again");
         }
+    }
+
+    /// Returns the declarations of the types of this program that an op row names and the program does
+    /// not have.
+    pub(crate) fn undeclared(&self, row: &OpRow) -> BTreeSet<String> {
+        let OpRow::Committed { targets, claims, .. } = row else { return BTreeSet::new() };
+        let targets = targets.iter().map(|target| (&target.of, &target.contributor));
+        let named = targets.chain(claims.iter().map(|claim| (&claim.of, &claim.name)));
+        let is_undeclared = |(of, name): &(&String, &String)| {
+            let mut own = self.settlers.iter().filter(|settler| settler.of() == **of);
+            own.any(|settler| !settler.declares(name))
+        };
+        named.filter(is_undeclared).map(|(_, name)| name.clone()).collect()
     }
 
     fn knows(&self, of: &str) -> bool {
@@ -464,7 +497,7 @@ async fn forget(plan: &Plan, in_doubt: bool) {
 }
 
 /// The next step of a worker with an announcement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Resumed {
     /// Settled, and no request can take effect any more.
     Done,
@@ -472,4 +505,7 @@ pub(crate) enum Resumed {
     Soon,
     /// Settled. Check again after this time.
     Again(Duration),
+    /// Settled, except for these declarations, or types by the beginning of their RowKeys, of other
+    /// programs. One of those programs has to receive the announcement.
+    Undeclared(BTreeSet<String>),
 }

@@ -1,10 +1,11 @@
 //! Settling: making rows and blobs in other places agree with the present state of an entity.
 
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result};
+use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Stored};
 
 use super::commit::is_undecodable;
 use crate::deciding::Deciding;
@@ -165,12 +166,17 @@ pub(crate) struct Noted {
     pub(crate) in_doubt: bool,
     /// Targets that must not be settled again.
     pub(crate) finished: Vec<Target>,
+    /// The declarations of other programs that targets and claims wait for.
+    pub(crate) undeclared: BTreeSet<String>,
 }
 
 /// Settles the targets and claims of one type.
 pub(crate) trait Settler: Send + Sync {
     /// The type, as the prefix of its RowKeys.
     fn of(&self) -> &'static str;
+
+    /// Whether the program settles the targets, or releases the claims, of a declaration.
+    fn declares(&self, name: &str) -> bool;
 
     /// Settles the targets and claims of a write that belong to this type. `op` is the keys of the
     /// write's op row. A failure does not stop the others.
@@ -199,19 +205,27 @@ pub(crate) async fn release(
     claim: &ClaimRef,
     (demands, position): (&Demands, usize),
 ) -> Result<Settled> {
-    let Some(found) = table.row(&claim.keys).await? else { return Ok(Settled::Done) };
-    let stored = Claim::read(&found.entity)?;
+    let Some(found) = to_release(table, op, claim).await? else { return Ok(Settled::Done) };
     let owner = (op.0.clone(), claim.row_key.clone());
-    let is_known = stored.op == op.1 || claim.before.as_ref() == Some(&stored.op);
-    if stored.owner != owner || !is_known {
-        return Ok(Settled::Done);
-    }
     if let Some(head) = table.row(&owner).await?
         && demands.ask(table.table(), &head, position, &claim.keys).await?
     {
         return Ok(Settled::Done);
     }
     delete(table, &claim.keys, found.etag).await
+}
+
+/// Reads a claim that an operation made or released; `None` if it is gone or another one took it over.
+pub(crate) async fn to_release(
+    table: &Deciding,
+    op: &Keys,
+    claim: &ClaimRef,
+) -> Result<Option<Stored<DynamicEntity>>> {
+    let Some(found) = table.row(&claim.keys).await? else { return Ok(None) };
+    let stored = Claim::read(&found.entity)?;
+    let is_owner = stored.owner.0 == op.0 && stored.owner.1 == claim.row_key;
+    let is_known = stored.op == op.1 || claim.before.as_ref() == Some(&stored.op);
+    Ok((is_owner && is_known).then_some(found))
 }
 
 /// Deletes a row if it is unchanged since it was read.
@@ -226,6 +240,12 @@ pub(crate) async fn delete(table: &Deciding, keys: &Keys, etag: ETag) -> Result<
         }
         Err(error) => Err(error),
     }
+}
+
+/// Whether a row is unchanged since it was read.
+pub(crate) async fn is_still(deciding: &Deciding, keys: &Keys, etag: &ETag) -> Result<bool> {
+    let now = deciding.row_as::<Marked>(keys).await?;
+    Ok(now.is_some_and(|now| now.etag == *etag))
 }
 
 /// Whether a conditional write was refused because of another writer.

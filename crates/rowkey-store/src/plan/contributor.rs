@@ -93,7 +93,8 @@ impl<'a, E> Change<'a, E> {
 
 /// An addition to each write of an `E`: rows in the entity's partition, or changes in other places.
 ///
-/// All methods except [`settle`](Self::settle) and [`verify`](Self::verify) are pure. They are called
+/// All methods except [`settle`](Self::settle), [`verify`](Self::verify) and
+/// [`examine_total`](Self::examine_total) are pure. They are called
 /// again whenever the plan is made again because a row that it read has changed. Rows are written in
 /// the transaction of the entity. Targets are settled after the commit, by the same call, by a worker,
 /// or by both.
@@ -214,6 +215,27 @@ pub trait Contributor<E>: Send + Sync {
     ) -> BoxFuture<'a, Result<Verdict>> {
         let _ = (settling, address);
         Box::pin(async { Ok(Verdict::Right) })
+    }
+
+    /// Checks what a target adds up from all its entities, such as the sums of a group, and corrects it if
+    /// `repairs` is set. Used by [`Store::verify`](crate::Store::verify) and
+    /// [`Store::repair`](crate::Store::repair), once a run for each target.
+    ///
+    /// Returns [`Verdict::Skipped`] if writers changed the target each time. Without this method each target
+    /// counts as right.
+    fn examine_total<'a>(
+        &'a self,
+        address: &'a str,
+        repairs: bool,
+    ) -> BoxFuture<'a, Result<Verdict>> {
+        let _ = (address, repairs);
+        Box::pin(async { Ok(Verdict::Right) })
+    }
+
+    /// Returns the target whose total a row is; `None` for other rows.
+    fn total_of(&self, row: &DynamicEntity) -> Option<String> {
+        let _ = row;
+        None
     }
 
     /// Returns the entity and the target that a row in another place belongs to; `None` for rows of other

@@ -26,6 +26,9 @@ impl Explanation {
         if !plan.rows.is_empty() {
             explained.read("rows beside it, on the primary", plan.rows.len());
         }
+        if !plan.joined.is_empty() {
+            explained.read("lists elsewhere that it joins, on the primary", plan.joined.len());
+        }
         let Self { mut lines, reads, .. } = explained;
         let mut requests = 1;
         for upload in &plan.uploads {

@@ -27,6 +27,9 @@ use crate::row::{FORMAT, FORMAT_VERSION, INDEX, Keys, check_format, text};
 /// The most properties of 32,768 UTF-16 units for the keys of a list. A change of 8 values writes
 /// up to 16 lists; 16 full lists of ASCII keys fit into the 4 MiB of a transaction.
 const MAX_PROPERTIES: usize = 8;
+/// The most of them after which an entity may join a list in another partition. The other one is for writers
+/// that found room at the same time: a list is read before the commit and written after it.
+const MAX_JOINED: usize = MAX_PROPERTIES - 1;
 /// Separates entries. No key contains it.
 const SEPARATOR: &str = "/";
 const COUNT: &str = "Count";
@@ -233,18 +236,37 @@ pub(crate) fn write(
     if set_text(row, KEYS, &text) <= MAX_PROPERTIES {
         return Ok(());
     }
+    Err(full(list, keys.len(), MAX_PROPERTIES))
+}
+
+fn full(list: &'static List, keys: usize, properties: usize) -> Error {
     let what = format!(
-        "a list `{}` is full: with this entity it has {} keys, which take more than {MAX_PROPERTIES} \
+        "a list `{}` is full: with this entity it has {keys} keys, which take more than {properties} \
          properties of 64 KiB",
-        list.name,
-        keys.len()
+        list.name
     );
-    Err(Error::refused(ErrorKind::TooLarge, what)
+    Error::refused(ErrorKind::TooLarge, what)
         .advise(
             "add a field to the template of the list to split it, or declare an index with `many` \
              instead, which has no limit",
         )
-        .in_index(list.name))
+        .in_index(list.name)
+}
+
+/// Refuses entities that join a list in another partition if it has no room for them. `row` is the list.
+pub(crate) fn check_join(
+    row: &DynamicEntity,
+    list: &'static List,
+    listed: &[String],
+) -> Result<()> {
+    let mut keys = read(row, list)?;
+    let before = keys.len();
+    keys.extend(listed.iter().cloned());
+    let text = keys.iter().map(String::as_str).collect::<Vec<_>>().join(SEPARATOR);
+    if keys.len() == before || set_text(&mut row.clone(), KEYS, &text) <= MAX_JOINED {
+        return Ok(());
+    }
+    Err(full(list, keys.len(), MAX_JOINED))
 }
 
 /// Marks a list in another partition as lacking an entity that does not fit; returns whether that

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use rowkey::index::List;
 use rowkey::table::{EncodedRow, RowWrite};
 use rowkey::telemetry::TraceParent;
 use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Match, Result};
@@ -56,6 +57,8 @@ pub(crate) struct Plan {
     /// Values to release.
     pub(crate) released: Vec<ClaimRef>,
     pub(crate) targets: Vec<Target>,
+    /// The lists in other partitions that entities join, which must have room for them.
+    pub(crate) joined: Vec<Joined>,
     /// Blobs that are uploaded before the message.
     pub(crate) uploads: Vec<Upload>,
     /// Whether all rows of an entity are written again, not only those that change.
@@ -124,6 +127,14 @@ pub(crate) struct ReadRow {
     pub(crate) after: Option<DynamicEntity>,
 }
 
+/// A list in another partition that entities join.
+pub(crate) struct Joined {
+    pub(crate) at: Keys,
+    pub(crate) list: &'static List,
+    /// The new entries.
+    pub(crate) listed: Vec<String>,
+}
+
 /// A value to claim.
 #[derive(Clone)]
 pub(crate) struct NewClaim {
@@ -147,6 +158,7 @@ impl Plan {
             claims: Vec::new(),
             released: Vec::new(),
             targets: Vec::new(),
+            joined: Vec::new(),
             uploads: Vec::new(),
             rewrites: false,
             step: None,
@@ -208,6 +220,14 @@ impl Plan {
     pub(crate) fn target(&mut self, target: Target) {
         if !self.targets.contains(&target) {
             self.targets.push(target);
+        }
+    }
+
+    /// Notes that an entity joins a list in another partition.
+    pub(crate) fn join(&mut self, at: Keys, list: &'static List, listed: String) {
+        match self.joined.iter_mut().find(|joined| joined.at == at) {
+            Some(joined) => joined.listed.push(listed),
+            None => self.joined.push(Joined { at, list, listed: vec![listed] }),
         }
     }
 

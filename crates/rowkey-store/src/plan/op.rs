@@ -209,6 +209,23 @@ pub(crate) fn remove_targets(row: &mut DynamicEntity, finished: &[Target]) -> Re
     set_json(row, TARGETS, &targets)
 }
 
+/// Removes the targets and claims of a declaration of the type `of` from a stored op row; returns whether
+/// there were any.
+pub(crate) fn remove_declaration(row: &mut DynamicEntity, of: &str, name: &str) -> Result<bool> {
+    let mut targets: Vec<Target> = json(row, TARGETS)?;
+    let mut claims: Vec<ClaimRef> = json(row, CLAIMS)?;
+    let before = targets.len() + claims.len();
+    targets.retain(|target| target.of != of || target.contributor != name);
+    claims.retain(|claim| claim.of != of || claim.name != name);
+    for list in [TARGETS, CLAIMS] {
+        set_text(row, list, "");
+        row.remove(list);
+    }
+    set_json(row, TARGETS, &targets)?;
+    set_json(row, CLAIMS, &claims)?;
+    Ok(targets.len() + claims.len() < before)
+}
+
 /// Writes a list as JSON into as many properties as needed; an empty list into none.
 fn set_json<T: Serialize>(row: &mut DynamicEntity, name: &str, list: &[T]) -> Result<()> {
     if list.is_empty() {

@@ -1,4 +1,7 @@
 //! Lists in other partitions, which are updated after the commits of their entities.
+//!
+//! A list that has no room for an entity refuses the write before the commit. Writers in parallel may all find
+//! room; the last property of a row is kept for them.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -83,8 +86,11 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteList {
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
         // The entity is added to new lists before it is removed from old ones, so that each lookup
         // finds it in at least one.
-        for (keys, _) in edits(change, self.position)? {
+        for (keys, joins) in edits(change, self.position)? {
             plan.target(row_address(&keys));
+            if joins {
+                plan.plan.join(keys, self.list, listed(self.list, change.keys, self.of));
+            }
         }
         Ok(())
     }

@@ -69,6 +69,7 @@ pub struct StoreBuilder<E> {
     sealer: Option<Arc<dyn Sealer>>,
     contributors: Vec<Box<dyn Contributor<E>>>,
     settles: bool,
+    reads_copies: bool,
     entity: PhantomData<fn() -> E>,
 }
 
@@ -85,6 +86,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             sealer: None,
             contributors: Vec::new(),
             settles: false,
+            reads_copies: false,
             entity: PhantomData,
         }
     }
@@ -127,6 +129,41 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         self
     }
 
+    /// Reads every copy in the entity's partition before it is replaced or deleted, and leaves rows of other
+    /// programs alone: a write that would replace one fails, and names the index.
+    ///
+    /// Without this, the store replaces the copies of an entity that it wrote without reading them, and a row
+    /// with which another program overwrote a copy is lost. Costs one read for each copy that a write
+    /// replaces or deletes. Use it if other programs write to the partitions of the entities.
+    ///
+    /// ```
+    /// # use rowkey::{DynamicEntity, Entity, ErrorKind, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// # #[entity(index(name = by_desk, row = "desk_{desk}"))]
+    /// # struct Order { tenant: String, id: u32, desk: String, cents: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let orders = Store::<Order>::builder(account.table("orders")).reads_copies().build()?;
+    /// # orders.create_if_missing().await?;
+    /// # orders.insert(&Order { tenant: "contoso".into(), id: 1, desk: "a".into(), cents: 5 }).await?;
+    /// // Another program overwrites the copy at this desk.
+    /// orders.table().upsert(&DynamicEntity::new("contoso", "desk_a")).await?;
+    ///
+    /// let update = orders.update(Order::key("contoso", 1), |order| order.cents = 7);
+    /// let refused = update.await.unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::AlreadyExists);
+    /// assert_eq!(refused.details().index, Some("by_desk"));
+    /// # Ok(()) }
+    /// ```
+    pub fn reads_copies(mut self) -> Self {
+        self.reads_copies = true;
+        self
+    }
+
     /// Adds a contributor that writes rows in the transaction of the entity.
     pub fn with(mut self, contributor: impl Contributor<E> + 'static) -> Self {
         self.contributors.push(Box::new(contributor));
@@ -145,7 +182,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
     /// it requires (a queue, a container, keys), if two contributors have the same name, or if one change
     /// could have more than 100 operations.
     pub fn build(self) -> Result<Store<E>> {
-        let Self { table, queue, container, sealer, contributors: added, settles, .. } = self;
+        let Self { table, queue, container, sealer, settles, reads_copies, .. } = self;
+        let added = self.contributors;
         let refused = |what: String| refused(what, table.name());
         let stopped = sealer.as_ref().map(|sealer| sealer.stopped());
         let given = Given { queue: queue.is_some(), stopped, settles };
@@ -201,6 +239,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
                 layers,
                 sealer,
                 added: given_contributors,
+                reads_copies,
                 announcer,
                 manifest: OnceLock::new(),
                 blobs,

@@ -1,25 +1,35 @@
-//! Cleaning: a job that deletes the rows of a retired declaration.
+//! Cleaning: a job that deletes the rows of a declaration that no program has any more.
+
+use std::sync::Arc;
 
 use futures_util::{FutureExt as _, TryStreamExt as _};
-use rowkey::{DynamicEntity, Entity, Page, Result, Stored, Table};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Page, Result, Stored, Table};
 
+use super::examine::note_failure;
 use super::{Inner, Step, Store};
-use crate::execute::settle::{Settled, delete};
+use crate::deciding::Deciding;
+use crate::execute::announce::is_backlog;
+use crate::execute::settle::{Settled, delete, is_lost};
 use crate::job::{Job, Report, Verdict, Walk, Walking};
-use crate::row::{Claim, INDEX, primary_keys, text};
+use crate::plan::Contributor;
+use crate::plan::op;
+use crate::row::{Claim, INDEX, Keys, primary_keys, text};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Deletes the rows of an index, a unique value or a list that is [`Gone`](super::Stage::Gone): its
-    /// copies, claims and lists, including lists in blobs. Entities stay unchanged.
+    /// copies, claims and lists, including lists in blobs. Pending writes no longer wait for it, so that
+    /// workers end them. Entities stay unchanged.
     ///
     /// Run the job from a program that no longer declares it, at least 12 minutes after it reached the
-    /// stage. No program writes such rows then. Costs one request for each page of 1,000 rows, and one for
-    /// each row that is deleted. Rows that a view or a contributor keeps in another table are not deleted.
-    /// Lists in blobs require the container of [`StoreBuilder::blobs`](super::StoreBuilder::blobs).
+    /// stage. No program writes such rows then. Costs one request for each page of 1,000 rows, one for
+    /// each row that is deleted, and two for each pending write. [`clean_in`](Self::clean_in) deletes the
+    /// rows that a view or a contributor keeps in another table. Lists in blobs require the container of
+    /// [`StoreBuilder::blobs`](super::StoreBuilder::blobs).
     ///
     /// Two requests before the job. Fails with [`ErrorKind::Unavailable`](rowkey::ErrorKind) if it is too
     /// early, and with [`ErrorKind::Invalid`](rowkey::ErrorKind) if the declaration is not gone, if this
-    /// program declares it, or if the store was not opened.
+    /// program declares it, or if the store was not opened. Without a manifest, use
+    /// [`repair_without`](Self::repair_without).
     pub async fn clean(&self, name: &str) -> Result<Job<'static, Walking<DynamicEntity, Step>>> {
         self.check_gone(name).await.map_err(|error| self.named("Clean", error))?;
         let (store, name) = (self.clone(), name.to_owned());
@@ -27,18 +37,114 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let title = format!("clean {of} {name}");
         let step: Step = Box::new(move |page: Page<DynamicEntity>| {
             let (store, left) = (store.clone(), Left::new(of, &name));
-            async move { store.clean_page(page, &left).await }.boxed()
+            async move { store.clean_page(&page, &left).await }.boxed()
         });
         let walk = Walk::new(self.inner.deciding.table(), Table::scan::<DynamicEntity>);
         Ok(Job::walk(title, walk, step))
     }
 
-    async fn clean_page(&self, page: Page<DynamicEntity>, left: &Left) -> Result<Report> {
+    /// Deletes the rows that a view or a contributor kept in another table, when no program has it any
+    /// more: contributions, summaries, and rows that [`Contributor::target_of`] recognizes. Pass the
+    /// contributor as it was; the store must not have it. [`clean`](Self::clean) ends its pending writes.
+    ///
+    /// If the store was opened, its manifest must show that the contributor is gone, as for `clean`. A store
+    /// without a manifest relies on the caller: a program that still has the contributor writes its rows
+    /// again. Costs one request for each page of 1,000 rows, and one for each row that is deleted.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::{Store, View};
+    /// # #[derive(Clone, Debug, Entity)]
+    /// # #[entity(store, partition = "{region}", row = "id_{id:6}")]
+    /// # struct Employee { region: String, id: u32, department: String }
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(partition = "{name}", row = "summary")]
+    /// # struct Department { name: String, headcount: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let summaries = account.table("departments");
+    /// # summaries.create_if_missing().await?;
+    /// let departments = || {
+    ///     View::new("departments", &summaries, |employee: &Employee| {
+    ///         Some(Department::key(&employee.department))
+    ///     })
+    ///     .count(Department::HEADCOUNT)
+    /// };
+    /// # let before = Store::<Employee>::builder(account.table("staff"))
+    /// #     .queue(account.queue("staff")).following(departments()).build()?;
+    /// # before.create_if_missing().await?;
+    /// # before.insert(&Employee { region: "west".into(), id: 7, department: "it".into() }).await?;
+    /// // The program has the view no more.
+    /// let staff = Store::<Employee>::builder(account.table("staff")).build()?;
+    /// let report = staff.clean_in(departments(), &summaries).await?.run().await?;
+    /// assert_eq!(report.part("departments").repaired, 2, "the summary and the contribution");
+    /// # Ok(()) }
+    /// ```
+    pub async fn clean_in(
+        &self,
+        contributor: impl Contributor<E> + 'static,
+        table: &Table,
+    ) -> Result<Job<'static, Walking<DynamicEntity, Step>>> {
+        let checked = match self.inner.manifest.get() {
+            Some(_) => self.check_gone(contributor.name()).await,
+            None => self.check_undeclared(contributor.name()),
+        };
+        checked.map_err(|error| self.named("Clean", error))?;
+        let title = format!("clean {} {}", Inner::<E>::of(), contributor.name());
+        let (contributor, deciding) = (Arc::new(contributor), Deciding::new(table));
+        let walk = Walk::new(deciding.table(), Table::scan::<DynamicEntity>);
+        let step: Step = Box::new(move |page: Page<DynamicEntity>| {
+            let (contributor, deciding) = (Arc::clone(&contributor), deciding.clone());
+            async move {
+                let mut report = Report::default();
+                for Stored { entity: row, etag, .. } in page.entities {
+                    let is_kept = contributor.target_of(&row).is_some();
+                    if is_kept || contributor.total_of(&row).is_some() {
+                        let keys = (row.partition_key, row.row_key);
+                        let part = Some(contributor.name());
+                        report.note(part, Verdict::Orphaned, 1);
+                        if delete(&deciding, &keys, etag).await? == Settled::Done {
+                            report.repaired(part, 1);
+                        }
+                    }
+                }
+                Ok(report)
+            }
+            .boxed()
+        });
+        Ok(Job::walk(title, walk, step))
+    }
+
+    /// Refuses to delete the rows of a declaration that this program has.
+    pub(super) fn check_undeclared(&self, name: &str) -> Result<()> {
+        if self.inner.declared().iter().all(|(declared, _)| declared != name) {
+            return Ok(());
+        }
+        let what = format!("this program declares `{name}`");
+        Err(Error::refused(ErrorKind::Invalid, what)
+            .advise("clean up from a program that does not"))
+    }
+
+    /// Deletes the rows of a declaration on a page, and removes it from pending writes.
+    pub(super) async fn clean_page(
+        &self,
+        page: &Page<DynamicEntity>,
+        left: &Left,
+    ) -> Result<Report> {
         let mut report = Report::default();
         let part = Some(&*left.name);
-        for Stored { entity: row, etag, .. } in
-            page.entities.iter().filter(|row| left.is(&row.entity))
-        {
+        for Stored { entity: row, etag, .. } in &page.entities {
+            if row.row_key.starts_with(op::HEAD) && !is_backlog(row) {
+                let keys = (row.partition_key.clone(), row.row_key.clone());
+                if let Err(error) = self.clean_op(&keys, left, &mut report).await {
+                    note_failure(error, &keys, &mut report)?;
+                }
+            }
+            if !left.is(row) {
+                continue;
+            }
             report.note(part, Verdict::Orphaned, 1);
             let keys = (row.partition_key.clone(), row.row_key.clone());
             // The next run finds a row that has changed since the page was read.
@@ -59,10 +165,29 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         Ok(report)
     }
+
+    /// Removes the declaration from an op row, so that workers end the write.
+    async fn clean_op(&self, keys: &Keys, left: &Left, report: &mut Report) -> Result<()> {
+        let deciding = &self.inner.deciding;
+        let Some(found) = deciding.row(keys).await? else { return Ok(()) };
+        op::OpRow::read(&found.entity)?;
+        let mut row = found.entity;
+        if !op::remove_declaration(&mut row, left.of, &left.name)? {
+            return Ok(());
+        }
+        report.note(Some(&left.name), Verdict::Orphaned, 1);
+        match deciding.table().replace((&row, found.etag)).await {
+            Ok(_) => report.repaired(Some(&left.name), 1),
+            // A worker changed it. The next run finds what is left.
+            Err(error) if is_lost(&error) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
 }
 
 /// Identifies the rows of a declaration that the program does not have.
-struct Left {
+pub(super) struct Left {
     of: &'static str,
     name: String,
     /// The prefix of the RowKeys of its lists, if it is a list.
@@ -72,7 +197,7 @@ struct Left {
 }
 
 impl Left {
-    fn new(of: &'static str, name: &str) -> Self {
+    pub(super) fn new(of: &'static str, name: &str) -> Self {
         let (list, claims) = (format!("list_{of}{name}_"), format!("unique_{of}{name}_"));
         Self { of, name: name.to_owned(), list, claims }
     }

@@ -2,9 +2,11 @@
 
 use std::fmt;
 
-use rowkey::{DynamicEntity, Entity, Page, Partition, Result, Stored};
+use futures_util::FutureExt as _;
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Page, Partition, Result, Stored};
 
-use super::{Inner, ReadHead, Store, is_race};
+use super::examine::{note_failure, remains};
+use super::{Inner, ReadHead, Store, is_race, parts};
 use crate::execute::Ran;
 use crate::job::walk::PageStep;
 use crate::job::{Job, Pace, Report, Target, Verdict, Walk, Walking};
@@ -37,7 +39,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// of a partition as fit with their rows.
     ///
     /// An entity that another writer changed since it was found is looked up again: it is deleted if the
-    /// walk still finds it, and counts as [`Verdict::Skipped`] otherwise. The report counts entities. Run
+    /// walk still finds it, and counts as [`Verdict::Skipped`] otherwise. An entity that does not decode stays,
+    /// and the report names it as [`Verdict::Unreadable`]. The report counts entities. Run
     /// the job again to delete entities that began to match behind its position. [`Job::count`] counts the
     /// entities in advance.
     ///
@@ -81,6 +84,60 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Job::stepping(format!("delete {}", Inner::<E>::of()), walk, step)
     }
 
+    /// Deletes what is left of a wide entity that cannot be read, because further rows of it are gone or come
+    /// from another write; returns whether it existed. [`verify`](Self::verify) reports such entities as
+    /// missing `further rows`. Nothing can restore their data: read the remaining rows as [`DynamicEntity`]
+    /// first if they are of use.
+    ///
+    /// Its rows in indexes and its unique values become orphans, which [`repair`](Self::repair) removes. Costs
+    /// four requests. Fails with [`ErrorKind::Invalid`] if the entity can be read, and with [`ErrorKind::Conflict`] if a writer changed it in the meantime.
+    ///
+    /// ```
+    /// # use std::collections::BTreeMap;
+    /// # use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, Entity)]
+    /// # #[entity(store, wide = 9, partition = "{city}", row = "year_{year:4}")]
+    /// # struct Year { city: String, year: u16, #[entity(rest)] hours: BTreeMap<String, f64> }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let years = Store::<Year>::builder(account.table("years")).build()?;
+    /// # years.create_if_missing().await?;
+    /// # let hours = (0..600).map(|hour| (format!("H{hour}"), 1.5)).collect();
+    /// # years.insert(&Year { city: "leeds".into(), year: 2026, hours }).await?;
+    /// // Another program deletes a further row.
+    /// let further = Key::<DynamicEntity>::new("leeds", "wide_year_2026_01");
+    /// years.table().delete(further, Match::Any).await?;
+    /// assert!(years.get(Year::key("leeds", 2026)).await.is_err());
+    ///
+    /// assert!(years.delete_remains(Year::key("leeds", 2026)).await?);
+    /// assert!(years.get(Year::key("leeds", 2026)).await?.is_none());
+    /// # Ok(()) }
+    /// ```
+    pub async fn delete_remains(&self, key: Key<E>) -> Result<bool> {
+        let delete = async {
+            let keys = parts(&key)?;
+            let Inner { deciding, layers, .. } = &*self.inner;
+            let error = match self.read_before(&keys).await {
+                Ok(None) => return Ok(false),
+                Ok(Some(_)) => {
+                    let what = "the entity is complete";
+                    return Err(
+                        Error::refused(ErrorKind::Invalid, what).advise("use `Store::delete`")
+                    );
+                }
+                Err(error) => error,
+            };
+            let Some(left) = remains(deciding, layers, &keys, &error).boxed().await? else {
+                return Err(error);
+            };
+            left.delete(deciding.table()).await.map(|()| true)
+        };
+        delete.await.map_err(|error| self.named("DeleteRemains", error))
+    }
+
     async fn delete_group(&self, group: &[(Keys, ReadHead<E>)]) -> Result<()> {
         let Some((first, _)) = group.first() else { return Ok(()) };
         let op = Op::random(self.inner.deciding.clock().now())?;
@@ -100,16 +157,25 @@ impl<E: Entity + Clone + Send + Sync + 'static> PageStep<DynamicEntity> for Dele
         let mut report = Report::default();
         let mut heads = Vec::with_capacity(page.entities.len());
         for stored in page.entities {
-            heads.extend(self.open(stored).await?);
+            let keys = (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
+            match self.open(stored).await {
+                Ok(head) => heads.extend(head),
+                // It stays unchanged, and does not end the job.
+                Err(error) => note_failure(error, &keys, &mut report)?,
+            }
         }
         let each = self.store.inner.operations();
         for partition in heads.chunk_by(|one, other| one.0.0 == other.0.0) {
             for group in groups(partition, each) {
                 match self.delete(group, pace).await {
                     Ok(()) => report.note(None, Verdict::Right, group.len() as u64),
-                    Err(error) if is_race(&error) => {
+                    // One by one, because others of the group can be deleted.
+                    Err(error) if is_race(&error) || is_of_one(&error) => {
                         for (keys, _) in group {
-                            report.note(None, self.delete_one(keys, pace).await?, 1);
+                            match self.delete_one(keys, pace).await {
+                                Ok(verdict) => report.note(None, verdict, 1),
+                                Err(error) => note_failure(error, keys, &mut report)?,
+                            }
                         }
                     }
                     Err(error) => return Err(error),
@@ -153,6 +219,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
         }
         Ok(Verdict::Skipped)
     }
+}
+
+/// Whether an error concerns one entity of a group, because of a row of it that cannot be read or written.
+fn is_of_one(error: &Error) -> bool {
+    let is_of_row = matches!(error.kind(), ErrorKind::Decode | ErrorKind::TooLarge);
+    is_of_row || error.details().index.is_some()
 }
 
 /// Groups as many entities as fit into a transaction with their rows.

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use chrono::TimeDelta;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey::index::{Index, Scope};
-use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Page, Result, Stored};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Page, Result, Stored};
 
 use super::list::list_of;
 use crate::blobs::Blobs;
@@ -14,7 +14,7 @@ use crate::deciding::Deciding;
 use crate::declared::Declared;
 use crate::execute::announce::{Notice, is_backlog};
 use crate::execute::claim::end;
-use crate::execute::settle::{Settled, delete};
+use crate::execute::settle::{Settled, delete, is_lost, is_still};
 use crate::execute::{Executor, KEPT, Resumed};
 use crate::job::{Report, Verdict};
 use crate::layer::{Demands, Layers};
@@ -229,7 +229,7 @@ impl Examiner {
                 Kind::Further(number) => match wide::number_of(row) {
                     Some((of, _)) => {
                         let owner = (keys.0.clone(), of.to_owned());
-                        self.examine_further(keys, &owner, number, report).await
+                        self.examine_further(keys, &owner, number, text(row, MARK), report).await
                     }
                     None => Ok(()),
                 },
@@ -277,20 +277,26 @@ impl Examiner {
         keys: &Keys,
         owner: &Keys,
         number: usize,
+        mark: Option<&str>,
         report: &mut Report,
     ) -> Result<()> {
         let deciding = self.deciding();
-        let is_demanded = || async {
-            let head = deciding.row_as::<wide::HeadRows>(owner).await?;
-            Ok::<_, Error>(head.is_some_and(|head| number < head.entity.0))
+        let head = || deciding.row_as::<wide::HeadRows>(owner);
+        let demands = |head: &Stored<wide::HeadRows>, mark: Option<&str>| {
+            number < head.entity.rows || head.entity.is_of(mark)
         };
-        // The row is checked with its entity.
-        if is_demanded().await? {
-            return Ok(());
-        }
         // Read the row, then the entity, then delete the row under its ETag, as for a copy.
-        let Some(found) = deciding.row_as::<Marked>(keys).await? else { return Ok(()) };
-        if is_demanded().await? {
+        let found = match head().await? {
+            Some(head) if number < head.entity.rows => return Ok(()),
+            Some(head) if head.entity.is_of(mark) => {
+                // The same write wrote both: the head has a wrong number of rows.
+                return self.examine_number(owner, head, number, report).await;
+            }
+            _ => deciding.row_as::<Marked>(keys).await?,
+        };
+        let Some(found) = found else { return Ok(()) };
+        if head().await?.is_some_and(|head| demands(&head, found.entity.0.as_deref())) {
+            // A writer has just written it.
             return Ok(());
         }
         let is_orphaned = if self.repairs {
@@ -302,6 +308,44 @@ impl Examiner {
         if is_orphaned {
             report.note(Some(wide::PART), Verdict::Orphaned, 1);
             report.repaired(Some(wide::PART), u64::from(self.repairs));
+        }
+        Ok(())
+    }
+
+    /// Checks the number of rows in a head that has fewer than were written with it: another program
+    /// changed it. The first of the others, with this number, reports it.
+    ///
+    /// A write writes all rows in one transaction, so that rows without a gap prove the number.
+    async fn examine_number(
+        &self,
+        owner: &Keys,
+        head: Stored<wide::HeadRows>,
+        number: usize,
+        report: &mut Report,
+    ) -> Result<()> {
+        let (deciding, part) = (self.deciding(), Some(wide::PART));
+        let found = wide::written_with(deciding.table(), owner, &head.entity).await?;
+        if found.range(head.entity.rows..).next() != Some(&number) {
+            return Ok(());
+        }
+        if !is_still(deciding, owner, &head.etag).await? {
+            return Ok(());
+        }
+        if found.iter().ne((1..=found.len()).collect::<Vec<_>>().iter()) {
+            let keys = (&*owner.0, &*owner.1);
+            report.problem(part, Verdict::Missing, keys, &wide::damaged(found.len()));
+            return Ok(());
+        }
+        report.note(part, Verdict::Stale, 1);
+        if self.repairs {
+            let mut row = DynamicEntity::new(&*owner.0, &*owner.1);
+            row.set(wide::ROWS, i32::try_from(found.len() + 1).unwrap_or(i32::MAX));
+            match deciding.table().merge((&row, head.etag)).await {
+                Ok(_) => report.repaired(part, 1),
+                // A writer changed the entity, and writes all its rows.
+                Err(error) if is_lost(&error) => report.repaired(part, 1),
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
@@ -334,14 +378,20 @@ impl Examiner {
     /// Settles or removes an operation that no announcement names any more.
     async fn examine_op(&self, keys: &Keys, report: &mut Report) -> Result<()> {
         let Some(found) = self.deciding().row(keys).await? else { return Ok(()) };
-        let (OpRow::Committed { created, .. } | OpRow::Void { created }) =
-            OpRow::read(&found.entity)?;
+        let row = OpRow::read(&found.entity)?;
+        let (OpRow::Committed { created, .. } | OpRow::Void { created }) = row;
         let kept = TimeDelta::from_std(KEPT).unwrap_or(TimeDelta::MAX);
         if self.deciding().clock().now() - created <= kept {
             report.note(Some(OPERATIONS), Verdict::Skipped, 1);
             return Ok(());
         }
-        report.note(Some(OPERATIONS), Verdict::Orphaned, 1);
+        let undeclared = self.executor.undeclared(&row);
+        if undeclared.is_empty() {
+            report.note(Some(OPERATIONS), Verdict::Orphaned, 1);
+        } else {
+            let error = of_other_programs(&undeclared);
+            report.problem(Some(OPERATIONS), Verdict::Orphaned, (&keys.0, &keys.1), &error);
+        }
         if self.repairs {
             let notice = Notice::new(keys.clone(), Vec::new());
             if self.executor.resume(&notice).await? == Resumed::Done {
@@ -357,6 +407,17 @@ impl Examiner {
             None => Ok(false),
         }
     }
+}
+
+/// Returns the error of a write that waits for declarations that this program does not have.
+fn of_other_programs(declarations: &BTreeSet<String>) -> Error {
+    let names: Vec<_> = declarations.iter().map(|name| format!("`{name}`")).collect();
+    let names = names.join(", ");
+    let what = format!("a write waits for a program that declares {names}");
+    Error::refused(ErrorKind::Invalid, what).advise(
+        "run a worker of that program; if there is none any more, end it with `Store::clean`, or without a \
+         manifest with `Store::repair_without`",
+    )
 }
 
 /// Checks the row at `at` that an entity demands for one of its indexes or unique values.
@@ -397,25 +458,22 @@ pub(super) fn examine_blobs<'a>(
     .boxed()
 }
 
-/// Whether an entity is unreadable because further rows of it are missing or come from another write.
-pub(super) async fn lacks_rows(
+/// Returns what is left of an entity that is unreadable because further rows of it are missing or come
+/// from another write; `None` for other entities.
+pub(super) async fn remains(
     deciding: &Deciding,
     layers: &Layers,
     keys: &Keys,
     error: &Error,
-) -> Result<bool> {
+) -> Result<Option<wide::Remains>> {
     if !layers.is_wide() || error.kind() != ErrorKind::Decode {
-        return Ok(false);
+        return Ok(None);
     }
-    let Some(mut head) = deciding.row(keys).await? else { return Ok(false) };
-    let gathered = Wide::gather(deciding.table(), &mut head.entity).await?;
-    Ok(matches!(gathered, Gathered::Torn(_)))
-}
-
-/// Whether a row is unchanged since it was read.
-pub(super) async fn is_still(deciding: &Deciding, keys: &Keys, etag: &ETag) -> Result<bool> {
-    let now = deciding.row_as::<Marked>(keys).await?;
-    Ok(now.is_some_and(|now| now.etag == *etag))
+    let Some(mut head) = deciding.row(keys).await? else { return Ok(None) };
+    match Wide::gather(deciding.table(), &mut head.entity).await? {
+        Gathered::Torn(_) => wide::Remains::read(deciding.table(), head).await.map(Some),
+        Gathered::All(_) => Ok(None),
+    }
 }
 
 /// Whether a row is the correct copy of an entity in an index.

@@ -7,12 +7,11 @@ use futures_util::stream;
 use rowkey::index::{List, ListKey, ListPlace};
 use rowkey::{Continuation, DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
 
-use super::examine::is_still;
 use super::query::{Part, rows_of};
 use super::{Inner, ReadHead, Store};
 use crate::blobs::Blobs;
 use crate::deciding::Deciding;
-use crate::execute::settle::is_lost;
+use crate::execute::settle::{is_lost, is_still};
 use crate::job::{Report, Verdict};
 use crate::plan::blob_list;
 use crate::plan::list::{check_room, list_keys, listed, old_list_keys, owner, read, write};

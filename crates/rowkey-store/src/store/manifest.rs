@@ -192,7 +192,7 @@ impl Manifest {
 
 impl<E: Entity> Inner<E> {
     /// Returns the declarations of this program, by name and template.
-    fn declared(&self) -> Vec<(String, String)> {
+    pub(super) fn declared(&self) -> Vec<(String, String)> {
         let own = E::DECLARATIONS.iter().copied();
         let given = self.contributors.iter().skip(self.contributors.len() - self.added);
         // A contributor has no template: only its code defines its rows.

@@ -56,6 +56,7 @@ mod read;
 mod rewriting;
 mod settle;
 mod sweep;
+mod totals;
 mod transaction;
 mod verify;
 mod work;
@@ -143,6 +144,8 @@ struct Inner<E> {
     sealer: Option<Arc<dyn Sealer>>,
     /// The number of contributors that the program added.
     added: usize,
+    /// Whether copies are read before they are replaced, even if a store wrote their entity.
+    reads_copies: bool,
     announcer: Option<Arc<Announcer>>,
     /// The manifest, if the store was opened.
     manifest: OnceLock<Manifest>,
@@ -514,8 +517,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             // An entity of an older type version is written with all its rows.
             rewrites: plan.rewrites || before.is_some_and(|head| head.older.is_some()),
             // An entity without a mark may come from another program, and then has no copies.
-            reads_copies: before
-                .is_some_and(|head| plan.rewrites || head.mark.is_none() || head.older.is_some()),
+            reads_copies: before.is_some_and(|head| {
+                let is_own = head.mark.is_some() && head.older.is_none();
+                self.inner.reads_copies || plan.rewrites || !is_own
+            }),
             unknown: &unknown,
             closed: closed.as_ref(),
             older: before.and_then(|head| head.older.as_ref()),

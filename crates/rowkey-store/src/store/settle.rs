@@ -9,7 +9,7 @@ use rowkey::{Entity, Error, ErrorKind, Result, Rows, Table};
 
 use super::Inner;
 use crate::deciding::Deciding;
-use crate::execute::settle::{Noted, Settled, Settler, Settling, both, release};
+use crate::execute::settle::{Noted, Settled, Settler, Settling, both, release, to_release};
 use crate::layer::Demands;
 use crate::layer::Layers;
 use crate::plan::op::{ClaimRef, Target, created_of};
@@ -47,6 +47,11 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
         Self::of()
     }
 
+    fn declares(&self, name: &str) -> bool {
+        let is_claim = |index: &Index| index.scope == Scope::Claim && index.name == name;
+        self.contributors.iter().any(|one| one.name() == name) || E::INDEXES.iter().any(is_claim)
+    }
+
     fn settle<'a>(
         &'a self,
         op: &'a Keys,
@@ -68,7 +73,8 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
             }
             if !claims.is_empty() {
                 let demands = Demands::of::<E>(&self.layers);
-                let released = release_all(&self.deciding, op, claims, E::INDEXES, &demands);
+                let of_type = (E::INDEXES, &demands);
+                let released = release_all(&self.deciding, op, claims, of_type, noted);
                 all = both(all, released.await);
             }
             all
@@ -95,7 +101,8 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
                 }
             }
             let Some(contributor) = found else {
-                all = both(all, Ok(Settled::Pending));
+                // Trying again does not help: only a program that declares it settles the target.
+                noted.undeclared.insert(target.contributor.clone());
                 continue;
             };
             let (name, address) = (contributor.name(), &*target.address);
@@ -148,17 +155,20 @@ fn release_all<'a>(
     deciding: &'a Deciding,
     op: &'a Keys,
     claims: &'a [ClaimRef],
-    indexes: &'a [Index],
-    demands: &'a Demands,
+    (indexes, demands): (&'a [Index], &'a Demands),
+    noted: &'a mut Noted,
 ) -> BoxFuture<'a, Result<Settled>> {
     async move {
         let mut all = Ok(Settled::Done);
         for claim in claims {
             let is_it = |index: &Index| index.scope == Scope::Claim && index.name == claim.name;
-            // A program that declares the unique value must settle it.
             let released = match indexes.iter().position(is_it) {
                 Some(position) => release(deciding, op, claim, (demands, position)).await,
-                None => Ok(Settled::Pending),
+                // Only a program that declares the unique value can tell whether the entity has it.
+                None => to_release(deciding, op, claim).await.map(|found| {
+                    noted.undeclared.extend(found.map(|_| claim.name.clone()));
+                    Settled::Done
+                }),
             };
             all = both(all, released);
         }

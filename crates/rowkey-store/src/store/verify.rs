@@ -4,26 +4,31 @@
 //! |---|---|---|
 //! | entity | its copies and claims exist and match, its lists name it | missing or stale: the entity is written again |
 //! | | the blobs of its fields exist | missing: reported |
-//! | entity of several rows | its further rows exist and come from one write | missing: reported |
-//! | further row of a wide entity | the head of its entity counts it | orphaned: deleted |
+//! | entity of several rows | its further rows exist and come from one write | missing: reported, because the data is gone |
+//! | further row of a wide entity | the head of its entity counts it | orphaned: deleted; written with the head: the head is corrected |
 //! | copy | its entity demands it | orphaned: deleted |
 //! | list | each of its entities has the value | orphaned: the RowKey is removed from it |
 //! | claim | its entity has the value | orphaned: its operation is ended, and it is deleted |
 //! | row edited by a contributor | a rewrite of the entity would not change it | stale: the entity is written again |
 //! | target of a contributor | the contributor confirms it | missing or stale: the entity is written again |
+//! | total of a contributor, such as a summary | it is what all entities add up to | stale: computed again |
 //! | row of a contributor elsewhere | its entity names the target | orphaned: the target is settled |
 //! | op row | it is younger than the time for which it is kept | orphaned: resumed as a worker does |
+
+use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey::index::Scope;
 use rowkey::{DynamicEntity, Entity, Key, Page, Result, Table};
 
+use super::clean::Left;
 use super::examine::{
     Decoding, Demanding, Examiner, Kind, doubtful, examine_all, examine_blobs, examine_demand,
-    lacks_rows, note_failure,
+    note_failure, remains,
 };
 use super::rewriting::VERSIONS;
 use super::settle::no_queue;
+use super::totals::{OnPage, Totals};
 use super::{Inner, ReadHead, Step, Store, is_race, parts};
 use crate::declared::Declared;
 use crate::execute::claim::claim;
@@ -44,15 +49,18 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// A page of 1,000 rows costs one request. Entities that agree with their copies on the same page and
     /// have no other rows cost nothing more. Other entities cost one read, and one for each of their rows; a
-    /// copy or a claim costs two. Committed writes that are not settled yet are reported as they are.
+    /// copy or a claim costs two. Each group of a view is added up once, in the part `totals of` its name:
+    /// two requests, and one for each 1,000 entities of the group. Committed writes that are not settled yet
+    /// are reported as they are.
     pub fn verify(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
-        self.examine("verify", &self.inner.table, false)
+        self.examine("verify", &self.inner.table, false, None)
     }
 
     /// Checks another table in which contributors keep rows, such as the summaries of views, and reports
-    /// rows that no entity demands. [`verify`](Self::verify) reports rows that are missing there.
+    /// rows that no entity demands, and wrong summaries of groups without entities.
+    /// [`verify`](Self::verify) reports rows that are missing there.
     pub fn verify_in(&self, table: &Table) -> Job<'static, Walking<DynamicEntity, Step>> {
-        self.examine("verify", table, false)
+        self.examine("verify", table, false, None)
     }
 
     /// Like [`verify`](Self::verify), and repairs disagreements: an entity whose rows are missing or
@@ -86,12 +94,52 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// # Ok(()) }
     /// ```
     pub fn repair(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
-        self.examine("repair", &self.inner.table, true)
+        self.examine("repair", &self.inner.table, true, None)
+    }
+
+    /// Like [`repair`](Self::repair), and ends everything of a declaration that no program has any more, for
+    /// tables without a manifest: deletes its copies, claims and lists, and removes it from pending writes.
+    /// Workers then end those writes. With a manifest, use [`clean`](Self::clean).
+    ///
+    /// Run it when no program with the declaration runs any more, and 10 minutes after the last has stopped,
+    /// because a request may be applied that late. A program that still has it misses rows from then on.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind) if this program declares it.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # mod old {
+    /// #     #[derive(Clone, Debug, PartialEq, rowkey::Entity)]
+    /// #     #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// #     #[entity(index(name = by_customer, row = "customer_{customer}", many))]
+    /// #     pub struct Order { pub tenant: String, pub id: u32, pub customer: String }
+    /// # }
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, customer: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let before = Store::<old::Order>::builder(account.table("orders")).build()?;
+    /// # before.create_if_missing().await?;
+    /// # before.insert(&old::Order { tenant: "contoso".into(), id: 1, customer: "ada".into() }).await?;
+    /// // The program before declared `by_customer`, and this one does not.
+    /// let orders = Store::<Order>::builder(account.table("orders")).build()?;
+    /// let report = orders.repair_without("by_customer")?.run().await?;
+    /// assert_eq!(report.part("by_customer").repaired, 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn repair_without(&self, name: &str) -> Result<Job<'static, Walking<DynamicEntity, Step>>> {
+        self.check_undeclared(name).map_err(|error| self.named("Repair", error))?;
+        let title = format!("repair without {name} in");
+        Ok(self.examine(&title, &self.inner.table, true, Some(name.to_owned())))
     }
 
     /// Like [`verify_in`](Self::verify_in), and settles rows that no entity demands.
     pub fn repair_in(&self, table: &Table) -> Job<'static, Walking<DynamicEntity, Step>> {
-        self.examine("repair", table, true)
+        self.examine("repair", table, true, None)
     }
 
     fn examine(
@@ -99,21 +147,31 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         name: &str,
         table: &Table,
         repairs: bool,
+        without: Option<String>,
     ) -> Job<'static, Walking<DynamicEntity, Step>> {
         let store = self.clone();
+        let totals = Arc::new(Totals::default());
+        let without = without.map(|name| Arc::new(Left::new(Inner::<E>::of(), &name)));
         // In another table, only rows of contributors are checked.
         let is_own = table.name() == self.inner.table.name();
         let step: Step = Box::new(move |page: Page<DynamicEntity>| {
-            let store = store.clone();
+            let (store, totals, without) = (store.clone(), Arc::clone(&totals), without.clone());
             async move {
-                let mut report = Report::default();
+                let mut report = match without {
+                    Some(left) => store.clean_page(&page, &left).await?,
+                    None => Report::default(),
+                };
+                let on_page = totals.page();
                 let mut examined = Vec::new();
                 for row in store.doubtful(page, &mut report) {
-                    let store = store.clone();
-                    let examine = async move { store.examine_row(&row, is_own, repairs).await };
+                    let (store, totals) = (store.clone(), &on_page);
+                    let examine =
+                        async move { store.examine_row(&row, is_own, repairs, totals).await };
                     examined.push(examine.boxed());
                 }
-                examine_all(examined, report).await
+                let report = examine_all(examined, report).await?;
+                on_page.keep();
+                Ok(report)
             }
             .boxed()
         });
@@ -139,23 +197,31 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         row: &DynamicEntity,
         is_own: bool,
         repairs: bool,
+        totals: &OnPage<'_>,
     ) -> Result<Report> {
         let mut report = Report::default();
         let keys = (row.partition_key.clone(), row.row_key.clone());
         let mut kept = None;
+        let mut total = None;
         for contributor in &self.inner.contributors {
             if let Some((key, address)) = contributor.target_of(row) {
                 kept = Some((contributor, key, address));
                 break;
             }
+            if let Some(address) = contributor.total_of(row) {
+                total = Some((contributor, [address]));
+                break;
+            }
         }
         let examined = if let Some((contributor, key, address)) = kept {
             self.examine_target(&**contributor, &key, &address, repairs, &mut report).await
+        } else if let Some((contributor, address)) = total {
+            totals.examine(&**contributor, &address, &keys, repairs, &mut report).await
         } else if !is_own {
             Ok(())
         } else {
             match Kind::of(row, &keys, &Declared::of::<E>(), Inner::<E>::of()) {
-                Some(Kind::Head) => self.examine_head(&keys, repairs, &mut report).await,
+                Some(Kind::Head) => self.examine_head(&keys, repairs, totals, &mut report).await,
                 Some(Kind::List(position)) => match Self::EXAMINE_LIST {
                     Some(examine) => examine(self, &keys, position, repairs, &mut report).await,
                     None => Ok(()),
@@ -191,18 +257,24 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     };
 
     /// Checks all rows that an entity demands now.
-    async fn examine_head(&self, keys: &Keys, repairs: bool, report: &mut Report) -> Result<()> {
+    async fn examine_head(
+        &self,
+        keys: &Keys,
+        repairs: bool,
+        totals: &OnPage<'_>,
+        report: &mut Report,
+    ) -> Result<()> {
         for _ in 0..ROUNDS {
             let read = match self.read_before(keys).await {
-                Err(error)
-                    if lacks_rows(&self.inner.deciding, &self.inner.layers, keys, &error)
-                        .boxed()
-                        .await? =>
-                {
-                    report.problem(Some(wide::PART), Verdict::Missing, (&keys.0, &keys.1), &error);
+                Ok(read) => read,
+                Err(error) => {
+                    let Inner { deciding, layers, .. } = &*self.inner;
+                    let left = remains(deciding, layers, keys, &error).boxed().await?;
+                    let Some(left) = left else { return Err(error) };
+                    let (part, keys) = (Some(wide::PART), (&*keys.0, &*keys.1));
+                    report.problem(part, Verdict::Missing, keys, &left.error());
                     return Ok(());
                 }
-                read => read?,
             };
             let Some(head) = read else { return Ok(()) };
             if head.older.is_some() {
@@ -220,9 +292,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     found.push((E::LISTS[list].name, examine(self, keys, &head, list).await?));
                 }
             }
+            let mut added = Vec::new();
             for contributor in self.given() {
-                let verdict = self.examine_contributor(contributor, keys, &head).await?;
+                let (verdict, targets) = self.examine_contributor(contributor, keys, &head).await?;
                 found.push((contributor.name(), verdict));
+                added.push((contributor, targets));
             }
             let is_wrong = |(_, verdict): &(&str, Verdict)| *verdict != Verdict::Right;
             let in_blobs = self.examine_blobs(&head).await?;
@@ -254,6 +328,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     }
                 }
             }
+            for (contributor, targets) in added {
+                totals.examine(contributor, &targets, keys, repairs, report).await?;
+            }
             return Ok(());
         }
         // The entity keeps changing. Its writers keep its rows in step.
@@ -268,7 +345,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let Some(head) = self.read_before(keys).await? else { return Ok(true) };
             let contributor = at.checked_sub(declared).and_then(|at| self.given().nth(at));
             let now = match (contributor, at.checked_sub(E::INDEXES.len())) {
-                (Some(one), _) => self.examine_contributor(one, keys, &head).await?,
+                (Some(one), _) => self.examine_contributor(one, keys, &head).await?.0,
                 (None, None) => self.examine_demand(keys, &head, at).await?,
                 (None, Some(list)) => match Self::EXAMINE_LISTS {
                     Some(examine) => examine(self, keys, &head, list).await?,
@@ -345,19 +422,20 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(plan)
     }
 
-    /// Checks the rows and targets of one contributor for an entity.
+    /// Checks the rows and targets of one contributor for an entity. Returns the targets as well.
     async fn examine_contributor(
         &self,
         contributor: &dyn Contributor<E>,
         keys: &Keys,
         head: &ReadHead<E>,
-    ) -> Result<Verdict> {
+    ) -> Result<(Verdict, Vec<String>)> {
         let plan = self.rewritten(contributor, keys, Some(head)).await?;
+        let targets = || plan.targets.iter().map(|target| target.address.clone()).collect();
         for row in plan.rows.values() {
             match (&row.before, &row.after) {
-                (None, Some(_)) => return Ok(Verdict::Missing),
+                (None, Some(_)) => return Ok((Verdict::Missing, targets())),
                 (Some((before, _)), after) if Some(before) != after.as_ref() => {
-                    return Ok(Verdict::Stale);
+                    return Ok((Verdict::Stale, targets()));
                 }
                 _ => {}
             }
@@ -366,10 +444,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let settling = self.settling(keys);
             let verdict = contributor.verify(&settling, &target.address).await?;
             if verdict != Verdict::Right {
-                return Ok(verdict);
+                return Ok((verdict, targets()));
             }
         }
-        Ok(Verdict::Right)
+        Ok((Verdict::Right, targets()))
     }
 
     /// Checks a row that a contributor keeps in another place for an entity.

@@ -1,5 +1,6 @@
 //! Workers: settling the writes that writers left, from their messages and from the backlog.
 
+use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::time::Duration;
@@ -27,6 +28,8 @@ const SOON: Duration = Duration::from_secs(1);
 /// The longest wait before a message that cannot be settled is tried again, because a newer program wrote it
 /// or its rows are damaged. The wait begins with a minute and doubles each time.
 const LONGEST: Duration = Duration::from_secs(3600);
+/// A message that was handed back this often is hidden for a time once.
+const PAUSE_EVERY: u32 = 8;
 /// How often an unreadable message is received before it is moved to the poison queue.
 const ATTEMPTS: u32 = 5;
 /// Writes settled in parallel.
@@ -37,7 +40,8 @@ const FINISH: Duration = Duration::from_secs(25);
 const BACKLOG_EVERY: Duration = Duration::from_secs(300);
 
 /// The result of one round of a worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Worked {
     /// Writes that are settled now or already were.
     pub settled: u64,
@@ -45,6 +49,11 @@ pub struct Worked {
     pub waiting: u64,
     /// Announcements that could not be handled. They appear again.
     pub failed: u64,
+    /// Writes that were handed back, because they name declarations that this program does not have, by
+    /// the name of the declaration. Types that the program does not have are named by the beginning of
+    /// their RowKeys. A program that has the declaration settles them. If there is none any more, use
+    /// [`Store::clean`], or [`Store::repair_without`].
+    pub undeclared: BTreeMap<String, u64>,
 }
 
 impl Worked {
@@ -53,6 +62,11 @@ impl Worked {
         match resumed {
             Ok(Resumed::Done) => Self { settled: 1, ..Self::default() },
             Ok(Resumed::Soon | Resumed::Again(_)) => Self { waiting: 1, ..Self::default() },
+            Ok(Resumed::Undeclared(names)) => {
+                tracing::warn!(declarations = ?names, "a write waits for a program that declares them");
+                let undeclared = names.into_iter().map(|name| (name, 1)).collect();
+                Self { undeclared, ..Self::default() }
+            }
             Err(error) => {
                 tracing::warn!(%error, "an announcement failed and will appear again");
                 Self { failed: 1, ..Self::default() }
@@ -60,12 +74,22 @@ impl Worked {
         }
     }
 
-    fn and(self, other: Self) -> Self {
+    fn and(mut self, other: Self) -> Self {
+        for (name, writes) in other.undeclared {
+            *self.undeclared.entry(name).or_default() += writes;
+        }
         Self {
             settled: self.settled + other.settled,
             waiting: self.waiting + other.waiting,
             failed: self.failed + other.failed,
+            undeclared: self.undeclared,
         }
+    }
+
+    /// Whether the next round should follow at once. A write that was handed back is visible, and would
+    /// be received again and again.
+    fn is_busy(&self) -> bool {
+        self.settled + self.waiting + self.failed > 0
     }
 }
 
@@ -113,7 +137,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Settles the writes of up to 32 messages, 8 at a time. One request, and the requests of each write.
     ///
     /// A message of a newer program, or one whose rows cannot be read, is tried less and less often, but at
-    /// least every hour. A message that does not come from a store is moved to the queue with the same name
+    /// least every hour. A message that names a declaration of another program is visible again at once, and
+    /// [`Worked::undeclared`] names the declaration. A message that does not come from a store is moved to the queue with the same name
     /// and the suffix `-poison` after it was received five times.
     pub async fn work_once(&self) -> Result<Worked> {
         self.receiver().work_once().await
@@ -169,7 +194,7 @@ impl Receiver {
             if drains {
                 drain_at = clock.elapsed() + BACKLOG_EVERY;
             }
-            if worked != Worked::default() {
+            if worked.is_busy() {
                 quiet = 0;
                 continue;
             }
@@ -291,6 +316,12 @@ impl Receiver {
             Err(error) => Err(error),
         };
         let delay = match &resumed {
+            // Visible at once, so that the other program's worker receives it. Hidden now and then, so that
+            // messages of a program that is gone are not received at each turn.
+            Ok(Resumed::Undeclared(_)) if received % PAUSE_EVERY < PAUSE_EVERY - 1 => {
+                Duration::ZERO
+            }
+            Ok(Resumed::Undeclared(_)) => later,
             Ok(Resumed::Done) => {
                 announcer.queue().delete_if_exists(message).await?;
                 return resumed;

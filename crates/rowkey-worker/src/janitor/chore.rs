@@ -262,7 +262,13 @@ fn of_store<E: Entity + Clone + Send + Sync + 'static>(what: &str, store: &Store
 }
 
 fn worked(worked: Worked) -> Counts {
-    counts([("settled", worked.settled), ("waiting", worked.waiting), ("failed", worked.failed)])
+    let undeclared = worked.undeclared.values().sum();
+    counts([
+        ("settled", worked.settled),
+        ("waiting", worked.waiting),
+        ("failed", worked.failed),
+        ("undeclared", undeclared),
+    ])
 }
 
 fn reported(report: Result<Report, Interrupted>) -> Result<Counts, Interrupted> {

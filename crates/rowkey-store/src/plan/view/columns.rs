@@ -23,6 +23,8 @@ type ValueOf<E> = Box<dyn Fn(&E) -> Result<Option<Value>> + Send + Sync>;
 /// The order of the values of a column, and how a summary stores them.
 pub(super) struct Order {
     precedes: Precedes,
+    /// Whether a value has the type of the entity's values. Another program may have stored others.
+    is_own: fn(&Value) -> bool,
     read: Conversion,
     write: Conversion,
 }
@@ -46,6 +48,7 @@ impl Order {
     fn of<P: Property + 'static>(column: Column<P>, precedes: Precedes) -> Self {
         Self {
             precedes,
+            is_own: |value| P::from_value(value.as_ref()).is_ok(),
             read: Box::new(move |value| {
                 let value = column.from_value(value.as_ref()).map_err(foreign)?;
                 stored(column.name(), Some(&value))
@@ -107,7 +110,8 @@ impl<E> Columns<E> {
     }
 
     /// Replaces `old` by `new` in `summary`. Returns whether that was possible: when the first
-    /// value leaves, the new first value can only be found among the other contributions.
+    /// value leaves, the new first value can only be found among the other contributions; and a summary
+    /// that another program damaged says nothing. A value of a wrong type in a contribution counts as none.
     pub(super) fn replace(
         &self,
         summary: &mut DynamicEntity,
@@ -125,7 +129,13 @@ impl<E> Columns<E> {
                     step(summary, *column, number(old_value), number(new_value))?
                 }
                 Kind::First { order, .. } => {
-                    let first = summary.get(name).map(&order.read).transpose()?.flatten();
+                    let Ok(first) = summary.get(name).map(&order.read).transpose() else {
+                        return Ok(false);
+                    };
+                    let first = first.flatten();
+                    let is_own = |value: &&Value| (order.is_own)(value);
+                    let (old_value, new_value) =
+                        (old_value.filter(is_own), new_value.filter(is_own));
                     let first =
                         match first_of(first.as_ref(), old_value, new_value, order.precedes)? {
                             First::New(first) => Some(first),

@@ -16,20 +16,23 @@ use futures_util::{FutureExt as _, TryStreamExt as _};
 use rowkey::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
 use rowkey::key::{KeyReader, KeyWriter, PartFormat};
 use rowkey::{
-    Column, DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Property, Result, Stored,
-    Table,
+    Column, DynamicEntity, Entity, Error, ErrorKind, Key, Outcome, Partition, Property, Result,
+    Stored, Table,
 };
 
 use super::op::{keys_at, row_address};
 use super::{Change, Contribution, Contributor};
 use crate::deciding::Deciding;
-use crate::execute::settle::{Settled, Settling};
+use crate::execute::settle::{Settled, Settling, is_lost, is_still};
 use crate::job::Verdict;
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, primary_keys, text};
 use columns::{Columns, Kind, Order, stored};
 
 /// The property with the name of the view that a summary or a contribution belongs to.
 const VIEW: &str = "View";
+
+/// How often a summary is added up again that changes in the meantime.
+const ROUNDS: u32 = 8;
 
 /// Summaries of type `S`, one for each group of entities of type `E`.
 ///
@@ -214,9 +217,7 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         let summary = self.table.row(keys).await?;
         let of_view = summary.as_ref().map(|stored| text(&stored.entity, VIEW));
         if of_view.flatten().is_some_and(|view| view != self.name) {
-            let what = "the summary belongs to another view";
-            return Err(Error::refused(ErrorKind::Invalid, what)
-                .advise("give the summaries of each view different keys"));
+            return Err(of_another_view());
         }
         let place = contribution(self.name, keys, settling.keys())?;
         let row = (place.partition_key, place.row_key);
@@ -224,7 +225,7 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         let part = entity.map(|entity| self.part(&entity, settling.keys())).transpose()?.flatten();
         let new = part.filter(|part| part.summary == *keys).map(|part| part.row);
         if let Some(old) = &old {
-            check_format(&old.entity, "a contribution to a view")?;
+            self.check_contribution(&old.entity)?;
         }
         let is_settled = old.as_ref().map(|old| &old.entity) == new.as_ref();
         let transaction = self.table.transaction();
@@ -253,11 +254,19 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         settling.wrote(transaction.submit().await)
     }
 
+    /// Refuses a row at the key of a contribution that is none: it is never overwritten.
+    fn check_contribution(&self, row: &DynamicEntity) -> Result<()> {
+        if text(row, VIEW) == Some(self.name) {
+            return check_format(row, "a contribution to a view");
+        }
+        let what = "a row of another program has the key of a contribution to the view";
+        Err(Error::refused(ErrorKind::Invalid, what)
+            .advise("move that row: RowKeys that begin with `from_` are reserved beside summaries")
+            .in_index(self.name))
+    }
+
     /// Returns the summary with `new` in place of `old`. Computes it from the old summary if
     /// possible, and otherwise from all contributions.
-    ///
-    /// Contributions may be read in several pages. A writer that changes one in between also writes
-    /// the summary, so the condition on the summary fails.
     async fn summary(
         &self,
         before: &DynamicEntity,
@@ -269,6 +278,19 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         if text(before, VIEW).is_some() && self.columns.replace(&mut summary, old, new)? {
             return Ok(summary);
         }
+        self.added_up(before, old, new).await
+    }
+
+    /// Computes a summary from all contributions, with `new` in place of `old`.
+    ///
+    /// Contributions may be read in several pages. A writer that changes one in between also writes
+    /// the summary, so the condition on the summary fails.
+    async fn added_up(
+        &self,
+        before: &DynamicEntity,
+        old: Option<&DynamicEntity>,
+        new: Option<&DynamicEntity>,
+    ) -> Result<DynamicEntity> {
         let mut summary = before.clone();
         summary.mark_as::<S>();
         summary.set(VIEW, self.name);
@@ -278,7 +300,7 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         let mut rows = self.table.query(all).stream();
         let changed = old.or(new).map(|row| row.row_key.clone());
         while let Some(Stored { entity: row, .. }) = rows.try_next().await? {
-            if Some(&row.row_key) != changed.as_ref() {
+            if Some(&row.row_key) != changed.as_ref() && text(&row, VIEW) == Some(self.name) {
                 check_format(&row, "a contribution to a view")?;
                 self.columns.replace(&mut summary, None, Some(&row))?;
             }
@@ -286,6 +308,43 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         self.columns.replace(&mut summary, None, new)?;
         Ok(summary)
     }
+
+    /// Checks that a summary is what its contributions add up to, and sets it.
+    ///
+    /// Settling moves a summary by the difference between two contributions. It keeps a right summary right
+    /// and a wrong one wrong, so that a repair may set summaries and contributions in any order.
+    async fn examine_summary(&self, keys: &Keys, repairs: bool) -> Result<Verdict> {
+        let mut verdict = Verdict::Right;
+        for _ in 0..ROUNDS {
+            // An entity of the group reports a missing one.
+            let Some(stored) = self.table.row(keys).await? else { return Ok(verdict) };
+            if text(&stored.entity, VIEW).is_some_and(|view| view != self.name) {
+                return Err(of_another_view());
+            }
+            let total = self.added_up(&stored.entity, None, None).await?;
+            if total == stored.entity {
+                return Ok(verdict);
+            }
+            if repairs {
+                let written = self.table.transaction().replace((&total, &stored)).submit().await;
+                match written {
+                    Ok(_) => return Ok(Verdict::Stale),
+                    // If it was written, the next round finds it right.
+                    Err(error) if error.outcome() == Outcome::Unknown => verdict = Verdict::Stale,
+                    Err(error) if is_lost(&error) => {}
+                    Err(error) => return Err(error),
+                }
+            } else if is_still(&self.table, keys, &stored.etag).await? {
+                return Ok(Verdict::Stale);
+            }
+        }
+        Ok(Verdict::Skipped)
+    }
+}
+
+fn of_another_view() -> Error {
+    Error::refused(ErrorKind::Invalid, "the summary belongs to another view")
+        .advise("give the summaries of each view different keys")
 }
 
 impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contributor<E>
@@ -349,6 +408,23 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contr
             })
         }
         .boxed()
+    }
+
+    fn examine_total<'a>(
+        &'a self,
+        address: &'a str,
+        repairs: bool,
+    ) -> BoxFuture<'a, Result<Verdict>> {
+        async move {
+            let keys = keys_at(address, self.name)?;
+            self.examine_summary(&keys, repairs).await
+        }
+        .boxed()
+    }
+
+    fn total_of(&self, row: &DynamicEntity) -> Option<String> {
+        let is_summary = text(row, VIEW) == Some(self.name) && primary_keys(row).is_none();
+        is_summary.then(|| row_address(&(row.partition_key.clone(), row.row_key.clone())))
     }
 
     fn target_of(&self, row: &DynamicEntity) -> Option<(Key<E>, String)> {
