@@ -219,7 +219,7 @@ async fn a_full_list_elsewhere_rejects_the_write_before_the_commit() -> TestResu
             let refused = refused.unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
             assert_eq!(refused.details().index, Some("by_owner"));
-            assert_eq!(refused.outcome(), rowkey::Outcome::Rejected);
+            assert_eq!(refused.outcome(), rowkey::Outcome::NotSent);
         }
         assert_eq!(rows(), before, "nothing is written");
         assert_eq!(server.snapshot().queue("tasks").unwrap().messages().count(), 0);

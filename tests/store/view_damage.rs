@@ -49,9 +49,9 @@ async fn a_wrong_sum_is_reported_by_verify_and_set_by_repair() -> TestResult {
         let (server, staff, departments) = staffed().await?;
         change(&departments, summary("it"), name, value).await?;
         let report = staff.verify().run().await?;
-        assert_eq!(report.part("departments").stale, 1, "{name}: {report:?}");
+        assert_eq!(report.part("totals of departments").stale, 1, "{name}: {report:?}");
         let report = staff.repair().run().await?;
-        assert_eq!(report.part("departments").repaired, 1, "{name}: {report:?}");
+        assert_eq!(report.part("totals of departments").repaired, 1, "{name}: {report:?}");
         assert_exact(&server.snapshot());
         assert!(staff.verify().run().await?.is_clean());
     }
@@ -97,9 +97,9 @@ async fn a_wrong_summary_of_an_empty_group_is_found_in_its_table() -> TestResult
     }
     change(&departments, summary("hr"), "Salary", 3_i64).await?;
     let report = staff.verify_in(&departments).run().await?;
-    assert_eq!(report.part("departments").stale, 1, "{report:?}");
+    assert_eq!(report.part("totals of departments").stale, 1, "{report:?}");
     let report = staff.repair_in(&departments).run().await?;
-    assert_eq!(report.part("departments").repaired, 1, "{report:?}");
+    assert_eq!(report.part("totals of departments").repaired, 1, "{report:?}");
     assert_exact(&server.snapshot());
     assert!(staff.verify_in(&departments).run().await?.is_clean());
     Ok(())

@@ -405,7 +405,7 @@ impl Executor {
 
     /// Whether the operation is so old, by its RowKey, that none of its requests can take effect. Its
     /// void, if there was one, has been removed, and no new one is needed.
-    fn is_over(&self, op: &Keys) -> bool {
+    pub(crate) fn is_over(&self, op: &Keys) -> bool {
         let age = created_of(&op.1).map(|created| self.table.clock().now() - created);
         age.is_some_and(|age| age.to_std().is_ok_and(|age| age >= KEPT))
     }

@@ -364,7 +364,11 @@ impl Examiner {
             }
             return Ok(());
         }
-        end(deciding, &(claim.owner.0.clone(), claim.op.clone())).await?;
+        let op = (claim.owner.0.clone(), claim.op.clone());
+        if !self.executor.is_over(&op) {
+            // The void stays until no request of the operation can take effect; a later repair removes it.
+            end(deciding, &op).await?;
+        }
         if self.is_demanded(&claim.owner, position, keys).await? {
             return Ok(());
         }

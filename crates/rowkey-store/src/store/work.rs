@@ -49,11 +49,13 @@ pub struct Worked {
     pub waiting: u64,
     /// Announcements that could not be handled. They appear again.
     pub failed: u64,
-    /// Writes that were handed back, because they name declarations that this program does not have, by
-    /// the name of the declaration. Types that the program does not have are named by the beginning of
-    /// their RowKeys. A program that has the declaration settles them. If there is none any more, use
+    /// Of those that wait: writes that were handed back, because they name declarations that this program
+    /// does not have, by the name of the declaration. Types that the program does not have are named by the
+    /// beginning of their RowKeys. A program that has the declaration settles them. If there is none any more, use
     /// [`Store::clean`], or [`Store::repair_without`].
     pub undeclared: BTreeMap<String, u64>,
+    /// How many of `waiting` were handed back.
+    handed_back: u64,
 }
 
 impl Worked {
@@ -65,7 +67,7 @@ impl Worked {
             Ok(Resumed::Undeclared(names)) => {
                 tracing::warn!(declarations = ?names, "a write waits for a program that declares them");
                 let undeclared = names.into_iter().map(|name| (name, 1)).collect();
-                Self { undeclared, ..Self::default() }
+                Self { waiting: 1, undeclared, handed_back: 1, ..Self::default() }
             }
             Err(error) => {
                 tracing::warn!(%error, "an announcement failed and will appear again");
@@ -83,13 +85,14 @@ impl Worked {
             waiting: self.waiting + other.waiting,
             failed: self.failed + other.failed,
             undeclared: self.undeclared,
+            handed_back: self.handed_back + other.handed_back,
         }
     }
 
     /// Whether the next round should follow at once. A write that was handed back is visible, and would
     /// be received again and again.
     fn is_busy(&self) -> bool {
-        self.settled + self.waiting + self.failed > 0
+        self.settled + self.waiting.saturating_sub(self.handed_back) + self.failed > 0
     }
 }
 
@@ -237,7 +240,7 @@ impl Receiver {
                 Err(error) => return Worked::of(Err(error)),
             };
             // A waiting row is left to the drains, and is no reason for another round at once.
-            Worked { waiting: 0, ..Worked::of(self.resume_row(&row).await) }
+            Worked { waiting: 0, handed_back: 0, ..Worked::of(self.resume_row(&row).await) }
         });
         let settle: Vec<_> = settle.collect();
         all(settle).await
