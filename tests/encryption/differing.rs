@@ -96,7 +96,6 @@ async fn rows(account: &StorageAccount) -> Result<Vec<DynamicEntity>> {
 }
 
 /// Every call fails with an error that names the property and not its value, and changes nothing.
-#[expect(clippy::future_not_send, reason = "each test has its own thread")]
 async fn assert_refused<E>(ring: Option<KeyRing>, name: &str, change: fn(&mut E)) -> TestResult
 where
     E: Entity + Clone + Send + Sync + 'static,

@@ -23,6 +23,9 @@ const WRITES: [&str; 11] = [
     "migrate",
 ];
 
+/// What each way of reading found.
+type Found<P> = Vec<(&'static str, Option<P>)>;
+
 /// The type of one version of the program.
 trait Program: Entity + Clone + PartialEq + std::fmt::Debug + Send + Sync + 'static {
     fn sample(number: u32) -> Self;
@@ -32,10 +35,7 @@ trait Program: Entity + Clone + PartialEq + std::fmt::Debug + Send + Sync + 'sta
     fn patch(store: &Store<Self>) -> Patch<'_, Self>;
     fn patch_name(store: &Store<Self>) -> Patch<'_, Self>;
     /// The entity through each index and query.
-    fn found<'s>(
-        &'s self,
-        store: &'s Store<Self>,
-    ) -> BoxFuture<'s, Result<Vec<(&'static str, Option<Self>)>>>;
+    fn found<'s>(&'s self, store: &'s Store<Self>) -> BoxFuture<'s, Result<Found<Self>>>;
 }
 
 macro_rules! program {
@@ -100,7 +100,7 @@ macro_rules! program {
                 fn found<'s>(
                     &'s self,
                     store: &'s Store<Self>,
-                ) -> BoxFuture<'s, Result<Vec<(&'static str, Option<Self>)>>> {
+                ) -> BoxFuture<'s, Result<Found<Self>>> {
                     Box::pin(async move {
                         let in_room = Self::by_room(self.bed, "north", self.number);
                         let listed = store.query(Self::of_doctor("north", "kim")).all().await?;
