@@ -695,9 +695,9 @@ async fn a_user_delegation_sas_for_a_table_and_a_queue_grants_only_its_permissio
     let sas = Sas::queue("jobs").permissions(QueuePermissions::ADD).valid_for(9 * HOUR);
     let token = sas.sign_with(&account, &of_queues)?;
     let queue = open(&token)?.queue("jobs");
-    queue.put("one").await?;
+    queue.put(Body::text("one")).send().await?;
     assert_eq!(code(queue.peek(1).await), refused);
-    let other = open(&token)?.queue("other").put("one").await;
+    let other = open(&token)?.queue("other").put(Body::text("one")).send().await;
     assert_eq!(code(other), ErrorCode::AUTHENTICATION_FAILED);
 
     // A key of one service opens nothing of another one, whatever the client lets pass.
@@ -710,7 +710,7 @@ async fn a_user_delegation_sas_for_a_table_and_a_queue_grants_only_its_permissio
             .credential(Credential::sas(&query)?)
             .endpoint(Service::Queue, server.queue_endpoint())?
             .build()?;
-        let put = forged.queue("jobs").put("one").await;
+        let put = forged.queue("jobs").put(Body::text("one")).send().await;
         assert_eq!(code(put), ErrorCode::AUTHENTICATION_FAILED, "{wrong}");
     }
     // The keys are for holders of tokens, for at most 7 days.
@@ -726,7 +726,7 @@ async fn a_user_delegation_sas_for_a_table_and_a_queue_grants_only_its_permissio
     }
 
     server.clock().advance(3 * HOUR);
-    assert_eq!(code(queue.put("late").await), ErrorCode::AUTHENTICATION_FAILED);
+    assert_eq!(code(queue.put(Body::text("late")).send().await), ErrorCode::AUTHENTICATION_FAILED);
     let late = table.get(Employee::key("sales", 1)).await;
     assert_eq!(code(late), ErrorCode::AUTHENTICATION_FAILED);
     Ok(())
