@@ -7,6 +7,7 @@
 //! - `clocks`: rotation between programs whose clocks differ
 //! - `records`: records of branch keys that no program made
 //! - `tamper`: altered, moved and forged values are rejected
+//! - `rolling`: versions of a type and programs without keys, in a rolling deployment
 //! - `rotation`: keys change, through every failure and beside other writers
 //! - `older`: what the retired SDKs stored
 //! - `unknown`: properties that the type does not know stay beside encrypted ones
@@ -38,6 +39,7 @@ mod clocks;
 mod differing;
 mod older;
 mod records;
+mod rolling;
 mod rotation;
 mod tamper;
 mod tasks;

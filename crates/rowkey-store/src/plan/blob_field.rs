@@ -28,7 +28,7 @@ use crate::blobs::{Blobs, hexadecimal};
 use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settling};
 use crate::layer::{Closing, Layer};
-use crate::row::{Closed, Keys, text};
+use crate::row::{Closed, Keys, text, version_of};
 use crate::seal::{Sealer, other_version};
 
 /// The name of the contributor that frees blobs.
@@ -43,8 +43,16 @@ pub(crate) struct BlobFields {
     fields: &'static [(&'static str, &'static str)],
     /// The type, as the prefix of its RowKeys.
     of: &'static str,
-    /// The sealer and the encrypted fields of the type.
-    sealed: Option<(Arc<dyn Sealer>, &'static [&'static str])>,
+    sealed: Option<Encrypted>,
+}
+
+/// The sealer and the encrypted fields of the type.
+#[derive(Clone)]
+struct Encrypted {
+    sealer: Arc<dyn Sealer>,
+    names: &'static [&'static str],
+    /// Those of a version of the type.
+    of_version: fn(i32) -> &'static [&'static str],
 }
 
 /// A blob that is uploaded before the commit.
@@ -82,14 +90,14 @@ impl BlobFields {
     }
 
     /// Adds the sealer for the encrypted fields of the type.
-    pub(crate) fn sealed_by(
-        self,
-        sealer: Option<&Arc<dyn Sealer>>,
-        encrypted: &'static [&'static str],
-    ) -> Self {
-        let both = self.fields.iter().any(|(property, _)| encrypted.contains(property));
-        let sealer = sealer.filter(|_| both);
-        Self { sealed: sealer.map(|sealer| (Arc::clone(sealer), encrypted)), ..self }
+    pub(crate) fn sealed_by<E: Entity>(self, sealer: Option<&Arc<dyn Sealer>>) -> Self {
+        let both = self.fields.iter().any(|(property, _)| E::ENCRYPTED.contains(property));
+        let sealed = sealer.filter(|_| both).cloned().map(|sealer| Encrypted {
+            sealer,
+            names: E::ENCRYPTED,
+            of_version: E::encrypted,
+        });
+        Self { sealed, ..self }
     }
 
     /// Whether the blob of an encrypted field was stored before the field was marked `encrypt`.
@@ -129,8 +137,8 @@ impl BlobFields {
 
     /// Returns the sealer of a field, if the field is encrypted.
     fn sealer(&self, property: &str) -> Option<&Arc<dyn Sealer>> {
-        let (sealer, names) = self.sealed.as_ref()?;
-        names.contains(&property).then_some(sealer)
+        let sealed = self.sealed.as_ref()?;
+        sealed.names.contains(&property).then_some(&sealed.sealer)
     }
 
     /// Refuses a row in which another version of the program encrypted one of these fields.
@@ -170,9 +178,9 @@ impl BlobFields {
         table: &Table,
         before: Option<&DynamicEntity>,
     ) -> Result<Option<DynamicEntity>> {
-        let (Some((sealer, names)), Some(before)) = (&self.sealed, before) else { return Ok(None) };
+        let (Some(sealed), Some(before)) = (&self.sealed, before) else { return Ok(None) };
         let mut before = before.clone();
-        sealer.open(table, names, &mut before).await?;
+        sealed.sealer.open(table, (sealed.of_version)(version_of(&before)), &mut before).await?;
         Ok(Some(before))
     }
 

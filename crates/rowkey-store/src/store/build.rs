@@ -222,7 +222,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         let mut layers: Vec<Box<dyn Layer>> = Vec::new();
         if let (Some(blobs), false) = (&blobs, E::BLOBS.is_empty()) {
             let fields = BlobFields::of::<E>(blobs, Inner::<E>::of());
-            layers.push(Box::new(fields.sealed_by(sealer.as_ref(), E::ENCRYPTED)));
+            layers.push(Box::new(fields.sealed_by::<E>(sealer.as_ref())));
         }
         // It closes after the fields in blobs, when the row has the keys of their encrypted contents, and
         // so seals the pointers to the blobs, too.

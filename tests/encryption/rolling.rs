@@ -1,0 +1,138 @@
+//! Rolling deployments: versions of a type, programs without keys, and settings that differ beside encrypted fields.
+
+use rowkey::Properties;
+
+use super::*;
+
+/// Types of the same entities, each with another declaration.
+macro_rules! visit {
+    ($name:ident, [$($attribute:tt)*], { $($field:tt)* }) => {
+        #[derive(Clone, Debug, PartialEq, Entity)]
+        #[entity(store, partition = "{ward}", row = "visit_{number:6}", rename_all = "PascalCase")]
+        #[entity(index(name = by_bed, row = "bed_{bed}"))]
+        $($attribute)*
+        struct $name {
+            ward: String,
+            number: u32,
+            bed: u32,
+            $($field)*
+        }
+    };
+}
+
+visit!(Full, [], { #[entity(encrypt)] name: String, #[entity(encrypt)] finding: Option<String> });
+visit!(Named, [], { #[entity(encrypt)] name: String });
+visit!(Keyless, [], {});
+visit!(Open, [], { #[entity(rest)] rest: Properties });
+visit!(Imaged, [], {
+    #[entity(encrypt)]
+    name: String,
+    note: String,
+    #[entity(encrypt, blob)]
+    image: Vec<u8>,
+});
+visit!(ImagedV2, [#[entity(version = 2, from = Imaged)]], {
+    #[entity(encrypt)]
+    name: String,
+    #[entity(encrypt)]
+    note: String,
+    #[entity(encrypt, blob)]
+    image: Vec<u8>,
+});
+visit!(FoundV2, [#[entity(version = 2, from = Named)]], {
+    #[entity(encrypt)]
+    name: String,
+    #[entity(encrypt)]
+    finding: Option<String>,
+});
+visit!(PlainV2, [#[entity(version = 2, from = Keyless)]], { finding: Option<String> });
+visit!(OtherTypes, [], { #[entity(json, encrypt)] name: Vec<u32> });
+visit!(OtherNumber, [], { #[entity(encrypt)] name: u32 });
+
+impl From<Imaged> for ImagedV2 {
+    fn from(Imaged { ward, number, bed, name, note, image }: Imaged) -> Self {
+        Self { ward, number, bed, name, note, image }
+    }
+}
+
+impl From<Named> for FoundV2 {
+    fn from(Named { ward, number, bed, name }: Named) -> Self {
+        Self { ward, number, bed, name, finding: Some("of the conversion".into()) }
+    }
+}
+
+impl From<Keyless> for PlainV2 {
+    fn from(Keyless { ward, number, bed }: Keyless) -> Self {
+        Self { ward, number, bed, finding: Some("of the conversion".into()) }
+    }
+}
+
+fn open<E>(account: &StorageAccount, ring: Option<KeyRing>) -> Result<Store<E>>
+where
+    E: Entity + Clone + Send + Sync + 'static,
+{
+    let store = Store::builder(account.table("visits"))
+        .queue(account.queue("visits"))
+        .blobs(account.container("visits"));
+    match ring {
+        Some(ring) => store.keys(ring).build(),
+        None => store.build(),
+    }
+}
+
+fn at<E>() -> Key<E> {
+    Key::new("north", "visit_000001")
+}
+
+fn full() -> Full {
+    let finding = Some("Measles".into());
+    Full { ward: "north".into(), number: 1, bed: 7, name: "Lovelace".into(), finding }
+}
+
+async fn begin<E>(
+    ring: KeyRing,
+    entity: &E,
+) -> std::result::Result<(Server, StorageAccount, Store<E>), Failure>
+where
+    E: Entity + Clone + Send + Sync + 'static,
+{
+    let server = Server::builder().manual_clock().start().await?;
+    let account = account(&server)?;
+    let visits = open::<E>(&account, Some(ring))?;
+    visits.create_if_missing().await?;
+    visits.insert(entity).await?;
+    Ok((server, account, visits))
+}
+
+async fn rows(account: &StorageAccount) -> Result<Vec<DynamicEntity>> {
+    let rows = account.table("visits").scan::<DynamicEntity>().scan_policy(ScanPolicy::Allow);
+    Ok(rows.all().await?.into_iter().map(|row| row.entity).collect())
+}
+
+#[tokio::test]
+async fn a_version_that_encrypts_one_more_field_takes_over_entities_with_a_field_in_a_blob()
+-> TestResult {
+    let (ward, image) = ("north".to_owned(), b"Picture of a lung".to_vec());
+    let first = Imaged { ward, number: 1, bed: 7, name: "Ada".into(), note: "hush".into(), image };
+    for how in ["update", "upsert", "rewrite", "migrate", "reencrypt"] {
+        let (_server, account, _) = begin(ring(26), &first).await?;
+        let newer = open::<ImagedV2>(&account, Some(ring(26)))?;
+        let mut expected = ImagedV2::from(first.clone());
+        assert_eq!(newer.get(at()).await?.map(|one| one.entity), Some(expected.clone()));
+        match how {
+            "update" => {
+                newer.update(at(), |one| one.bed = 8).await?;
+                expected.bed = 8;
+            }
+            "upsert" => drop(newer.upsert(&expected).await?),
+            "rewrite" => assert!(newer.rewrite(at()).await?),
+            "migrate" => assert_eq!(newer.migrate().run().await?.total.repaired, 1),
+            _ => assert_eq!(newer.reencrypt().run().await?.total.repaired, 1),
+        }
+        assert_eq!(newer.get(at()).await?.map(|one| one.entity), Some(expected), "{how}");
+        for row in rows(&account).await?.iter().filter(|row| row.partition_key == "north") {
+            assert!(matches!(row.get("Note"), Some(Value::Binary(_))), "{how} {}", row.row_key);
+        }
+    }
+    Ok(())
+}
