@@ -136,3 +136,18 @@ async fn a_version_that_encrypts_one_more_field_takes_over_entities_with_a_field
     }
     Ok(())
 }
+
+#[tokio::test]
+async fn a_version_whose_predecessor_lacks_an_encrypted_field_leaves_the_entity_readable()
+-> TestResult {
+    let (_server, account, _) = begin(ring(26), &full()).await?;
+    let newer = open::<FoundV2>(&account, Some(ring(26)))?;
+    newer.update(at(), |one| one.bed = 8).await?;
+    let read = newer.get(at()).await?.ok_or("not there")?.entity;
+    assert_eq!(read.finding.as_deref(), Some("of the conversion"));
+    let row = rows(&account).await?.into_iter().find(|row| row.row_key == "visit_000001");
+    let row = row.ok_or("not there")?;
+    let Some(Value::String(metadata)) = row.get("_RowkeyEncryption") else { panic!("sealed") };
+    assert_eq!(metadata.split(' ').nth(4), Some("Name,Finding"));
+    Ok(())
+}

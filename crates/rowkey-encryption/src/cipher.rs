@@ -258,7 +258,12 @@ impl KeyRing {
             row.set(*name, stored.clone());
             sealed.push((*name, index, stored));
         }
+        let own = sealed.len();
         for (name, value, index) in &before.kept {
+            // The conversion from an older version, whose type lacks it, made another value.
+            if sealed[..own].iter().any(|(of_type, ..)| of_type == name) {
+                continue;
+            }
             let stored = key.encrypt(&self.random.bytes()?, name, value)?;
             row.set(name, stored.clone());
             sealed.push((name, index.clone(), stored));
