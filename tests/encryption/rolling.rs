@@ -151,3 +151,48 @@ async fn a_version_whose_predecessor_lacks_an_encrypted_field_leaves_the_entity_
     assert_eq!(metadata.split(' ').nth(4), Some("Name,Finding"));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_program_without_keys_does_not_store_in_plaintext_what_is_encrypted() -> TestResult {
+    let (_server, account, visits) = begin(ring(26), &full()).await?;
+    let before = rows(&account).await?;
+    let open_type = open::<Open>(&account, None)?;
+    let set = |one: &mut Open| drop(one.rest.set("Finding", "visible"));
+    let error = open_type.update(at(), set).await.err().ok_or("stored in plaintext")?;
+    assert!(error.to_string().contains("`Finding`"), "{error}");
+    let newer = open::<PlainV2>(&account, None)?;
+    let error = newer.update(at(), |one| one.bed = 8).await.err().ok_or("a version stored it")?;
+    assert!(error.to_string().contains("`Finding`"), "{error}");
+    assert_eq!(newer.migrate().run().await?.total.repaired, 0);
+    assert_eq!(rows(&account).await?, before);
+    assert_eq!(visits.get(at()).await?.map(|one| one.entity), Some(full()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_program_without_keys_keeps_encrypted_bytes_beside_a_field_with_the_rest() -> TestResult {
+    let indexing = || ring(26).index(IndexKey::new([9; 32]), ["Finding"]);
+    let (_server, account, visits) = begin(indexing(), &full()).await?;
+    let open_type = open::<Open>(&account, None)?;
+    let read = open_type.get(at()).await?.ok_or("not there")?;
+    assert_eq!(read.entity.rest, Properties::new(), "it is not among the rest");
+    open_type.update(at(), |one| drop(one.rest.set("Colour", "red"))).await?;
+    let (ward, rest) = ("north".to_owned(), Properties::new());
+    open_type.upsert(&Open { ward, number: 1, bed: 9, rest }).await?;
+    let found = [
+        visits.get(at()).await?,
+        visits.find(Full::by_bed("north", 9_u32)).await?,
+        visits
+            .query(Full::partition("north"))
+            .filter(indexing().equals("Finding", "Measles")?)
+            .all()
+            .await?
+            .pop(),
+    ];
+    for found in found {
+        assert_eq!(found.map(|one| one.entity), Some(Full { bed: 9, ..full() }));
+    }
+    let found = open_type.find(Open::by_bed("north", 9_u32)).await?.ok_or("not there")?;
+    assert_eq!(found.entity.rest, Properties::new());
+    Ok(())
+}

@@ -33,7 +33,7 @@ use crate::deciding::Deciding;
 use crate::plan::Plan;
 use crate::plan::blob_field::{is_in_blob, pointer_of};
 use crate::row::{Closed, Copy, Head, Keys, MARK, Whole, digest, index_keys, primary_keys, text};
-use crate::seal::Envelope;
+use crate::seal::{Envelope, METADATA};
 use crate::wide::{self, Beside, Gathered, Wide};
 
 /// A conversion between the properties of an entity and those of its row.
@@ -357,7 +357,10 @@ impl Layers {
     ) -> BoxFuture<'a, Result<Vec<String>>> {
         async move {
             // A layer with keys returns fewer names.
-            let mut sealed = Envelope::of(row).names;
+            let mut sealed = match text(row, METADATA) {
+                Some(metadata) => Envelope::read(metadata).left_out(),
+                None => Vec::new(),
+            };
             for layer in self.iter().rev() {
                 if layer.decides() || !self.only_deciding {
                     layer.open(table, row, &mut sealed).await?;

@@ -296,9 +296,9 @@ impl<E: Entity> Projection for Head<E> {
         check_version::<E>(row)?;
         check_rows(row)?;
         // With keys, the row has been opened.
-        let envelope = envelope(row);
+        let (sealed, is_signed) = envelope(row);
         let opened;
-        let row = match &*envelope.names {
+        let row = match &*sealed {
             [] => row,
             names => {
                 opened = row.beside_sealed(names);
@@ -317,17 +317,18 @@ impl<E: Entity> Projection for Head<E> {
             }
         }
         let mark = row.property(MARK)?;
-        let Envelope { names: sealed, is_signed } = envelope;
         let unknown = Properties::new();
         Ok(Self { entity, mark, closed: None, unknown, sealed, is_signed, older })
     }
 }
 
-/// Reads how another program encrypted a row.
-fn envelope(row: &RowReader<'_>) -> Envelope {
+/// Reads how another program encrypted a row: what a program without keys leaves out, and whether the rest is
+/// signed.
+fn envelope(row: &RowReader<'_>) -> (Vec<String>, bool) {
     // If it is not a String, it is a property of the entity.
-    let metadata = row.property::<Option<String>>(METADATA).ok().flatten();
-    metadata.map(|metadata| Envelope::read(&metadata)).unwrap_or_default()
+    let metadata = row.beside_sealed(&[]).property::<Option<String>>(METADATA).ok().flatten();
+    let envelope = metadata.map(|metadata| Envelope::read(&metadata));
+    envelope.map(|envelope| (envelope.left_out(), envelope.is_signed)).unwrap_or_default()
 }
 
 /// Refuses an entity whose type version this program does not know. (A type that declares a version
@@ -386,7 +387,7 @@ impl<E: Entity> Projection for Copy<E> {
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         let primary = primary_of(row)?.ok_or_else(|| DecodeError::missing(PRIMARY_ROW_KEY))?;
         check_version::<E>(row)?;
-        let names = envelope(row).names;
+        let (names, _) = envelope(row);
         let value = E::decode(&row.with_keys(&primary.0, &primary.1).beside_sealed(&names))?;
         let digest = digest(&DynamicEntity::decode(row)?);
         Ok(Self { value, primary, mark: row.property(MARK)?, digest })

@@ -29,6 +29,9 @@ use crate::row::{text, version_of};
 /// The property that lists the sealed properties of a row.
 pub(crate) const METADATA: &str = "_RowkeyEncryption";
 
+/// The suffix that forms the name of a blind index from that of its property.
+const INDEX_SUFFIX: &str = "_BlindIndex";
+
 /// Encrypts and decrypts the fields of a type that are marked `#[entity(encrypt)]`: see
 /// [`StoreBuilder::keys`](crate::StoreBuilder::keys). `rowkey_encryption::KeyRing` is an implementation.
 ///
@@ -198,6 +201,13 @@ impl Envelope {
         let [_, _, _, _, names, signed] = *parts else { return Self::default() };
         let names = names.split(',').filter(|name| *name != "-").map(str::to_owned).collect();
         Self { names, is_signed: signed == "signed" }
+    }
+
+    /// The properties that a program without keys does not show and writes again: those that are sealed, their
+    /// blind indexes, and the metadata.
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        let indexes = self.names.iter().map(|name| format!("{name}{INDEX_SUFFIX}"));
+        self.names.iter().cloned().chain(indexes).chain([METADATA.to_owned()]).collect()
     }
 
     pub(crate) fn of(row: &DynamicEntity) -> Self {

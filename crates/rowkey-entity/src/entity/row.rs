@@ -390,9 +390,11 @@ impl<'a> RowReader<'a> {
     }
 
     /// The properties that no other field names: those whose names are not in `taken` and are not
-    /// written by the service, the type or a store.
+    /// written by the service, the type or a store, nor encrypted by another version of the program.
     pub fn rest<R: Rest>(&self, taken: &Names<'_>) -> Result<R, DecodeError> {
-        let is_open = |name: &str| !flatten::has(taken, name) && !OWN.contains(&name);
+        let is_sealed = |name: &str| self.sealed.iter().any(|sealed| sealed == name);
+        let is_open =
+            |name: &str| !flatten::has(taken, name) && !OWN.contains(&name) && !is_sealed(name);
         R::collect(self.values()?.into_iter().filter(|(name, _)| is_open(name)))
     }
 

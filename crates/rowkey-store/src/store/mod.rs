@@ -37,7 +37,7 @@ use crate::layer::Layers;
 use crate::plan::blob_field::{self, BlobFields};
 use crate::plan::{Change, Contribution, Contributor, Edit, Op, Plan, ReadRow, Source, Write};
 use crate::row::{Closed, Head, HeadRow, Keys, digest, keys_of};
-use crate::seal::Sealer;
+use crate::seal::{Sealer, other_version};
 use crate::together::try_all;
 use crate::version::{Version, Versioned};
 use crate::wide;
@@ -494,6 +494,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let what = "the stored entity is signed, and this program has no keys to sign it again";
             return Err(Error::refused(ErrorKind::Invalid, what)
                 .advise("give the keys of the other programs to `StoreBuilder::keys`"));
+        }
+        if let (Some(before), Some(after), None) = (before, after, &self.inner.sealer)
+            && !before.sealed.is_empty()
+        {
+            let row = DynamicEntity::of_any_size(after)?;
+            if let Some(name) = before.sealed.iter().find(|name| row.get(name).is_some()) {
+                return Err(other_version(name, "encrypted it, and this one has no keys"));
+            }
         }
         let op = plan.op.clone();
         let layers = &self.inner.layers;
