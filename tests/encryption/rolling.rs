@@ -196,3 +196,24 @@ async fn a_program_without_keys_keeps_encrypted_bytes_beside_a_field_with_the_re
     assert_eq!(found.entity.rest, Properties::new());
     Ok(())
 }
+
+#[tokio::test]
+async fn a_key_is_not_older_than_the_response_that_named_it() -> TestResult {
+    let (server, account, patients) = start().await?;
+    patients.insert(&patient(1)).await?;
+    let verifier = store(&account, ring(26))?;
+    let held = server.inject(Fault::on(Operation::QueryEntities).times(1).hold());
+    let (_, found) = futures_util::join!(
+        async {
+            held.wait_until_held().await;
+            wait(&account, 20).await;
+            ring(26).rotate(&account.table("patients")).await.unwrap();
+            held.release();
+        },
+        verifier.rewrite(key(1)),
+    );
+    assert!(found?);
+    let error = verifier.verify_keys().run().await.unwrap_err().error.to_string();
+    assert!([": 720 s", ": 721 s"].iter().any(|left| error.contains(left)), "{error}");
+    Ok(())
+}

@@ -325,7 +325,8 @@ impl Newest {
 /// Remembers the newest branch key, and since when this ring knows it.
 fn keep(kept: &mut Option<CurrentBranchKey>, table: &Table, read: Duration, branch: BranchKey) {
     let before = kept.take().filter(|kept| kept.is_of(table) && kept.branch.id() == branch.id());
-    let found = before.map_or(read, |kept| kept.found);
+    // Not when the request began: the key may have been made until the response.
+    let found = before.map_or_else(|| table.account().clock().elapsed(), |kept| kept.found);
     let of = (table.account().name().to_owned(), table.name().to_owned());
     *kept = Some(CurrentBranchKey { of, read, found, branch });
 }
