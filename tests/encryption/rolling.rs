@@ -198,6 +198,100 @@ async fn a_program_without_keys_keeps_encrypted_bytes_beside_a_field_with_the_re
 }
 
 #[tokio::test]
+async fn an_error_about_a_decrypted_value_does_not_quote_it() -> TestResult {
+    let (_server, account, _) = begin(ring(26), &full()).await?;
+    let json = open::<OtherTypes>(&account, Some(ring(26)))?.get(at()).await.unwrap_err();
+    let number = open::<OtherNumber>(&account, Some(ring(26)))?.get(at()).await.unwrap_err();
+    for error in [json, number] {
+        let text = format!("{error:?} {error} {:?}", error.details());
+        assert!(text.contains("Name") && !text.contains("Lovelace"), "{text}");
+    }
+    Ok(())
+}
+
+/// With write access, and without a key.
+#[tokio::test]
+async fn a_forged_list_of_encrypted_properties_is_refused_and_changes_nothing() -> TestResult {
+    let (_server, account, visits) = begin(ring(26), &full()).await?;
+    let older = open::<Named>(&account, Some(ring(26)))?;
+    let row =
+        account.table("visits").get(Key::<DynamicEntity>::new("north", "visit_000001")).await?;
+    let row = row.ok_or("not there")?.entity;
+    let Some(Value::String(metadata)) = row.get("_RowkeyEncryption").cloned() else { panic!() };
+    let many = (0..200).map(|number| format!("P{number}")).collect::<Vec<_>>().join(",");
+    let long = "N".repeat(20_000);
+    for names in [
+        "-",
+        "Bed",
+        "Name,Bed",
+        "Name",
+        "Finding",
+        "Finding,Name",
+        "Name,Name",
+        "Name,Finding,Name",
+        "PartitionKey,RowKey",
+        "Timestamp,Name",
+        "EntityOp",
+        "Name,Finding,EntityOp",
+        "_RowkeyEncryption",
+        &many,
+        &long,
+        ",",
+        "Name,,Finding",
+        "Name_BlindIndex",
+    ] {
+        let mut parts: Vec<_> = metadata.split(' ').collect();
+        parts[4] = names;
+        let mut forged = row.clone();
+        forged.set("_RowkeyEncryption", parts.join(" "));
+        for name in names.split(',').filter(|name| name.starts_with('P') && name.len() < 5) {
+            forged.set(name, vec![2_u8; 60]);
+        }
+        account.table("visits").replace((&forged, Match::Any)).await?;
+        let stored = rows(&account).await?;
+        for error in [
+            visits.get(at()).await.err().ok_or("read")?,
+            visits.update(at(), |one| one.bed = 8).await.err().ok_or("updated")?,
+            older.update(at(), |one| one.bed = 8).await.err().ok_or("updated by the older")?,
+            older
+                .upsert(&Named { ward: "north".into(), number: 1, bed: 8, name: "A".into() })
+                .await
+                .err()
+                .ok_or("upserted")?,
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Decode, "{names:.40}: {error}");
+        }
+        for report in [older.reencrypt().run().await?, older.repair().run().await?] {
+            assert_eq!(report.total.repaired, 0, "{names:.40}");
+        }
+        assert_eq!(rows(&account).await?, stored, "{names:.40}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_older_program_that_accepts_plaintext_keeps_fields_encrypted() -> TestResult {
+    let indexing = || ring(26).index(IndexKey::new([9; 32]), ["Finding"]);
+    let (_server, account, _) = begin(indexing(), &full()).await?;
+    let older = open::<Named>(&account, Some(ring(27).accept_plaintext().accept_legacy()))?;
+    older.update(at(), |one| one.bed = 8).await?;
+    older.patch(at()).set(Named::BED, 9_u32).send().await?;
+    assert_eq!(older.reencrypt().run().await?.total.repaired, 1);
+    let newer = open::<Full>(&account, Some(ring(27)))?;
+    assert_eq!(newer.get(at()).await?.map(|one| one.entity), Some(Full { bed: 9, ..full() }));
+    // A blind index does not stay when its property is no longer encrypted.
+    let stopping =
+        open::<Named>(&account, Some(indexing().with(of(27)).stop_encrypting(["Finding"])))?;
+    assert_eq!(stopping.reencrypt().run().await?.total.repaired, 1);
+    for row in rows(&account).await?.iter().filter(|row| row.partition_key == "north") {
+        assert_eq!(row.get("Finding"), Some(&"Measles".into()));
+        assert_eq!(row.get("Finding_BlindIndex"), None);
+    }
+    Ok(())
+}
+
+/// A record may be made while the request for the newest one is on its way.
+#[tokio::test]
 async fn a_key_is_not_older_than_the_response_that_named_it() -> TestResult {
     let (server, account, patients) = start().await?;
     patients.insert(&patient(1)).await?;

@@ -384,7 +384,9 @@ async fn further_rows_of_another_version_stay_encrypted() -> TestResult {
 #[tokio::test]
 async fn signed_entities_of_another_version_stay_signed() -> TestResult {
     assert_kept::<newer::Visit, older::Visit>(signing, signing, &FIELDS).await?;
-    assert_kept::<newer::Visit, older::Visit>(signing, ring, &FIELDS).await
+    assert_kept::<newer::Visit, older::Visit>(signing, ring, &FIELDS).await?;
+    assert_kept::<newer_wide::Visit, older_wide::Visit>(signing, signing, &["Name", "Finding"])
+        .await
 }
 
 #[tokio::test]
