@@ -188,7 +188,7 @@ async fn verify_reports_missing_and_orphaned_entries_and_repair_fixes_them() -> 
     Ok(())
 }
 
-/// A stored list of `by_owner` with so many tasks of a team.
+/// A stored list of `by_owner` with `count` tasks of a team.
 fn list_of(count: i32) -> Result<DynamicEntity, std::str::Utf8Error> {
     let keys: Vec<_> = (0..count).map(|id| format!("team#{id:08}")).collect();
     let mut list = DynamicEntity::new("owners", "list_task_by_owner_ada");

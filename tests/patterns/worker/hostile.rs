@@ -20,7 +20,7 @@ use super::{Deed, Resizer, VISIBILITY, done, large, letters, start, tasks, texts
 /// How often a message is delivered at most.
 const DELIVERIES: u32 = 12;
 
-/// Runs a worker until the queue is empty, for so many deliveries of each message at most.
+/// Runs a worker until the queue is empty, with a limit of deliveries per message.
 async fn ends(server: &Server, account: &StorageAccount, messages: u32) -> TestResult {
     let worker = worker(account).retry_backoff(Duration::ZERO, Duration::ZERO).max_attempts(3);
     for _ in 0..messages * DELIVERIES {
