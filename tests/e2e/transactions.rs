@@ -92,7 +92,7 @@ async fn invalid_transactions_are_rejected_before_sending() -> TestResult {
     let many = (1..=101).fold(table.transaction(), |all, id| all.insert(&employee(id)));
     assert_eq!(many.len(), 101);
     let error = many.submit().await.unwrap_err();
-    assert_eq!(refused(error), (ErrorKind::TooLarge, Outcome::NotSent, None));
+    assert_eq!(refused(error), (ErrorKind::TooLarge, Outcome::NotSent, Some(100)));
 
     let text = "x".repeat(32_000);
     let large = (1..=100).fold(table.transaction(), |all, id| {
@@ -100,7 +100,10 @@ async fn invalid_transactions_are_rejected_before_sending() -> TestResult {
         all.insert(&Employee { name: text.clone(), title: titles, ..employee(id) })
     });
     let error = large.submit().await.unwrap_err();
-    assert_eq!(refused(error), (ErrorKind::TooLarge, Outcome::NotSent, None));
+    let (kind, outcome, at) = refused(error);
+    assert_eq!((kind, outcome), (ErrorKind::TooLarge, Outcome::NotSent));
+    // 4 MiB are 65 entities of 64,000 bytes.
+    assert!(at.is_some_and(|at| (60..66).contains(&at)), "{at:?}");
     assert_eq!(table.query(Employee::partition("sales")).all().await?.len(), 0);
     Ok(())
 }

@@ -140,13 +140,20 @@ impl Sealed {
         Self { sealer, names: E::ENCRYPTED, of_version: E::encrypted, in_row }
     }
 
-    /// The names with which a stored row is opened: those of the type, and of the version that wrote the
-    /// row, which is converted. What the type seals must be sealed in rows of older versions as well.
     fn opened(&self, row: &DynamicEntity) -> Vec<&'static str> {
-        let older = (self.of_version)(version_of(row)).iter();
-        let older = older.filter(|name| !self.names.contains(name));
-        self.names.iter().chain(older).copied().collect()
+        opened(self.names, self.of_version, row)
     }
+}
+
+/// The names with which a stored row is opened: those of the type, and of the version that wrote the row,
+/// which is converted. What the type seals must be sealed in rows of older versions as well.
+pub(crate) fn opened(
+    names: &[&'static str],
+    of_version: fn(i32) -> &'static [&'static str],
+    row: &DynamicEntity,
+) -> Vec<&'static str> {
+    let older = of_version(version_of(row)).iter().filter(|name| !names.contains(name));
+    names.iter().chain(older).copied().collect()
 }
 
 impl Layer for Sealed {

@@ -28,8 +28,8 @@ use crate::blobs::{Blobs, hexadecimal};
 use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settling};
 use crate::layer::{Closing, Layer};
-use crate::row::{Closed, Keys, text, version_of};
-use crate::seal::{Sealer, other_version};
+use crate::row::{Closed, Keys, text};
+use crate::seal::{Sealer, opened, other_version};
 
 /// The name of the contributor that frees blobs.
 pub(crate) const NAME: &str = "fields in blobs";
@@ -180,7 +180,8 @@ impl BlobFields {
     ) -> Result<Option<DynamicEntity>> {
         let (Some(sealed), Some(before)) = (&self.sealed, before) else { return Ok(None) };
         let mut before = before.clone();
-        sealed.sealer.open(table, (sealed.of_version)(version_of(&before)), &mut before).await?;
+        let names = opened(sealed.names, sealed.of_version, &before);
+        sealed.sealer.open(table, &names, &mut before).await?;
         Ok(Some(before))
     }
 

@@ -632,7 +632,9 @@ fn read_rows<'a>(
 ) -> BoxFuture<'a, Result<()>> {
     async move {
         let reads: BTreeSet<_> = reads.into_iter().collect();
-        reads.iter().for_each(|row_key| plan.requires(row_key));
+        for row_key in &reads {
+            plan.requires(row_key);
+        }
         let reads = reads.into_iter().filter(|row_key| !plan.rows.contains_key(row_key));
         let reads = reads.map(|row_key| async move {
             let stored = deciding.row(&(keys.0.clone(), row_key.clone())).await?;

@@ -324,7 +324,6 @@ impl Receiver {
             Ok(Resumed::Undeclared(_)) if received % PAUSE_EVERY < PAUSE_EVERY - 1 => {
                 Duration::ZERO
             }
-            Ok(Resumed::Undeclared(_)) => later,
             Ok(Resumed::Done) => {
                 announcer.queue().delete_if_exists(message).await?;
                 return resumed;
@@ -333,7 +332,7 @@ impl Receiver {
             Ok(Resumed::Again(delay)) => *delay,
             // The message appears again in a minute.
             Err(error) if error.is_retryable() => return resumed,
-            Err(_) => later,
+            Ok(Resumed::Undeclared(_)) | Err(_) => later,
         };
         announcer.queue().update(message).hidden_for(delay).send().await?;
         resumed
