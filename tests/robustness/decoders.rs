@@ -168,7 +168,7 @@ fn signatures_and_credentials() {
         checked::auth::authorization,
     );
     let connection = "DefaultEndpointsProtocol=https;AccountName=acct;AccountKey=YWNjZXNzLWtleQ==;\
-                      EndpointSuffix=core.windows.net;TableEndpoint=http://127.0.0.1:10002/acct";
+                      EndpointSuffix=core.windows.net;TableEndpoint=https://tables.contoso.com";
     let token =
         format!("TableEndpoint=https://acct.table.core.windows.net/;SharedAccessSignature={sas}");
     feed_text(
