@@ -179,6 +179,24 @@ async fn counters_and_gauges_report_the_results_of_tasks_and_writes() -> TestRes
     Ok(())
 }
 
+/// A message can name any cause: each new one would be another series.
+#[tokio::test]
+async fn causes_that_messages_name_are_one_series() -> TestResult {
+    let (_server, account, kept) = start().await?;
+    for cause in ["Panic", "made up", "another"] {
+        let given_up = format!(r#"{{"cause":"{cause}","reason":"r"}}"#);
+        let text = format!(r#"{{"kind":"tell","givenUp":{given_up},"task":{{}}}}"#);
+        account.queue("tells").put(Body::text(text)).send().await?;
+    }
+    let worker = Worker::new(tasks(&account), |_: crate::outbox::Tell, _: Attempt| async {
+        Ok(Done::Applied)
+    });
+    while worker.step().await? != Step::Idle {}
+    assert_eq!(kept.counted("rowkey.worker.failed queue=tells cause=Panic"), 1);
+    assert_eq!(kept.counted("rowkey.worker.failed queue=tells cause=Other"), 2);
+    Ok(())
+}
+
 /// Writes down the fields of spans.
 #[derive(Clone, Default)]
 struct Notes(Arc<Mutex<String>>);
@@ -216,12 +234,16 @@ async fn the_span_of_an_attempt_contains_the_trace_id() -> TestResult {
     let (_server, account, _) = start().await?;
     let trace: TraceParent = TRACE.parse()?;
     trace.scope(tasks(&account).put(&tell("chair", 2))).await?;
+    let long = "i".repeat(1_000);
+    let foreign = format!(r#"{{"kind":"tell","id":"{long}","task":{{}}}}"#);
+    account.queue("tells").put(Body::text(foreign)).send().await?;
     let notes = Notes::default();
     let subscribed = rowkey_tests::traces::subscribe(notes.clone());
     let worker = Worker::new(tasks(&account), |_: crate::outbox::Tell, _: Attempt| async {
         Ok(Done::Applied)
     });
     assert_eq!(worker.step().await?, Step::Handled);
+    let _ = worker.step().await?;
     drop(subscribed);
     let notes = notes.0.lock().unwrap();
     for field in [
@@ -233,5 +255,6 @@ async fn the_span_of_an_attempt_contains_the_trace_id() -> TestResult {
     ] {
         assert!(notes.contains(field), "{field} not in {notes}");
     }
+    assert!(notes.contains(&long[..64]) && !notes.contains(&long[..65]), "{notes}");
     Ok(())
 }

@@ -36,6 +36,9 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// The maximum visibility timeout of a message.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// How many characters of a task's id are in the span of its attempts.
+const MAX_SPAN_ID: usize = 64;
+
 /// What to do with a message.
 #[derive(Debug)]
 pub(super) enum Disposition {
@@ -142,19 +145,24 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         self.telemetry().count("rowkey.worker.ended", &[queue, ("outcome", outcome)], 1);
         let failure = settled.as_ref().map_or(None, |settled| settled.failure.as_deref());
         if let Some(cause) = failure {
+            // A message can name any cause. Series must stay few.
+            let cause = if let Cause::Other(_) = Cause::from(cause) { "Other" } else { cause };
             self.telemetry().count("rowkey.worker.failed", &[queue, ("cause", cause)], 1);
         }
     }
 
     /// The span of an attempt, in the trace in which its task was put.
     fn span(&self, message: &Message, envelope: Option<&Envelope>) -> tracing::Span {
+        let id = envelope.map_or(&*message.id, |envelope| &envelope.id);
+        // Ids of workers are shorter. One of a foreign message may be as long as the message.
+        let end = id.char_indices().nth(MAX_SPAN_ID).map_or(id.len(), |(end, _)| end);
         let span = tracing::info_span!(
             "task",
             otel.kind = "consumer",
             messaging.system = "azure_queues",
             messaging.destination.name = self.tasks.queue().name(),
             kind = T::KIND,
-            id = envelope.map_or(&*message.id, |envelope| &envelope.id),
+            id = &id[..end],
             attempt = message.dequeue_count,
             trace_id = Empty,
             parent_id = Empty,
