@@ -105,14 +105,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// request.
     pub async fn count(&self, source: impl Into<Selection<E>>) -> Result<u64> {
         let table = &self.inner.table;
-        let keys = |query: rowkey::Query<crate::job::Keys>| async move {
-            query.stream().try_fold(0, |count, _| async move { Ok(count + 1) }).await
-        };
         match source.into().0 {
-            Rows::Entities(partition) => keys(table.query(partition).project()).await,
+            Rows::Entities(partition) => table.query(partition).count().await,
             Rows::Index(position, partition) => {
                 self.inner.check_reader(E::INDEXES[position].name).await?;
-                keys(table.query(partition).project()).await
+                table.query(partition).count().await
             }
             Rows::List(list) => Ok(self.list_keys(&list).await?.len() as u64),
         }
