@@ -104,6 +104,13 @@ fn left(snapshot: &Snapshot) -> (usize, usize, usize) {
     (ops.count(), backlog.count(), messages)
 }
 
+/// The op rows of committed writes. Others are voids, which a repair removes when they are old.
+fn committed(snapshot: &Snapshot) -> usize {
+    let rows = snapshot.table("tasks").into_iter().flat_map(|table| table.entities());
+    let ops = rows.filter(|row| row.row_key().starts_with("op_"));
+    ops.filter(|row| row.get("Void").is_none()).count()
+}
+
 fn old_task(id: u32) -> old::Task {
     let (team, owner, tag) = ("core".into(), "ada".into(), "a".into());
     old::Task { team, id, owner, tag, code: format!("c{id}") }
@@ -267,6 +274,19 @@ pub(super) fn rows(snapshot: &Snapshot, of_old: bool, of_new: bool) -> (Rows, Ro
     (wanted, found)
 }
 
+/// Repairs until a run finds everything right or repaired: entries of one list that are repaired at the same time
+/// compete for its row, and the loser is left to the next run.
+async fn repair<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> TestResult {
+    let mut report = store.repair().run().await?;
+    for _ in 0..2 {
+        if !report.is_clean() {
+            report = store.repair().run().await?;
+        }
+    }
+    assert!(report.is_clean(), "{report:?}");
+    Ok(())
+}
+
 /// An oracle of its own: it knows nothing of the store but the rows.
 #[tokio::test]
 async fn nothing_is_left_of_writes_of_two_versions_and_all_indexes_agree() -> TestResult {
@@ -286,8 +306,8 @@ async fn nothing_is_left_of_writes_of_two_versions_and_all_indexes_agree() -> Te
             build::<old::Task>(&server)?.drain_backlog().await?;
         }
         // What a program did not know while it wrote.
-        assert!(build::<old::Task>(&server)?.repair().run().await?.is_clean());
-        assert!(build::<new::Task>(&server)?.repair().run().await?.is_clean());
+        repair(&build::<old::Task>(&server)?).await?;
+        repair(&build::<new::Task>(&server)?).await?;
         // A void that ended a young operation stays for 45 minutes; a later repair removes it.
         server.clock().advance(Duration::from_secs(3600));
         assert!(build::<new::Task>(&server)?.repair().run().await?.is_clean());
@@ -323,12 +343,10 @@ async fn repair_without_a_declaration_ends_what_an_older_program_left() -> TestR
         let report = new.verify().run().await?;
         let errors: Vec<_> = report.problems.iter().map(|problem| &*problem.error).collect();
         assert!(errors.iter().any(|error| error.contains("`by_tag`")), "{errors:?}");
+        let pending = committed(&server.snapshot());
         new.repair().run().await?;
-        assert_eq!(
-            left(&server.snapshot()).0,
-            ops,
-            "a repair does not know that no program is left"
-        );
+        let kept = committed(&server.snapshot());
+        assert_eq!(kept, pending, "a repair does not know that no program is left");
 
         for name in DROPPED {
             let report = new.repair_without(name)?.run().await?;
