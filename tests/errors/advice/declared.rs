@@ -29,6 +29,15 @@ struct InBlob {
     city: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "all", row = "setting_{id:4}")]
+struct Setting {
+    id: u32,
+    #[entity(default)]
+    size: i32,
+    color: Option<String>,
+}
+
 fn task(id: u32, title: &str, tags: &[&str]) -> Task {
     let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
     Task { tenant: "contoso".into(), id, title: title.into(), tags }
@@ -153,6 +162,20 @@ pub(super) const CASES: &[Case] = &[
             let (_server, _, tasks) = tasks().await?;
             let error = refused(tasks.insert(&task(1, "a", &["x".repeat(2_000).as_str()])).await)?;
             tasks.insert(&task(1, "a", &["x"])).await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("set it to that, or make the field an Option without a default", || {
+        async {
+            let (_server, account) = start().await?;
+            let settings = Store::<Setting>::builder(account.table("settings")).build()?;
+            settings.create_if_missing().await?;
+            settings.insert(&Setting { id: 1, size: 7, color: Some("red".into()) }).await?;
+            let patch = || settings.patch(Setting::key(1));
+            let error = refused(patch().clear(Setting::SIZE).send().await)?;
+            patch().set(Setting::SIZE, 0).send().await?;
+            patch().clear(Setting::COLOR).send().await?;
             Ok(error)
         }
         .boxed()

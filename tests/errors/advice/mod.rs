@@ -5,23 +5,34 @@
 //! test can follow, or follows yet, stands in `excused`.
 
 mod account;
+mod answers;
+mod blobs;
 mod declared;
+mod endpoints;
 mod excused;
+mod jobs;
+mod manifest;
 mod requests;
+mod sealed;
 mod sources;
 mod store;
+mod wide;
 
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::{Error, StorageAccount};
+use rowkey::{Error, ErrorKind, StorageAccount};
 use rowkey_emulator::Server;
+use rowkey_store::job::Report;
 
 use excused::{EXCUSED, UNTRIED};
 
+/// What ends a case that fails.
+type Failure = Box<dyn std::error::Error>;
+
 /// An error that was provoked, after its advice was followed with success.
-type Tried = Result<Error, Box<dyn std::error::Error>>;
+type Tried = Result<Error, Failure>;
 
 /// An advice, as the source has it, and a test of it.
 struct Case {
@@ -34,7 +45,10 @@ const fn case(advice: &'static str, run: fn() -> BoxFuture<'static, Tried>) -> C
 }
 
 fn cases() -> impl Iterator<Item = &'static Case> {
-    [account::CASES, declared::CASES, requests::CASES, store::CASES].into_iter().flatten()
+    let of_client = [account::CASES, answers::CASES, endpoints::CASES, requests::CASES];
+    let of_stores = [declared::CASES, manifest::CASES, sealed::CASES, store::CASES, wide::CASES];
+    let others = [blobs::CASES, jobs::CASES];
+    of_client.into_iter().chain(of_stores).chain(others).flatten()
 }
 
 fn excused() -> impl Iterator<Item = &'static str> {
@@ -46,6 +60,14 @@ fn refused<T>(result: rowkey::Result<T>) -> Tried {
     match result {
         Err(error) => Ok(error),
         Ok(_) => Err("it was not refused".into()),
+    }
+}
+
+/// The error that a report quotes. No caller gets it as such.
+fn reported(report: &Report, what: &str) -> Tried {
+    match report.problems.iter().find(|problem| problem.error.contains(what)) {
+        Some(problem) => Ok(Error::refused(ErrorKind::Invalid, problem.error.clone())),
+        None => Err(format!("no problem says `{what}`: {report:?}").into()),
     }
 }
 

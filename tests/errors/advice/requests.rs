@@ -6,6 +6,7 @@ use futures_util::FutureExt as _;
 use rowkey::rounds::Rounds;
 use rowkey::{ClientOptions, Entity, ErrorKind, RetryOptions, StorageAccount, Table};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
+use rowkey_store::Store;
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 
 use super::{Case, case, refused, start};
@@ -19,6 +20,18 @@ struct Order {
     id: u32,
     customer: String,
     cents: i64,
+    note: String,
+}
+
+/// The copies of one of its indexes lack the note.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{team}", row = "task_{id:4}")]
+#[entity(index(name = by_tag, row = "tag_{tag}", many, copy(tag)))]
+#[entity(index(name = by_id, row = "id_{id}", many, copy(note)))]
+struct Task {
+    team: String,
+    id: u32,
+    tag: String,
     note: String,
 }
 
@@ -210,6 +223,31 @@ pub(super) const CASES: &[Case] = &[
         }
         .boxed()
     }),
+    case(
+        "name its field in `copy(..)` of the index and build it anew, narrow the range if it is a value of the index, or read the entities and look at it there",
+        || {
+            async {
+                let (_server, account) = start().await?;
+                let tasks = Store::<Task>::builder(account.table("tasks")).build()?;
+                tasks.create_if_missing().await?;
+                tasks
+                    .insert(&Task { team: "a".into(), id: 1, tag: "b".into(), note: "x".into() })
+                    .await?;
+                let of_index = |note: &str| {
+                    tasks.query(Task::by_tag("a", "b")).filter(Task::NOTE.is(note)).all()
+                };
+                let error = refused(of_index("x").await)?;
+                let narrowed = tasks.query(Task::by_tag("a", "b"));
+                assert_eq!(narrowed.all().await?.len(), 1);
+                let entities = tasks.query(Task::partition("a")).filter(Task::NOTE.is("x"));
+                assert_eq!(entities.all().await?.len(), 1);
+                let copied = tasks.query(Task::by_id("a", 1)).filter(Task::NOTE.is("x"));
+                assert_eq!(copied.all().await?.len(), 1);
+                Ok(error)
+            }
+            .boxed()
+        },
+    ),
 ];
 
 #[tokio::test]

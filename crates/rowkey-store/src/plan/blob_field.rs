@@ -303,7 +303,7 @@ impl BlobFields {
             }
             let what = format!("the blob of property `{property}` in `{pointer_name}` is missing");
             let error = Error::refused(ErrorKind::Damaged, what);
-            return Err(error.advise("restore the blob, or write or delete the entity"));
+            return Err(error.advise("restore the blob, or delete the entity and insert it again"));
         };
         let bytes = content.bytes.to_vec();
         let is_whole = bytes.len() as u64 == pointer.length && hash(&bytes) == pointer.sha256;
@@ -319,8 +319,10 @@ impl BlobFields {
                 "the blob of property `{property}` does not match `{pointer_name}`: length or \
                  SHA-256 differ"
             );
-            Error::refused(ErrorKind::Damaged, what)
-                .advise("read it again; if that does not help, another program wrote to the blob")
+            Error::refused(ErrorKind::Damaged, what).advise(
+                "read it again; if that does not help, another program wrote to the blob: restore it, or \
+                 delete the entity and insert it again",
+            )
         })
     }
 }

@@ -492,8 +492,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         self.inner.check_writer().await?;
         if after.is_some() && before.is_some_and(|before| before.is_signed) {
             let what = "the stored entity is signed, and this program has no keys to sign it again";
-            return Err(Error::refused(ErrorKind::Invalid, what)
-                .advise("give the keys of the other programs to `StoreBuilder::keys`"));
+            return Err(Error::refused(ErrorKind::Invalid, what).advise(
+                "mark the fields that the other programs encrypt with #[entity(encrypt)], and give their \
+                 keys to `StoreBuilder::keys`",
+            ));
         }
         if let (Some(before), Some(after), None) = (before, after, &self.inner.sealer)
             && !before.sealed.is_empty()

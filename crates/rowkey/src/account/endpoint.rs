@@ -191,7 +191,9 @@ impl Endpoint {
         if self.secure || self.is_trusted_http() {
             return Ok(());
         }
-        let what = format!("{secret} is not sent over plain http to another machine");
+        // An endpoint may be derived, so the caller need not know its host.
+        let host = &self.host;
+        let what = format!("{secret} is not sent over plain http to another machine, {host}");
         Err(Error::invalid(what).advise(
             "give an https endpoint, or name the host with `StorageAccountBuilder::allow_http_to`",
         ))
