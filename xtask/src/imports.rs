@@ -45,7 +45,7 @@ fn blocks(page: &str) -> Vec<(usize, String)> {
     for (number, line) in (1..).zip(page.lines()) {
         match &mut open {
             Some(_) if line == "```" => found.extend(open.take()),
-            Some((_, code)) => *code += &format!("{line}\n"),
+            Some((_, code)) => code.extend([line, "\n"]),
             None if line.starts_with("```rust") => open = Some((number, String::new())),
             None => {}
         }
@@ -70,8 +70,8 @@ fn words(code: &str) -> Vec<&str> {
             // A letter in quotes, or a lifetime.
             let letter = rest[1..].char_indices().nth(1).is_some_and(|(_, c)| c == '\'');
             let name = rest[1..].find(|c| !is_name(c)).map_or(rest.len(), |end| end + 1);
-            if rest.starts_with("'\\") {
-                rest[2..].find('\'').map_or(rest.len(), |end| end + 3)
+            if let Some(escaped) = rest.strip_prefix("'\\") {
+                escaped.find('\'').map_or(rest.len(), |end| end + 3)
             } else if letter {
                 rest[1..].find('\'').map_or(rest.len(), |end| end + 2)
             } else {
@@ -97,8 +97,8 @@ fn words(code: &str) -> Vec<&str> {
 
 /// The length of the string that a text begins with.
 fn string(text: &str) -> usize {
-    if text.starts_with('r') {
-        let hashes = text[1..].chars().take_while(|c| *c == '#').count();
+    if let Some(raw) = text.strip_prefix('r') {
+        let hashes = raw.chars().take_while(|c| *c == '#').count();
         let (start, end) = (hashes + 2, format!("\"{}", "#".repeat(hashes)));
         return text[start..].find(&end).map_or(text.len(), |at| start + at + end.len());
     }

@@ -120,7 +120,7 @@ impl Chore {
         let (name, store) = (of_store("drain backlog", store), store.clone());
         Self::new(name, 5 * MINUTE, move |_| {
             let store = store.clone();
-            async move { store.drain_backlog().await.map(worked) }
+            async move { store.drain_backlog().await.map(|done| worked(&done)) }
         })
     }
 
@@ -261,7 +261,7 @@ fn of_store<E: Entity + Clone + Send + Sync + 'static>(what: &str, store: &Store
     format!("{what} {}/{head}", store.table().name())
 }
 
-fn worked(worked: Worked) -> Counts {
+fn worked(worked: &Worked) -> Counts {
     let undeclared = worked.undeclared.values().sum();
     counts([
         ("settled", worked.settled),
