@@ -298,7 +298,7 @@ async fn a_key_is_not_older_than_the_response_that_named_it() -> TestResult {
     patients.insert(&patient(1)).await?;
     let verifier = store(&account, ring(26))?;
     let held = server.inject(Fault::on(Operation::QueryEntities).times(1).hold());
-    let (_, found) = futures_util::join!(
+    let ((), found) = futures_util::join!(
         async {
             held.wait_until_held().await;
             wait(&account, 20).await;

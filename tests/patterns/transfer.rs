@@ -2,7 +2,7 @@
 //! requests fail or workers stop.
 
 use rowkey::{Entity, StorageAccount};
-use rowkey_emulator::{Server, Snapshot};
+use rowkey_emulator::{Server, Snapshot, StoredEntity};
 use rowkey_store::Deciding;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sweep_every_way};
@@ -76,7 +76,7 @@ async fn work(account: &StorageAccount) -> rowkey::Result<Step> {
 /// All employees are in marketing, each once, and each desk is linked to its employee there.
 fn assert_moved(snapshot: &Snapshot) {
     let employees = snapshot.table("employees").unwrap();
-    let keys = employees.entities().map(|row| row.partition_key());
+    let keys = employees.entities().map(StoredEntity::partition_key);
     assert_eq!(keys.collect::<Vec<_>>(), ["marketing"; 3]);
     for desk in snapshot.table("desks").unwrap().entities() {
         assert_eq!(desk.get("Department"), Some("marketing".into()));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, select};
 use rowkey::edm::Value;
 use rowkey::{Clock, DynamicEntity, Entity, ErrorKind, Key, ManualClock, StorageAccount, Table};
-use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot, StoredTable};
 use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, Stage, Store};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::{TestResult, sweep};
@@ -96,7 +96,7 @@ async fn stop_after_the_commit(server: &Server, old: &Store<old::Task>, id: u32)
 }
 
 fn left(snapshot: &Snapshot) -> (usize, usize, usize) {
-    let rows = || snapshot.table("tasks").into_iter().flat_map(|table| table.entities());
+    let rows = || snapshot.table("tasks").into_iter().flat_map(StoredTable::entities);
     let ops =
         rows().filter(|row| row.partition_key() == "core" && row.row_key().starts_with("op_"));
     let backlog = rows().filter(|row| row.partition_key().starts_with("backlog_"));
@@ -106,7 +106,7 @@ fn left(snapshot: &Snapshot) -> (usize, usize, usize) {
 
 /// The op rows of committed writes. Others are voids, which a repair removes when they are old.
 fn committed(snapshot: &Snapshot) -> usize {
-    let rows = snapshot.table("tasks").into_iter().flat_map(|table| table.entities());
+    let rows = snapshot.table("tasks").into_iter().flat_map(StoredTable::entities);
     let ops = rows.filter(|row| row.row_key().starts_with("op_"));
     ops.filter(|row| row.get("Void").is_none()).count()
 }
@@ -389,9 +389,8 @@ async fn a_worker_waits_after_it_handed_a_message_back() -> TestResult {
         .queue(account.queue("tasks"))
         .build()?;
     let begun = server.journal();
-    let waits = std::future::poll_fn(|_| match clock.slept().is_empty() {
-        true => std::task::Poll::Pending,
-        false => std::task::Poll::Ready(()),
+    let waits = std::future::poll_fn(|_| {
+        if clock.slept().is_empty() { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
     });
     new.run(waits).await?;
     let received = server.journal().since(&begun).count(Operation::GetMessages);

@@ -100,7 +100,7 @@ pub(super) const CASES: &[Case] = &[
             let (_server, _, table) = orders().await?;
             let all: Vec<_> = (0..101).map(order).collect();
             let send = |orders: &[Order]| {
-                orders.iter().fold(table.transaction(), |all, one| all.upsert(one)).submit()
+                orders.iter().fold(table.transaction(), rowkey::Transaction::upsert).submit()
             };
             let error = refused(send(&all).await)?;
             assert_eq!(error.details().operation_index, Some(100));

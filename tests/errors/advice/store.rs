@@ -175,7 +175,8 @@ pub(super) const CASES: &[Case] = &[
             let send = |users: &Store<User>, all: &[User]| {
                 let (users, all) = (users.clone(), all.to_vec());
                 async move {
-                    let each = all.iter().fold(users.transaction(), |each, one| each.insert(one));
+                    let each =
+                        all.iter().fold(users.transaction(), rowkey_store::Transaction::insert);
                     each.submit().await
                 }
             };
@@ -281,7 +282,7 @@ pub(super) const CASES: &[Case] = &[
 struct Adds(&'static str, &'static str);
 
 impl Contributor<User> for Adds {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "adds"
     }
 
@@ -298,7 +299,7 @@ impl Contributor<User> for Adds {
 struct Edits;
 
 impl Contributor<User> for Edits {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "edits"
     }
 
@@ -318,7 +319,7 @@ impl Contributor<User> for Edits {
 struct Reads;
 
 impl Contributor<User> for Reads {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "reads"
     }
 
