@@ -40,7 +40,7 @@ const INDEX_SUFFIX: &str = "_BlindIndex";
 /// it is given.
 ///
 /// Errors are created by [`Error::refused`](rowkey::Error::refused).
-/// [`ErrorKind::Decode`](rowkey::ErrorKind::Decode) means that the row was altered or its key is not
+/// [`ErrorKind::Decode`] means that the row was altered or its key is not
 /// known; other kinds mean that a later attempt may succeed.
 pub trait Sealer: Send + Sync {
     /// Replaces the properties with these names by sealed ones, and adds what opening them needs.
