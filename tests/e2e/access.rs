@@ -700,7 +700,7 @@ async fn a_user_delegation_sas_for_a_table_and_a_queue_grants_only_its_permissio
     let other = open(&token)?.queue("other").put(Body::text("one")).send().await;
     assert_eq!(code(other), ErrorCode::AUTHENTICATION_FAILED);
 
-    // A key of one service opens nothing of another one, whatever the client lets pass.
+    // The server refuses a key of one service at another one. The client is bypassed.
     for (sent, wrong) in
         [("sks=q", "sks=t"), ("sks=q", "sks=b"), ("sv=2026-02-06", "sv=2025-05-05")]
     {

@@ -229,7 +229,7 @@ async fn a_full_list_elsewhere_rejects_the_write_before_the_commit() -> TestResu
     // With room for it, it joins.
     account.table("tasks").upsert(&list_of(16_000)?).await?;
     assert_eq!(tasks.insert(&task("core", 1, &["a"])).await?.settled, Settled::Done);
-    // Whoever is on a full list leaves it, and changes without it.
+    // An entity on a full list can be changed and deleted.
     tasks.update(Task::key("core", 1), |task| task.board = 7).await?;
     tasks.delete(Task::key("core", 1)).await?;
     Ok(())

@@ -1,5 +1,5 @@
 //! The address of the repository is in one place, `repository` of the workspace's manifest, so that it can change.
-//! Pages link by relative paths, which registries resolve by that field. Whatever else needs the address reads it there.
+//! Pages link by relative paths, which registries resolve by that field. Other code reads the address there.
 
 use std::fs;
 use std::path::{Path, PathBuf};

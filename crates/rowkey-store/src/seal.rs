@@ -74,8 +74,8 @@ pub trait Sealer: Send + Sync {
     /// already protected by the current key of the ring.
     fn renew<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<()>>;
 
-    /// For how long the newest key has been in the table, whatever the clocks of the programs show. Must
-    /// look for the newest key first.
+    /// How long the newest key has been in the table, by the clock of the service. Must look for the newest key
+    /// first.
     fn age<'a>(&'a self, table: &'a Table) -> BoxFuture<'a, Result<Duration>>;
 
     /// Whether a stored row has all marked fields sealed under the newest key, and none that the sealer

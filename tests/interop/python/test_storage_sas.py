@@ -227,7 +227,7 @@ def delegation_key(client, **values):
         return client.get_user_delegation_key(start=now() - HOUR, expiry=now() + HOUR, headers=headers, **values)
     except HttpResponseError as refused:
         if code_of(refused) in ("AuthenticationFailed", "InvalidAuthenticationInfo"):
-            pytest.skip("the account takes no tokens that nobody signed")
+            pytest.skip("the account rejects unsigned tokens")
         raise
 
 

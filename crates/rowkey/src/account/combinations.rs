@@ -70,7 +70,7 @@ fn parts_of_a_connection_string_that_would_have_no_effect_are_refused_by_name() 
             format!("UseDevelopmentStorage=;AccountName=a;{key}"),
             "UseDevelopmentStorage can only be",
         ),
-        // Names that nobody knows, which may be misspelled or parts of a value.
+        // Unknown names, which may be misspelled or parts of a value.
         (
             format!("AccountName=a;{key};TabelEndpoint=http://127.0.0.1:1/a"),
             "part 3 of the connection string has an unknown name",
