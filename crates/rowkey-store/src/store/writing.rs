@@ -1,0 +1,292 @@
+//! The change of one entity: the head that it replaces is read, all contributors plan, and the executor runs the
+//! plan. All writes of a store, single ones and those of transactions and jobs, go through [`Store::add`].
+
+use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rowkey::rounds::Rounds;
+use rowkey::table::EncodedRow;
+use rowkey::{
+    DynamicEntity, ETag, Entity, Error, ErrorKind, Match, Outcome, Properties, Result, Stored,
+};
+
+use super::{Inner, Store, Written};
+use crate::deciding::Deciding;
+use crate::execute::settle::{Settled, Settler};
+use crate::execute::{Executor, Ran};
+use crate::plan::blob_field::{self, BlobFields};
+use crate::plan::{Change, Contribution, Contributor, Edit, Op, Plan, ReadRow, Source, Write};
+use crate::row::{Closed, Head, HeadRow, Keys, digest};
+use crate::seal::other_version;
+use crate::together::try_all;
+use crate::version::Version;
+use crate::wide;
+
+impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
+    pub(super) fn rounds(&self, keys: &Keys) -> Rounds<'_> {
+        Rounds::new(&self.inner.table, keys)
+    }
+
+    /// Plans and runs one change. Plans it again while rows that the plan read change.
+    pub(super) async fn write(
+        &self,
+        keys: &Keys,
+        before: Option<ReadHead<E>>,
+        after: Option<&E>,
+        rounds: &mut Rounds<'_>,
+    ) -> Result<(OneWritten, Op)> {
+        self.write_all(keys, before, after, false, rounds).await
+    }
+
+    /// Like `write`. With `rewrites`, writes all rows of the entity, not only those that change.
+    pub(super) async fn write_all(
+        &self,
+        keys: &Keys,
+        before: Option<ReadHead<E>>,
+        after: Option<&E>,
+        rewrites: bool,
+        rounds: &mut Rounds<'_>,
+    ) -> Result<(OneWritten, Op)> {
+        let executor = self.executor();
+        loop {
+            let op = Op::random(self.inner.deciding.clock().now())?;
+            let mut plan = Plan::new(keys.0.clone(), op.clone());
+            plan.rewrites = rewrites;
+            self.add(&mut plan, keys, before.as_ref(), after).await?;
+            match executor.run(plan).await? {
+                Ran::Done { etags, settled } => {
+                    let etag = etags.into_iter().next().flatten();
+                    return Ok((OneWritten { etag, settled, mark: op.mark().to_owned() }, op));
+                }
+                Ran::Stale(error) => {
+                    if !rounds.again().await {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds a change of one entity, and all that its contributors bring, to a plan.
+    pub(super) async fn add(
+        &self,
+        plan: &mut Plan,
+        keys: &Keys,
+        before: Option<&ReadHead<E>>,
+        after: Option<&E>,
+    ) -> Result<()> {
+        self.inner.check_writer().await?;
+        if after.is_some() && before.is_some_and(|before| before.is_signed) {
+            let what = "the stored entity is signed, and this program has no keys to sign it again";
+            return Err(Error::refused(ErrorKind::Invalid, what).advise(
+                "mark the fields that the other programs encrypt with #[entity(encrypt)], and give their \
+                 keys to `StoreBuilder::keys`",
+            ));
+        }
+        if let (Some(before), Some(after), None) = (before, after, &self.inner.sealer)
+            && !before.sealed.is_empty()
+        {
+            let row = DynamicEntity::of_any_size(after)?;
+            if let Some(name) = before.sealed.iter().find(|name| row.get(name).is_some()) {
+                return Err(other_version(name, "encrypted it, and this one has no keys"));
+            }
+        }
+        let op = plan.op.clone();
+        let layers = &self.inner.layers;
+        let unknown = match (before, after) {
+            (Some(before), Some(after)) => before.unknown.clone().beside(after),
+            _ => Properties::new(),
+        };
+        let closed = match after {
+            Some(entity) => {
+                let (table, stored) =
+                    (self.inner.deciding.table(), before.and_then(ReadHead::closed));
+                layers.close(table, plan, stored, (entity, &unknown)).await?
+            }
+            None => None,
+        };
+        let change = Change {
+            before: before.map(|head| &head.entity),
+            after,
+            keys,
+            op: &op,
+            // An entity of an older type version is written with all its rows.
+            rewrites: plan.rewrites || before.is_some_and(|head| head.older.is_some()),
+            // An entity without a mark may come from another program, and then has no copies.
+            reads_copies: before.is_some_and(|head| {
+                let is_own = head.mark.is_some() && head.older.is_none();
+                self.inner.reads_copies || plan.rewrites || !is_own
+            }),
+            unknown: &unknown,
+            closed: closed.as_ref(),
+            older: before.and_then(|head| head.older.as_ref()),
+        };
+        let row = after.map(|entity| {
+            let content = change.content(entity);
+            EncodedRow::of(&HeadRow { keys, content, mark: op.mark() })
+        });
+        let write = match (before, row.transpose()?) {
+            (None, None) => return Ok(()),
+            (None, Some(row)) => Write::Insert(row),
+            (Some(before), Some(row)) => Write::Replace(row, Match::ETag(before.etag.clone())),
+            (Some(before), None) => Write::Delete(Match::ETag(before.etag.clone())),
+        };
+        plan.push(Edit { row_key: keys.1.clone(), write, source: Source::Head })?;
+        wide::add(plan, keys, before.and_then(ReadHead::closed), closed.as_ref())?;
+        for contributor in &self.inner.contributors {
+            self.contribute(plan, &**contributor, change).await?;
+        }
+        // Blobs are deleted last, when no other target needs them any more.
+        let stored = before.and_then(ReadHead::closed);
+        for blob in BlobFields::freed(E::BLOBS, stored, closed.as_ref()) {
+            let (contributor, of) = (blob_field::NAME, Inner::<E>::of());
+            Contribution { plan, contributor, of, row_key: &keys.1, layers }.target(blob);
+        }
+        Ok(())
+    }
+
+    /// Adds what one contributor brings with a change.
+    pub(super) async fn contribute(
+        &self,
+        plan: &mut Plan,
+        contributor: &dyn Contributor<E>,
+        change: Change<'_, E>,
+    ) -> Result<()> {
+        let keys = change.keys;
+        let reads = contributor.reads(change)?;
+        if !reads.is_empty() {
+            read_rows(&self.inner.deciding, plan, keys, reads).await?;
+        }
+        let name = contributor.name();
+        let mut contribution = Contribution {
+            plan,
+            contributor: name,
+            of: Inner::<E>::of(),
+            row_key: &keys.1,
+            layers: &self.inner.layers,
+        };
+        contributor
+            .contribute(change, &mut contribution)
+            .map_err(|error| error.during(name.to_owned()))
+    }
+
+    /// Reads the head that a write replaces, on the primary. Does not read fields in blobs, unless a
+    /// contributor of the program may look at them.
+    pub(super) async fn read_before(&self, keys: &Keys) -> Result<Option<ReadHead<E>>> {
+        let read = self.inner.deciding.head(&self.inner.deciding_layers(), keys).await?;
+        Ok(read.map(ReadHead::of))
+    }
+
+    /// Reads the head on the primary.
+    pub(super) async fn read(&self, keys: &Keys) -> Result<Option<ReadHead<E>>> {
+        let read = self.inner.deciding.head(&self.inner.layers, keys).await?;
+        Ok(read.map(ReadHead::of))
+    }
+
+    /// Reads the head on the primary; `None` if it is not of this version.
+    pub(super) async fn read_version(
+        &self,
+        keys: &Keys,
+        version: &Version,
+    ) -> Result<Option<ReadHead<E>>> {
+        let Inner { deciding, .. } = &*self.inner;
+        if !version.has_digest() {
+            let head = self.read_before(keys).await?;
+            return Ok(head.filter(|head| version.is(&head.etag, head.mark.as_deref(), None)));
+        }
+        let Some(stored) = deciding.row(keys).await? else { return Ok(None) };
+        let digest = digest(&stored.entity);
+        let layers = self.inner.deciding_layers();
+        let head = layers.open(deciding.table(), stored).await?.map(ReadHead::of);
+        Ok(head.filter(|head| version.is(&head.etag, head.mark.as_deref(), Some(digest))))
+    }
+
+    pub(super) fn executor(&self) -> Executor {
+        Executor {
+            table: self.inner.deciding.clone(),
+            announcer: self.inner.announcer.clone(),
+            settlers: vec![Arc::clone(&self.inner) as Arc<dyn Settler>],
+        }
+    }
+}
+
+/// Reads the rows that a contributor edits, except those that another one read.
+fn read_rows<'a>(
+    deciding: &'a Deciding,
+    plan: &'a mut Plan,
+    keys: &'a Keys,
+    reads: Vec<String>,
+) -> BoxFuture<'a, Result<()>> {
+    async move {
+        let reads: BTreeSet<_> = reads.into_iter().collect();
+        for row_key in &reads {
+            plan.requires(row_key);
+        }
+        let reads = reads.into_iter().filter(|row_key| !plan.rows.contains_key(row_key));
+        let reads = reads.map(|row_key| async move {
+            let stored = deciding.row(&(keys.0.clone(), row_key.clone())).await?;
+            let before = stored.map(|stored| (stored.entity, stored.etag));
+            let after = before.as_ref().map(|(row, _)| row.clone());
+            Ok::<_, Error>((row_key, ReadRow { before, after }))
+        });
+        let read = try_all(reads, usize::MAX).await?;
+        plan.rows.extend(read);
+        Ok(())
+    }
+    .boxed()
+}
+
+/// The result of writing one entity.
+pub(super) struct OneWritten {
+    pub(super) etag: Option<ETag>,
+    pub(super) mark: String,
+    pub(super) settled: Settled,
+}
+
+pub(super) fn version_of(written: &OneWritten) -> Written {
+    let version = match &written.etag {
+        Some(etag) => Version::of_head(etag),
+        // The response was lost; the mark identifies the version as well.
+        None => Version::of_mark(&written.mark),
+    };
+    Written { version, settled: written.settled }
+}
+
+/// A head that was read in order to write it.
+pub(super) struct ReadHead<E> {
+    pub(super) head: Head<E>,
+    pub(super) etag: ETag,
+}
+
+impl<E> Deref for ReadHead<E> {
+    type Target = Head<E>;
+
+    fn deref(&self) -> &Head<E> {
+        &self.head
+    }
+}
+
+impl<E> ReadHead<E> {
+    pub(super) fn of(stored: Stored<Head<E>>) -> Self {
+        Self { head: stored.entity, etag: stored.etag }
+    }
+
+    pub(super) fn closed(&self) -> Option<&Closed> {
+        self.head.closed.as_ref()
+    }
+}
+
+pub(super) fn conflict() -> Error {
+    let what = "it was changed or deleted since it was read";
+    Error::refused(ErrorKind::Conflict, what).advise("read it again")
+}
+
+/// Whether another writer came first, so that reading and writing again may succeed.
+pub(super) fn is_race(error: &Error) -> bool {
+    error.outcome() != Outcome::Unknown
+        && error.details().index.is_none()
+        && matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::Conflict)
+}
