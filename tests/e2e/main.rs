@@ -22,5 +22,6 @@ mod scans;
 mod service;
 mod setup;
 mod tables;
+mod tokens;
 mod transactions;
 mod unknown;
