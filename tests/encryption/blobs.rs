@@ -270,6 +270,7 @@ async fn key_rotation_rewraps_content_keys_and_leaves_blobs_unchanged() -> TestR
     let newer = reports::<Report>(&account, ring(27))?;
     assert_eq!(newer.reencrypt().run().await?.total.repaired, 1);
     assert_eq!(blobs(&server.snapshot()), before);
+    server.clock().advance(Duration::from_secs(724));
     wait(&account, 724).await;
     assert!(newer.verify_keys().run().await?.is_clean());
     let only = reports::<Report>(&account, ring_of(of(27)))?;

@@ -12,6 +12,7 @@ async fn writers_adopt_a_new_key_within_a_minute_and_verify_confirms_it() -> Tes
     assert_eq!(new.reencrypt().run().await?.total.repaired, 2);
     // They hold the older key for a minute.
     knowing.insert(&patient(3)).await?;
+    server.clock().advance(Duration::from_secs(60));
     wait(&account, 60).await;
     knowing.insert(&patient(4)).await?;
     let error = old.insert(&patient(5)).await.unwrap_err();
@@ -20,6 +21,7 @@ async fn writers_adopt_a_new_key_within_a_minute_and_verify_confirms_it() -> Tes
     let early = new.verify_keys().run().await.unwrap_err().error;
     assert_eq!(early.kind(), ErrorKind::Conflict, "{early}");
     assert!(early.to_string().contains("s are left"), "{early}");
+    server.clock().advance(Duration::from_secs(12 * 60));
     wait(&account, 12 * 60).await;
     let report = new.verify_keys().run().await?;
     assert_eq!((report.total.right, report.total.stale, report.is_clean()), (3, 1, false));
@@ -29,7 +31,7 @@ async fn writers_adopt_a_new_key_within_a_minute_and_verify_confirms_it() -> Tes
     assert_eq!((report.total.right, report.is_clean()), (4, true));
 
     // A new branch key under the same key, where one may have leaked, by a program whose clock is behind.
-    let behind = ManualClock::auto_advancing(account.clock().now() - TimeDelta::minutes(20));
+    let behind = ManualClock::auto_advancing(account.clock().now() - TimeDelta::minutes(14));
     let behind = StorageAccount::builder()
         .connection_string(server.connection_string())?
         .clock(behind)

@@ -38,8 +38,6 @@ pub(crate) struct CurrentBranchKey {
     /// When it was read, taken before the request, by [`Clock::elapsed`](rowkey::Clock::elapsed), which no
     /// change of the date moves.
     read: Duration,
-    /// When this ring first found it to be the newest.
-    found: Duration,
     branch: BranchKey,
 }
 
@@ -148,7 +146,7 @@ impl KeyRing {
             Some(newest) => self.usable(table, &newest).await?,
             None => self.make_branch(table, None).await?,
         };
-        keep(&mut branch_key, table, now, branch.clone());
+        *branch_key = Some(CurrentBranchKey::new(table, now, branch.clone()));
         Ok(branch)
     }
 
@@ -173,8 +171,7 @@ impl KeyRing {
     }
 
     /// For how long the newest branch key has been in the table. The clocks of programs may differ, so the
-    /// service tells the time: by the `Timestamp` of a row that is written now. Time that passed while this
-    /// ring knew the key counts as well.
+    /// service tells the time: by the `Timestamp` of a row that is written now.
     pub(crate) async fn age_of_newest(&self, table: &Table) -> Result<Duration> {
         let deciding = Deciding::new(table);
         let table = deciding.table();
@@ -182,15 +179,14 @@ impl KeyRing {
         let mut branch_key = self.branch_key.lock().await;
         let Some(newest) = newest_record(table).await? else { return Ok(Duration::ZERO) };
         let branch = self.usable(table, &newest).await?;
-        keep(&mut branch_key, table, now, branch);
-        let known = branch_key.as_ref().map_or(now, |kept| kept.found);
+        // The rows are compared with this one, and not with one that was read a minute ago.
+        *branch_key = Some(CurrentBranchKey::new(table, now, branch));
         let marker = DynamicEntity::new(PARTITION, CLOCK);
         let rejected = |error: Error| error.with_outcome(Outcome::Rejected);
         table.upsert(&marker).await.map_err(rejected)?;
         let written = deciding.get(marker.key()).await.map_err(rejected)?;
         let age = written.map(|written| written.timestamp.to_chrono() - newest.stored);
-        let age = age.and_then(|age| age.to_std().ok()).unwrap_or_default();
-        Ok(age.max(now.saturating_sub(known)))
+        Ok(age.and_then(|age| age.to_std().ok()).unwrap_or_default())
     }
 
     /// The branch key of this name, from memory or from its record. A record costs one request to the table,
@@ -303,6 +299,11 @@ impl KeyRing {
 }
 
 impl CurrentBranchKey {
+    fn new(table: &Table, read: Duration, branch: BranchKey) -> Self {
+        let of = (table.account().name().to_owned(), table.name().to_owned());
+        Self { of, read, branch }
+    }
+
     fn is_of(&self, table: &Table) -> bool {
         (&*self.of.0, &*self.of.1) == (table.account().name(), table.name())
     }
@@ -320,15 +321,6 @@ impl Newest {
         Error::refused(ErrorKind::Decode, what)
             .advise("find out who wrote it, and delete it; or add the signer that signed it")
     }
-}
-
-/// Remembers the newest branch key, and since when this ring knows it.
-fn keep(kept: &mut Option<CurrentBranchKey>, table: &Table, read: Duration, branch: BranchKey) {
-    let before = kept.take().filter(|kept| kept.is_of(table) && kept.branch.id() == branch.id());
-    // Not when the request began: the key may have been made until the response.
-    let found = before.map_or_else(|| table.account().clock().elapsed(), |kept| kept.found);
-    let of = (table.account().name().to_owned(), table.name().to_owned());
-    *kept = Some(CurrentBranchKey { of, read, found, branch });
 }
 
 /// The newest record. One request; there are few records.
