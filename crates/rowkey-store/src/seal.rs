@@ -123,12 +123,31 @@ pub trait Sealer: Send + Sync {
     fn is_content(&self, key: &[u8], value: &Value) -> bool;
 }
 
+/// The properties that a type and its older versions encrypt.
+#[derive(Clone, Copy)]
+pub(crate) struct Encrypted {
+    pub(crate) names: &'static [&'static str],
+    of_version: fn(i32) -> &'static [&'static str],
+}
+
+impl Encrypted {
+    pub(crate) fn of<E: Entity>() -> Self {
+        Self { names: E::ENCRYPTED, of_version: E::encrypted }
+    }
+
+    /// The names with which a stored row is opened: those of the type, and of the version that wrote the
+    /// row, which is converted. What the type seals must be sealed in rows of older versions as well.
+    pub(crate) fn opened(self, row: &DynamicEntity) -> Vec<&'static str> {
+        let older = (self.of_version)(version_of(row)).iter();
+        let older = older.filter(|name| !self.names.contains(name));
+        self.names.iter().chain(older).copied().collect()
+    }
+}
+
 /// The layer of a store with keys.
 pub(crate) struct Sealed {
     sealer: Arc<dyn Sealer>,
-    names: &'static [&'static str],
-    /// The names that a version of the type seals.
-    of_version: fn(i32) -> &'static [&'static str],
+    encrypted: Encrypted,
     /// The fields that are sealed in the row, and not in a blob.
     in_row: Vec<&'static str>,
 }
@@ -137,23 +156,8 @@ impl Sealed {
     pub(crate) fn of<E: Entity>(sealer: Arc<dyn Sealer>) -> Self {
         let is_in_row = |name: &&&str| !E::BLOBS.iter().any(|(property, _)| property == *name);
         let in_row = E::ENCRYPTED.iter().filter(is_in_row).copied().collect();
-        Self { sealer, names: E::ENCRYPTED, of_version: E::encrypted, in_row }
+        Self { sealer, encrypted: Encrypted::of::<E>(), in_row }
     }
-
-    fn opened(&self, row: &DynamicEntity) -> Vec<&'static str> {
-        opened(self.names, self.of_version, row)
-    }
-}
-
-/// The names with which a stored row is opened: those of the type, and of the version that wrote the row,
-/// which is converted. What the type seals must be sealed in rows of older versions as well.
-pub(crate) fn opened(
-    names: &[&'static str],
-    of_version: fn(i32) -> &'static [&'static str],
-    row: &DynamicEntity,
-) -> Vec<&'static str> {
-    let older = of_version(version_of(row)).iter().filter(|name| !names.contains(name));
-    names.iter().chain(older).copied().collect()
 }
 
 impl Layer for Sealed {
@@ -164,9 +168,9 @@ impl Layer for Sealed {
     ) -> BoxFuture<'a, Result<()>> {
         let Closing { plan, table, before } = closing;
         async move {
-            let opened = before.map(|before| self.opened(before)).unwrap_or_default();
+            let opened = before.map(|before| self.encrypted.opened(before)).unwrap_or_default();
             let before = before.map(|before| (before, &*opened));
-            self.sealer.seal(&plan.op, table, self.names, before, row).await
+            self.sealer.seal(&plan.op, table, self.encrypted.names, before, row).await
         }
         .boxed()
     }
@@ -178,7 +182,7 @@ impl Layer for Sealed {
         sealed: &'a mut Vec<String>,
     ) -> BoxFuture<'a, Result<()>> {
         async move {
-            let names = self.opened(row);
+            let names = self.encrypted.opened(row);
             *sealed = self.sealer.open(table, &names, row).await?;
             // The value of such a property is the key of the blob.
             let stopped = self.sealer.stopped().iter().map(String::as_str);

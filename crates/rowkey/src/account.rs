@@ -82,7 +82,8 @@ impl StorageAccount {
     ///
     /// `AZURE_STORAGE_ACCOUNT_NAME` and `AZURE_STORAGE_ACCOUNT_KEY` are other names for those in the second
     /// row. Variables of the first two rows may be set together if they agree; a key or a signature
-    /// completes a connection string without one. If the variables contain no secret, as in the last row, set the credential on the builder:
+    /// completes a connection string without one. If the variables contain no secret, as in the last row, set
+    /// the credential on the builder:
     ///
     /// ```no_run
     /// use rowkey::{Credential, StorageAccount};

@@ -70,7 +70,8 @@ async fn writes_without_a_condition_are_refused_before_upserts_existed() {
     }
 }
 
-/// Recorded: `test_operations_on_entity_with_partition_key_having_single_quote` of the official Python library updated and merged `a''b` with `a''''b` in the body, and the service answered 204.
+/// Recorded: `test_operations_on_entity_with_partition_key_having_single_quote` of the official Python
+/// library updated and merged `a''b` with `a''''b` in the body, and the service answered 204.
 #[tokio::test]
 async fn keys_in_the_body_that_contradict_the_address_are_passed_over() {
     let (_server, mut client) = started().await;

@@ -29,7 +29,7 @@ use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settling};
 use crate::layer::{Closing, Layer};
 use crate::row::{Closed, Keys, text};
-use crate::seal::{Sealer, opened, other_version};
+use crate::seal::{Encrypted, Sealer, other_version};
 
 /// The name of the contributor that frees blobs.
 pub(crate) const NAME: &str = "fields in blobs";
@@ -43,16 +43,8 @@ pub(crate) struct BlobFields {
     fields: &'static [(&'static str, &'static str)],
     /// The type, as the prefix of its RowKeys.
     of: &'static str,
-    sealed: Option<Encrypted>,
-}
-
-/// The sealer and the encrypted fields of the type.
-#[derive(Clone)]
-struct Encrypted {
-    sealer: Arc<dyn Sealer>,
-    names: &'static [&'static str],
-    /// Those of a version of the type.
-    of_version: fn(i32) -> &'static [&'static str],
+    /// The sealer, if one of the fields is encrypted.
+    sealed: Option<(Arc<dyn Sealer>, Encrypted)>,
 }
 
 /// A blob that is uploaded before the commit.
@@ -92,11 +84,8 @@ impl BlobFields {
     /// Adds the sealer for the encrypted fields of the type.
     pub(crate) fn sealed_by<E: Entity>(self, sealer: Option<&Arc<dyn Sealer>>) -> Self {
         let both = self.fields.iter().any(|(property, _)| E::ENCRYPTED.contains(property));
-        let sealed = sealer.filter(|_| both).cloned().map(|sealer| Encrypted {
-            sealer,
-            names: E::ENCRYPTED,
-            of_version: E::encrypted,
-        });
+        let sealed =
+            sealer.filter(|_| both).map(|sealer| (Arc::clone(sealer), Encrypted::of::<E>()));
         Self { sealed, ..self }
     }
 
@@ -137,8 +126,8 @@ impl BlobFields {
 
     /// Returns the sealer of a field, if the field is encrypted.
     fn sealer(&self, property: &str) -> Option<&Arc<dyn Sealer>> {
-        let sealed = self.sealed.as_ref()?;
-        sealed.names.contains(&property).then_some(&sealed.sealer)
+        let (sealer, encrypted) = self.sealed.as_ref()?;
+        encrypted.names.contains(&property).then_some(sealer)
     }
 
     /// Refuses a row in which another version of the program encrypted one of these fields.
@@ -178,10 +167,11 @@ impl BlobFields {
         table: &Table,
         before: Option<&DynamicEntity>,
     ) -> Result<Option<DynamicEntity>> {
-        let (Some(sealed), Some(before)) = (&self.sealed, before) else { return Ok(None) };
+        let (Some((sealer, encrypted)), Some(before)) = (&self.sealed, before) else {
+            return Ok(None);
+        };
         let mut before = before.clone();
-        let names = opened(sealed.names, sealed.of_version, &before);
-        sealed.sealer.open(table, &names, &mut before).await?;
+        sealer.open(table, &encrypted.opened(&before), &mut before).await?;
         Ok(Some(before))
     }
 

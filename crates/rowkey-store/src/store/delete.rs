@@ -90,7 +90,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// first if they are of use.
     ///
     /// Its rows in indexes and its unique values become orphans, which [`repair`](Self::repair) removes. Costs
-    /// four requests. Fails with [`ErrorKind::Invalid`] if the entity can be read, and with [`ErrorKind::Conflict`] if a writer changed it in the meantime.
+    /// four requests. Fails with [`ErrorKind::Invalid`] if the entity can be read, and with
+    /// [`ErrorKind::Conflict`] if a writer changed it in the meantime.
     ///
     /// ```
     /// # use std::collections::BTreeMap;

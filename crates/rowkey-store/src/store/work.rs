@@ -141,8 +141,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// A message of a newer program, or one whose rows cannot be read, is tried less and less often, but at
     /// least every hour. A message that names a declaration of another program is visible again at once, and
-    /// [`Worked::undeclared`] names the declaration. A message that does not come from a store is moved to the queue with the same name
-    /// and the suffix `-poison` after it was received five times.
+    /// [`Worked::undeclared`] names the declaration. A message that does not come from a store is moved to the
+    /// queue with the same name and the suffix `-poison` after it was received five times.
     pub async fn work_once(&self) -> Result<Worked> {
         self.receiver().work_once().await
     }

@@ -71,9 +71,9 @@ const SHORTEST_IDLE: Duration = Duration::from_millis(10);
 /// workers at the same time. Handlers must tolerate that.
 ///
 /// Each task is read and handled in a task of its own of the tokio runtime that polls the worker, so a panic
-/// fails only its own message. A single thread per process renews all messages, so code that blocks costs no other handler
-/// its message. Dropping a worker aborts its handlers at their current await. Several workers can run in one
-/// program, in many programs, on many machines.
+/// fails only its own message. A single thread per process renews all messages, so code that blocks costs no
+/// other handler its message. Dropping a worker aborts its handlers at their current await. Several workers can
+/// run in one program, in many programs, on many machines.
 ///
 /// Time comes from the account's clock. With a clock that advances whenever something waits, messages are
 /// lost as soon as they are awaited.
