@@ -139,13 +139,21 @@ async fn a_redrive_while_a_worker_consumes_puts_and_does_each_task_once() -> Tes
         put_aside(&account, &job(number, "error")).await?;
     }
     let worker = Worker::new(tasks(&account), |_: Job, _: Attempt| async { Ok(Done::Applied) });
-    let worker = worker.concurrency(4);
+    // Waits of five seconds and more never end by the clock of `start`, and the queue can be empty for a while.
+    let worker = worker.concurrency(4).idle_backoff(Duration::ZERO, Duration::from_secs(1));
     let (dead, all) = (dead(&account), Selection::all());
     let done = std::future::poll_fn(|_| match worker.counts().handled {
         20.. => std::task::Poll::Ready(()),
         _ => std::task::Poll::Pending,
     });
-    let (summary, counts) = join(dead.redrive(&all), worker.run_until(done)).await;
+    let redrive = async {
+        // The worker has found the queue empty before.
+        while server.journal().count(Operation::GetMessages) < 26 {
+            tokio::task::yield_now().await;
+        }
+        dead.redrive(&all).await
+    };
+    let (summary, counts) = join(redrive, worker.run_until(done)).await;
     assert_eq!((summary?.done, counts?.handled), (20, 20));
     assert_eq!(letters(&server.snapshot()), [""; 0]);
     assert_eq!(handled(&server, &account).await?, 0);
