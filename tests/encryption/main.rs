@@ -1,6 +1,7 @@
 //! Encrypted fields in a store: stored rows, rejected reads and writes, and other declarations.
 //!
 //! - this file: the type of all these tests, writes, reads and refusals
+//! - `by_entity`: values of which only some entities are encrypted
 //! - `blobs`: fields that are encrypted and in blobs
 //! - `tasks`: tasks whose messages, claims and dead letters are encrypted
 //! - `differing`: types of two versions that declare one field differently
@@ -35,6 +36,7 @@ use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, is_brief, once, sweep_sample};
 
 mod blobs;
+mod by_entity;
 mod clocks;
 mod differing;
 mod older;
