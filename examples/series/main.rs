@@ -17,6 +17,15 @@ struct Day {
     date: u32,
 }
 
+/// An hour of a station, `seattle | 20100314_02`, with a slot for each minute.
+#[derive(Clone, Debug, Entity)]
+#[entity(partition = "{station}", row = "{date:8}_{hour:2}")]
+struct Hour {
+    station: String,
+    date: u32,
+    hour: u64,
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = Server::start().await?;
@@ -57,6 +66,21 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let values: Vec<f64> = points.iter().filter_map(|point| point.value).collect();
     let coldest = values.iter().copied().fold(f64::INFINITY, f64::min);
     assert!((coldest - 38.6).abs() < 0.05, "{coldest}");
+
+    // ANCHOR: overflow
+    // The 1,440 minutes of a day do not fit into an entity. They are in 24, of which one transaction sets some
+    // and one query reads all.
+    let minutes = Series::<f64>::new(table.clone(), "m", 60)?;
+    let before = server.journal();
+    let of_hour = |hour| Hour::key("minutes", 20_100_314, hour);
+    let falling =
+        (0..1_440_u32).map(|minute| (u64::from(minute), 45.0 - f64::from(minute) / 1_440.0));
+    minutes.set_numbered(of_hour, falling).await?;
+    let day = Hour::partition("minutes").prefix("20100314");
+    let points: Vec<_> = minutes.points(day).try_collect().await?;
+    assert_eq!((points.len(), points[720].value), (1_440, Some(44.5)));
+    assert_eq!(server.journal().since(&before).len(), 2);
+    // ANCHOR_END: overflow
 
     // ANCHOR: count
     // Counters: eight concurrent increments, and none is lost.

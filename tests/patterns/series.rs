@@ -174,6 +174,14 @@ async fn each_operation_sends_the_documented_requests() -> TestResult {
     assert_eq!(sent(), [Operation::InsertOrMergeEntity], "one request and no reading");
     counts.set_all(day(1), (0..24).map(|slot| (slot, 1))).await?;
     assert_eq!(sent(), [Operation::InsertOrMergeEntity]);
+    counts.set_numbered(|date| day(u32::try_from(date).unwrap()), [(30, 1), (47, 2)]).await?;
+    assert_eq!(sent(), [Operation::InsertOrMergeEntity], "one period");
+    counts.set_numbered(|date| day(u32::try_from(date).unwrap()), [(30, 1), (49, 2)]).await?;
+    assert_eq!(sent(), [Operation::Transaction]);
+    counts.set_numbered(|date| day(u32::try_from(date).unwrap()), []).await?;
+    assert_eq!(sent(), []);
+    counts.table().delete(day(2), Match::Any).await?;
+    sent();
     counts.get(day(1)).await?;
     assert_eq!(sent(), [Operation::GetEntity]);
     assert_eq!(counts.increment(day(1), 3, 2).await?, 3);
@@ -181,7 +189,7 @@ async fn each_operation_sends_the_documented_requests() -> TestResult {
     assert_eq!(counts.increment(day(2), 3, 2).await?, 2);
     let (get, make) = (Operation::GetEntity, Operation::InsertOrMergeEntity);
     assert_eq!(sent(), [get, make, get, Operation::MergeEntity], "the first of a period");
-    assert_eq!(counts.points(Day::partition("sea")).count().await, 48);
+    assert_eq!(counts.points(Day::partition("sea")).count().await, 72);
     assert_eq!(sent(), [Operation::QueryEntities]);
     Ok(())
 }
@@ -321,6 +329,12 @@ async fn invalid_slots_are_rejected_before_sending() -> TestResult {
     for error in errors {
         assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
     }
+    let of_date = |date: u64| day(u32::try_from(date).unwrap());
+    let many = hours.set_numbered(of_date, (0..101).map(|period| (24 * period, 1.0)));
+    assert_eq!(many.await.unwrap_err().kind(), ErrorKind::TooLarge);
+    let elsewhere = |period: u64| Day::key(&period.to_string(), 1);
+    let apart = hours.set_numbered(elsewhere, [(0, 1.0), (24, 1.0)]).await.unwrap_err();
+    assert_eq!((apart.kind(), apart.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
     assert!(server.journal().since(&before).is_empty());
     Ok(())
 }
@@ -418,6 +432,39 @@ async fn a_slot_is_changed_once_or_the_outcome_is_unknown_after_any_fault() -> T
     Ok(())
 }
 
+#[tokio::test]
+async fn values_of_several_periods_are_set_together_or_not_at_all_after_any_fault() -> TestResult {
+    let (server, _) = started().await?;
+    let of_date = |date: u64| day(u32::try_from(date).unwrap());
+    for repeats in [true, false] {
+        let runs = sweep(
+            &server,
+            async |account| {
+                let account = if repeats { account.clone() } else { once(account) };
+                let counts = Series::<i64>::new(account.table("series"), "n", 24)?;
+                counts.set_numbered(of_date, [(25, 1), (50, 2), (75, 3)]).await
+            },
+            async |_, _| Ok(()),
+            |snapshot, result| {
+                let table = snapshot.table("series").unwrap();
+                let set = [("00000001", "n001"), ("00000002", "n002"), ("00000003", "n003")];
+                let set =
+                    set.map(|(row, name)| table.entity("sea", row).and_then(|row| row.get(name)));
+                let all = [1_i64, 2, 3].map(|value| Some(Value::from(value)));
+                match result.as_ref().map_err(rowkey::Error::outcome) {
+                    Ok(()) => assert_eq!(set, all),
+                    Err(Outcome::Unknown) => assert!(set == all || set == [None, None, None]),
+                    Err(_) => assert_eq!(set, [None, None, None]),
+                }
+                assert!(!repeats || result.is_ok());
+            },
+        )
+        .await?;
+        assert_eq!(runs.requests, 1);
+    }
+    Ok(())
+}
+
 /// Random settings, counts and clearings of several days against a plain map.
 #[tokio::test]
 async fn a_series_agrees_with_a_model() -> TestResult {
@@ -433,7 +480,14 @@ async fn a_series_agrees_with_a_model() -> TestResult {
             let day = u32::try_from(random.within(3))?;
             let slot = usize::try_from(random.within(5))?;
             let value = i64::try_from(random.within(100))?;
-            match random.within(5) {
+            match random.within(6) {
+                5 => {
+                    let values = [(0, value), (3, value + 1), (7, value + 2)];
+                    let values = values.map(|(number, value)| (u64::from(day) * 5 + number, value));
+                    counts.set_numbered(|day| key(u32::try_from(day).unwrap()), values).await?;
+                    model.entry(day).or_default().extend([(0, value), (3, value + 1)]);
+                    model.entry(day + 1).or_default().insert(2, value + 2);
+                }
                 0 => {
                     counts.set(key(day), slot, value).await?;
                     model.entry(day).or_default().insert(slot, value);

@@ -33,6 +33,7 @@
 //! # Ok(()) }
 //! ```
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -62,7 +63,8 @@ const DIGITS: usize = 3;
 ///
 /// Your entity type supplies the keys of a period. It may have properties of its own, which must be optional
 /// and which setting a slot does not change. If it has a `kind` or a `version`, periods have them, too. For
-/// values with a running number, [`place`](Self::place) computes the period and the slot.
+/// values with a running number, [`place`](Self::place) computes the period and the slot, and
+/// [`set_numbered`](Self::set_numbered) sets several of them.
 ///
 /// The guide's section is
 /// [Data series pattern](https://learn.microsoft.com/azure/storage/tables/table-storage-design-guide#data-series-pattern).
@@ -160,7 +162,7 @@ impl<V: Property> Series<V> {
         if slots > MAX_SLOTS {
             let what = format!("{slots} slots exceed the {MAX_SLOTS} properties of an entity");
             return refused(ErrorKind::TooLarge, what).map_err(|error: Error| {
-                error.advise("use fewer slots per entity, or wide entities")
+                error.advise("use fewer slots per period and `set_numbered`, or wide entities")
             });
         }
         if slots == 0 {
@@ -244,6 +246,57 @@ impl<V: Property> Series<V> {
     ) -> impl Future<Output = Result<()>> + Send {
         let patch = self.patch(&key, values);
         async move { self.table.upsert_merge(&patch?).await.map(drop) }
+    }
+
+    /// Sets values by their running numbers, which [`place`](Self::place) distributes over periods: for more
+    /// values than a period has slots. `key` returns the key of a period.
+    ///
+    /// One request, all or none, which may be repeated. Fails with [`ErrorKind::Invalid`] if the periods are
+    /// not in one partition, and with [`ErrorKind::TooLarge`] if there are more than 100, before sending.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_patterns::series::Series;
+    /// /// An hour of a day. The 1,440 minutes of a day are in 24 rows.
+    /// #[derive(Debug, Entity)]
+    /// #[entity(partition = "{station}", row = "{date:8}_{hour:2}")]
+    /// struct Hour { station: String, date: u32, hour: u64 }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("days");
+    /// # table.create().await?;
+    /// let minutes = Series::<f64>::new(table, "m", 60)?;
+    /// let hour = |hour| Hour::key("seattle", 20260101, hour);
+    /// minutes.set_numbered(hour, [(59, 3.5), (60, 3.25)]).await?;
+    /// assert_eq!(minutes.get(hour(1)).await?.ok_or("not found")?.entity.slots[0], Some(3.25));
+    /// # Ok(()) }
+    /// ```
+    pub fn set_numbered<E: Entity>(
+        &self,
+        key: impl Fn(u64) -> Key<E>,
+        values: impl IntoIterator<Item = (u64, V)>,
+    ) -> impl Future<Output = Result<()>> + Send {
+        let mut periods = BTreeMap::<u64, Vec<(usize, V)>>::new();
+        for (number, value) in values {
+            let (period, slot) = self.place(number);
+            periods.entry(period).or_default().push((slot, value));
+        }
+        let patches = periods.into_iter().map(|(period, values)| self.patch(&key(period), values));
+        let patches: Result<Vec<_>> = patches.collect();
+        async move {
+            match &*patches? {
+                [] => Ok(()),
+                [patch] => self.table.upsert_merge(patch).await.map(drop),
+                patches => {
+                    let transaction = self.table.transaction();
+                    let merges = patches.iter().fold(transaction, |all, one| all.upsert_merge(one));
+                    merges.submit().await.map(drop)
+                }
+            }
+        }
     }
 
     /// Clears one slot, so that it is a gap again. Reads, and writes under the ETag that was read, until no
@@ -443,7 +496,9 @@ impl<V: Property> Series<V> {
                 format!("{} slots and the type properties do not fit into an entity", self.slots);
             return Err(Error::refused(ErrorKind::TooLarge, what)
                 .of("Series", self.table.name())
-                .advise(format!("use at most {most} slots, or wide entities")));
+                .advise(format!(
+                    "use at most {most} slots per period and `set_numbered`, or wide entities"
+                )));
         }
         let mut patch = DynamicEntity::new(partition_key, row_key);
         // A period that this merge creates is read as an `E`, which checks the type properties.
