@@ -7,7 +7,6 @@
 #![expect(clippy::print_stderr, clippy::print_stdout, reason = "a program says what it does")]
 
 mod drive;
-mod if_match;
 mod mailer;
 mod model;
 mod problem;

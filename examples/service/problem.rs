@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::http::{StatusCode, header::RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
-use rowkey::{Error, ErrorCode, ErrorKind};
+use rowkey::{Error, ErrorCode, ErrorKind, Outcome};
+use rowkey_store::IfMatchError;
 use serde_json::json;
 
 /// A status, the declaration whose value is taken, and how long a client should wait.
@@ -15,13 +16,23 @@ impl From<StatusCode> for Problem {
     }
 }
 
+/// 428 for a change without `If-Match`, 400 for a malformed header.
+impl From<IfMatchError> for Problem {
+    fn from(error: IfMatchError) -> Self {
+        StatusCode::from_u16(error.status()).unwrap_or(StatusCode::BAD_REQUEST).into()
+    }
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         eprintln!("{error}");
         let status = match error.kind() {
             ErrorKind::NotFound if !is_misconfigured(&error) => StatusCode::NOT_FOUND,
             ErrorKind::AlreadyExists => StatusCode::CONFLICT,
-            ErrorKind::Conflict => StatusCode::PRECONDITION_FAILED,
+            // If the outcome is unknown, the change may have been made.
+            ErrorKind::Conflict if error.outcome() != Outcome::Unknown => {
+                StatusCode::PRECONDITION_FAILED
+            }
             ErrorKind::Invalid => StatusCode::BAD_REQUEST,
             ErrorKind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             _ if error.is_retryable() => StatusCode::SERVICE_UNAVAILABLE,

@@ -3,18 +3,16 @@
 use std::sync::Arc;
 
 use crate::Service;
-use crate::if_match::IfMatch;
 use crate::model::{Audit, Mail, Order, Revenue, User};
 use crate::problem::Problem;
 use axum::extract::{Path, Query, State};
-use axum::http::header::ETAG;
+use axum::http::header::{ETAG, IF_MATCH};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router, body::Bytes};
 use futures_util::stream;
-use rowkey::{ErrorKind, Outcome};
-use rowkey_store::Versioned;
+use rowkey_store::{IfMatch, Versioned};
 use rowkey_worker::outbox::Outbox;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -31,7 +29,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/{tenant}/users/{email}", get(find_user))
         .route("/{tenant}/orders", post(place).get(list))
         .route("/{tenant}/orders/import", post(import))
-        .route("/{tenant}/orders/{id}", get(order).put(change))
+        .route("/{tenant}/orders/{id}", get(order).put(change).delete(remove))
         .route("/{tenant}/orders/{id}/close", post(close))
         .route("/{tenant}/orders/{id}/audit", get(audit))
         .route("/{tenant}/orders/{id}/files/{name}", put(attach).get(attachment))
@@ -95,29 +93,16 @@ async fn order(app: App, Path((tenant, id)): One) -> Answer {
 
 async fn change(app: App, path: One, headers: HeaderMap, Json(order): Json<Order>) -> Answer {
     let Path((tenant, id)) = path;
-    let order = Order { tenant: tenant.clone(), id, ..order };
-    let versions = match IfMatch::of(&headers)? {
-        IfMatch::OneOf(versions) => versions,
-        IfMatch::Any => {
-            let replace = |stored: &mut Order| stored.clone_from(&order);
-            return match app.orders.update(Order::key(tenant, id), replace).await {
-                Err(error) if error.kind() == ErrorKind::NotFound && error.code().is_none() => {
-                    Err(StatusCode::PRECONDITION_FAILED.into())
-                }
-                replaced => Ok(shown(replaced?)),
-            };
-        }
-    };
-    for version in versions {
-        match app.orders.replace_if(&order, &version).await {
-            Ok(written) => return Ok(shown(Versioned { entity: order, version: written.version })),
-            // The order has another version: perhaps the next in the list.
-            Err(error)
-                if error.kind() == ErrorKind::Conflict && error.outcome() != Outcome::Unknown => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Err(StatusCode::PRECONDITION_FAILED.into())
+    let order = Order { tenant, id, ..order };
+    let condition = IfMatch::of(headers.get_all(IF_MATCH))?;
+    let version = app.orders.replace_if(&order, condition).await?.version;
+    Ok(shown(Versioned { entity: order, version }))
+}
+
+async fn remove(app: App, Path((tenant, id)): One, headers: HeaderMap) -> Answer {
+    let condition = IfMatch::of(headers.get_all(IF_MATCH))?;
+    app.orders.delete_if(Order::key(tenant, id), condition).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// A change that may refuse.

@@ -12,7 +12,7 @@ use rowkey::{
     ClientOptions, DynamicEntity, Entity, ErrorKind, Key, Match, Projection, StorageAccount,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot, Sweep};
-use rowkey_store::{Settled, Store};
+use rowkey_store::{Settled, Store, Version};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sample};
 
@@ -263,7 +263,7 @@ async fn a_rejected_write_leaves_no_blob() -> TestResult {
     let taken = orders.insert(&Order { number: "A1".into(), ..order(2) }).await.unwrap_err();
     assert_eq!(taken.details().index, Some("by_number"));
     assert!(orders.insert(&order(1)).await.unwrap_err().kind() == ErrorKind::AlreadyExists);
-    let gone = orders.replace_if(&order(3), &"\"x\"".parse()?).await.unwrap_err();
+    let gone = orders.replace_if(&order(3), &"\"x\"".parse::<Version>()?).await.unwrap_err();
     assert!(gone.kind() == ErrorKind::Conflict);
     // An oversized value is rejected before sending.
     let journal = server.journal();

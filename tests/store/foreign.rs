@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::future::select;
 use rowkey::{DynamicEntity, Entity, Key};
 use rowkey_emulator::{Fault, Operation};
-use rowkey_store::Store;
+use rowkey_store::{Store, Version};
 use rowkey_tests::{TestResult, sweep};
 
 use super::rows::{Order, agreed, order, start, store};
@@ -211,7 +211,7 @@ async fn a_version_read_through_a_copy_is_stale_after_a_foreign_merge() -> TestR
 
     for property in ["cents", "Remark"] {
         let found = orders.find(at()).await?.unwrap();
-        let version = found.version.to_string().parse()?;
+        let version: Version = found.version.to_string().parse()?;
         let mut merged = DynamicEntity::new("contoso", "order_0001");
         merged.set(property, 999_i64);
         table.merge((&merged, rowkey::Match::Any)).await?;

@@ -10,6 +10,7 @@ mod blob_fields;
 mod blob_lists;
 mod bulk;
 mod bulk_delete;
+mod conditions;
 mod contributors;
 mod copies;
 mod damaged_rows;

@@ -12,7 +12,7 @@
 //! # Modules
 //!
 //! - [`Store`], [`StoreBuilder`], [`Transaction`]: writing and reading
-//! - [`Version`]: the condition of a conditional write
+//! - [`Version`], [`IfMatch`]: the condition of a conditional write, and the `If-Match` header of a request
 //! - [`Copies`]: properties of an entity copied into other entities of its partition
 //! - [`View`]: summaries of groups of entities, kept in step with them
 //! - [`Contributor`]: an extension point for programs, with [`Change`], [`Contribution`],
@@ -30,6 +30,7 @@ mod blobs;
 mod deciding;
 mod declared;
 mod execute;
+mod if_match;
 pub mod job;
 mod layer;
 #[doc(hidden)]
@@ -47,6 +48,7 @@ mod wide;
 
 pub use deciding::Deciding;
 pub use execute::settle::{Settled, Settling};
+pub use if_match::{IfMatch, IfMatchError};
 pub use plan::{Change, Contribution, Contributor, Copies, Explanation, Op, Target, View};
 pub use seal::Sealer;
 pub use store::{

@@ -16,17 +16,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// The digest detects this: the version no longer matches the entity, unless all its properties are the
 /// same.
 ///
-/// As text it is an HTTP entity tag: put it into the `ETag` header of a response, and parse it from the
-/// `If-Match` header of a request. (`If-Match: *` requires no version: use
-/// [`Store::update`](crate::Store::update).)
+/// As text it is a strong HTTP entity tag, the value of the `ETag` header of a response. (The Table service marks
+/// its ETags as weak, though each write makes another one; weak tags could never match an `If-Match` header.)
+/// [`IfMatch::of`](crate::IfMatch::of) reads versions from the `If-Match` header of a request.
 ///
 /// ```
 /// use rowkey_store::Version;
 ///
 /// let version: Version = "\"op-00000000000000ff\"".parse()?;
 /// assert_eq!(version.to_string(), "\"op-00000000000000ff\"");
-/// let version: Version = "W/\"datetime'2026-11-22T10%3A00%3A00.0000000Z'\"".parse()?;
-/// assert!(version.to_string().starts_with("W/"));
+/// assert!("W/\"op-00000000000000ff\"".parse::<Version>().is_err(), "a weak tag");
 /// assert!("*".parse::<Version>().is_err());
 /// # Ok::<_, rowkey::Error>(())
 /// ```
@@ -38,6 +37,7 @@ pub struct Version(Kind);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Kind {
+    /// The ETag of the head as a strong tag: without `W/`.
     Tag(String),
     /// The mark, and the digest of the properties if they were read.
     Mark(String, Option<u64>),
@@ -47,7 +47,7 @@ const MARK_HEAD: &str = "\"op-";
 
 impl Version {
     pub(crate) fn of_head(etag: &ETag) -> Self {
-        Self(Kind::Tag(etag.as_str().to_owned()))
+        Self(Kind::Tag(strong(etag).to_owned()))
     }
 
     /// The version that an operation wrote, without the digest of its properties.
@@ -60,6 +60,15 @@ impl Version {
         Self(Kind::Mark(mark.to_owned(), Some(digest)))
     }
 
+    /// The ETag of the head, which the service compares; `None` if the version is not the text of one. The service
+    /// answers 400 to other texts.
+    pub(crate) fn etag(&self) -> Option<ETag> {
+        let Kind::Tag(tag) = &self.0 else { return None };
+        let instant = tag.strip_prefix("\"datetime'")?.strip_suffix("'\"")?;
+        let is_of_instant = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'%');
+        instant.bytes().all(is_of_instant).then(|| ETag::new(format!("W/{tag}")))
+    }
+
     /// Whether the comparison needs the properties of the head.
     pub(crate) fn has_digest(&self) -> bool {
         matches!(self.0, Kind::Mark(_, Some(_)))
@@ -68,12 +77,17 @@ impl Version {
     /// Whether a head with this ETag, mark and digest has this version.
     pub(crate) fn is(&self, etag: &ETag, mark: Option<&str>, digest: Option<u64>) -> bool {
         match &self.0 {
-            Kind::Tag(tag) => tag == etag.as_str(),
+            Kind::Tag(tag) => tag == strong(etag),
             Kind::Mark(own, expected) => {
                 mark == Some(own) && (expected.is_none() || *expected == digest)
             }
         }
     }
+}
+
+/// An ETag of the service without the prefix that marks it as weak.
+fn strong(etag: &ETag) -> &str {
+    etag.as_str().strip_prefix("W/").unwrap_or_else(|| etag.as_str())
 }
 
 impl FromStr for Version {
@@ -93,16 +107,16 @@ impl FromStr for Version {
             let digest = digest.and_then(|digest| u64::from_str_radix(digest, 16).ok());
             return Ok(Self(Kind::Mark(mark.to_owned(), digest)));
         }
-        let tag = text.strip_prefix("W/").unwrap_or(text);
-        let is_tag = tag.len() >= 2
-            && tag.starts_with('"')
-            && tag.ends_with('"')
-            && !tag[1..tag.len() - 1].contains(['"', '\r', '\n']);
+        let is_tag = text.len() >= 2
+            && text.starts_with('"')
+            && text.ends_with('"')
+            && !text[1..text.len() - 1].contains(['"', '\r', '\n']);
         if is_tag && mark.is_none() {
             return Ok(Self(Kind::Tag(text.to_owned())));
         }
         let what = "invalid entity version";
-        Err(Error::refused(ErrorKind::Invalid, what).advise("give one entity tag, in its quotes"))
+        Err(Error::refused(ErrorKind::Invalid, what)
+            .advise("give one strong entity tag, in its quotes"))
     }
 }
 
@@ -156,6 +170,7 @@ mod tests {
             "secret",
             "\"",
             "W/secret",
+            "W/\"secret\"",
             "\"a\", \"secret\"",
             "\"op-secret\"",
             "\"a\r\n\"",
@@ -170,7 +185,7 @@ mod tests {
     #[test]
     fn a_version_matches_a_row_by_etag_or_by_mark() {
         let etag = ETag::new("W/\"1\"");
-        let by_tag: Version = "W/\"1\"".parse().unwrap();
+        let by_tag: Version = "\"1\"".parse().unwrap();
         let by_mark = Version::of_mark("00000000000000ff");
         let mark = Some("00000000000000ff");
         assert!(by_tag.is(&etag, None, None) && by_tag == Version::of_head(&etag));

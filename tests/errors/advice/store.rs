@@ -232,7 +232,7 @@ pub(super) const CASES: &[Case] = &[
         }
         .boxed()
     }),
-    case("give one entity tag, in its quotes", || {
+    case("give one strong entity tag, in its quotes", || {
         async {
             let error = refused("abc".parse::<Version>())?;
             "\"abc\"".parse::<Version>()?;

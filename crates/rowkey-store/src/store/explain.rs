@@ -3,14 +3,14 @@
 use std::fmt;
 
 use futures_util::{StreamExt as _, stream};
-use rowkey::{Entity, Error, ErrorKind, Key, Properties, Result};
+use rowkey::{Entity, Key, Properties, Result};
 
 use super::bulk::Group;
-use super::{ReadHead, Store, conflict, parts};
+use super::{ReadHead, Store, parts};
+use crate::if_match::IfMatch;
 use crate::job::pack::pack;
 use crate::plan::{Explanation, Op, Plan};
 use crate::row::{Keys, keys_of};
-use crate::version::Version;
 
 /// The writes of a store as plans that are not run, from [`Store::explain`].
 ///
@@ -65,10 +65,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
     }
 
     /// Explains [`Store::replace_if`].
-    pub async fn replace_if(&self, entity: &E, version: &Version) -> Result<Explanation> {
+    pub async fn replace_if(&self, entity: &E, version: impl Into<IfMatch>) -> Result<Explanation> {
+        let condition = version.into();
         let explained = async {
             let keys = keys_of(entity)?;
-            let before = self.0.read_version(&keys, version).await?.ok_or_else(conflict)?;
+            let before = self.0.read_if(&keys, &condition).await?;
             self.of(&keys, Some(before), Some(entity)).await
         };
         self.named(explained.await)
@@ -90,19 +91,20 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
         key: Key<E>,
         change: impl FnOnce(&mut E) + Send,
     ) -> Result<Explanation> {
-        self.update_whole(key, |entity, _, _| change(entity)).await
+        self.update_whole(key, None, |entity, _, _| change(entity)).await
     }
 
-    /// Like `update`, but `change` also gets the properties that the type does not have.
+    /// Like `update`, but `change` also gets the properties that the type does not have, and the entity meets a
+    /// condition.
     pub(super) async fn update_whole(
         &self,
         key: Key<E>,
+        condition: Option<&IfMatch>,
         change: impl FnOnce(&mut E, &mut Properties, &[String]) + Send,
     ) -> Result<Explanation> {
         let explained = async {
             let keys = parts(&key)?;
-            let missing = || Error::refused(ErrorKind::NotFound, "there is no such entity");
-            let mut before = self.0.read(&keys).await?.ok_or_else(missing)?;
+            let mut before = self.0.read_to_change(&keys, condition).await?;
             let mut after = before.entity.clone();
             let crate::row::Head { unknown, sealed, .. } = &mut before.head;
             change(&mut after, unknown, sealed);

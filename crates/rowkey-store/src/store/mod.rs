@@ -18,16 +18,17 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result, Table};
+use rowkey::{DynamicEntity, Entity, Error, Key, Result, Table};
 
 use crate::blobs::Blobs;
 use crate::deciding::Deciding;
 use crate::execute::announce::Announcer;
 use crate::execute::settle::Settled;
+use crate::if_match::IfMatch;
 use crate::job::Report;
 use crate::layer::Layers;
 use crate::plan::Contributor;
-use crate::row::{Head, Keys, keys_of};
+use crate::row::{Keys, keys_of};
 use crate::seal::Sealer;
 use crate::version::{Version, Versioned};
 
@@ -62,7 +63,7 @@ pub use query::{Page, Query, Selection};
 pub use sweep::Sweeping;
 pub use transaction::{Submitted, Transaction};
 pub use work::Worked;
-use writing::{ReadHead, conflict, is_race, version_of};
+use writing::{Changing, ReadHead, is_race, version_of};
 
 /// A store of one entity type. Each write keeps everything that the type declares in step.
 ///
@@ -170,13 +171,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             .map_err(|error| self.named("Insert", error))
     }
 
-    /// Replaces an entity that has this version. Costs one read and the write.
+    /// Replaces an entity that has this version, or meets this [condition](IfMatch). Costs one read and the write.
     ///
     /// Like every write of a store over an existing entity, it keeps stored properties that the type does
     /// not have, because a newer or another program wrote them, in the entity and in its whole copies. A
     /// [`Table`](Table::replace) erases them.
     ///
-    /// Fails with [`ErrorKind::Conflict`] if the entity has another version or does not exist.
+    /// Fails with [`ErrorKind::Conflict`] if the entity has another version or does not exist. With
+    /// [`IfMatch::Any`], repeats this while other writers come first.
     ///
     /// ```
     /// # use rowkey::{Entity, StorageAccount};
@@ -202,14 +204,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// assert_eq!(stale.kind(), ErrorKind::Conflict);
     /// # Ok(()) }
     /// ```
-    pub async fn replace_if(&self, entity: &E, version: &Version) -> Result<Written> {
+    pub async fn replace_if(&self, entity: &E, version: impl Into<IfMatch>) -> Result<Written> {
+        let condition = version.into();
         let replace = async {
             let keys = keys_of(entity)?;
-            let before = self.read_version(&keys, version).await?;
-            let Some(before) = before else { return Err(conflict()) };
-            let mut rounds = self.rounds(&keys);
-            let written = self.write(&keys, Some(before), Some(entity), &mut rounds).await;
-            written.map(|(written, _)| version_of(&written))
+            self.write_if(&keys, &condition, Some(entity)).await
         };
         replace.await.map_err(|error| self.named("Replace", error))
     }
@@ -291,33 +290,26 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         key: Key<E>,
         mut change: impl FnMut(&mut E) -> std::result::Result<(), R> + Send,
     ) -> Result<std::result::Result<Versioned<E>, R>> {
-        self.update_whole(key, &mut |entity, _, _| change(entity)).await
+        self.update_whole(key, None, &mut |entity, _, _| change(entity)).await
     }
 
     /// Like [`try_update`](Self::try_update), but `change` also gets the properties that the type
-    /// does not have, and the names of those that stay sealed.
+    /// does not have, and the names of those that stay sealed; and with a condition that the entity meets.
     async fn update_whole<R: Send>(
         &self,
         key: Key<E>,
+        condition: Option<&IfMatch>,
         change: &mut Changing<'_, E, R>,
     ) -> Result<std::result::Result<Versioned<E>, R>> {
         let update = async {
             let keys = parts(&key)?;
             let mut rounds = self.rounds(&keys);
             loop {
-                let Some(mut before) = self.read(&keys).await? else {
-                    return Err(Error::refused(ErrorKind::NotFound, "there is no such entity"));
+                let mut before = self.read_to_change(&keys, condition).await?;
+                let after = match before.change(&keys, change)? {
+                    Ok(after) => after,
+                    Err(refused) => return Ok(Err(refused)),
                 };
-                let mut after = before.entity.clone();
-                let Head { unknown, sealed, .. } = &mut before.head;
-                if let Err(refused) = change(&mut after, unknown, sealed) {
-                    return Ok(Err(refused));
-                }
-                if keys_of(&after)? != keys {
-                    let what = "the change alters a part of the key, and keys cannot change";
-                    return Err(Error::refused(ErrorKind::Invalid, what)
-                        .advise("delete the entity and insert the other one, in one transaction"));
-                }
                 let written = self.write(&keys, Some(before), Some(&after), &mut rounds).await;
                 let error = match written {
                     Ok((written, _)) => {
@@ -404,17 +396,40 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         delete.await.map_err(|error| self.named("Delete", error))
     }
 
-    /// Deletes the entity if it has this version. Costs one read and the write.
+    /// Deletes the entity if it has this version, or meets this [condition](IfMatch). Costs one read and the
+    /// write.
     ///
-    /// Fails with [`ErrorKind::Conflict`] if it has another version or does not exist.
-    pub async fn delete_if(&self, key: Key<E>, version: &Version) -> Result<()> {
+    /// Fails with [`ErrorKind::Conflict`] if it has another version or does not exist. With
+    /// [`IfMatch::Any`], repeats this while other writers come first.
+    pub async fn delete_if(&self, key: Key<E>, version: impl Into<IfMatch>) -> Result<()> {
+        let condition = version.into();
         let delete = async {
             let keys = parts(&key)?;
-            let before = self.read_version(&keys, version).await?;
-            let Some(before) = before else { return Err(conflict()) };
-            self.write(&keys, Some(before), None, &mut self.rounds(&keys)).await.map(drop)
+            self.write_if(&keys, &condition, None).await.map(drop)
         };
         delete.await.map_err(|error| self.named("Delete", error))
+    }
+
+    /// Replaces or deletes an entity that meets the condition.
+    async fn write_if(
+        &self,
+        keys: &Keys,
+        condition: &IfMatch,
+        after: Option<&E>,
+    ) -> Result<Written> {
+        let mut rounds = self.rounds(keys);
+        loop {
+            let before = self.read_if(keys, condition).await?;
+            let error = match self.write(keys, Some(before), after, &mut rounds).await {
+                Ok((written, _)) => return Ok(version_of(&written)),
+                Err(error) => error,
+            };
+            // Another version than the expected one is the caller's conflict.
+            let repeats = *condition == IfMatch::Any && is_race(&error);
+            if !repeats || !rounds.again().await {
+                return Err(error);
+            }
+        }
     }
 
     /// Begins a transaction of several entities, of this type and of others in the same table and
@@ -433,10 +448,6 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         error.of(operation, self.inner.table.name())
     }
 }
-
-/// A change of an entity, its unknown properties, and the names of its sealed ones.
-type Changing<'c, E, R> =
-    dyn FnMut(&mut E, &mut Properties, &[String]) -> std::result::Result<(), R> + Send + 'c;
 
 fn parts<E>(key: &Key<E>) -> Result<Keys> {
     let (partition_key, row_key) = key.parts().map_err(Error::no_such_key)?;

@@ -4,11 +4,13 @@ use std::fmt;
 
 use rowkey::edm::Value;
 use rowkey::{
-    Arg, Column, DynamicEntity, Entity, Error, ErrorKind, Key, Match, Outcome, Properties,
-    Property, Result,
+    Arg, Column, DynamicEntity, Entity, Error, ErrorCode, ErrorKind, Key, Match, Outcome,
+    Properties, Property, Result,
 };
 
+use super::writing::conflict;
 use super::{Store, parts};
+use crate::if_match::IfMatch;
 use crate::plan::{Explanation, Op};
 use crate::row::{Keys, MARK, Marked};
 use crate::seal::other_version;
@@ -46,14 +48,18 @@ use crate::version::Version;
 pub struct Patch<'s, E> {
     store: &'s Store<E>,
     key: Key<E>,
-    changes: Vec<(&'static str, Option<Value>)>,
+    changes: Changes,
+    condition: Option<IfMatch>,
     error: Option<Error>,
 }
+
+/// Properties and their new values; `None` removes a property.
+type Changes = Vec<(&'static str, Option<Value>)>;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Begins a change of single properties of the entity at a key.
     pub fn patch(&self, key: Key<E>) -> Patch<'_, E> {
-        Patch { store: self, key, changes: Vec::new(), error: None }
+        Patch { store: self, key, changes: Vec::new(), condition: None, error: None }
     }
 }
 
@@ -80,9 +86,48 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         self
     }
 
+    /// Changes the entity only if it has this version, or meets this [condition](IfMatch), for example that of an
+    /// `If-Match` header. A later call replaces the condition of an earlier one.
+    ///
+    /// [`send`](Self::send) then fails with [`ErrorKind::Conflict`] if the entity has another version or does not
+    /// exist. Without declarations, a version that was read by key or written is compared by the service, in the
+    /// same request. A list of versions, a version that was read through an index, and one that was returned by a
+    /// write whose answer was lost cost a read and a write.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, open: bool }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = Store::<Order>::builder(account.table("orders")).build()?;
+    /// # orders.create_if_missing().await?;
+    /// # let order = |id| Order { tenant: "contoso".into(), id, open: true };
+    /// use rowkey::ErrorKind;
+    /// use rowkey_store::IfMatch;
+    ///
+    /// let read = orders.insert(&order(1)).await?.version;
+    /// let close = || orders.patch(Order::key("contoso", 1)).set(Order::OPEN, false);
+    /// close().if_version(&read).send().await?;
+    /// let stale = close().if_version(&read).send().await.unwrap_err();
+    /// assert_eq!(stale.kind(), ErrorKind::Conflict);
+    /// // Of a request: `if_version(IfMatch::of(headers.get_all(IF_MATCH))?)`.
+    /// close().if_version(IfMatch::of(["*"])?).send().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn if_version(mut self, version: impl Into<IfMatch>) -> Self {
+        self.condition = Some(version.into());
+        self
+    }
+
     /// Whether the entity has to be read: because it has declarations or may have several rows, because the
-    /// store has keys and only the stored entity tells which properties are encrypted, or because a property
-    /// is removed, which a merge cannot do.
+    /// store has keys and only the stored entity tells which properties are encrypted, because a property is
+    /// removed, which a merge cannot do, or because the service cannot compare the
+    /// [condition](Self::if_version).
     pub fn reads(&self) -> bool {
         // An entity of an older version is converted.
         let declares =
@@ -91,6 +136,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         declares
             || self.store.inner.sealer.is_some()
             || self.changes.iter().any(|(_, value)| value.is_none())
+            || self.condition.as_ref().is_some_and(|condition| condition.by_service().is_none())
     }
 
     /// Explains the change, and whether it [reads](Self::reads) the entity first. Reads what the
@@ -108,7 +154,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
         let change = |entity: &mut E, unknown: &mut Properties, sealed: &[String]| {
             refused = patch(entity, unknown, sealed, changes).err();
         };
-        let explained = store.explain().update_whole(self.key, change).await;
+        let condition = self.condition.as_ref();
+        let explained = store.explain().update_whole(self.key, condition, change).await;
         refused.map_or(explained, |error| Err(store.named("Explain", error)))
     }
 
@@ -129,11 +176,18 @@ impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
                     patch(entity, unknown, sealed, &changes)
                 };
                 return store
-                    .update_whole(self.key, &mut change)
+                    .update_whole(self.key, self.condition.as_ref(), &mut change)
                     .await?
                     .map(|versioned| versioned.version);
             }
-            merge(store, &parts(&self.key)?, self.changes).await
+            let condition = self.condition.as_ref().and_then(IfMatch::by_service);
+            let merged = merge(store, &parts(&self.key)?, self.changes, condition).await;
+            // A condition is not met if there is no entity.
+            let is_missing = |error: &Error| error.code() == Some(&ErrorCode::RESOURCE_NOT_FOUND);
+            match merged {
+                Err(error) if self.condition.is_some() && is_missing(&error) => Err(conflict()),
+                merged => merged,
+            }
         };
         sent.await.map_err(|error| store.named("Patch", error))
     }
@@ -179,7 +233,8 @@ fn patch<E: Entity>(
 async fn merge<E: Entity + Clone + Send + Sync + 'static>(
     store: &Store<E>,
     keys: &Keys,
-    changes: Vec<(&'static str, Option<Value>)>,
+    changes: Changes,
+    condition: Option<Match>,
 ) -> Result<Version> {
     let deciding = &store.inner.deciding;
     let op = Op::random(deciding.clock().now())?;
@@ -190,7 +245,7 @@ async fn merge<E: Entity + Clone + Send + Sync + 'static>(
         }
     }
     row.set(MARK, op.mark());
-    let error = match deciding.table().merge((&row, Match::Any)).await {
+    let error = match deciding.table().merge((&row, condition.unwrap_or(Match::Any))).await {
         Ok(etag) => return Ok(Version::of_head(&etag)),
         Err(error) => error,
     };

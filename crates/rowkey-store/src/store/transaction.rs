@@ -8,10 +8,11 @@ use rowkey::rounds::Rounds;
 use rowkey::table::EncodedRow;
 use rowkey::{ETag, Entity, Error, ErrorKind, Key, Result};
 
-use super::{Inner, ReadHead, Store, conflict, parts};
+use super::{Inner, ReadHead, Store, parts};
 use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
+use crate::if_match::IfMatch;
 use crate::plan::{Edit, Explanation, Op, Plan, Source, Target, Write};
 use crate::row::{Keys, keys_of, not_of_a_store};
 use crate::version::Version;
@@ -142,16 +143,17 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         self.insert_into(store, entity)
     }
 
-    /// Replaces an entity that has this version.
-    pub fn replace_if(self, entity: &'t E, version: Version) -> Self {
+    /// Replaces an entity that has this version, or meets this [condition](IfMatch). One read.
+    pub fn replace_if(self, entity: &'t E, version: impl Into<IfMatch>) -> Self {
         let store = self.store;
-        self.change(keys_of(entity), store, Some(entity), Some(version))
+        self.change(keys_of(entity), store, Some(entity), Some(version.into()))
     }
 
-    /// Deletes an entity that has this version, with all its rows.
-    pub fn delete_if(self, key: &Key<E>, version: Version) -> Self {
+    /// Deletes an entity that has this version, or meets this [condition](IfMatch), with all its rows. One
+    /// read.
+    pub fn delete_if(self, key: &Key<E>, version: impl Into<IfMatch>) -> Self {
         let store = self.store;
-        self.change(parts(key), store, None, Some(version))
+        self.change(parts(key), store, None, Some(version.into()))
     }
 
     /// Inserts a new row of a plain type. (Add an entity of another store by [`with`](Self::with);
@@ -275,7 +277,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         keys: Result<Keys>,
         store: &'t Store<F>,
         after: Option<&'t F>,
-        version: Option<Version>,
+        condition: Option<IfMatch>,
     ) -> Self
     where
         F: Entity + Clone + Send + Sync + 'static,
@@ -284,9 +286,9 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
             Ok(keys) => (Ok(keys.0.clone()), keys),
             Err(error) => (Err(error), Keys::default()),
         };
-        let version = Arc::new(version);
+        let condition = Arc::new(condition);
         let keys = Arc::new(keys);
-        let add = boxed(move |plan| add(store, plan, &keys, after, &version));
+        let add = boxed(move |plan| add(store, plan, &keys, after, &condition));
         self.steps.push(Step { partition_key, add });
         self
     }
@@ -353,22 +355,22 @@ fn boxed<'t>(
     Box::new(add)
 }
 
-/// Adds a change of one entity, on condition that it has the given version.
+/// Adds a change of one entity, on condition that it is new or meets the condition.
 fn add<'p, F: Entity + Clone + Send + Sync + 'static>(
     store: &Store<F>,
     plan: &'p mut Plan,
     keys: &Arc<Keys>,
     after: Option<&F>,
-    version: &Arc<Option<Version>>,
+    condition: &Arc<Option<IfMatch>>,
 ) -> BoxFuture<'p, Result<()>> {
-    let (store, keys, version) = (store.clone(), Arc::clone(keys), Arc::clone(version));
+    let (store, keys, condition) = (store.clone(), Arc::clone(keys), Arc::clone(condition));
     let after = after.cloned();
     async move {
-        let before: Option<ReadHead<F>> = match &*version {
+        let before: Option<ReadHead<F>> = match &*condition {
             None => None,
-            Some(version) => Some(store.read_version(&keys, version).await?.ok_or_else(conflict)?),
+            Some(condition) => Some(store.read_if(&keys, condition).await?),
         };
-        plan.heads_read += usize::from(version.is_some());
+        plan.heads_read += usize::from(condition.is_some());
         store.add(plan, &keys, before.as_ref(), after.as_ref()).await
     }
     .boxed()

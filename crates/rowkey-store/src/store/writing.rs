@@ -17,9 +17,11 @@ use super::{Inner, Store, Written};
 use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
+use crate::if_match::IfMatch;
+use crate::layer::Layers;
 use crate::plan::blob_field::{self, BlobFields};
 use crate::plan::{Change, Contribution, Contributor, Edit, Op, Plan, ReadRow, Source, Write};
-use crate::row::{Closed, Head, HeadRow, Keys, digest};
+use crate::row::{Closed, Head, HeadRow, Keys, digest, keys_of};
 use crate::seal::other_version;
 use crate::together::try_all;
 use crate::version::Version;
@@ -186,22 +188,46 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(read.map(ReadHead::of))
     }
 
-    /// Reads the head on the primary; `None` if it is not of this version.
-    pub(super) async fn read_version(
+    /// Reads the head on the primary if it meets the condition; otherwise fails with a conflict. Does not read
+    /// fields in blobs, like [`read_before`](Self::read_before).
+    pub(super) async fn read_if(&self, keys: &Keys, condition: &IfMatch) -> Result<ReadHead<E>> {
+        self.read_opened(keys, condition, &self.inner.deciding_layers()).await
+    }
+
+    /// Like [`read_if`](Self::read_if), opened by these layers.
+    pub(super) async fn read_opened(
         &self,
         keys: &Keys,
-        version: &Version,
-    ) -> Result<Option<ReadHead<E>>> {
-        let Inner { deciding, .. } = &*self.inner;
-        if !version.has_digest() {
-            let head = self.read_before(keys).await?;
-            return Ok(head.filter(|head| version.is(&head.etag, head.mark.as_deref(), None)));
+        condition: &IfMatch,
+        layers: &Layers,
+    ) -> Result<ReadHead<E>> {
+        if condition.is_never_met() {
+            return Err(conflict());
         }
-        let Some(stored) = deciding.row(keys).await? else { return Ok(None) };
-        let digest = digest(&stored.entity);
-        let layers = self.inner.deciding_layers();
-        let head = layers.open(deciding.table(), stored).await?.map(ReadHead::of);
-        Ok(head.filter(|head| version.is(&head.etag, head.mark.as_deref(), Some(digest))))
+        let deciding = &self.inner.deciding;
+        let (head, digest) = if condition.has_digest() {
+            let Some(stored) = deciding.row(keys).await? else { return Err(conflict()) };
+            let digest = digest(&stored.entity);
+            (layers.open(deciding.table(), stored).await?, Some(digest))
+        } else {
+            (deciding.head(layers, keys).await?, None)
+        };
+        let head = head.map(ReadHead::of);
+        head.filter(|head| condition.admits(&head.etag, head.mark.as_deref(), digest))
+            .ok_or_else(conflict)
+    }
+
+    /// Reads the head of an entity that is changed, which must exist and meet the condition.
+    pub(super) async fn read_to_change(
+        &self,
+        keys: &Keys,
+        condition: Option<&IfMatch>,
+    ) -> Result<ReadHead<E>> {
+        if let Some(condition) = condition {
+            return self.read_opened(keys, condition, &self.inner.layers).await;
+        }
+        let missing = || Error::refused(ErrorKind::NotFound, "there is no such entity");
+        self.read(keys).await?.ok_or_else(missing)
     }
 
     pub(super) fn executor(&self) -> Executor {
@@ -276,6 +302,31 @@ impl<E> ReadHead<E> {
 
     pub(super) fn closed(&self) -> Option<&Closed> {
         self.head.closed.as_ref()
+    }
+}
+
+/// A change of an entity, its unknown properties, and the names of its sealed ones.
+pub(super) type Changing<'c, E, R> =
+    dyn FnMut(&mut E, &mut Properties, &[String]) -> std::result::Result<(), R> + Send + 'c;
+
+impl<E: Entity + Clone> ReadHead<E> {
+    /// The entity after a change, unless the change refuses. Changes the unknown properties in place.
+    pub(super) fn change<R>(
+        &mut self,
+        keys: &Keys,
+        change: &mut Changing<'_, E, R>,
+    ) -> Result<std::result::Result<E, R>> {
+        let mut after = self.head.entity.clone();
+        let Head { unknown, sealed, .. } = &mut self.head;
+        if let Err(refused) = change(&mut after, unknown, sealed) {
+            return Ok(Err(refused));
+        }
+        if keys_of(&after)? != *keys {
+            let what = "the change alters a part of the key, and keys cannot change";
+            return Err(Error::refused(ErrorKind::Invalid, what)
+                .advise("delete the entity and insert the other one, in one transaction"));
+        }
+        Ok(Ok(after))
     }
 }
 
