@@ -2,6 +2,7 @@
 //! client operations that send several requests.
 
 mod blobs;
+mod changes;
 mod control;
 mod faults;
 mod operations;

@@ -6,6 +6,7 @@
 
 mod answers;
 mod blob_requests;
+mod changes;
 mod endless;
 mod paging;
 mod pretenders;

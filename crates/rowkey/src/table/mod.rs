@@ -10,6 +10,7 @@
 //! - `plan`: the requests of a query: key bounds, filters, and lists split into several requests
 //! - `azurite`: the filters of a query, rewritten for Azurite
 //! - `count`: how many entities a query has, and the partitions of a table
+//! - `changes`: the entities that were written since a watermark
 //! - `keyed`: [`Keyed`], an entity with its keys as they are stored
 //! - `copies`: whether the copies in an index have the properties that a query needs
 //! - `cost`: [`Cost`](crate::Cost), how much the service reads for a query
@@ -22,6 +23,7 @@
 
 mod access;
 mod azurite;
+mod changes;
 pub(crate) mod continuation;
 mod copies;
 pub(crate) mod cost;
@@ -46,6 +48,7 @@ mod unknown;
 mod update;
 pub(crate) mod wire;
 
+pub use changes::{Changes, Watermark};
 pub(crate) use continuation::Continuation;
 pub use encoded::{EncodedRow, RowWrite};
 pub use explain::{ExplainedRequest, Explanation};

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use futures_core::stream::BoxStream;
 use futures_util::{StreamExt as _, stream};
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::headers::parse_http_date;
 use rowkey_wire::odata::Fields;
 
 use super::azurite;
@@ -42,6 +44,8 @@ pub(crate) struct Reader<P> {
     pub(super) next: Option<Continuation>,
     pub(super) row_limits: RowLimits,
     pub(super) progress: Progress<Continuation>,
+    /// The time of the service at the first response.
+    pub(super) began: Option<DateTime>,
 }
 
 /// The number of entities to request and to return.
@@ -151,7 +155,7 @@ impl<P: Projection> Reader<P> {
         let fingerprint = plan.fingerprint(table.name());
         let source = Source { table, plan, fingerprint, fail_fast, projection: PhantomData };
         let progress = Progress::new(limits, next.as_ref());
-        Ok(Self { source: Arc::new(source), next, row_limits, progress })
+        Ok(Self { source: Arc::new(source), next, row_limits, progress, began: None })
     }
 
     /// The next page, or `None` when everything that is wanted has been read. After an error the
@@ -170,6 +174,7 @@ impl<P: Projection> Reader<P> {
             let permit = self.progress.admit().map_err(|error| source.named(error))?;
             let reply = permit.wait(source.request(&from, top)).await;
             let reply = reply.map_err(|error| source.named(error))?;
+            self.began = self.began.or_else(|| date_of(&reply));
             let decoded = source.read(&from, &reply, self.row_limits)?;
             if decoded.has_more {
                 self.progress.advance(None, None);
@@ -233,6 +238,12 @@ impl<P: Projection> Reader<P> {
         }
         Ok(page)
     }
+}
+
+/// The time of the service in a response.
+fn date_of(reply: &Reply) -> Option<DateTime> {
+    let date = parse_http_date(reply.headers.get(http::header::DATE)?.to_str().ok()?)?;
+    date.try_into().ok()
 }
 
 /// How often one page is requested, at most.

@@ -35,7 +35,7 @@ pub(super) struct Responses<P> {
 
 impl<P: Projection + Send + 'static> Responses<P> {
     pub(super) fn new(reader: Reader<P>, prefetch: bool) -> Self {
-        let Reader { source, next, row_limits, progress } = reader;
+        let Reader { source, next, row_limits, progress, .. } = reader;
         Self { source, prefetch, next, row_limits, progress, pending: None, ready: None }
     }
 

@@ -22,7 +22,7 @@ use super::prefetch;
 use super::service_token::ServiceToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Index;
-use crate::options::ScanPolicy;
+use crate::options::{ClientOptions, ScanPolicy};
 use crate::service::progress::{Limits, limits};
 use crate::{DynamicEntity, Entity, FailedRow, Filter, Partition, Projection, Stored};
 
@@ -517,6 +517,39 @@ impl<P: Projection + Send + 'static> Query<P> {
         }
         let row_limits = (self.page_size, self.take);
         Reader::new(self.table, plan, row_limits, self.resume, (self.limits, self.fail_fast))
+    }
+
+    /// The same query once more.
+    pub(super) fn again(&self) -> Self {
+        Self {
+            table: self.table.clone(),
+            partitions: self.partitions.clone(),
+            rows: self.rows.clone(),
+            filter: self.filter.clone(),
+            select: self.select.clone(),
+            resume: self.resume.clone(),
+            error: self.error.clone(),
+            ..*self
+        }
+    }
+
+    /// The same query on the primary.
+    pub(super) fn on_primary(mut self) -> Self {
+        let options = self.table.account().options();
+        if options.read_from_secondary {
+            let options = ClientOptions { read_from_secondary: false, ..options.clone() };
+            self.table = self.table.with_options(options);
+        }
+        self
+    }
+
+    /// Whether it reads only a part: from a place on, or some of the entities.
+    pub(super) fn is_part(&self) -> bool {
+        self.take.is_some() || self.resume.is_some()
+    }
+
+    pub(super) fn table_name(&self) -> &str {
+        self.table.name()
     }
 
     /// A fingerprint of the query, the same in every process: tokens over several queries are bound
