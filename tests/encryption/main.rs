@@ -180,6 +180,22 @@ async fn every_read_decrypts_every_encrypted_write() -> TestResult {
     patients.replace_if(&Patient { bed: 6, ..copy.entity }, &copy.version).await.unwrap_err();
     patients.replace_if(&Patient { bed: 20, ..patient(2) }, &copy.version).await?;
 
+    // Under a version, and in a transaction that reads: the entities are decrypted, and encrypted again.
+    let stale =
+        patients.patch(key(2)).set(Patient::NAME, "Eve").if_version(&copy.version).send().await;
+    assert_eq!(stale.unwrap_err().kind(), ErrorKind::Conflict);
+    let read = patients.get(key(2)).await?.ok_or("not there")?.version;
+    patients.patch(key(2)).set(Patient::NAME, "Bo").if_version(&read).send().await?;
+    let copy = patients.find(Patient::by_bed("north", 20_u32)).await?.ok_or("not there")?;
+    let patch = patients.patch(key(2)).set(Patient::NAME, "Bob").if_version(&copy.version);
+    let changed = patients.transaction().patch(patch).update(key(3), |one| one.name.push('!'));
+    changed.submit().await?;
+    let names = [2, 3].map(|number| patients.get(key(number)));
+    let names = futures_util::future::try_join_all(names).await?;
+    let names = names.into_iter().map(|one| one.map(|one| one.entity.name));
+    assert_eq!(names.collect::<Option<Vec<_>>>().ok_or("not there")?, ["Bob", "Patient 3!"]);
+    assert_sealed(&server.snapshot());
+
     assert!(patients.verify().run().await?.is_clean());
     patients.delete(key(3)).await?;
     assert!(patients.delete_where(Patient::partition("north")).run().await?.is_clean());

@@ -480,3 +480,54 @@ async fn blobs_orphaned_by_another_program_are_swept() -> TestResult {
     assert_eq!(left(&server.snapshot()), 0);
     Ok(())
 }
+
+/// Two entities of one transaction that reads them. Another writer comes between any two requests, and the blobs of
+/// the first attempt go.
+#[tokio::test]
+async fn a_transaction_that_runs_again_leaves_no_blob_of_its_first_attempt() -> TestResult {
+    let mut again = 0;
+    for nth in 1.. {
+        let (server, orders) = start().await?;
+        orders.insert(&order(1)).await?;
+        orders.insert(&order(2)).await?;
+        let version = orders.get(key(2)).await?.unwrap().version;
+        let before = server.journal();
+        let held = server.inject(Fault::any().nth(nth).hold());
+        let noted = orders.patch(key(2)).set(Order::CENTS, 9).if_version(&version);
+        let changes = orders.transaction().update(key(1), |order| {
+            order.invoice.push(0);
+            order.note = Some(format!("{} bytes", order.invoice.len()));
+        });
+        let mut writing = pin!(changes.patch(noted).submit());
+        let rival = async {
+            held.wait_until_held().await;
+            let pushed = orders.update(key(1), |order| order.invoice.push(7)).await;
+            held.release();
+            pushed
+        };
+        let written = match select(&mut writing, pin!(rival)).await {
+            Either::Left(_) => {
+                assert!(nth > 8, "{nth}");
+                break;
+            }
+            Either::Right((pushed, _)) => {
+                pushed?;
+                writing.await
+            }
+        };
+        assert_eq!(written?.versions.len(), 2);
+        again += usize::from(server.journal().since(&before).count(Operation::Transaction) > 2);
+        server.clock().advance(Duration::from_secs(61));
+        let later = store(&account(&server)?)?;
+        later.drain_backlog().await?;
+        later.work_once().await?;
+        let now = later.get(key(1)).await?.unwrap().entity;
+        let ends = [now.invoice.ends_with(&[7, 0]), now.invoice.ends_with(&[0, 7])];
+        assert!(now.invoice.len() == 100_002 && ends.contains(&true), "request {nth}");
+        assert_eq!(later.get(key(2)).await?.unwrap().entity, Order { cents: 9, ..order(2) });
+        let named = agreed(&server.snapshot());
+        assert_eq!(named.len(), 5, "two orders, one of them with a note");
+    }
+    assert!(again > 0, "the writer never came first");
+    Ok(())
+}

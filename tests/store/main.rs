@@ -10,6 +10,7 @@ mod blob_fields;
 mod blob_lists;
 mod bulk;
 mod bulk_delete;
+mod changing;
 mod conditions;
 mod contributors;
 mod copies;

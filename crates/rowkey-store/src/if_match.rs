@@ -58,9 +58,7 @@ impl IfMatch {
     ///
     /// assert_eq!(IfMatch::of(["W/\"a\""]), Ok(IfMatch::OneOf(Vec::new())));
     /// ```
-    pub fn of<V: AsRef<[u8]>>(
-        values: impl IntoIterator<Item = V>,
-    ) -> Result<Self, IfMatchError> {
+    pub fn of<V: AsRef<[u8]>>(values: impl IntoIterator<Item = V>) -> Result<Self, IfMatchError> {
         let (mut headers, mut any, mut tags) = (0, 0, 0);
         let mut versions = Vec::new();
         for value in values {

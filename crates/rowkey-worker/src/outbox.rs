@@ -84,7 +84,7 @@ pub trait Outbox: Sized {
     fn sealed_task<T: Task>(self, task: SealedTask<T>) -> Self;
 }
 
-impl<E: Entity + Clone + Send + Sync + 'static> Outbox for Transaction<'_, E> {
+impl<E: Entity + Clone + Send + Sync + 'static, R: Send> Outbox for Transaction<'_, E, R> {
     fn task<T: Task>(self, task: &T) -> Self {
         self.target(T::KIND, written::text(task))
     }

@@ -2,6 +2,7 @@
 //! row is left behind.
 //!
 //! - this file: rows of entities, concurrent reads, and rejected entities
+//! - `changing`: transactions that read them, and patches under a version
 //! - `foreign`: rows of other programs where further rows have to be
 //! - `lost_answers`: writes whose answer is lost
 //! - `declarations`: everything else that a type declares, beside further rows
@@ -22,6 +23,7 @@ use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, brief};
 
+mod changing;
 mod declarations;
 mod foreign;
 mod lost_answers;

@@ -61,7 +61,7 @@ pub use manifest::Stage;
 pub use patch::Patch;
 pub use query::{Page, Query, Selection};
 pub use sweep::Sweeping;
-pub use transaction::{Submitted, Transaction};
+pub use transaction::{Refusing, Submitted, Transaction};
 pub use work::Worked;
 use writing::{Changing, ReadHead, is_race, version_of};
 

@@ -63,7 +63,29 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 }
 
-impl<E: Entity + Clone + Send + Sync + 'static> Patch<'_, E> {
+/// What a patch does, for a transaction: the condition, and the change of the entity.
+type Parts<'s, E, C> = (&'s Store<E>, Key<E>, Option<IfMatch>, C);
+
+impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
+    pub(super) fn store(&self) -> &'s Store<E> {
+        self.store
+    }
+
+    /// The parts of the patch, to change an entity that is read.
+    pub(super) fn into_parts(
+        self,
+    ) -> Result<Parts<'s, E, impl FnMut(&mut E, &mut Properties, &[String]) -> Result<()> + Send>>
+    {
+        let Self { store, key, changes, condition, error } = self;
+        let change = move |entity: &mut E, unknown: &mut Properties, sealed: &[String]| {
+            patch(entity, unknown, sealed, &changes)
+        };
+        match error {
+            Some(error) => Err(error),
+            None => Ok((store, key, condition, change)),
+        }
+    }
+
     /// Sets a property.
     pub fn set<P: Property>(mut self, column: Column<P>, value: impl Arg<P>) -> Self {
         match column.to_value(&value.into_arg()) {

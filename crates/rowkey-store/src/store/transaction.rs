@@ -1,21 +1,24 @@
 //! Transactions of a store: atomic changes of several entities with all their rows.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey::rounds::Rounds;
 use rowkey::table::EncodedRow;
-use rowkey::{ETag, Entity, Error, ErrorKind, Key, Result};
+use rowkey::{ETag, Entity, Error, ErrorKind, Key, Properties, Result};
 
-use super::{Inner, ReadHead, Store, parts};
+use super::{Inner, Patch, Store, is_race, parts};
 use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
 use crate::if_match::IfMatch;
-use crate::plan::{Edit, Explanation, Op, Plan, Source, Target, Write};
+use crate::plan::{Explanation, Op, Plan, Target, Write};
 use crate::row::{Keys, keys_of, not_of_a_store};
 use crate::version::Version;
+use steps::{Add, Beside, Changed, Refused, Upserted};
+
+mod steps;
 
 /// A transaction that is being built, from [`Store::transaction`].
 ///
@@ -23,6 +26,16 @@ use crate::version::Version;
 /// operations in 4 MiB. If one entity gives up a value in an index of the partition, another may take it in
 /// the same transaction. A unique value that one entity gives up is free only after the commit, so no other
 /// entity of the same transaction can take it.
+///
+/// [`update`](Self::update), [`try_update`](Self::try_update), [`upsert`](Self::upsert) and
+/// [`patch`](Self::patch) read the entity that they change when the transaction is submitted. If another
+/// writer changes one of these entities in between, nothing is written, and the transaction is made again: it
+/// reads all entities again, and all changes run again. It gives up after 40 rounds, like [`Store::update`].
+/// The conditions of [`replace_if`](Self::replace_if) and [`delete_if`](Self::delete_if) and inserts of
+/// entities that exist end it at once.
+///
+/// Cost in requests: one read for each entity that is not inserted, and the transaction; and what
+/// declarations elsewhere add, once for the transaction and once for each of their targets.
 ///
 /// ```
 /// # use rowkey::{Entity, StorageAccount};
@@ -57,23 +70,29 @@ use crate::version::Version;
 ///
 /// accounts.transaction().delete_if(&Account::key("north", 1), closes).submit().await?;
 /// assert!(!accounts.exists(Account::key("north", 1)).await?);
+///
+/// // Without versions: the transaction reads what it changes.
+/// accounts.transaction().upsert(&from).update(Account::key("north", 2), |to| to.cents += 100).submit().await?;
+/// assert_eq!(accounts.get(Account::key("north", 2)).await?.ok_or("not found")?.entity.cents, 400);
 /// # Ok(()) }
 /// ```
 #[must_use = "a transaction does nothing until `submit`"]
-pub struct Transaction<'t, E> {
+pub struct Transaction<'t, E, R = ()> {
     store: &'t Store<E>,
     steps: Vec<Step<'t>>,
     /// The contributor and the address of each target.
     targets: Vec<(String, Result<String>)>,
     settlers: Vec<Arc<dyn Settler>>,
+    refusal: R,
 }
 
-/// A step of the transaction: adds its part to a plan.
-type Add<'t> = Box<dyn for<'p> Fn(&'p mut Plan) -> BoxFuture<'p, Result<()>> + Send + Sync + 't>;
+/// In the type of a [`Transaction`] with changes that may refuse, from [`Transaction::try_update`].
+#[derive(Debug)]
+pub struct Refusing<R>(Arc<Mutex<Option<R>>>);
 
 struct Step<'t> {
     partition_key: Result<String>,
-    add: Add<'t>,
+    add: Box<dyn Add + 't>,
 }
 
 /// The result of a transaction.
@@ -88,9 +107,95 @@ pub struct Submitted {
 impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     pub(super) fn new(store: &'t Store<E>) -> Self {
         let settlers = vec![Arc::clone(&store.inner) as Arc<dyn Settler>];
-        Self { store, steps: Vec::new(), targets: Vec::new(), settlers }
+        Self { store, steps: Vec::new(), targets: Vec::new(), settlers, refusal: () }
     }
 
+    /// Changes an entity by a function that may refuse. Then nothing is written, and the error of the function is
+    /// the inner result of `submit`. Otherwise like [`update`](Self::update).
+    ///
+    /// All functions of one transaction that may refuse have one type of errors.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{bank}", row = "account_{id:6}")]
+    /// # struct Account { bank: String, id: u32, cents: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let accounts = Store::<Account>::builder(account.table("accounts")).build()?;
+    /// # accounts.create_if_missing().await?;
+    /// # for id in [1, 2] { accounts.insert(&Account { bank: "north".into(), id, cents: 500 }).await?; }
+    /// let transfer = |cents| {
+    ///     let pay = move |from: &mut Account| {
+    ///         from.cents = from.cents.checked_sub(cents).filter(|left| *left >= 0).ok_or("too little")?;
+    ///         Ok(())
+    ///     };
+    ///     let (from, to) = (Account::key("north", 1), Account::key("north", 2));
+    ///     accounts.transaction().try_update(from, pay).update(to, move |to| to.cents += cents)
+    /// };
+    /// assert!(transfer(300).submit().await?.is_ok());
+    /// assert_eq!(transfer(300).submit().await?.unwrap_err(), "too little");
+    /// assert_eq!(accounts.get(Account::key("north", 2)).await?.ok_or("not found")?.entity.cents, 800);
+    /// # Ok(()) }
+    /// ```
+    pub fn try_update<R: Send + 't>(
+        self,
+        key: Key<E>,
+        change: impl FnMut(&mut E) -> std::result::Result<(), R> + Send + 't,
+    ) -> Transaction<'t, E, Refusing<R>> {
+        let Self { store, steps, targets, settlers, refusal: () } = self;
+        let refusal = Refusing(Arc::default());
+        Transaction { store, steps, targets, settlers, refusal }.try_update(key, change)
+    }
+
+    /// Sends the transaction, which is committed as a whole or not at all.
+    ///
+    /// Fails with [`ErrorKind::Conflict`] if an entity has another version than the one given, with
+    /// [`ErrorKind::NotFound`] if an entity that is changed does not exist, and with
+    /// [`ErrorKind::AlreadyExists`] in the cases of [`Store::insert`].
+    /// [`ErrorDetails::operation_index`](rowkey::ErrorDetails::operation_index) is the number of the
+    /// operation that is the cause, counted from 0 in the order in which they were added; targets and tasks
+    /// are not counted. A row that the store adds, such as a copy or a claim, counts as part of the entity that
+    /// requires it.
+    pub async fn submit(self) -> Result<Submitted> {
+        self.sent().await
+    }
+}
+
+impl<'t, E: Entity + Clone + Send + Sync + 'static, R: Send + 't> Transaction<'t, E, Refusing<R>> {
+    /// Changes another entity by a function that may refuse. If several refuse, the first one counts.
+    pub fn try_update(
+        self,
+        key: Key<E>,
+        mut change: impl FnMut(&mut E) -> std::result::Result<(), R> + Send + 't,
+    ) -> Self {
+        let (store, refusal) = (self.store, Arc::clone(&self.refusal.0));
+        self.changed(store, key, None, move |entity: &mut E, _: &mut Properties, _: &[String]| {
+            change(entity).map_err(|refused| {
+                *refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused);
+                Error::refused(ErrorKind::Invalid, "a change of the transaction refused")
+            })
+        })
+    }
+
+    /// Sends the transaction, unless a change refuses: then its error is the inner result, and nothing was
+    /// written. Otherwise like `submit` of a transaction whose changes do not refuse.
+    pub async fn submit(self) -> Result<std::result::Result<Submitted, R>> {
+        let refusal = Arc::clone(&self.refusal.0);
+        match self.sent().await {
+            Ok(submitted) => Ok(Ok(submitted)),
+            Err(error) => match refusal.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                Some(refused) => Ok(Err(refused)),
+                None => Err(error),
+            },
+        }
+    }
+}
+
+impl<'t, E: Entity + Clone + Send + Sync + 'static, R: Send> Transaction<'t, E, R> {
     /// Inserts a new entity.
     pub fn insert(self, entity: &'t E) -> Self {
         let store = self.store;
@@ -128,19 +233,70 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     where
         F: Entity + Clone + Send + Sync + 'static,
     {
-        let (own, other) = (&self.store.inner.table, &store.inner.table);
-        if own.name() != other.name() || own.account().name() != other.account().name() {
-            let what = "a transaction has one table, and the other store has another";
-            let partition_key = Err(Error::refused(ErrorKind::Invalid, what));
-            let add = boxed(|_| async { Ok(()) }.boxed());
-            self.steps.push(Step { partition_key, add });
-            return self;
+        match self.join(store) {
+            Ok(()) => self.insert_into(store, entity),
+            Err(error) => self.refuse(error),
         }
-        let is_known = |settler: &Arc<dyn Settler>| settler.of() == Inner::<F>::of();
-        if !self.settlers.iter().any(is_known) {
-            self.settlers.push(Arc::clone(&store.inner) as Arc<dyn Settler>);
+    }
+
+    /// Reads the entity at a key, changes it, and writes it on condition that it is unchanged.
+    ///
+    /// `change` runs when the transaction is submitted, and again each time another writer comes first. So it
+    /// must not have effects of its own; it may note in its environment what it found, where the last run
+    /// counts. Properties that the type does not have are kept.
+    ///
+    /// [`submit`](Transaction::submit) fails with [`ErrorKind::NotFound`] if the entity does not exist, and
+    /// with [`ErrorKind::Invalid`] if the change alters a part of the key.
+    pub fn update(self, key: Key<E>, mut change: impl FnMut(&mut E) + Send + 't) -> Self {
+        let store = self.store;
+        self.changed(store, key, None, move |entity: &mut E, _: &mut Properties, _: &[String]| {
+            change(entity);
+            Ok(())
+        })
+    }
+
+    /// Inserts or replaces an entity.
+    pub fn upsert(self, entity: &'t E) -> Self {
+        let store = self.store;
+        self.step(keys_of(entity), |keys| Upserted { store, keys, after: entity })
+    }
+
+    /// Changes single properties of an entity, of this store or another store of the same table, as
+    /// [`Store::patch`] describes them. A patch with a [condition](Patch::if_version) that the entity does not
+    /// meet ends the transaction with [`ErrorKind::Conflict`].
+    ///
+    /// In a transaction a patch always reads the entity.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// # struct Order { tenant: String, id: u32, open: bool }
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "customer")]
+    /// # struct Customer { tenant: String, orders: i64 }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let orders = Store::<Order>::builder(account.table("orders")).build()?;
+    /// # orders.create_if_missing().await?;
+    /// let customers = Store::<Customer>::builder(orders.table().clone()).build()?;
+    /// # customers.insert(&Customer { tenant: "contoso".into(), orders: 0 }).await?;
+    /// let order = Order { tenant: "contoso".into(), id: 1, open: true };
+    /// let counts = customers.patch(Customer::key("contoso")).set(Customer::ORDERS, 1);
+    /// orders.transaction().insert(&order).patch(counts).submit().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn patch<F>(mut self, patch: Patch<'t, F>) -> Self
+    where
+        F: Entity + Clone + Send + Sync + 'static,
+    {
+        match self.join(patch.store()).and_then(|()| patch.into_parts()) {
+            Ok((store, key, condition, change)) => self.changed(store, key, condition, change),
+            Err(error) => self.refuse(error),
         }
-        self.insert_into(store, entity)
     }
 
     /// Replaces an entity that has this version, or meets this [condition](IfMatch). One read.
@@ -158,27 +314,15 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
 
     /// Inserts a new row of a plain type. (Add an entity of another store by [`with`](Self::with);
     /// the compiler enforces this.)
-    pub fn row<R: Entity>(mut self, row: &R) -> Self {
-        const { not_of_a_store::<R>() };
+    pub fn row<T: Entity>(mut self, row: &T) -> Self {
+        const { not_of_a_store::<T>() };
         let row = EncodedRow::of(row);
         let partition_key = match &row {
             Ok(row) => Ok(row.keys().0.to_owned()),
             // The step below returns the error.
             Err(_) => Ok(first_partition(&self.steps).unwrap_or_default()),
         };
-        let row = row.map_err(Arc::new);
-        let add = boxed(move |plan: &mut Plan| {
-            let added = match &row {
-                Ok(row) => plan.push(Edit {
-                    row_key: row.keys().1.to_owned(),
-                    write: Write::Insert(row.clone()),
-                    source: Source::Note,
-                }),
-                Err(error) => Err(same(error)),
-            };
-            async { added }.boxed()
-        });
-        self.steps.push(Step { partition_key, add });
+        self.steps.push(Step { partition_key, add: Box::new(Beside(row)) });
         self
     }
 
@@ -193,15 +337,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         self
     }
 
-    /// Sends the transaction, which is committed as a whole or not at all.
-    ///
-    /// Fails with [`ErrorKind::Conflict`] if an entity has another version than the one given, and with
-    /// [`ErrorKind::AlreadyExists`] in the cases of [`Store::insert`].
-    /// [`ErrorDetails::operation_index`](rowkey::ErrorDetails::operation_index) is the number of the
-    /// operation that is the cause, counted from 0 in the order in which they were added; targets and tasks
-    /// are not counted. A row that the store adds, such as a copy or a claim, counts as part of the entity that
-    /// requires it.
-    pub async fn submit(self) -> Result<Submitted> {
+    async fn sent(self) -> Result<Submitted> {
         let table = self.store.inner.table.clone();
         self.run().await.map_err(|error| error.of("Transaction", table.name()))
     }
@@ -217,20 +353,31 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         loop {
             let plan = self.plan().await?;
             let (mark, deleted) = (plan.op.mark().to_owned(), deleted(&plan));
-            match executor.run(plan).await? {
-                Ran::Done { etags, settled } => {
+            let error = match executor.run(plan).await {
+                Ok(Ran::Done { etags, settled }) => {
                     return Ok(Submitted { versions: versions(etags, &deleted, &mark), settled });
                 }
-                Ran::Stale(error) => {
-                    if !rounds.again().await {
-                        return Err(error);
-                    }
-                }
+                Ok(Ran::Stale(error)) => error,
+                Err(error) if self.runs_again(&error) => error,
+                Err(error) => return Err(error),
+            };
+            if !rounds.again().await {
+                return Err(error);
             }
         }
     }
 
-    /// Explains the transaction without sending it. Sends the reads of the plan.
+    /// Whether another writer came first, and only to entities that are read again.
+    fn runs_again(&self, error: &Error) -> bool {
+        let runs_again = |step: &Step<'_>| step.add.runs_again();
+        is_race(error)
+            && match error.details().operation_index {
+                Some(at) => self.steps.get(at).is_some_and(runs_again),
+                None => self.steps.iter().any(runs_again),
+            }
+    }
+
+    /// Explains the transaction without sending it. Sends the reads of the plan, and runs the changes.
     pub async fn explain(&self) -> Result<Explanation> {
         Explanation::of(&self.plan().await?)
     }
@@ -265,6 +412,23 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         Ok(plan)
     }
 
+    /// Prepares the transaction for entities of another store.
+    fn join<F>(&mut self, store: &Store<F>) -> Result<()>
+    where
+        F: Entity + Clone + Send + Sync + 'static,
+    {
+        let (own, other) = (&self.store.inner.table, &store.inner.table);
+        if own.name() != other.name() || own.account().name() != other.account().name() {
+            let what = "a transaction has one table, and the other store has another";
+            return Err(Error::refused(ErrorKind::Invalid, what));
+        }
+        let is_known = |settler: &Arc<dyn Settler>| settler.of() == Inner::<F>::of();
+        if !self.settlers.iter().any(is_known) {
+            self.settlers.push(Arc::clone(&store.inner) as Arc<dyn Settler>);
+        }
+        Ok(())
+    }
+
     fn insert_into<F>(self, store: &'t Store<F>, entity: &'t F) -> Self
     where
         F: Entity + Clone + Send + Sync + 'static,
@@ -273,7 +437,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     }
 
     fn change<F>(
-        mut self,
+        self,
         keys: Result<Keys>,
         store: &'t Store<F>,
         after: Option<&'t F>,
@@ -282,14 +446,38 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     where
         F: Entity + Clone + Send + Sync + 'static,
     {
-        let (partition_key, keys) = match keys {
-            Ok(keys) => (Ok(keys.0.clone()), keys),
-            Err(error) => (Err(error), Keys::default()),
-        };
-        let condition = Arc::new(condition);
-        let keys = Arc::new(keys);
-        let add = boxed(move |plan| add(store, plan, &keys, after, &condition));
-        self.steps.push(Step { partition_key, add });
+        self.step(keys, |keys| steps::Written { store, keys, after, condition })
+    }
+
+    fn changed<F>(
+        self,
+        store: &'t Store<F>,
+        key: Key<F>,
+        condition: Option<IfMatch>,
+        change: impl FnMut(&mut F, &mut Properties, &[String]) -> Result<()> + Send + 't,
+    ) -> Self
+    where
+        F: Entity + Clone + Send + Sync + 'static,
+    {
+        let change = Mutex::new(change);
+        self.step(parts(&key), |keys| Changed { store, keys, condition, change })
+    }
+
+    /// Adds a step about the row at these keys.
+    fn step<A: Add + 't>(mut self, keys: Result<Keys>, step: impl FnOnce(Keys) -> A) -> Self {
+        match keys {
+            Ok(keys) => {
+                let partition_key = Ok(keys.0.clone());
+                self.steps.push(Step { partition_key, add: Box::new(step(keys)) });
+                self
+            }
+            Err(error) => self.refuse(error),
+        }
+    }
+
+    /// Adds a step that fails.
+    fn refuse(mut self, error: Error) -> Self {
+        self.steps.push(Step { partition_key: Err(error), add: Box::new(Refused) });
         self
     }
 }
@@ -321,7 +509,7 @@ fn plan<'a>(deciding: &'a Deciding, steps: &'a [Step<'a>]) -> BoxFuture<'a, Resu
                 Err(error) => return Err(refused(same(error))),
             }
             plan.begin_step(number);
-            (step.add)(&mut plan).await.map_err(refused)?;
+            step.add.add(&mut plan).await.map_err(refused)?;
         }
         plan.end_step();
         Ok(plan)
@@ -348,35 +536,7 @@ fn versions(etags: Vec<Option<ETag>>, deleted: &[bool], mark: &str) -> Vec<Optio
     versions.collect()
 }
 
-/// Helps the compiler infer that a closure borrows only from the plan.
-fn boxed<'t>(
-    add: impl for<'p> Fn(&'p mut Plan) -> BoxFuture<'p, Result<()>> + Send + Sync + 't,
-) -> Add<'t> {
-    Box::new(add)
-}
-
-/// Adds a change of one entity, on condition that it is new or meets the condition.
-fn add<'p, F: Entity + Clone + Send + Sync + 'static>(
-    store: &Store<F>,
-    plan: &'p mut Plan,
-    keys: &Arc<Keys>,
-    after: Option<&F>,
-    condition: &Arc<Option<IfMatch>>,
-) -> BoxFuture<'p, Result<()>> {
-    let (store, keys, condition) = (store.clone(), Arc::clone(keys), Arc::clone(condition));
-    let after = after.cloned();
-    async move {
-        let before: Option<ReadHead<F>> = match &*condition {
-            None => None,
-            Some(condition) => Some(store.read_if(&keys, condition).await?),
-        };
-        plan.heads_read += usize::from(condition.is_some());
-        store.add(plan, &keys, before.as_ref(), after.as_ref()).await
-    }
-    .boxed()
-}
-
-impl<E> fmt::Debug for Transaction<'_, E> {
+impl<E, R> fmt::Debug for Transaction<'_, E, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transaction").field("steps", &self.steps.len()).finish_non_exhaustive()
     }
