@@ -98,6 +98,16 @@ pub(crate) async fn all_routes(service: &str, server: &Server, provider: &Provid
     let missing = client.put(at("orders/999")).json(&order).header(IF_MATCH, "*").send().await?;
     assert_eq!(missing.status(), StatusCode::PRECONDITION_FAILED);
 
+    // One property under a version.
+    let patch = || client.patch(at("orders/2")).json(&json!({ "cents": 100 }));
+    assert_eq!(patch().send().await?.status(), StatusCode::PRECONDITION_REQUIRED);
+    let stale_patch = patch().header(IF_MATCH, &etag).send().await?;
+    assert_eq!(stale_patch.status(), StatusCode::PRECONDITION_FAILED);
+    let read = client.get(at("orders/2")).send().await?;
+    let patched = patch().header(IF_MATCH, &read.headers()[ETAG]).send().await?;
+    assert_eq!(patched.status(), StatusCode::NO_CONTENT);
+    assert_ne!(patched.headers()[ETAG], read.headers()[ETAG]);
+
     // A deletion under a version.
     let read = client.get(at("orders/100")).send().await?;
     let delete = || client.delete(at("orders/100"));

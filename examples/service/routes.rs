@@ -29,7 +29,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/{tenant}/users/{email}", get(find_user))
         .route("/{tenant}/orders", post(place).get(list))
         .route("/{tenant}/orders/import", post(import))
-        .route("/{tenant}/orders/{id}", get(order).put(change).delete(remove))
+        .route("/{tenant}/orders/{id}", get(order).put(change).patch(price).delete(remove))
         .route("/{tenant}/orders/{id}/close", post(close))
         .route("/{tenant}/orders/{id}/audit", get(audit))
         .route("/{tenant}/orders/{id}/files/{name}", put(attach).get(attachment))
@@ -97,6 +97,20 @@ async fn change(app: App, path: One, headers: HeaderMap, Json(order): Json<Order
     let condition = IfMatch::of(headers.get_all(IF_MATCH))?;
     let version = app.orders.replace_if(&order, condition).await?.version;
     Ok(shown(Versioned { entity: order, version }))
+}
+
+#[derive(Deserialize)]
+struct Price {
+    cents: i64,
+}
+
+/// Changes one property, with the rows that depend on it.
+async fn price(app: App, path: One, headers: HeaderMap, Json(price): Json<Price>) -> Answer {
+    let Path((tenant, id)) = path;
+    let condition = IfMatch::of(headers.get_all(IF_MATCH))?;
+    let patch = app.orders.patch(Order::key(tenant, id)).set(Order::CENTS, price.cents);
+    let version = patch.if_version(condition).send().await?;
+    Ok((StatusCode::NO_CONTENT, [(ETAG, version.to_string())]).into_response())
 }
 
 async fn remove(app: App, Path((tenant, id)): One, headers: HeaderMap) -> Answer {
