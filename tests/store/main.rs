@@ -36,6 +36,7 @@ mod remote_index;
 mod remote_index_entity;
 mod rows;
 mod schema;
+mod tenants;
 mod transactions;
 mod two_versions;
 mod unique;

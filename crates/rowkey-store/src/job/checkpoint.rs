@@ -37,7 +37,10 @@ pub struct Checkpoint {
     open: Vec<Open>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     finished: bool,
-    report: Report,
+    pub(super) report: Report,
+    /// The checkpoints of several jobs that run as one, as far as they have begun.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) parts: Vec<Self>,
 }
 
 /// A unit of work that was begun but is not done.
@@ -68,6 +71,7 @@ impl Checkpoint {
             open: Vec::new(),
             finished: false,
             report: Report::default(),
+            parts: Vec::new(),
         }
     }
 

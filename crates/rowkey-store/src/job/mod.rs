@@ -10,6 +10,7 @@
 //! - `walk`: [`Walk`], a table in ranges, page by page, and the jobs that read it
 //! - `load`: [`Batch`], groups of entities that are stored · `pack`: how groups are filled
 //! - `rows`, `delete`: loading and deleting entities of plain types
+//! - `several`: [`Jobs`], several jobs as one
 //! - `checkpoint`: [`Checkpoint`], the position of a job as text that can be stored
 //! - `report`: [`Report`], the result of a job
 
@@ -26,6 +27,7 @@ mod pace;
 pub(crate) mod pack;
 mod report;
 pub(crate) mod rows;
+mod several;
 pub(crate) mod walk;
 
 pub use checkpoint::Checkpoint;
@@ -35,6 +37,7 @@ pub use pace::{Attempt, Pace, Requests, Target, paced};
 pub use pack::Packs;
 pub use report::{Counts, MAX_PROBLEMS, Problem, Report, Verdict};
 pub use rows::Rows;
+pub use several::Jobs;
 pub use walk::{Keys, PageStep, Walk, Walking};
 
 /// A job over a table, ready to run.

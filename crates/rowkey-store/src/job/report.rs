@@ -174,6 +174,22 @@ impl Report {
         self.problems.extend(other.problems.into_iter().take(room));
     }
 
+    /// Adds the report of a job as a part with its name.
+    pub(super) fn merge_named(&mut self, name: &str, other: &Self) {
+        self.total.add(other.total);
+        self.parts.entry(name.to_owned()).or_default().add(other.total);
+        let named = |part: &str| format!("{name}: {part}");
+        for (part, counts) in &other.parts {
+            self.parts.entry(named(part)).or_default().add(*counts);
+        }
+        let room = MAX_PROBLEMS.saturating_sub(self.problems.len());
+        let problems = other.problems.iter().take(room).map(|problem| Problem {
+            part: Some(problem.part.as_deref().map_or_else(|| name.to_owned(), named)),
+            ..problem.clone()
+        });
+        self.problems.extend(problems);
+    }
+
     fn count(&mut self, part: Option<&str>, change: impl Fn(&mut Counts)) {
         change(&mut self.total);
         if let Some(part) = part {

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use futures_util::FutureExt as _;
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Page, Partition, Result, Stored};
+use rowkey::{
+    Column, DynamicEntity, Entity, Error, ErrorKind, Key, Page, Partition, Result, Stored,
+};
 
 use super::examine::{note_failure, remains};
 use super::{Inner, ReadHead, Store, is_race, parts};
@@ -15,6 +17,8 @@ use crate::row::{Head, Keys, keys_of};
 
 /// How often the deletion of an entity is repeated if other writers change it in the meantime.
 const ROUNDS: u32 = 8;
+
+const PARTITION_KEY: Column<String> = Column::named("PartitionKey");
 
 /// The page step of [`Store::delete_where`].
 pub struct Deletions<E> {
@@ -33,6 +37,52 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Partition<E>: Clone,
     {
         self.delete_found(Walk::new(&self.inner.table, move |table| table.query(partition.clone())))
+    }
+
+    /// Deletes every entity whose PartitionKey begins with `prefix`, with all its rows: for example, all
+    /// partitions of a tenant. [`Jobs`](crate::job::Jobs) does it for several types as one job.
+    ///
+    /// The prefix is compared with the PartitionKeys as they are stored. End it with the character behind the
+    /// value, as in `contoso_`, or `contoso2_` is deleted as well; for a PartitionKey that is the value alone, use
+    /// [`delete_where`](Self::delete_where). Otherwise like [`delete_found`](Self::delete_found). The service
+    /// reads the rows of these partitions.
+    ///
+    /// Fails with [`ErrorKind::Invalid`] if the prefix is empty.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// #[derive(Clone, Debug, Entity)]
+    /// #[entity(store, partition = "{tenant}_{region}", row = "order_{id:6}")]
+    /// struct Order { tenant: String, region: String, id: u32 }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let orders = Store::<Order>::builder(account.table("orders")).build()?;
+    /// orders.create_if_missing().await?;
+    /// for (tenant, region) in [("contoso", "eu"), ("contoso", "us"), ("contoso2", "eu")] {
+    ///     orders.insert(&Order { tenant: tenant.into(), region: region.into(), id: 1 }).await?;
+    /// }
+    /// assert_eq!(orders.delete_under("contoso_")?.run().await?.total.right, 2);
+    /// assert!(orders.exists(Order::key("contoso2", "eu", 1)).await?);
+    /// # Ok(()) }
+    /// ```
+    pub fn delete_under(
+        &self,
+        prefix: &str,
+    ) -> Result<Job<'static, Walking<DynamicEntity, Deletions<E>>>> {
+        if prefix.is_empty() {
+            let what = "an empty prefix would delete every entity of the type";
+            let error = Error::refused(ErrorKind::Invalid, what);
+            return Err(self.named("DeleteUnder", error));
+        }
+        let under = prefix.to_owned();
+        let walk = Walk::new(&self.inner.table, move |table| {
+            table.scan::<E>().filter(PARTITION_KEY.starts_with(&under))
+        });
+        Ok(self.delete_found(walk).parameter("prefix", prefix))
     }
 
     /// Deletes the entities that a walk finds, with all their rows. A transaction takes as many entities
