@@ -8,6 +8,7 @@ mod answers;
 mod blob_requests;
 mod changes;
 mod endless;
+mod objects;
 mod paging;
 mod pretenders;
 mod queue_requests;

@@ -36,11 +36,16 @@
 //! # }
 //! ```
 
+mod contents;
+mod exchange;
+mod objects;
+mod stubs;
+
 use bytes::Bytes;
 use http::StatusCode;
 use rowkey_entity::internals::{Row, decode};
 use rowkey_wire::code::ErrorCode;
-use rowkey_wire::edm::DateTime;
+use rowkey_wire::edm::{DateTime, ValueRef};
 use rowkey_wire::error::{self, Rejection};
 use rowkey_wire::etag::ETag;
 use rowkey_wire::multipart::ResponseWriter;
@@ -50,7 +55,11 @@ use rowkey_wire::token;
 
 use crate::Entity;
 use crate::error::{Error, Result};
+use crate::queue::Body;
 use crate::transport::sign::TABLE_VERSION;
+
+pub use stubs::Stubs;
+pub(crate) use stubs::stand_in;
 
 /// The Timestamp of every entity in a stub, unless a test sets another.
 pub const WRITTEN_AT: &str = "2026-01-02T03:04:05.6789Z";
@@ -74,7 +83,7 @@ pub struct Answer {
 /// The response of Get Entity with this entity.
 pub fn entity<E: Entity>(entity: &E) -> Result<Answer> {
     let mut body = Vec::with_capacity(512);
-    render::begin_entity(&mut body, Metadata::Minimal, ORIGIN, TABLE, None);
+    begin_entity(&mut body);
     push_entity(&mut body, entity)?;
     Ok(data(200, body).header("ETag", etag().as_str()))
 }
@@ -82,7 +91,7 @@ pub fn entity<E: Entity>(entity: &E) -> Result<Answer> {
 /// The response of Query Entities with these entities, as the only page.
 pub fn entities<'a, E: Entity + 'a>(found: impl IntoIterator<Item = &'a E>) -> Result<Answer> {
     let mut body = Vec::with_capacity(4096);
-    render::begin_list(&mut body, Metadata::Minimal, ORIGIN, TABLE, None);
+    begin_list(&mut body);
     for (i, entity) in found.into_iter().enumerate() {
         body.extend_from_slice(if i == 0 { b"{" } else { b",{" });
         push_entity(&mut body, entity)?;
@@ -97,12 +106,7 @@ pub fn page<'a, E: Entity + 'a>(
     found: impl IntoIterator<Item = &'a E>,
     next: (&str, Option<&str>),
 ) -> Result<Answer> {
-    let answer =
-        entities(found)?.header("x-ms-continuation-NextPartitionKey", &token::encode(next.0));
-    Ok(match next.1 {
-        Some(row_key) => answer.header("x-ms-continuation-NextRowKey", &token::encode(row_key)),
-        None => answer,
-    })
+    Ok(entities(found)?.continued(next))
 }
 
 /// The response to a successful write of one entity.
@@ -146,6 +150,32 @@ pub fn refused_transaction(index: usize, code: ErrorCode) -> Answer {
     })
 }
 
+/// The response of Get Messages with these messages, each received for the first time; also without any.
+///
+/// ```
+/// use rowkey::answers;
+/// use rowkey::queue::Body;
+///
+/// let answer = answers::messages(&[Body::text("order 7"), Body::base64("order 8")]);
+/// assert_eq!(answer.status, 200);
+/// assert!(String::from_utf8_lossy(&answer.body).contains("order 7"));
+/// ```
+pub fn messages(bodies: &[Body]) -> Answer {
+    objects::received(bodies.iter().map(Body::as_str))
+}
+
+/// The response of Get Blob with this content.
+///
+/// ```
+/// use rowkey::answers;
+///
+/// let answer = answers::blob("a long text").header("x-ms-meta-author", "ada");
+/// assert_eq!((answer.status, &*answer.body), (200, b"a long text".as_slice()));
+/// ```
+pub fn blob(content: impl Into<Bytes>) -> Answer {
+    objects::content(content.into())
+}
+
 /// An error response with this code; the code determines the status.
 pub fn error(code: ErrorCode) -> Answer {
     let Rejection { status, code, message, .. } = Rejection::new(code);
@@ -173,6 +203,16 @@ impl Answer {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
+
+    /// Adds a continuation token at these keys to the response to a query, as [`page`] has it.
+    #[must_use = "the answer itself does not change"]
+    pub fn continued(self, (partition, row): (&str, Option<&str>)) -> Self {
+        let answer = self.header("x-ms-continuation-NextPartitionKey", &token::encode(partition));
+        match row {
+            Some(row) => answer.header("x-ms-continuation-NextRowKey", &token::encode(row)),
+            None => answer,
+        }
+    }
 }
 
 /// Writes an entity's members and the closing brace.
@@ -181,24 +221,45 @@ fn push_entity<E: Entity>(out: &mut Vec<u8>, entity: &E) -> Result<()> {
     let row = Row::unguarded(entity)?;
     let mut fields = Fields::default();
     decode::entity(&row.body, &mut fields)?;
-    let written = written_at().iso();
-    render::entity_head(out, Metadata::Minimal, ORIGIN, TABLE, row.keys(), &written);
-    out.extend_from_slice(b"\"PartitionKey\":");
-    render::string(out, row.keys().0);
-    out.extend_from_slice(b",\"RowKey\":");
-    render::string(out, row.keys().1);
-    out.push(b',');
-    render::timestamp(out, Metadata::Minimal, &written);
+    let mut properties = Vec::with_capacity(16);
     for field in &fields {
         if matches!(&*field.name, "PartitionKey" | "RowKey") {
             continue;
         }
         let value = field.value().map_err(|error| Error::decode(error.to_string()))?;
-        let Some(value) = value else { continue };
-        render::property(out, &field.name, &value);
+        properties.extend(value.map(|value| (&*field.name, value)));
+    }
+    push_row(out, row.keys(), written_at(), properties);
+    Ok(())
+}
+
+fn begin_entity(out: &mut Vec<u8>) {
+    render::begin_entity(out, Metadata::Minimal, ORIGIN, TABLE, None);
+}
+
+fn begin_list(out: &mut Vec<u8>) {
+    render::begin_list(out, Metadata::Minimal, ORIGIN, TABLE, None);
+}
+
+/// Writes the members of a stored entity and the closing brace.
+fn push_row<'a>(
+    out: &mut Vec<u8>,
+    keys: (&str, &str),
+    written: DateTime,
+    properties: impl IntoIterator<Item = (&'a str, ValueRef<'a>)>,
+) {
+    let written = written.iso();
+    render::entity_head(out, Metadata::Minimal, ORIGIN, TABLE, keys, &written);
+    out.extend_from_slice(b"\"PartitionKey\":");
+    render::string(out, keys.0);
+    out.extend_from_slice(b",\"RowKey\":");
+    render::string(out, keys.1);
+    out.push(b',');
+    render::timestamp(out, Metadata::Minimal, &written);
+    for (name, value) in properties {
+        render::property(out, name, &value);
     }
     out.push(b'}');
-    Ok(())
 }
 
 fn written_at() -> DateTime {
@@ -223,8 +284,11 @@ fn batch(write: impl FnOnce(&mut ResponseWriter)) -> Answer {
 }
 
 fn data(status: u16, body: Vec<u8>) -> Answer {
-    Answer { body: body.into(), ..empty(status) }
-        .header("Content-Type", Metadata::Minimal.content_type())
+    data_of(status, body.into(), Metadata::Minimal.content_type())
+}
+
+fn data_of(status: u16, body: Bytes, content_type: &str) -> Answer {
+    Answer { body, ..empty(status) }.header("Content-Type", content_type)
 }
 
 fn empty(status: u16) -> Answer {

@@ -1,0 +1,96 @@
+//! Stubs of queues, tasks and blobs.
+
+use rowkey::answers::{self, Stubs};
+use rowkey::queue::Body;
+use rowkey::{ErrorCode, ErrorKind};
+use rowkey_tests::TestResult;
+use rowkey_worker::worker::{Attempt, Done, Step, Worker};
+use rowkey_worker::{Task, Tasks};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use wiremock::{Mock, MockServer, matchers};
+
+#[derive(Serialize, Deserialize)]
+struct Mail {
+    to: String,
+}
+
+impl Task for Mail {
+    const KIND: &'static str = "mail";
+}
+
+#[tokio::test]
+async fn a_worker_receives_the_task_that_a_stub_holds() -> TestResult {
+    let server = MockServer::start().await;
+    let account = crate::account_at(&server.uri()).build()?;
+    let tasks = Tasks::<Mail>::new(account.queue("mails"));
+    let stubs = Stubs::new().holding(tasks.put(&Mail { to: "ada".into() })).await?;
+    assert!(server.received_requests().await.unwrap().is_empty());
+    stubs.mount(&server).await;
+    let worker = Worker::new(tasks.clone(), |mail: Mail, _: Attempt| async move {
+        assert_eq!(mail.to, "ada");
+        Ok(Done::Applied)
+    });
+    assert_eq!(Box::pin(worker.step()).await?, Step::Handled);
+    assert_eq!(Box::pin(worker.step()).await?, Step::Idle);
+
+    // A new task is no part of the plan.
+    let error = tasks.put(&Mail { to: "bob".into() }).await.unwrap_err();
+    assert!(error.to_string().contains("(request POST /mails/messages)"), "{error}");
+    assert_eq!(stubs.unanswered(), ["POST /mails/messages"]);
+    server.reset().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn messages_and_blobs_are_single_answers_as_well() -> TestResult {
+    let server = MockServer::start().await;
+    let account = crate::account_at(&server.uri()).build()?;
+    let (queue, blob) = (account.queue("mails"), account.container("texts").blob("a"));
+    let bodies = [Body::text("a <b> & c"), Body::base64("two")];
+    let get = |path| Mock::given(matchers::method("GET")).and(matchers::path(path));
+    get("/mails/messages").respond_with(answers::messages(&bodies)).mount(&server).await;
+    get("/texts/a").respond_with(answers::blob("a long text")).mount(&server).await;
+    let received = queue.receive(2, Duration::from_secs(30)).await?;
+    let texts: Vec<_> = received.iter().map(rowkey::queue::Message::text).collect();
+    assert_eq!((texts.as_slice(), received[0].dequeue_count), (&["a <b> & c", "dHdv"][..], 1));
+    let read = blob.get().await?.unwrap();
+    assert_eq!((&*read.bytes, read.properties.length), (b"a long text".as_slice(), 11));
+    assert_eq!(answers::messages(&[]).status, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn blobs_and_messages_are_kept_under_their_conditions() -> TestResult {
+    let server = MockServer::start().await;
+    let account = crate::account_at(&server.uri()).build()?;
+    let container = account.container("texts");
+    let (blob, queue) = (container.blob("a b"), account.queue("mails"));
+    let stubs = Stubs::new()
+        .holding(container.create())
+        .await?
+        .planning(async {
+            blob.put("one").metadata(&[("author", "ada")]).send().await?;
+            queue.put(Body::text("x")).send().await
+        })
+        .await?;
+    assert_eq!(stubs.plan(), ["PUT /texts/a%20b", "POST /mails/messages"]);
+    stubs.mount(&server).await;
+
+    assert!(blob.get().await?.is_none());
+    blob.put("two").metadata(&[("author", "ada")]).send().await?;
+    let read = blob.get().await?.unwrap();
+    assert_eq!((&*read.bytes, &*read.properties.metadata["author"]), (b"two".as_slice(), "ada"));
+    assert_eq!(&*blob.read().range(1..).bytes().await?.unwrap().bytes, b"wo");
+    let stale = blob.with_conditions(rowkey::blob::Conditions::missing());
+    assert_eq!(stale.put("three").send().await.unwrap_err().kind(), ErrorKind::AlreadyExists);
+
+    queue.put(Body::text("x")).send().await?;
+    let message = queue.receive(1, Duration::from_secs(30)).await?.remove(0);
+    assert!(queue.receive(1, Duration::from_secs(30)).await?.is_empty());
+    let newer = queue.update(&message).hidden_for(Duration::ZERO).send().await?;
+    let error = queue.delete(&message).await.unwrap_err();
+    assert_eq!(error.code(), Some(&ErrorCode::POP_RECEIPT_MISMATCH));
+    queue.delete(&newer).await?;
+    Ok(())
+}
