@@ -13,6 +13,7 @@ mod paging;
 mod pretenders;
 mod queue_requests;
 mod requests;
+mod stores;
 
 use rowkey::{
     ClientOptions, Credential, Entity, ManualClock, RetryOptions, StorageAccount,

@@ -22,10 +22,19 @@
 //! - [`Deciding`]: reads on the primary, for decisions
 //! - [`Explanation`]: a plan as text
 //! - [`Waits`]: how long receivers wait when a queue is empty
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `test-util` | `answers`, responses of the service to stores, for stubs |
+//! | `wiremock-0_6` | `answers` as responses of wiremock 0.6 |
 
 // A program compiles the body of each `async fn` that it awaits, even if the function is not generic. So what generic
 // code awaits and what names no type of an entity returns a boxed future: it is compiled here, once.
 
+#[cfg(feature = "test-util")]
+pub mod answers;
 mod blobs;
 mod deciding;
 mod declared;

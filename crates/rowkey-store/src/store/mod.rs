@@ -443,6 +443,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         &self.inner.table
     }
 
+    /// Whether the store announces writes in a queue.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn has_announcer(&self) -> bool {
+        self.inner.announcer.is_some()
+    }
+
     #[cold]
     fn named(&self, operation: &'static str, error: Error) -> Error {
         error.of(operation, self.inner.table.name())
