@@ -38,7 +38,10 @@
 
 mod contents;
 mod exchange;
+#[cfg(feature = "wiremock-0_6")]
+mod mounted;
 mod objects;
+mod state;
 mod stubs;
 
 use bytes::Bytes;

@@ -1,19 +1,17 @@
 //! Stubs that learn their answers from the writes themselves.
 //!
-//! A write is run once in memory: the code of the program plans and sends it, and [`Contents`] answers. That
+//! A write is run once in memory: the code of the program plans and sends it, and [`State`] answers. That
 //! shows which entities, messages and blobs the write touches, and no list of requests has to be kept in step
 //! with the code.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, Method};
 use rowkey_wire::code::ErrorCode;
 
-use super::contents::Contents;
-use super::exchange::{Exchange, Subject, pattern, shown};
-use super::objects;
-use super::{Answer, data, stamped};
+use super::Answer;
+use super::exchange::{Exchange, pattern, shown};
+use super::state::{Failure, State};
 use crate::error::{ErrorKind, Result};
 use crate::{Entity, Key};
 
@@ -86,32 +84,6 @@ tokio::task_local! {
 #[derive(Clone, Debug, Default)]
 pub struct Stubs {
     state: Arc<Mutex<State>>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct State {
-    contents: Contents,
-    /// What the stubs hold after the planned writes.
-    planned: Option<Contents>,
-    /// The rows, queues and blobs that may be written, as patterns.
-    writable: BTreeSet<String>,
-    /// The tables, queues and containers that may be read.
-    places: BTreeSet<String>,
-    /// The requests of the planned writes, in their order.
-    plan: Vec<String>,
-    failures: Vec<Failure>,
-    unanswered: Vec<String>,
-    /// Whether a planned write is being run.
-    plans: bool,
-}
-
-/// One answer that is not the regular one.
-#[derive(Clone, Debug)]
-struct Failure {
-    /// The row whose write fails.
-    row: [String; 3],
-    /// `None` if the write is applied and its answer is lost.
-    code: Option<ErrorCode>,
 }
 
 impl Stubs {
@@ -291,7 +263,7 @@ impl Stubs {
         self.locked().contents.one(table, keys)
     }
 
-    fn locked(&self) -> MutexGuard<'_, State> {
+    pub(super) fn locked(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -299,120 +271,6 @@ impl Stubs {
 /// Whether the stubs give the same answer in the test.
 fn is_answered(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::AlreadyExists | ErrorKind::Conflict | ErrorKind::NotFound)
-}
-
-impl State {
-    /// Whether these stubs answer a request.
-    fn covers(&self, request: &Exchange<'_>) -> bool {
-        if request.subject() == Subject::Batch {
-            let operations = request.operations().unwrap_or_default();
-            return !operations.is_empty()
-                && operations.iter().all(|operation| self.covers(&operation.exchange()));
-        }
-        // A message that was received may be deleted or hidden for longer.
-        let received = matches!(request.subject(), Subject::Messages(_, Some(_)));
-        if request.reads() || received {
-            return place(request).is_some_and(|place| self.places.contains(&place));
-        }
-        let resource = resource(request);
-        resource.is_some_and(|resource| self.writable.contains(&resource))
-    }
-
-    /// Answers a request, unless the next failure is about it.
-    fn answer(&mut self, request: &Exchange<'_>) -> Option<Answer> {
-        let failing = self.failing(request);
-        if let Some((at, index)) = failing
-            && let Some(code) = self.failures[at].code.clone()
-        {
-            self.failures.remove(at);
-            return Some(match request.subject() {
-                Subject::Batch => super::refused_transaction(index, code),
-                _ => super::error(code),
-            });
-        }
-        self.contents.answer(request)
-    }
-
-    /// The first failure of a row that a request writes, and the number of the operation that does.
-    fn failing(&self, request: &Exchange<'_>) -> Option<(usize, usize)> {
-        let rows = written(request);
-        let mut failures = self.failures.iter().enumerate();
-        failures.find_map(|(at, failure)| {
-            rows.iter().position(|row| *row == failure.row).map(|index| (at, index))
-        })
-    }
-
-    /// Notes what a request of a run is about, and answers it.
-    fn record(&mut self, request: &Exchange<'_>) -> Answer {
-        let operations = request.operations().filter(|_| request.subject() == Subject::Batch);
-        let operations = operations.unwrap_or_default();
-        let single = operations.is_empty().then_some(*request);
-        let all = operations.iter().map(|operation| operation.exchange()).chain(single);
-        for one in all {
-            self.places.extend(place(&one));
-            if self.plans && !one.reads() {
-                self.writable.extend(resource(&one));
-            }
-        }
-        if self.plans {
-            self.plan.push(request.line());
-        }
-        self.contents.answer(request).unwrap_or_else(|| self.refuse(request))
-    }
-
-    fn refuse(&mut self, request: &Exchange<'_>) -> Answer {
-        let line = request.line();
-        let message = format!(
-            "no stub answers {line}; the planned requests are: {}",
-            if self.plan.is_empty() { "none".to_owned() } else { self.plan.join("; ") }
-        );
-        // Errors show the id of the request, and not the message of the service.
-        let shown = line.chars().take(2000);
-        let id: String = shown.map(|c| if matches!(c, ' '..='~') { c } else { '?' }).collect();
-        self.unanswered.push(line);
-        let code = ErrorCode::new("NoStubAnswers");
-        let body = rowkey_wire::error::render_json(&code, &stamped(&message));
-        data(400, body.into_bytes())
-            .header("x-ms-error-code", code.as_str())
-            .header("x-ms-request-id", &id)
-    }
-}
-
-/// The rows that a request writes, by the number of the operation.
-fn written(request: &Exchange<'_>) -> Vec<[String; 3]> {
-    match request.subject() {
-        Subject::Row(row) if !request.reads() => vec![row],
-        Subject::Batch => {
-            let operations = request.operations().unwrap_or_default();
-            let rows = operations.iter().map(|operation| match operation.exchange().subject() {
-                Subject::Row(row) if !operation.exchange().reads() => row,
-                _ => Default::default(),
-            });
-            rows.collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-/// The table, queue or container of a request.
-fn place(request: &Exchange<'_>) -> Option<String> {
-    match request.subject() {
-        Subject::Row([table, ..]) | Subject::Rows(table) => Some(table),
-        Subject::Messages(queue, _) => Some(queue),
-        Subject::Blob(path) => objects::container(&path),
-        Subject::Whole | Subject::Batch | Subject::Other => None,
-    }
-}
-
-/// The row, queue or blob that a request writes, as a pattern.
-fn resource(request: &Exchange<'_>) -> Option<String> {
-    match request.subject() {
-        Subject::Row(row) => Some(pattern(&shown(&row))),
-        Subject::Messages(queue, _) => Some(format!("queue {queue}")),
-        Subject::Blob(path) => Some(pattern(&path)),
-        Subject::Whole => Some(request.path.to_owned()),
-        Subject::Rows(_) | Subject::Batch | Subject::Other => None,
-    }
 }
 
 /// The answer to a request of a write that is run in memory; `None` elsewhere.
@@ -438,99 +296,4 @@ pub(crate) fn stand_in(request: &reqwest::Request) -> Option<reqwest::Response> 
         response = response.header("Content-Length", body.len());
     }
     response.body(body).ok().map(Into::into)
-}
-
-#[cfg(feature = "wiremock-0_6")]
-mod mounted {
-    //! Stubs on a server of wiremock.
-
-    use std::io;
-
-    use wiremock::{Match, Mock, MockServer, Request, Respond, ResponseTemplate};
-
-    use super::{Exchange, Stubs};
-
-    /// Later than the mocks of a test, whose priority is 5.
-    const PRIORITY: u8 = 6;
-
-    impl Stubs {
-        /// Mounts the stubs. Mocks that a test mounts with wiremock's own priority, before or after, take
-        /// precedence.
-        ///
-        /// A request that nothing answers gets an error that names it. The server also expects no such
-        /// request, so that the test fails when the server is dropped.
-        pub async fn mount(&self, server: &MockServer) {
-            let lost = |stubs: Self| move |request: &Request| stubs.lose(request);
-            Mock::given(Lost(self.clone()))
-                .respond_with_err(lost(self.clone()))
-                .with_priority(PRIORITY)
-                .mount(server)
-                .await;
-            Mock::given(Covered(self.clone()))
-                .respond_with(Covered(self.clone()))
-                .with_priority(PRIORITY)
-                .mount(server)
-                .await;
-            Mock::given(wiremock::matchers::any())
-                .respond_with(Unanswered(self.clone()))
-                .with_priority(u8::MAX)
-                .named("requests that no stub answers")
-                .expect(0)
-                .mount(server)
-                .await;
-        }
-
-        /// Applies a write whose answer is lost.
-        fn lose(&self, request: &Request) -> io::Error {
-            let mut state = self.locked();
-            let request = exchange(request);
-            if let Some((at, _)) = state.failing(&request) {
-                state.failures.remove(at);
-            }
-            let _ = state.contents.answer(&request);
-            io::Error::new(io::ErrorKind::ConnectionReset, "the answer is lost")
-        }
-    }
-
-    struct Lost(Stubs);
-    struct Covered(Stubs);
-    struct Unanswered(Stubs);
-
-    impl Match for Lost {
-        fn matches(&self, request: &Request) -> bool {
-            let state = self.0.locked();
-            let failing = state.failing(&exchange(request));
-            failing.is_some_and(|(at, _)| state.failures[at].code.is_none())
-        }
-    }
-
-    impl Match for Covered {
-        fn matches(&self, request: &Request) -> bool {
-            self.0.locked().covers(&exchange(request))
-        }
-    }
-
-    impl Respond for Covered {
-        fn respond(&self, request: &Request) -> ResponseTemplate {
-            let mut state = self.0.locked();
-            let request = exchange(request);
-            state.answer(&request).unwrap_or_else(|| state.refuse(&request)).into()
-        }
-    }
-
-    impl Respond for Unanswered {
-        fn respond(&self, request: &Request) -> ResponseTemplate {
-            self.0.locked().refuse(&exchange(request)).into()
-        }
-    }
-
-    fn exchange(request: &Request) -> Exchange<'_> {
-        Exchange {
-            method: &request.method,
-            path: request.url.path(),
-            query: request.url.query().unwrap_or_default(),
-            headers: &request.headers,
-            body: &request.body,
-        }
-    }
 }
