@@ -9,7 +9,7 @@ use rowkey_emulator::{JournalEntry, Operation};
 use rowkey_large::{BlobLog, LeaseLock};
 use rowkey_store::job::{Pace, Target};
 use rowkey_tests::TestResult;
-use rowkey_worker::worker::{Attempt, Done, Worker};
+use rowkey_worker::worker::{Attempt, Done, Worker, Workers};
 use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,23 @@ async fn an_idle_worker_polls_with_increasing_delays() -> TestResult {
     let (counts, sent) = requests_of(&server, hasty.run_until(pause)).await;
     assert_eq!(counts?.handled, 0);
     assert!(sent.len() <= 41, "{} requests in 200 milliseconds", sent.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn idle_workers_of_several_queues_poll_as_each_does_alone() -> TestResult {
+    let (server, account) = start().await?;
+    let mut workers = Workers::new(4);
+    for queue in ["jobs", "more"] {
+        let tasks = Tasks::<Job>::new(account.queue(queue));
+        tasks.create_if_missing().await?;
+        let worker = Worker::new(tasks, |_: Job, _: Attempt| async { Ok(Done::Applied) });
+        workers = workers.worker(1, worker.idle_backoff(milliseconds(50), milliseconds(200)));
+    }
+    let second = account.clock().sleep(milliseconds(1000));
+    let (counts, sent) = requests_of(&server, workers.run_until(second)).await;
+    assert!(counts?.iter().all(|queue| queue.counts.handled == 0));
+    assert!((2..=24).contains(&sent.len()), "{} requests in a second", sent.len());
     Ok(())
 }
 

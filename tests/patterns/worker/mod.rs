@@ -10,6 +10,7 @@ mod renewal;
 mod running;
 mod runtime;
 mod schedules;
+mod several;
 mod sweeps;
 
 use std::time::Duration;

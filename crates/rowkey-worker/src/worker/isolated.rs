@@ -66,7 +66,7 @@ impl<T: Task, H: Handler<T>> Isolated<T, H> {
             Some(key) => {
                 // Others with this key may take their time.
                 hold.limit(Duration::MAX);
-                let Some(locked) = stuck.unless(keys.lock(key)).await else {
+                let Some(locked) = stuck.unless(keys.lock((T::KIND, key))).await else {
                     tracing::warn!("a handler blocks that may have the key of the task");
                     return Disposition::Later(put_off);
                 };
@@ -208,26 +208,29 @@ impl Drop for CountGuard {
     }
 }
 
-/// Locks by key. A lock exists while a task holds or awaits it.
+/// The kind and the key of a task.
+type KeyOfKind = (&'static str, String);
+
+/// Locks by kind and key. A lock exists while a task holds or awaits it.
 #[derive(Default)]
-pub(super) struct Keys(Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>);
+pub(super) struct Keys(Mutex<HashMap<KeyOfKind, Arc<tokio::sync::Mutex<()>>>>);
 
 /// The lock of a key, or a place among those that await it.
 struct Locked {
     keys: Arc<Keys>,
-    key: String,
+    key: KeyOfKind,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
 impl Keys {
-    async fn lock(self: &Arc<Self>, key: String) -> Locked {
+    async fn lock(self: &Arc<Self>, key: KeyOfKind) -> Locked {
         let lock = Arc::clone(self.map().entry(key.clone()).or_default());
         let mut locked = Locked { keys: Arc::clone(self), key, guard: None };
         locked.guard = Some(lock.lock_owned().await);
         locked
     }
 
-    fn map(&self) -> MutexGuard<'_, HashMap<String, Arc<tokio::sync::Mutex<()>>>> {
+    fn map(&self) -> MutexGuard<'_, HashMap<KeyOfKind, Arc<tokio::sync::Mutex<()>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,10 @@
 //! Workers: receive tasks from a queue, run their handler, and delete their messages last.
 //!
 //! - [`Worker`]: configuration, running, counters
+//! - [`Workers`]: several workers that share a number of places
 //! - [`Handler`], [`Attempt`], [`Done`]: the code that processes a task, its context, its result
 //! - `run`: receiving, the circuit breaker and the shutdown
+//! - `places`: how many tasks several workers process at a time, and whose is next
 //! - `attempt`: whether a message is processed, and why an attempt failed
 //! - `isolated`: the code of the program, in a task of the runtime for each message
 //! - `hold`: keeps the message hidden from other workers while it is processed
@@ -23,10 +25,13 @@ pub(crate) mod attempt;
 mod handler;
 mod hold;
 mod isolated;
+mod places;
 mod run;
 mod settle;
+mod workers;
 
 pub use handler::{Attempt, Done, Handler};
+pub use workers::{QueueCounts, Workers};
 
 use crate::task::{Task, Tasks};
 use handler::Phase;
@@ -82,7 +87,7 @@ pub struct Worker<T, H> {
     handler: Arc<H>,
     max_attempts: u32,
     visibility: Duration,
-    concurrency: usize,
+    concurrency: Option<usize>,
     idle: Waits,
     retry: Waits,
     time_limit: Duration,
@@ -93,13 +98,19 @@ pub struct Worker<T, H> {
     renewals: Mutex<Option<Queue>>,
     /// The number of tasks that are read or handled.
     running: Arc<AtomicUsize>,
+    common: Arc<Common>,
+    /// The shutdown phase for messages that [`Worker::step`] received; it never changes.
+    steps: watch::Sender<Phase>,
+    counts: Mutex<Counts>,
+}
+
+/// What the tasks of workers that run together share.
+#[derive(Default)]
+struct Common {
     stuck: Arc<Stuck>,
     /// Write-locked by the task that is tried alone.
     alone: RwLock<()>,
     keys: Arc<Keys>,
-    /// The shutdown phase for messages that [`Worker::step`] received; it never changes.
-    steps: watch::Sender<Phase>,
-    counts: Mutex<Counts>,
 }
 
 /// What happened to the message that [`Worker::step`] received.
@@ -164,7 +175,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             handler: Arc::new(handler),
             max_attempts: 5,
             visibility: Duration::from_secs(30),
-            concurrency: 1,
+            concurrency: None,
             idle: Waits::IDLE,
             retry: Waits::new(Duration::from_secs(2), Duration::from_secs(600)),
             time_limit: Duration::from_secs(3600),
@@ -173,9 +184,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             shutdown_deadline: Duration::from_secs(25),
             renewals: Mutex::default(),
             running: Arc::default(),
-            stuck: Arc::default(),
-            alone: RwLock::default(),
-            keys: Arc::default(),
+            common: Arc::default(),
             steps: watch::Sender::new(Phase::Running),
             counts: Mutex::default(),
         }
@@ -268,10 +277,11 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         self
     }
 
-    /// Sets how many tasks [`run_until`](Self::run_until) processes concurrently. Default: 1.
+    /// Sets how many tasks [`run_until`](Self::run_until) processes concurrently. Default: 1. Among [`Workers`]:
+    /// how many of their places this worker takes at once; by default all.
     #[must_use = "use the returned worker"]
     pub fn concurrency(mut self, tasks: usize) -> Self {
-        self.concurrency = tasks.max(1);
+        self.concurrency = Some(tasks.max(1));
         self
     }
 
@@ -325,6 +335,11 @@ struct Batch {
 }
 
 impl<T: Task, H: Handler<T>> Worker<T, H> {
+    /// How many tasks it processes concurrently.
+    fn most_at_once(&self, default: usize) -> usize {
+        self.concurrency.unwrap_or(default)
+    }
+
     async fn receive(&self, room: usize) -> Result<Batch> {
         let count = u32::try_from(room).unwrap_or(u32::MAX);
         let asked = self.clock().elapsed();

@@ -12,6 +12,7 @@ use rowkey::Result;
 use tokio::sync::watch;
 
 use super::handler::Phase;
+use super::places::{Places, Share, Taken};
 use super::settle::{Dependency, Settled};
 use super::{Batch, Counts, Handler, Worker};
 use crate::task::Task;
@@ -23,7 +24,8 @@ const MAX_RECEIVED: usize = 32;
 enum Event {
     Deadline,
     Paused,
-    Received(Result<Batch>),
+    Received(Result<Batch>, Taken),
+    Room(Taken),
     Settled(Result<Settled>),
     Shutdown,
 }
@@ -117,30 +119,45 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     /// # Ok(()) }
     /// ```
     pub async fn run_until(&self, shutdown: impl Future<Output = ()> + Send) -> Result<Counts> {
+        let most = self.most_at_once(1);
+        let mut alone = Places::shares(most, &[(1, most)]);
+        let Some(share) = alone.pop() else { return Ok(self.counts()) };
+        self.run(shutdown, &share, most, self.shutdown_deadline).await
+    }
+
+    /// Runs with the places of `share`, of which it has no more than `most` at once.
+    pub(super) async fn run(
+        &self,
+        shutdown: impl Future<Output = ()> + Send,
+        share: &Share,
+        most: usize,
+        shutdown_deadline: Duration,
+    ) -> Result<Counts> {
         let mut shutdown = pin!(shutdown);
         let phase = watch::Sender::new(Phase::Running);
         // Boxed, so that what runs them is compiled once for all workers.
         let mut at_work = FuturesUnordered::<BoxFuture<'_, Result<Settled>>>::new();
         // A receive request in flight is completed: the messages that it received would otherwise be hidden
         // from all workers for a while.
-        let mut taking = None;
+        let mut taking: Option<BoxFuture<'_, (Result<Batch>, Taken)>> = None;
         let (mut pause, mut deadline): (Wait<'_>, Wait<'_>) = (None, None);
         let mut breaker = Breaker::default();
         let mut quiet = 0;
         let mut stopping = false;
         let mut failure = None;
         loop {
-            let room = if breaker.is_probing() { 1 } else { self.concurrency };
+            let room = if breaker.is_probing() { 1 } else { most };
             let room = room.saturating_sub(at_work.len()).min(MAX_RECEIVED);
-            if !stopping && taking.is_none() && pause.is_none() && room > 0 {
-                taking = Some(Box::pin(self.receive(room)));
+            let asks = !stopping && taking.is_none() && pause.is_none() && room > 0;
+            if !asks && taking.is_none() {
+                share.withdraw();
             }
             if stopping && taking.is_none() && at_work.is_empty() {
                 break;
             }
             if stopping && deadline.is_none() {
                 phase.send_replace(Phase::Stopping);
-                deadline = Some(self.clock().sleep(self.shutdown_deadline));
+                deadline = Some(self.clock().sleep(shutdown_deadline));
             }
             let event = poll_fn(|context| {
                 if !stopping && shutdown.as_mut().poll(context).is_ready() {
@@ -149,10 +166,13 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                 if let Poll::Ready(Some(result)) = at_work.poll_next_unpin(context) {
                     return Poll::Ready(Event::Settled(result));
                 }
+                if asks && let Poll::Ready(places) = share.poll_take(context, room) {
+                    return Poll::Ready(Event::Room(places));
+                }
                 if let Some(taking) = &mut taking
-                    && let Poll::Ready(received) = taking.as_mut().poll(context)
+                    && let Poll::Ready((received, places)) = taking.as_mut().poll(context)
                 {
-                    return Poll::Ready(Event::Received(received));
+                    return Poll::Ready(Event::Received(received, places));
                 }
                 if let Some(deadline) = &mut deadline
                     && *phase.borrow() < Phase::Over
@@ -178,15 +198,25 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                     pause = None;
                     breaker.is_open = false;
                 }
-                Event::Received(received) => {
+                Event::Room(places) => {
+                    let receive = async move { (self.receive(places.count()).await, places) };
+                    taking = Some(receive.boxed());
+                }
+                Event::Received(received, mut places) => {
                     taking = None;
                     match received {
                         Ok(Batch { messages, .. }) if messages.is_empty() => {}
                         Ok(Batch { asked, messages }) => {
                             quiet = 0;
                             for message in messages {
-                                at_work.push(self.work(message, asked, phase.subscribe()).boxed());
+                                let (place, phase) = (places.split_one(), phase.subscribe());
+                                let work = self.work(message, asked, phase).map(|settled| {
+                                    drop(place);
+                                    settled
+                                });
+                                at_work.push(work.boxed());
                             }
+                            places.give_back();
                             continue;
                         }
                         Err(error) if error.is_retryable() => {
@@ -197,6 +227,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                             stopping = true;
                         }
                     }
+                    places.give_back();
                     let sleep = self.clock().sleep(self.idle.after(quiet));
                     // A task that this program puts is received at once.
                     pause = Some(Box::pin(select(sleep, Box::pin(self.tasks.was_put())).map(drop)));

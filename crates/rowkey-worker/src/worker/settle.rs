@@ -256,8 +256,8 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                 return end;
             }
             if handling == Handling::Alone {
-                *turn = Some(Box::new(self.alone.write().await));
-                if self.stuck.is_any() {
+                *turn = Some(Box::new(self.common.alone.write().await));
+                if self.common.stuck.is_any() {
                     tracing::warn!("a handler blocks, so the task cannot be tried alone yet");
                     return Disposition::Unready(self.put_off_for(hold));
                 }
@@ -266,7 +266,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                     return end;
                 }
             } else {
-                *turn = Some(Box::new(self.alone.read().await));
+                *turn = Some(Box::new(self.common.alone.read().await));
             }
             self.tried(envelope, hold, &mut phase, working).await
         };
@@ -340,8 +340,8 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             handler: Arc::clone(&self.handler),
             envelope: envelope.clone(),
             attempt,
-            keys: Arc::clone(&self.keys),
-            stuck: Arc::clone(&self.stuck),
+            keys: Arc::clone(&self.common.keys),
+            stuck: Arc::clone(&self.common.stuck),
             time_limit: self.time_limit,
             put_off: self.put_off_for(hold),
         };
