@@ -2,16 +2,14 @@
 //! concerns another one.
 
 use std::collections::BTreeMap;
-use std::future::{Future, pending};
+use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::TimeDelta;
 use rowkey::queue::Body;
-use rowkey::{
-    Attempt, AttemptResult, Entity, ErrorKind, ManualClock, Policy, StorageAccount, Table,
-};
+use rowkey::{Entity, ErrorKind, StorageAccount, Table};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
 use rowkey_large::LeaseLock;
 use rowkey_tests::TestResult;
@@ -22,6 +20,8 @@ use rowkey_worker::worker::{Done, Step, Worker};
 use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
+
+use super::programs::{Programs, spawn};
 
 const TERM: Duration = Duration::from_secs(60);
 /// By how much time is moved: the lease is renewed that often.
@@ -77,30 +77,20 @@ impl Log {
     }
 }
 
-/// Several programs on one server, and their clocks, which are a minute apart and moved together.
+/// Several programs, whose clocks are a minute apart.
 struct World {
-    server: Server,
-    clocks: Mutex<Vec<ManualClock>>,
+    programs: Programs,
     log: Arc<Log>,
-    requests: Arc<Requests>,
 }
 
 impl World {
     async fn start() -> Result<Self, Box<dyn std::error::Error>> {
-        let (clocks, log, requests) = (Mutex::default(), Arc::default(), Arc::default());
-        Ok(Self { server: start().await?, clocks, log, requests })
+        Ok(Self { programs: Programs::new(start().await?), log: Arc::default() })
     }
 
     /// An account of a program whose date is a minute behind, right, or a minute ahead.
     fn account(&self, program: usize) -> rowkey::Result<StorageAccount> {
-        let minutes = i64::try_from(program % 3).unwrap() - 1;
-        let now = self.server.clock().now().to_chrono() + TimeDelta::minutes(minutes);
-        let clock = ManualClock::new(now);
-        self.clocks.lock().unwrap().push(clock.clone());
-        let text = self.server.connection_string();
-        let builder = StorageAccount::builder().connection_string(text)?.clock(clock);
-        let requests: Arc<Requests> = Arc::clone(&self.requests);
-        builder.policy(requests).build()
+        self.programs.account(TimeDelta::minutes(i64::try_from(program % 3).unwrap() - 1))
     }
 
     /// A chore that writes a row for its token, unless a later leader has been there.
@@ -130,38 +120,9 @@ impl World {
         janitor.observe(move |report| log.reports.lock().unwrap().push(report.clone()))
     }
 
-    /// Moves all clocks by a step, and lets what that woke come to rest.
-    async fn step(&self) {
-        self.server.clock().advance(STEP);
-        for clock in &*self.clocks.lock().unwrap() {
-            clock.advance(STEP);
-        }
-        self.rest().await;
-    }
-
-    /// Waits until every request is answered, and every task waits for a clock, on the renewal thread too: until
-    /// nothing has begun or ended while all tasks had their turn. How long that takes does not matter.
-    async fn rest(&self) {
-        let mut seen = None;
-        loop {
-            turns().await;
-            let slept = || {
-                let clocks = self.clocks.lock().unwrap();
-                clocks.iter().map(|clock| clock.slept().len()).sum::<usize>()
-            };
-            let ended = self.requests.ended.load(Ordering::SeqCst);
-            let begun = self.requests.begun.load(Ordering::SeqCst);
-            let now = Some((begun, ended, slept()));
-            if begun == ended && now == seen {
-                return;
-            }
-            seen = now;
-        }
-    }
-
     /// Waits until the schedule says of as many runs as there were.
     async fn stored(&self) -> TestResult {
-        let janitor = janitor(&sweep::account(&self.server)?);
+        let janitor = janitor(&sweep::account(&self.programs.server)?);
         let runs = self.log.runs.lock().unwrap().len();
         while janitor.reports().await?.len() < runs {
             tokio::task::yield_now().await;
@@ -171,64 +132,15 @@ impl World {
 
     /// Steps until the condition holds; how many it took.
     async fn until(&self, condition: impl Fn(&Log) -> bool) -> usize {
-        self.rest().await;
+        self.programs.rest().await;
         for step in 0..400 {
             if condition(&self.log) {
                 return step;
             }
-            self.step().await;
+            self.programs.step(STEP).await;
         }
         panic!("it does not happen: {:?}", self.log.reports.lock().unwrap());
     }
-}
-
-/// How many requests have been sent and answered.
-#[derive(Default)]
-struct Requests {
-    begun: AtomicUsize,
-    ended: AtomicUsize,
-}
-
-impl Policy for Requests {
-    fn before(&self, _: &mut Attempt<'_>) -> rowkey::Result<()> {
-        self.begun.fetch_add(1, Ordering::SeqCst);
-        Ok(())
-    }
-
-    fn after(&self, _: &Attempt<'_>, _: AttemptResult) {
-        self.ended.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// Refuses every request.
-struct Refusing;
-
-impl Policy for Refusing {
-    fn before(&self, _: &mut Attempt<'_>) -> rowkey::Result<()> {
-        Err(rowkey::Error::refused(ErrorKind::Invalid, "it is not to be sent"))
-    }
-}
-
-/// Lets all tasks of this thread and of the renewal thread have their turns.
-async fn turns() {
-    let yields = async || {
-        for _ in 0..20 {
-            tokio::task::yield_now().await;
-        }
-    };
-    yields().await;
-    // A janitor sends its first request from the renewal thread, behind what waits there.
-    let account = StorageAccount::builder().connection_string("UseDevelopmentStorage=true");
-    let account = account.unwrap().policy(Arc::new(Refusing)).build().unwrap();
-    janitor(&account).run_until(pending()).await.unwrap_err();
-    yields().await;
-}
-
-#[expect(clippy::disallowed_methods, reason = "programs run beside each other")]
-fn spawn<R: Send + 'static>(
-    future: impl Future<Output = R> + Send + 'static,
-) -> tokio::task::JoinHandle<R> {
-    tokio::spawn(future)
 }
 
 /// The row that a chore writes.
@@ -463,15 +375,15 @@ async fn an_idle_janitor_sends_few_requests() -> TestResult {
         drop(spawn(async move { janitor.run_until(pending()).await }));
     }
     // The schedule is saved once, with what chores there are.
-    while world.server.journal().count(Operation::GetBlob) < 1 {
-        world.rest().await;
+    while world.programs.server.journal().count(Operation::GetBlob) < 1 {
+        world.programs.rest().await;
     }
-    let before = world.server.journal().len();
+    let before = world.programs.server.journal().len();
     for _ in 0..72 {
-        world.step().await;
+        world.programs.step(STEP).await;
     }
     // A sixtieth of a day.
-    let sent = world.server.journal().len() - before;
+    let sent = world.programs.server.journal().len() - before;
     assert!((72..=(4320 + 1440) / 60 + 2).contains(&sent), "{sent} requests");
     Ok(())
 }
@@ -585,7 +497,7 @@ async fn a_failed_request_delays_chores_and_stops_none() -> TestResult {
             let janitor = janitor
                 .chore(world.chore("often", 100, &account, 0))
                 .chore(world.chore("daily", 86_400, &account, 0));
-            let fault = world.server.inject(fault);
+            let fault = world.programs.server.inject(fault);
             let task = spawn(async move { janitor.run_until(pending()).await });
             world.until(|log| log.count("often") >= 3 && log.count("daily") >= 1).await;
             assert_eq!(fault.hits(), 1, "{request}");

@@ -1,0 +1,119 @@
+//! Several programs on one server, whose clocks differ and are moved together.
+
+use std::future::{Future, pending};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use rowkey::{Attempt, AttemptResult, ErrorKind, ManualClock, Policy, StorageAccount};
+use rowkey_emulator::Server;
+use rowkey_large::LeaseLock;
+use rowkey_worker::janitor::Janitor;
+
+/// A server, and the clocks of programs.
+pub(super) struct Programs {
+    pub(super) server: Server,
+    clocks: Mutex<Vec<ManualClock>>,
+    requests: Arc<Requests>,
+}
+
+impl Programs {
+    pub(super) fn new(server: Server) -> Self {
+        Self { server, clocks: Mutex::default(), requests: Arc::default() }
+    }
+
+    /// An account of a program whose date is so much ahead of the server's.
+    pub(super) fn account(&self, ahead: TimeDelta) -> rowkey::Result<StorageAccount> {
+        let clock = ManualClock::new(self.server.clock().now().to_chrono() + ahead);
+        self.clocks.lock().unwrap().push(clock.clone());
+        self.account_on(clock)
+    }
+
+    /// An account of a program on a clock that does not move with the others.
+    pub(super) fn account_on(&self, clock: ManualClock) -> rowkey::Result<StorageAccount> {
+        let text = self.server.connection_string();
+        let builder = StorageAccount::builder().connection_string(text)?.clock(clock);
+        let requests: Arc<Requests> = Arc::clone(&self.requests);
+        builder.policy(requests).build()
+    }
+
+    /// Moves all clocks, and lets what that woke come to rest.
+    pub(super) async fn step(&self, by: Duration) {
+        self.server.clock().advance(by);
+        for clock in &*self.clocks.lock().unwrap() {
+            clock.advance(by);
+        }
+        self.rest().await;
+    }
+
+    /// Waits until every request is answered, and every task waits for a clock, on the renewal thread too: until
+    /// nothing has begun or ended while all tasks had their turn. How long that takes does not matter.
+    pub(super) async fn rest(&self) {
+        let mut seen = None;
+        loop {
+            turns().await;
+            let slept = || {
+                let clocks = self.clocks.lock().unwrap();
+                clocks.iter().map(|clock| clock.slept().len()).sum::<usize>()
+            };
+            let ended = self.requests.ended.load(Ordering::SeqCst);
+            let begun = self.requests.begun.load(Ordering::SeqCst);
+            let now = Some((begun, ended, slept()));
+            if begun == ended && now == seen {
+                return;
+            }
+            seen = now;
+        }
+    }
+}
+
+/// How many requests have been sent and answered.
+#[derive(Default)]
+struct Requests {
+    begun: AtomicUsize,
+    ended: AtomicUsize,
+}
+
+impl Policy for Requests {
+    fn before(&self, _: &mut Attempt<'_>) -> rowkey::Result<()> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn after(&self, _: &Attempt<'_>, _: AttemptResult) {
+        self.ended.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Refuses every request.
+struct Refusing;
+
+impl Policy for Refusing {
+    fn before(&self, _: &mut Attempt<'_>) -> rowkey::Result<()> {
+        Err(rowkey::Error::refused(ErrorKind::Invalid, "it is not to be sent"))
+    }
+}
+
+/// Lets all tasks of this thread and of the renewal thread have their turns.
+async fn turns() {
+    let yields = async || {
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+    };
+    yields().await;
+    // A janitor sends its first request from the renewal thread, behind what waits there.
+    let account = StorageAccount::builder().connection_string("UseDevelopmentStorage=true");
+    let account = account.unwrap().policy(Arc::new(Refusing)).build().unwrap();
+    let lock = LeaseLock::new(account.container("locks").blob("janitor"));
+    Janitor::new(lock).run_until(pending()).await.unwrap_err();
+    yields().await;
+}
+
+#[expect(clippy::disallowed_methods, reason = "programs run beside each other")]
+pub(super) fn spawn<R: Send + 'static>(
+    future: impl Future<Output = R> + Send + 'static,
+) -> tokio::task::JoinHandle<R> {
+    tokio::spawn(future)
+}
