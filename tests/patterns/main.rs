@@ -15,6 +15,7 @@ mod log_tail;
 mod lookup;
 mod outbox;
 mod parallel;
+mod partitions;
 mod programs;
 mod real_clock;
 mod relationships;

@@ -7,6 +7,7 @@
 //! | [`dead_letters`] | (dead letter queue) | failed tasks are kept, and can be listed, redriven and purged |
 //! | [`inbox`] | (idempotent consumer) | a task that is delivered again has its effect once |
 //! | [`janitor`] | (leader election, scheduler) | one of any number of programs runs the chores that are due, and another takes over |
+//! | [`partitions`] | (sharding, competing consumers) | each partition of a set is owned by one of any number of programs, and moves when they come and go |
 //! | [`outbox`] | (transactional outbox) | entities and their tasks are written together; each task is put at least once |
 //!
 //! A [`Task`] is a unit of work, and [`Tasks`] a queue of them.
@@ -15,6 +16,7 @@ pub mod dead_letters;
 pub mod inbox;
 pub mod janitor;
 pub mod outbox;
+pub mod partitions;
 mod renewal_thread;
 pub mod steps;
 mod task;

@@ -1,4 +1,4 @@
-//! The thread that renews messages and the janitor's lease: one per process, with its own runtime.
+//! The thread that renews messages and leases: one per process, with its own runtime.
 //!
 //! A handler that computes or blocks occupies a thread of its runtime; in a single-threaded runtime, the only
 //! one. Messages of other handlers are renewed anyway, because this thread runs nothing else.
@@ -35,6 +35,16 @@ pub(crate) fn spawn<R: Send + 'static>(
         })?),
     };
     Ok(AbortOnDrop(handle.spawn(future)))
+}
+
+/// Sends a request from the renewal thread, because connections belong to the runtime that opened them.
+pub(crate) async fn run<R: Send + 'static>(
+    request: impl Future<Output = Result<R>> + Send + 'static,
+) -> Result<R> {
+    let mut task = spawn(request)?;
+    (&mut task.0).await.unwrap_or_else(|_| {
+        Err(Error::refused(ErrorKind::Unexpected, "a request for a lock did not end"))
+    })
 }
 
 fn start() -> std::io::Result<Handle> {

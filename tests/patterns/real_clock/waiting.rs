@@ -9,6 +9,7 @@ use rowkey_emulator::{JournalEntry, Operation};
 use rowkey_large::{BlobLog, LeaseLock};
 use rowkey_store::job::{Pace, Target};
 use rowkey_tests::TestResult;
+use rowkey_worker::partitions::{Owned, Partitions};
 use rowkey_worker::worker::{Attempt, Done, Worker, Workers};
 use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
@@ -80,6 +81,26 @@ async fn idle_workers_of_several_queues_poll_as_each_does_alone() -> TestResult 
     let (counts, sent) = requests_of(&server, workers.run_until(second)).await;
     assert!(counts?.iter().all(|queue| queue.counts.handled == 0));
     assert!((2..=24).contains(&sent.len()), "{} requests in a second", sent.len());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_program_of_a_set_looks_at_its_interval() -> TestResult {
+    let (server, account) = start().await?;
+    let locks = account.container("locks");
+    locks.create().await?;
+    let partitions = Partitions::new(locks, "set", 2).look_every(milliseconds(1000));
+    let work = |owned: Owned| async move {
+        owned.stopping().await;
+        Ok::<_, rowkey::Error>(())
+    };
+    let seconds = account.clock().sleep(milliseconds(2500));
+    let (ended, sent) = requests_of(&server, partitions.run_until(work, seconds)).await;
+    ended?;
+    // The first one, one a quarter of a second later, since the program did not own its share then, and others.
+    let looks = count(&sent, Operation::ListBlobs);
+    assert!((1..=4).contains(&looks), "{looks} looks");
+    assert!(sent.len() <= 5 + 2 * 5 + looks + 4, "{} requests", sent.len());
     Ok(())
 }
 

@@ -119,7 +119,7 @@ impl Janitor {
     ) -> Result<LeadershipEnd> {
         let asked = self.clock().elapsed();
         let loading = Arc::clone(&held);
-        let loaded = on_thread(async move { loading.load().await }).await;
+        let loaded = renewal_thread::run(async move { loading.load().await }).await;
         let read = loaded.and_then(|content| {
             Ok((ServiceTime::new(&content, asked), Schedule::read(&content.bytes)?))
         });
@@ -339,7 +339,7 @@ impl<'j> Leader<'j> {
             }
         };
         let held = Arc::clone(&self.held);
-        let saving = pin!(on_thread(async move { held.save(text).await }));
+        let saving = pin!(renewal_thread::run(async move { held.save(text).await }));
         let saved = match select(saving, pin!(lost(self.lost.clone()))).await {
             Either::Left((saved, _)) => saved,
             Either::Right(_) => return false,
@@ -468,7 +468,7 @@ fn passes(error: &Error) -> bool {
 /// Acquires the lock on the renewal thread, because its connections belong to the runtime of that thread.
 async fn acquire(lock: &LeaseLock) -> Result<Option<Held>> {
     let lock = lock.clone();
-    on_thread(async move { lock.try_acquire().await }).await
+    renewal_thread::run(async move { lock.try_acquire().await }).await
 }
 
 /// Completes when the lease is lost.
@@ -479,18 +479,9 @@ async fn lost(mut lost: watch::Receiver<Option<Lost>>) -> Lost {
 
 async fn release(held: &Arc<Held>) {
     let held = Arc::clone(held);
-    if let Err(error) = on_thread(async move { held.release().await }).await {
+    if let Err(error) = renewal_thread::run(async move { held.release().await }).await {
         tracing::debug!(%error, "the janitor's lease ends with its term");
     }
-}
-
-async fn on_thread<R: Send + 'static>(
-    request: impl Future<Output = Result<R>> + Send + 'static,
-) -> Result<R> {
-    let mut task = renewal_thread::spawn(request)?;
-    (&mut task.0).await.unwrap_or_else(|_| {
-        Err(Error::refused(ErrorKind::Unexpected, "a request for the janitor's lock did not end"))
-    })
 }
 
 /// Completes when the time in `limit` has passed.

@@ -1,0 +1,247 @@
+//! One partition that a program owns: its work, from the acquisition of the lease to its end.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rowkey::{Clock, StorageAccount};
+use rowkey_large::lease_lock::{Held, Lost};
+use rowkey_store::Waits;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinError};
+use tracing::Instrument as _;
+
+use super::{Owned, Stage, Work};
+use crate::renewal_thread::{self, AbortOnDrop};
+use crate::worker::attempt::{spawn, text};
+
+/// How long to wait for work that was dropped. At an await it ends at once.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What the program wants of a partition that it owns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Wish {
+    Keep,
+    /// Another program is to have it.
+    HandOver,
+    /// The program stops.
+    Stop,
+}
+
+/// How a program's ownership of a partition ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Its work ended, and the lease was released.
+    Released,
+    Lost(Lost),
+    /// Its work blocks a thread. The lease ends with its term.
+    Blocked,
+}
+
+pub(super) struct Holding {
+    pub(super) index: u32,
+    pub(super) held: Arc<Held>,
+    pub(super) work: Work,
+    pub(super) account: StorageAccount,
+    pub(super) deadline: Duration,
+    pub(super) again: Waits,
+}
+
+enum Event {
+    Again,
+    Deadline,
+    Ended(Result<Result<(), String>, JoinError>),
+    Lost(Lost),
+    Wished(Wish),
+}
+
+/// The running work, which the renewal thread aborts when the lease is lost.
+#[derive(Default)]
+struct Current(Mutex<Option<AbortHandle>>);
+
+impl Current {
+    fn abort(&self) {
+        if let Some(work) = &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            work.abort();
+        }
+    }
+
+    fn set(&self, work: AbortHandle) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(work);
+    }
+}
+
+impl Holding {
+    /// Does the work until the partition is lost or given up.
+    pub(super) async fn run(self, mut wish: watch::Receiver<Wish>) -> rowkey::Result<End> {
+        let stage = Arc::new(watch::Sender::new(Stage::Owned));
+        let current = Arc::new(Current::default());
+        // Told by the renewal thread itself, because the work may block the thread that polls this.
+        let (keeping, tells, aborts) =
+            (Arc::clone(&self.held), Arc::clone(&stage), Arc::clone(&current));
+        let mut renewal = renewal_thread::spawn(async move {
+            let lost = keeping.lost().await;
+            tells.send_replace(Stage::Lost);
+            aborts.abort();
+            lost
+        })?;
+        let is_wanted = *wish.borrow() == Wish::Keep;
+        let mut task = is_wanted.then(|| self.begin(&stage, &current));
+        let (mut again, mut deadline): (Option<BoxFuture<'_, ()>>, Option<BoxFuture<'_, ()>>) =
+            (None, None);
+        let mut wished = *wish.borrow();
+        let mut failures = 0;
+        loop {
+            if wished > Wish::Keep && task.is_none() {
+                return Ok(self.release(renewal).await);
+            }
+            let event = {
+                let mut more = pin!(wish.wait_for(|wish| *wish > wished));
+                poll_fn(|context| {
+                    if let Poll::Ready(lost) = renewal.0.poll_unpin(context) {
+                        return Poll::Ready(Event::Lost(lost.unwrap_or(Lost::Expired)));
+                    }
+                    // An error means that the program has dropped everything.
+                    if let Poll::Ready(Ok(wish)) = more.as_mut().poll(context) {
+                        return Poll::Ready(Event::Wished(*wish));
+                    }
+                    if let Some(AbortOnDrop(task)) = &mut task
+                        && let Poll::Ready(ended) = task.poll_unpin(context)
+                    {
+                        return Poll::Ready(Event::Ended(ended));
+                    }
+                    if let Some(deadline) = &mut deadline
+                        && deadline.as_mut().poll(context).is_ready()
+                    {
+                        return Poll::Ready(Event::Deadline);
+                    }
+                    match &mut again {
+                        Some(again) => again.as_mut().poll(context).map(|()| Event::Again),
+                        None => Poll::Pending,
+                    }
+                })
+                .await
+            };
+            match event {
+                Event::Again => {
+                    again = None;
+                    task = Some(self.begin(&stage, &current));
+                }
+                Event::Deadline => {
+                    deadline = None;
+                    if let Some(mut dropped) = task.take()
+                        && !ends(&mut dropped).await
+                    {
+                        if wished == Wish::Stop {
+                            renewal.0.abort();
+                            return Ok(End::Blocked);
+                        }
+                        // It keeps the lease while it works.
+                        task = Some(dropped);
+                    }
+                }
+                Event::Ended(ended) => {
+                    task = None;
+                    let wait = if self.tell(ended) {
+                        failures = 0;
+                        self.again.after(0)
+                    } else {
+                        failures += 1;
+                        self.again.after(failures - 1)
+                    };
+                    again = Some(self.clock().sleep(wait));
+                }
+                Event::Lost(lost) => {
+                    tracing::warn!(partition = self.index, %lost, "a partition was lost");
+                    if let Some(mut dropped) = task.take() {
+                        self.outlive(&mut dropped, &mut wish).await;
+                    }
+                    return Ok(End::Lost(lost));
+                }
+                Event::Wished(wish) => {
+                    (wished, again) = (wish, None);
+                    stage.send_if_modified(|stage| {
+                        let tells = *stage == Stage::Owned;
+                        if tells {
+                            *stage = Stage::Stopping;
+                        }
+                        tells
+                    });
+                    deadline = Some(self.clock().sleep(self.deadline));
+                }
+            }
+        }
+    }
+
+    /// Waits until work that was dropped has ended, so that it is not begun beside itself; not while stopping.
+    async fn outlive(
+        &self,
+        work: &mut AbortOnDrop<Result<(), String>>,
+        wish: &mut watch::Receiver<Wish>,
+    ) {
+        if ends(work).await {
+            return;
+        }
+        tracing::error!(partition = self.index, "the work of a lost partition blocks its thread");
+        tokio::select! {
+            _ = &mut work.0 => {}
+            // Also when everything was dropped.
+            _ = wish.wait_for(|wish| *wish == Wish::Stop) => {}
+        }
+    }
+
+    /// Begins the work in a task of its own.
+    fn begin(
+        &self,
+        stage: &Arc<watch::Sender<Stage>>,
+        current: &Current,
+    ) -> AbortOnDrop<Result<(), String>> {
+        let owned =
+            Owned { index: self.index, held: Arc::clone(&self.held), stage: stage.subscribe() };
+        let work = Arc::clone(&self.work);
+        let task = spawn(async move { work(owned).await }.in_current_span());
+        current.set(task.abort_handle());
+        if *stage.borrow() == Stage::Lost {
+            task.abort();
+        }
+        AbortOnDrop(task)
+    }
+
+    /// Reports how the work ended; whether it succeeded.
+    fn tell(&self, ended: Result<Result<(), String>, JoinError>) -> bool {
+        let error = match ended {
+            Ok(Ok(())) => return true,
+            Ok(Err(error)) => error,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => format!("it panicked: {}", text(panic)),
+                Err(_) => "it was dropped".to_owned(),
+            },
+        };
+        tracing::error!(partition = self.index, error, "the work of a partition failed");
+        false
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.account.clock()
+    }
+
+    async fn release(&self, renewal: AbortOnDrop<Lost>) -> End {
+        drop(renewal);
+        let held = Arc::clone(&self.held);
+        match renewal_thread::run(async move { held.release().await }).await {
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, "the lease of a partition ends with its term"),
+        }
+        End::Released
+    }
+}
+
+/// Drops the work; whether it ends soon.
+async fn ends(work: &mut AbortOnDrop<Result<(), String>>) -> bool {
+    work.0.abort();
+    tokio::time::timeout(GRACE, &mut work.0).await.is_ok()
+}
