@@ -223,7 +223,8 @@ impl Partitions {
         let what = if self.count == 0 || self.count > MAX_COUNT {
             format!("a set has 1 to {MAX_COUNT} partitions, not {}", self.count)
         } else if self.name.is_empty() || self.name.ends_with(['.', '/']) {
-            "the name of a set is part of the names of its blobs; it must not be empty or end with '.' or '/'".to_owned()
+            let what = "the name of a set begins the names of its blobs; it must not be empty or end with '.' or '/'";
+            what.to_owned()
         } else {
             return Ok(());
         };

@@ -138,7 +138,7 @@ impl Partitions {
                     own.0.retain(|(other, _)| *other != index);
                     match end {
                         Ok(end) => {
-                            tracing::info!(partition = index, ?end, "a partition is given up")
+                            tracing::info!(partition = index, ?end, "a partition is given up");
                         }
                         Err(error) => {
                             failure.get_or_insert(error);
