@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// same.
 ///
 /// As text it is a strong HTTP entity tag, the value of the `ETag` header of a response. (The Table service marks
-/// its ETags as weak, though each write makes another one; weak tags could never match an `If-Match` header.)
+/// its tags as weak, though each write makes another one; weak tags could never match an `If-Match` header.)
 /// [`IfMatch::of`](crate::IfMatch::of) reads versions from the `If-Match` header of a request.
 ///
 /// ```

@@ -84,7 +84,11 @@ pub trait Outbox: Sized {
     fn sealed_task<T: Task>(self, task: SealedTask<T>) -> Self;
 }
 
-impl<E: Entity + Clone + Send + Sync + 'static, R: Send> Outbox for Transaction<'_, E, R> {
+impl<E, R> Outbox for Transaction<'_, E, R>
+where
+    E: Entity + Clone + Send + Sync + 'static,
+    R: Send + Sync,
+{
     fn task<T: Task>(self, task: &T) -> Self {
         self.target(T::KIND, written::text(task))
     }

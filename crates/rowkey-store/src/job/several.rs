@@ -65,7 +65,7 @@ use super::{Checkpoint, Interrupted, Job, OnProgress, Pace, Progress, Report, Wa
 #[must_use = "nothing is done until `run`"]
 pub struct Jobs<'a> {
     name: String,
-    jobs: Vec<(String, Begin)>,
+    steps: Vec<(String, Begin)>,
     pace: Option<Pace>,
     on_progress: OnProgress<'a>,
     resume: Option<Checkpoint>,
@@ -86,7 +86,7 @@ impl<'a> Jobs<'a> {
     /// Begins without jobs. A checkpoint is tied to the name.
     pub fn new(name: impl Into<String>) -> Self {
         let on_progress = Box::new(|_: &Progress<'_>| {});
-        Self { name: name.into(), jobs: Vec::new(), pace: None, on_progress, resume: None }
+        Self { name: name.into(), steps: Vec::new(), pace: None, on_progress, resume: None }
     }
 
     /// Adds a job, which begins when those before it have ended. Its own callback for progress and its own
@@ -99,7 +99,7 @@ impl<'a> Jobs<'a> {
         F: PageStep<P> + 'static,
     {
         let begin: Begin = Box::new(move |setting| begin(job, setting));
-        self.jobs.push((name.into(), begin));
+        self.steps.push((name.into(), begin));
         self
     }
 
@@ -128,8 +128,8 @@ impl<'a> Jobs<'a> {
     ///
     /// [`Interrupted`], with the checkpoint of all jobs, if one of them ends early. Those after it are not begun.
     pub async fn run(self) -> Result<Report, Interrupted> {
-        let Self { name, jobs, pace, mut on_progress, resume } = self;
-        let names: Vec<_> = jobs.iter().map(|(name, _)| name.clone()).collect();
+        let Self { name, steps, pace, mut on_progress, resume } = self;
+        let names: Vec<_> = steps.iter().map(|(name, _)| name.clone()).collect();
         let mut all = Checkpoint::new(&name, "", &[]);
         if let Some(resumed) = resume {
             let fits = all.check(&resumed).and_then(|()| resumed.check_parts(names.len()));
@@ -139,7 +139,7 @@ impl<'a> Jobs<'a> {
             }
             all = resumed;
         }
-        for (at, (_, begin)) in jobs.into_iter().enumerate() {
+        for (at, (_, begin)) in steps.into_iter().enumerate() {
             let resume = all.parts.get(at).cloned();
             if resume.as_ref().is_some_and(Checkpoint::is_finished) {
                 continue;
@@ -198,7 +198,7 @@ impl Checkpoint {
 
 impl fmt::Debug for Jobs<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.jobs.iter().map(|(name, _)| name).collect();
+        let names: Vec<_> = self.steps.iter().map(|(name, _)| name).collect();
         f.debug_struct("Jobs")
             .field("name", &self.name)
             .field("jobs", &names)

@@ -63,8 +63,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 }
 
+/// The change of an entity that is read.
+type Change<E> = Box<dyn FnMut(&mut E, &mut Properties, &[String]) -> Result<()> + Send>;
+
 /// What a patch does, for a transaction: the condition, and the change of the entity.
-type Parts<'s, E, C> = (&'s Store<E>, Key<E>, Option<IfMatch>, C);
+type Parts<'s, E> = (&'s Store<E>, Key<E>, Option<IfMatch>, Change<E>);
 
 impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     pub(super) fn store(&self) -> &'s Store<E> {
@@ -72,17 +75,14 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     }
 
     /// The parts of the patch, to change an entity that is read.
-    pub(super) fn into_parts(
-        self,
-    ) -> Result<Parts<'s, E, impl FnMut(&mut E, &mut Properties, &[String]) -> Result<()> + Send>>
-    {
+    pub(super) fn into_parts(self) -> Result<Parts<'s, E>> {
         let Self { store, key, changes, condition, error } = self;
         let change = move |entity: &mut E, unknown: &mut Properties, sealed: &[String]| {
             patch(entity, unknown, sealed, &changes)
         };
         match error {
             Some(error) => Err(error),
-            None => Ok((store, key, condition, change)),
+            None => Ok((store, key, condition, Box::new(change))),
         }
     }
 

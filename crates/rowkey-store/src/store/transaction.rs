@@ -167,13 +167,14 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
 
 impl<'t, E: Entity + Clone + Send + Sync + 'static, R: Send + 't> Transaction<'t, E, Refusing<R>> {
     /// Changes another entity by a function that may refuse. If several refuse, the first one counts.
+    #[expect(clippy::needless_pass_by_value, reason = "keys are passed as to `Store::update`")]
     pub fn try_update(
         self,
         key: Key<E>,
         mut change: impl FnMut(&mut E) -> std::result::Result<(), R> + Send + 't,
     ) -> Self {
         let (store, refusal) = (self.store, Arc::clone(&self.refusal.0));
-        self.changed(store, key, None, move |entity: &mut E, _: &mut Properties, _: &[String]| {
+        self.changed(store, &key, None, move |entity: &mut E, _: &mut Properties, _: &[String]| {
             change(entity).map_err(|refused| {
                 *refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refused);
                 Error::refused(ErrorKind::Invalid, "a change of the transaction refused")
@@ -195,7 +196,11 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static, R: Send + 't> Transaction<'t
     }
 }
 
-impl<'t, E: Entity + Clone + Send + Sync + 'static, R: Send> Transaction<'t, E, R> {
+impl<'t, E, R> Transaction<'t, E, R>
+where
+    E: Entity + Clone + Send + Sync + 'static,
+    R: Send + Sync,
+{
     /// Inserts a new entity.
     pub fn insert(self, entity: &'t E) -> Self {
         let store = self.store;
@@ -247,9 +252,10 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static, R: Send> Transaction<'t, E, 
     ///
     /// [`submit`](Transaction::submit) fails with [`ErrorKind::NotFound`] if the entity does not exist, and
     /// with [`ErrorKind::Invalid`] if the change alters a part of the key.
+    #[expect(clippy::needless_pass_by_value, reason = "keys are passed as to `Store::update`")]
     pub fn update(self, key: Key<E>, mut change: impl FnMut(&mut E) + Send + 't) -> Self {
         let store = self.store;
-        self.changed(store, key, None, move |entity: &mut E, _: &mut Properties, _: &[String]| {
+        self.changed(store, &key, None, move |entity: &mut E, _: &mut Properties, _: &[String]| {
             change(entity);
             Ok(())
         })
@@ -294,7 +300,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static, R: Send> Transaction<'t, E, 
         F: Entity + Clone + Send + Sync + 'static,
     {
         match self.join(patch.store()).and_then(|()| patch.into_parts()) {
-            Ok((store, key, condition, change)) => self.changed(store, key, condition, change),
+            Ok((store, key, condition, change)) => self.changed(store, &key, condition, change),
             Err(error) => self.refuse(error),
         }
     }
@@ -452,7 +458,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static, R: Send> Transaction<'t, E, 
     fn changed<F>(
         self,
         store: &'t Store<F>,
-        key: Key<F>,
+        key: &Key<F>,
         condition: Option<IfMatch>,
         change: impl FnMut(&mut F, &mut Properties, &[String]) -> Result<()> + Send + 't,
     ) -> Self
@@ -460,7 +466,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static, R: Send> Transaction<'t, E, 
         F: Entity + Clone + Send + Sync + 'static,
     {
         let change = Mutex::new(change);
-        self.step(parts(&key), |keys| Changed { store, keys, condition, change })
+        self.step(parts(key), |keys| Changed { store, keys, condition, change })
     }
 
     /// Adds a step about the row at these keys.
