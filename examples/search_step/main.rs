@@ -83,9 +83,8 @@ impl Indexer {
             unavailable(format!("the search service did not answer: {}", error.without_url()))
         })?;
         match sent.status().as_u16() {
-            200 | 201 => Ok(()),
-            // This revision or a newer one is there, or the document is gone already.
-            409 | 404 => Ok(()),
+            // 409: this revision or a newer one is there. 404: the document is gone already.
+            200 | 201 | 404 | 409 => Ok(()),
             status @ (429 | 500..) => {
                 Err(unavailable(format!("the search service answered {status}")))
             }

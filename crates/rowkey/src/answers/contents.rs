@@ -1,7 +1,5 @@
 //! What a stub holds: entities, messages and blobs, each request on which is answered as the service would.
 
-#![expect(clippy::arithmetic_side_effects, reason = "the counts of a test")]
-
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 

@@ -1,7 +1,5 @@
 //! The messages and blobs that a stub holds.
 
-#![expect(clippy::arithmetic_side_effects, reason = "the counts of a test")]
-
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
