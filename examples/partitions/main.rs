@@ -97,7 +97,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Her request arrives now, and is refused as a whole.
     let (_, shard, fence) = fences.lock().await.first().cloned().ok_or("no fence")?;
     let balance = Balance { shard, owner: "Ada, late".to_owned() };
-    let refused = fence.submit(balances.transaction().upsert(&balance)).await.unwrap_err();
+    let late = fence.submit(balances.transaction().upsert(&balance)).await;
+    let refused = late.err().ok_or("it was not refused")?;
     assert_eq!(refused.kind(), ErrorKind::Leased);
     println!("refused: {refused}");
     let stored = balances.get(Balance::key(shard)).await?.ok_or("no balance")?;

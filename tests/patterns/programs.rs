@@ -1,4 +1,5 @@
-//! Several programs on one server, whose clocks differ and are moved together.
+//! Several programs on one server, whose clocks differ and are moved together, and requests that fail while others
+//! are sent.
 
 use std::future::{Future, pending};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,8 +8,10 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use rowkey::{Attempt, AttemptResult, ErrorKind, ManualClock, Policy, StorageAccount};
-use rowkey_emulator::Server;
+use rowkey_emulator::{ErrorCode, Fault, Server, Snapshot};
 use rowkey_large::LeaseLock;
+use rowkey_tests::TestResult;
+use rowkey_tests::sweep::{self, once};
 use rowkey_worker::janitor::Janitor;
 
 /// A server, and the clocks of programs.
@@ -116,4 +119,50 @@ pub(super) fn spawn<R: Send + 'static>(
     future: impl Future<Output = R> + Send + 'static,
 ) -> tokio::task::JoinHandle<R> {
     tokio::spawn(future)
+}
+
+/// Runs `scenario` on copies of `server`, and lets each of its first `requests` requests fail in four ways; few of
+/// them without `ROWKEY_SWEEP`. A minute later `recover` does what a program would do then, and `invariants` checks the
+/// store. For scenarios whose requests run beside each other, so that their number varies: a fault that is never
+/// reached is a run without one.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
+pub(super) async fn failing_at_each_request(
+    server: &Server,
+    requests: u64,
+    scenario: impl AsyncFn(&StorageAccount),
+    recover: impl AsyncFn(&StorageAccount) -> TestResult,
+    invariants: impl Fn(&Snapshot),
+) -> TestResult {
+    let mut hits = 0;
+    for request in 1..=requests {
+        let any = || Fault::any().nth(request);
+        let faults = [
+            any().reject(ErrorCode::SERVER_BUSY),
+            any().reject(ErrorCode::AUTHENTICATION_FAILED),
+            any().close_before_commit(),
+            any().close_after_commit(),
+        ];
+        for (way, fault) in (0..).zip(faults) {
+            for repeats in [true, false] {
+                if !sweep::is_made(request + way + 4 * u64::from(repeats)) {
+                    continue;
+                }
+                let server = server.fork().await?;
+                let account = sweep::account(&server)?;
+                let account = if repeats { account } else { once(&account) };
+                let fault = server.inject(fault.clone());
+                scenario(&account).await;
+                hits += fault.hits();
+                drop(fault);
+                server.clock().advance(Duration::from_secs(60));
+                let at = format!("request {request}, way {way}, repeats: {repeats}");
+                let recovered = recover(&sweep::account(&server)?).await;
+                recovered.map_err(|error| format!("{at}: {error}"))?;
+                eprintln!("{at}");
+                invariants(&server.snapshot());
+            }
+        }
+    }
+    assert!(hits * 2 > requests || sweep::is_brief(), "most requests failed: {hits}");
+    Ok(())
 }

@@ -10,10 +10,11 @@ use rowkey::StorageAccount;
 use rowkey::edm::Value;
 use rowkey_emulator::Snapshot;
 use rowkey_tests::TestResult;
-use rowkey_tests::sweep::{self, once, stopped_at_every_request};
+use rowkey_tests::sweep::stopped_at_every_request;
 use rowkey_worker::partitions::{Owned, Partitions};
 use tokio::sync::Notify;
 
+use super::super::programs::failing_at_each_request;
 use super::{row, seconds, start, written};
 
 /// A program that owns two partitions, writes to each, and stops. The clock moves with each look.
@@ -81,18 +82,8 @@ async fn after_any_fault_another_program_owns_all_and_writes() -> TestResult {
             assert_eq!(names.len(), 3, "one row for the token, and one for the last: {names:?}");
         }
     };
-    for repeats in [true, false] {
-        sweep::sweep(
-            &server,
-            async |account| {
-                let account = if repeats { account.clone() } else { once(account) };
-                drop(run(&account).await);
-            },
-            async |account, ()| recover(account).await,
-            |snapshot, ()| invariants(snapshot),
-        )
-        .await?;
-    }
+    let scenario = async |account: &StorageAccount| drop(run(account).await);
+    failing_at_each_request(&server, 30, scenario, recover, invariants).await?;
     stopped_at_every_request(&server, run, recover, invariants).await?;
     Ok(())
 }

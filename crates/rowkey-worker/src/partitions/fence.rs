@@ -152,7 +152,8 @@ impl Fence {
 
     fn passed(&self) -> Error {
         let what = "a later owner has claimed this PartitionKey; nothing was written";
-        Error::refused(ErrorKind::Leased, what).of("Fence", self.table.table().name())
+        let error = Error::refused(ErrorKind::Leased, what).of("Fence", self.table.table().name());
+        error.advise("drop this work; the present owner does it")
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) struct Taken {
 }
 
 impl Places {
-    /// So many places for workers with these weights. All are taken to ask for `wanted` places, so that the first of
+    /// `count` places for workers, each with its weight and the places that it asks for at first, so that the first of
     /// them that is polled is not given all.
     pub(super) fn shares(count: usize, members: &[(u32, usize)]) -> Vec<Share> {
         let of = |&(weight, wanted): &(u32, usize)| Member {

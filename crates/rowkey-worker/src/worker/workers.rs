@@ -71,7 +71,7 @@ const REST: Duration = Duration::from_secs(60);
 ///
 /// Each worker keeps what it has alone: its idle waits, its circuit breaker, its counters, and what it does with
 /// each message. A task that is tried alone is tried while no other task of these workers runs, and tasks of one
-/// kind with one [key](Task::key) are processed one at a time, from whichever of these queues they are.
+/// kind with one [key](Task::key) are processed one at a time, from all of these queues together.
 ///
 /// Weights divide the beginnings of tasks. Where some tasks take much longer than others, also limit how many
 /// places they occupy: [`Worker::concurrency`].
