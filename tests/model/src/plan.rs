@@ -3,7 +3,8 @@
 //! Two entities may hold one unique value, each has a blob and a copy in an index elsewhere. Each operation
 //! is done by a writer of its own: it puts a message, claims the value, uploads the blob, sends the
 //! transaction that inserts its op row and writes the head, then settles what follows and forgets the
-//! operation. A writer may stop between any two steps. A transaction may be answered, may be executed with
+//! operation. It settles by conditional writes: it knows what it replaced. A change that concerns nothing
+//! outside the transaction does none of that. A writer may stop between any two steps. A transaction may be answered, may be executed with
 //! its answer lost, may be lost, or may land after its writer has given up; a writer may send it again.
 //! Messages appear at any time. Workers, claimants of a value and a sweep of blobs complete or
 //! undo what others left.
@@ -28,6 +29,9 @@ pub enum Change {
     Release,
     /// Writes it over the head that was read and has the value, and leaves the claim alone.
     Keep,
+    /// Writes it over the head that was read, with its value and its blob. Only a whole copy elsewhere
+    /// changes with it.
+    Edit,
     /// Deletes the head that was read.
     Delete,
 }
@@ -61,6 +65,16 @@ pub struct Rules {
     /// An insert that finds a claim of its own entity looks for the head, which refuses it. Otherwise the
     /// head might be deleted with that claim before the insert lands.
     pub inserts_look_for_heads: bool,
+    /// A writer replaces or deletes a row elsewhere as it was before the commit, and not as it is afterwards.
+    pub rows_are_read_before_commits: bool,
+    /// A writer whose insert elsewhere meets a row writes that row, even if it is right, because another
+    /// writer may be about to delete it.
+    pub met_rows_are_rewritten: bool,
+    /// A writer that misses a row elsewhere leaves its op row, because another writer may be about to
+    /// insert the row.
+    pub missing_rows_are_looked_for_later: bool,
+    /// A change of a whole copy elsewhere has an op row and a message.
+    pub copies_have_op_rows: bool,
 }
 
 impl Rules {
@@ -76,6 +90,10 @@ impl Rules {
         voids_are_announced: true,
         settles_outlive_doubt: true,
         inserts_look_for_heads: true,
+        rows_are_read_before_commits: true,
+        met_rows_are_rewritten: true,
+        missing_rows_are_looked_for_later: true,
+        copies_have_op_rows: true,
     };
 }
 
@@ -90,6 +108,8 @@ pub struct Plan {
     pub rules: Rules,
     /// Whether inserts into the index may be unanswered.
     pub loses_inserts: bool,
+    /// Whether the rows of the index are whole copies, which change with every write of the entity.
+    pub is_whole: bool,
 }
 
 /// An entity's row.
@@ -97,6 +117,8 @@ pub struct Plan {
 pub struct Head {
     /// The operation that wrote it, which is its version; `None` for one that was there before.
     by: Option<usize>,
+    /// The operation that uploaded its blob.
+    blob: Option<usize>,
     /// Whether it holds the unique value.
     value: bool,
 }
@@ -106,6 +128,26 @@ pub struct Head {
 pub struct Claim {
     entity: usize,
     by: Option<usize>,
+}
+
+/// A row of the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Copy {
+    /// The version of the head that it shows, if it is a whole copy.
+    by: Option<usize>,
+}
+
+/// What a writer knows of the row of the index before its commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Known {
+    /// It has not looked.
+    Nothing,
+    /// There was none.
+    Absent,
+    /// Its `ETag`, and the row still has it.
+    Present,
+    /// Its `ETag`, which the row has no more.
+    Changed,
 }
 
 /// The row at an operation's key.
@@ -145,6 +187,8 @@ pub enum Phase {
     Waiting,
     /// Its transaction was committed, and it received the response.
     Committed,
+    /// It has settled the index.
+    Indexed,
     /// It has settled.
     Settled,
     /// It has forgotten the operation, but for the message.
@@ -163,16 +207,20 @@ pub struct Writer {
     read: Option<Head>,
     /// The claim of its entity as it stood before the commit.
     claim: Option<Claim>,
+    /// The row of the index as it stood before the commit.
+    known: Known,
     /// Whether a transaction of its was never answered.
     has_doubt: bool,
+    /// Whether it missed a row of the index.
+    missed: bool,
 }
 
 /// Everything that is stored or on its way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
     heads: [Option<Head>; ENTITIES],
-    /// The index elsewhere: whether the entity is listed under the value.
-    index: [bool; ENTITIES],
+    /// The index elsewhere: the row of each entity under the value.
+    index: [Option<Copy>; ENTITIES],
     claim: Option<Claim>,
     blobs: [bool; OPS],
     rows: [OpRow; OPS],
@@ -182,8 +230,8 @@ pub struct World {
     writers: [Writer; OPS],
     /// Transactions that may still land, of each operation.
     in_flight: [u8; OPS],
-    /// Whether an insert into the index may still land, of each entity.
-    late_inserts: [bool; ENTITIES],
+    /// An insert into the index that may still land, of each entity.
+    late_inserts: [Option<Copy>; ENTITIES],
     /// How often each operation was committed.
     commits: [u8; OPS],
 }
@@ -230,7 +278,43 @@ impl Plan {
     }
 
     fn has_blob(&self, op: usize) -> bool {
-        self.op(op).1 != Change::Delete
+        !matches!(self.op(op).1, Change::Delete | Change::Edit)
+    }
+
+    /// Whether an operation has an op row and a message.
+    fn has_op_row(&self, op: usize) -> bool {
+        let is_apart = self.is_whole && self.rules.copies_have_op_rows;
+        self.op(op).1 != Change::Edit || is_apart
+    }
+
+    /// The head that an operation writes.
+    fn written(&self, world: &World, op: usize) -> Option<Head> {
+        let read = world.writers[op].read;
+        let (blob, value) = match self.op(op).1 {
+            Change::Delete => return None,
+            Change::Edit => read.map_or((None, false), |read| (read.blob, read.value)),
+            Change::Keep => (Some(op), true),
+            Change::Insert | Change::Take => (Some(op), true),
+            Change::Release => (Some(op), false),
+        };
+        Some(Head { by: Some(op), blob, value })
+    }
+
+    /// The row of the index that a head demands.
+    fn copy(&self, head: Option<Head>) -> Option<Copy> {
+        let head = head.filter(|head| head.value)?;
+        Some(Copy { by: head.by.filter(|_| self.is_whole) })
+    }
+
+    /// Writes or deletes the row of the index, which ends what others know of it.
+    fn write_copy(world: &mut World, ops: &[Op], entity: usize, copy: Option<Copy>) {
+        world.index[entity] = copy;
+        for (op, (of, _)) in ops.iter().enumerate() {
+            let known = &mut world.writers[op].known;
+            if *of == entity && *known == Known::Present {
+                *known = Known::Changed;
+            }
+        }
     }
 
     /// Executes a transaction; whether it was committed.
@@ -240,18 +324,17 @@ impl Plan {
         if world.rows[op] != OpRow::Absent || world.heads[entity] != expected {
             return false;
         }
-        world.rows[op] = OpRow::Committed;
+        if self.has_op_row(op) {
+            world.rows[op] = OpRow::Committed;
+        }
         world.commits[op] += 1;
-        world.heads[entity] = match change {
-            Change::Delete => None,
-            _ => Some(Head { by: Some(op), value: change == Change::Keep || self.wants_value(op) }),
-        };
+        world.heads[entity] = self.written(world, op);
         true
     }
 
     /// Whether a head names the blob of an operation.
     fn is_named(world: &World, op: usize) -> bool {
-        world.heads.iter().flatten().any(|head| head.by == Some(op))
+        world.heads.iter().flatten().any(|head| head.blob == Some(op))
     }
 
     /// Presumes an operation dead. Its void is removed by the worker that has its message.
@@ -260,26 +343,33 @@ impl Plan {
         world.void_messages[op] |= self.rules.voids_are_announced;
     }
 
-    /// Whether anything that was sent for an operation may land later.
+    /// Whether anything may land later that was sent for an operation, or for an earlier one that settles the
+    /// same rows. Waiting for later ones, too, does no harm.
     fn may_land(&self, world: &World, op: usize) -> bool {
+        let entity = self.op(op).0;
         let is_sent = world.in_flight[op] > 0 || world.writers[op].phase != Phase::Ended;
-        is_sent || (self.rules.settles_outlive_doubt && world.late_inserts[self.op(op).0])
+        let is_settling = |other: usize| {
+            self.op(other).0 == entity && world.writers[other].phase == Phase::Committed
+        };
+        let is_met = (0..self.ops.len()).any(is_settling);
+        let is_late = self.rules.settles_outlive_doubt && world.late_inserts[entity].is_some();
+        is_sent || is_met || is_late
     }
 
-    /// Whether settling an operation would insert into the index.
+    /// Whether settling an operation by what is stored would insert into the index.
     fn inserts(&self, world: &World, op: usize) -> bool {
         let entity = self.op(op).0;
         self.loses_inserts
             && Self::holds(world, entity)
-            && !world.index[entity]
-            && !world.late_inserts[entity]
+            && world.index[entity].is_none()
+            && world.late_inserts[entity].is_none()
     }
 
     /// Leaves the insert that was just done as one that may land later.
     fn leave_unanswered(&self, world: &mut World, op: usize) {
         let entity = self.op(op).0;
-        world.index[entity] = false;
-        world.late_inserts[entity] = true;
+        world.late_inserts[entity] = world.index[entity];
+        world.index[entity] = None;
     }
 
     fn holds(world: &World, entity: usize) -> bool {
@@ -289,9 +379,22 @@ impl Plan {
     /// Makes everything elsewhere agree with what is, for a decided operation: the index, the claim that it
     /// made or may have left, its blob and the one that it replaced.
     fn settle(&self, world: &mut World, op: usize) {
+        self.settle_index(world, op, false);
+        self.settle_rest(world, op);
+    }
+
+    /// Makes the row of the index agree with the head as it is.
+    fn settle_index(&self, world: &mut World, op: usize, rewrites: bool) {
+        let entity = self.op(op).0;
+        let demanded = self.copy(world.heads[entity]);
+        if world.index[entity] != demanded || rewrites {
+            Self::write_copy(world, &self.ops, entity, demanded);
+        }
+    }
+
+    fn settle_rest(&self, world: &mut World, op: usize) {
         let entity = self.op(op).0;
         let has_value = Self::holds(world, entity);
-        world.index[entity] = has_value;
         let writer = world.writers[op];
         // The claim that any other operation wrote is that one's to release.
         let is_released = world.claim.is_some_and(|claim| {
@@ -300,11 +403,60 @@ impl Plan {
         if !has_value && is_released {
             world.claim = None;
         }
-        let before = writer.read.and_then(|head| head.by);
+        let before = writer.read.and_then(|head| head.blob);
         for blob in [Some(op), before].into_iter().flatten() {
             if !Self::is_named(world, blob) {
                 world.blobs[blob] = false;
             }
+        }
+    }
+
+    /// Settles the index as the writer does: on condition that the row is as it was before the commit.
+    fn settle_index_inline(&self, world: &mut World, op: usize) {
+        let entity = self.op(op).0;
+        let writer = world.writers[op];
+        let before = self.copy(writer.read);
+        let after = self.copy(self.written(world, op));
+        match (before, after) {
+            (None, None) => {}
+            // Only whole copies change with every write.
+            (Some(_), Some(_)) if !self.is_whole => {}
+            (None, Some(_)) if world.index[entity].is_none() => {
+                Self::write_copy(world, &self.ops, entity, after);
+            }
+            (None, Some(_)) => self.settle_index(world, op, self.rules.met_rows_are_rewritten),
+            (Some(_), _) => match writer.known {
+                Known::Present => Self::write_copy(world, &self.ops, entity, after),
+                _ if !self.rules.rows_are_read_before_commits && world.index[entity].is_some() => {
+                    Self::write_copy(world, &self.ops, entity, after);
+                }
+                Known::Changed => self.settle_index(world, op, false),
+                Known::Absent | Known::Nothing => {
+                    // The op rows of the partition tell.
+                    let is_of = |other: usize| {
+                        other != op
+                            && self.op(other).0 == entity
+                            && world.rows[other] == OpRow::Committed
+                    };
+                    world.writers[op].missed = self.rules.missing_rows_are_looked_for_later
+                        && (0..self.ops.len()).any(is_of);
+                    self.settle_index(world, op, false);
+                }
+            },
+        }
+    }
+
+    /// Settles the rest as the writer does: it deletes the claim on condition that it is as it was before the
+    /// commit, and the blob that its head replaced without looking.
+    fn settle_rest_inline(&self, world: &mut World, op: usize) {
+        let writer = world.writers[op];
+        if writer.claim.is_some() && world.claim == writer.claim {
+            world.claim = None;
+        }
+        let freed = writer.read.and_then(|head| head.blob);
+        let kept = self.written(world, op).and_then(|head| head.blob);
+        if let Some(freed) = freed.filter(|_| freed != kept) {
+            world.blobs[freed] = false;
         }
     }
 
@@ -365,9 +517,15 @@ impl Plan {
                 let goes_on = match change {
                     Change::Insert => true,
                     Change::Keep => has_value,
-                    Change::Take | Change::Release | Change::Delete => read.is_some(),
+                    Change::Take | Change::Release | Change::Edit | Change::Delete => {
+                        read.is_some()
+                    }
                 };
-                if goes_on {
+                if goes_on && !self.has_op_row(op) {
+                    world.writers[op].known = Self::known(world, entity);
+                    world.in_flight[op] += 1;
+                    Phase::Waiting
+                } else if goes_on {
                     world.messages[op] = Message::Hidden;
                     Phase::Announced
                 } else {
@@ -381,12 +539,13 @@ impl Plan {
             Phase::Announced => {
                 // What may have to be released after the commit.
                 let had_value = world.writers[op].read.is_some_and(|head| head.value);
-                let gives_up = had_value && change != Change::Keep;
+                let gives_up = had_value && !matches!(change, Change::Keep | Change::Edit);
                 world.writers[op].claim =
                     world.claim.filter(|claim| gives_up && claim.entity == entity);
                 Phase::Claimed
             }
             Phase::Claimed => {
+                world.writers[op].known = Self::known(world, entity);
                 world.blobs[op] = self.has_blob(op);
                 Phase::Uploaded
             }
@@ -395,18 +554,22 @@ impl Plan {
                 Phase::Waiting
             }
             Phase::Committed => {
-                self.settle(world, op);
+                self.settle_index_inline(world, op);
+                if self.has_op_row(op) { Phase::Indexed } else { Phase::Ended }
+            }
+            Phase::Indexed => {
+                self.settle_rest_inline(world, op);
                 Phase::Settled
             }
             Phase::Settled => {
-                if !(self.rules.op_row_outlives_doubt && world.writers[op].has_doubt) {
+                if !self.leaves_op_row(world, op) {
                     world.rows[op] = OpRow::Absent;
                 }
                 Phase::Forgotten
             }
             Phase::Forgotten => {
                 // The worker removes the op row that stays.
-                if !(self.rules.op_row_outlives_doubt && world.writers[op].has_doubt) {
+                if !self.leaves_op_row(world, op) {
                     Self::withdraw(world, op);
                 }
                 Phase::Ended
@@ -423,6 +586,17 @@ impl Plan {
             Phase::Waiting | Phase::Ended => return,
         };
         world.writers[op].phase = phase;
+    }
+
+    /// Whether the op row stays for a worker.
+    fn leaves_op_row(&self, world: &World, op: usize) -> bool {
+        let writer = world.writers[op];
+        (self.rules.op_row_outlives_doubt && writer.has_doubt) || writer.missed
+    }
+
+    /// What a read of the row of the index tells.
+    fn known(world: &World, entity: usize) -> Known {
+        if world.index[entity].is_some() { Known::Present } else { Known::Absent }
     }
 
     /// A writer deletes its message. One that a worker has received has another pop receipt, and stays.
@@ -482,12 +656,20 @@ impl Model for Plan {
     type Action = Action;
 
     fn init_states(&self) -> Vec<World> {
-        let heads = self.stored.map(|stored| stored.map(|value| Head { by: None, value }));
+        let heads =
+            self.stored.map(|stored| stored.map(|value| Head { by: None, blob: None, value }));
         let owner = self.stored.iter().position(|stored| *stored == Some(true));
-        let writer = Writer { phase: Phase::Start, read: None, claim: None, has_doubt: false };
+        let writer = Writer {
+            phase: Phase::Start,
+            read: None,
+            claim: None,
+            known: Known::Nothing,
+            has_doubt: false,
+            missed: false,
+        };
         vec![World {
             heads,
-            index: self.stored.map(|stored| stored == Some(true)),
+            index: heads.map(|head| self.copy(head)),
             claim: owner.map(|entity| Claim { entity, by: None }),
             blobs: [false; OPS],
             rows: [OpRow::Absent; OPS],
@@ -495,7 +677,7 @@ impl Model for Plan {
             void_messages: [false; OPS],
             writers: [writer; OPS],
             in_flight: [0; OPS],
-            late_inserts: [false; ENTITIES],
+            late_inserts: [None; ENTITIES],
             commits: [0; OPS],
         }]
     }
@@ -517,7 +699,7 @@ impl Model for Plan {
                 Phase::Start => actions.push(Action::Step(op)),
                 Phase::Committed => {
                     actions.extend([Action::Step(op), Action::Stop(op)]);
-                    if self.inserts(world, op) {
+                    if self.inserts(world, op) && self.has_op_row(op) {
                         actions.push(Action::StepUnanswered(op));
                     }
                 }
@@ -540,7 +722,7 @@ impl Model for Plan {
             }
         }
         for entity in 0..ENTITIES {
-            if world.late_inserts[entity] {
+            if world.late_inserts[entity].is_some() {
                 actions.extend([Action::LandInsert(entity), Action::LoseInsert(entity)]);
             }
         }
@@ -559,7 +741,12 @@ impl Model for Plan {
                 next.in_flight[op] -= 1;
                 let is_committed = self.commit(&mut next, op);
                 let is_waiting = next.writers[op].phase == Phase::Waiting;
-                if is_answered && is_waiting {
+                if !self.has_op_row(op) && is_waiting && (is_answered || is_committed) {
+                    // The mark in the head, or its condition, decides.
+                    let is_done = is_committed
+                        || next.heads[self.op(op).0].is_some_and(|head| head.by == Some(op));
+                    next.writers[op].phase = if is_done { Phase::Committed } else { Phase::Ended };
+                } else if is_answered && is_waiting {
                     // 409 on its own op row tells a writer that an earlier attempt was committed.
                     let is_done = is_committed || next.rows[op] == OpRow::Committed;
                     next.writers[op].phase =
@@ -578,18 +765,22 @@ impl Model for Plan {
             Action::SweepClaim => self.sweep_claim(&mut next),
             Action::StepUnanswered(op) => {
                 self.step(&mut next, op);
-                self.leave_unanswered(&mut next, op);
-                next.writers[op].has_doubt |= self.rules.settles_outlive_doubt;
+                if next.index[self.op(op).0].is_some() {
+                    self.leave_unanswered(&mut next, op);
+                    next.writers[op].has_doubt |= self.rules.settles_outlive_doubt;
+                }
             }
             Action::WorkUnanswered(op) => {
                 self.settle(&mut next, op);
                 self.leave_unanswered(&mut next, op);
             }
             Action::LandInsert(entity) => {
-                next.late_inserts[entity] = false;
-                next.index[entity] = true;
+                let late = next.late_inserts[entity].take();
+                if next.index[entity].is_none() {
+                    Self::write_copy(&mut next, &self.ops, entity, late);
+                }
             }
-            Action::LoseInsert(entity) => next.late_inserts[entity] = false,
+            Action::LoseInsert(entity) => next.late_inserts[entity] = None,
         }
         (next != *world).then_some(next)
     }
@@ -605,14 +796,14 @@ impl Model for Plan {
                     .all(|entity| world.claim.is_some_and(|claim| claim.entity == entity))
             }),
             Property::always("a head's blob is there", |_, world: &World| {
-                let named = world.heads.iter().flatten().filter_map(|head| head.by);
+                let named = world.heads.iter().flatten().filter_map(|head| head.blob);
                 named.into_iter().all(|op| world.blobs[op])
             }),
             Property::always("an operation is committed once", |_, world: &World| {
                 world.commits.iter().all(|commits| *commits < 2)
             }),
             Property::always("in the end the index agrees", |model: &Self, world: &World| {
-                let agrees = (0..ENTITIES).all(|e| world.index[e] == Self::holds(world, e));
+                let agrees = (0..ENTITIES).all(|e| world.index[e] == model.copy(world.heads[e]));
                 agrees || !model.is_quiet(world)
             }),
             Property::always("in the end nothing is left over", |model: &Self, world: &World| {

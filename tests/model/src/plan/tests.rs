@@ -9,9 +9,23 @@ use crate::{BRIEF, is_brief};
 fn check(stored: [Option<bool>; ENTITIES], ops: &[Op], rules: Rules) -> (Vec<&'static str>, usize) {
     // With three operations there would be too many states.
     let loses_inserts = ops.len() < 3;
-    let plan = Plan { ops: ops.to_vec(), stored, rules, loses_inserts };
+    let mut found = Vec::new();
+    let mut states = 0;
+    for is_whole in [false, true] {
+        let plan = Plan { ops: ops.to_vec(), stored, rules, loses_inserts, is_whole };
+        let (discovered, count) = check_plan(plan);
+        found.extend(discovered);
+        states += count;
+    }
+    found.sort_unstable();
+    found.dedup();
+    (found, states)
+}
+
+fn check_plan(plan: Plan) -> (Vec<&'static str>, usize) {
+    let is_of_three = plan.ops.len() == 3;
     let checker = plan.checker().threads(2);
-    let (discoveries, count) = if ops.len() == 3 && is_brief() {
+    let (discoveries, count) = if is_of_three && is_brief() {
         let checked = checker.target_state_count(BRIEF).spawn_dfs().join();
         (checked.discoveries(), checked.unique_state_count())
     } else {
@@ -24,7 +38,6 @@ fn check(stored: [Option<bool>; ENTITIES], ops: &[Op], rules: Rules) -> (Vec<&'s
         println!("{name}: {:?}", path.into_actions());
         found.push(name);
     }
-    found.sort_unstable();
     (found, count)
 }
 
@@ -33,8 +46,8 @@ fn is_large() -> bool {
     std::env::var_os("ROWKEY_MODEL_LARGE").is_some()
 }
 
-const CHANGES: [Change; 5] =
-    [Change::Insert, Change::Take, Change::Release, Change::Keep, Change::Delete];
+const CHANGES: [Change; 6] =
+    [Change::Insert, Change::Take, Change::Release, Change::Keep, Change::Edit, Change::Delete];
 
 /// Every two operations on every two entities, of which one may hold the value; a fifth of them if it is brief.
 #[test]
@@ -99,7 +112,7 @@ fn more_operations_preserve_all_invariants() {
 /// Without a rule, the named disaster is found.
 #[test]
 fn each_rule_is_needed() {
-    use Change::{Delete, Insert, Take};
+    use Change::{Delete, Edit, Insert, Release, Take};
     let all = Rules::ALL;
     let empty = [None, None];
     for (rules, stored, ops, disaster) in [
@@ -152,6 +165,30 @@ fn each_rule_is_needed() {
             [Some(true), None],
             vec![(0, Insert), (0, Delete)],
             "a holder has the claim",
+        ),
+        (
+            Rules { rows_are_read_before_commits: false, ..all },
+            [Some(true), None],
+            vec![(0, Release), (0, Take)],
+            "in the end the index agrees",
+        ),
+        (
+            Rules { met_rows_are_rewritten: false, ..all },
+            [Some(true), None],
+            vec![(0, Release), (0, Take)],
+            "in the end the index agrees",
+        ),
+        (
+            Rules { missing_rows_are_looked_for_later: false, ..all },
+            empty,
+            vec![(0, Insert), (0, Delete)],
+            "in the end the index agrees",
+        ),
+        (
+            Rules { copies_have_op_rows: false, ..all },
+            [Some(true), None],
+            vec![(0, Edit)],
+            "in the end the index agrees",
         ),
     ] {
         let (found, _) = check(stored, &ops, rules);
