@@ -94,7 +94,7 @@ async fn the_backlog_stores_messages_while_the_queue_is_unavailable() -> TestRes
     assert_eq!(agreed(&server.snapshot(), true).len(), 3);
 
     // A writer that stops after its commit leaves a row of the backlog.
-    let held = server.inject(Fault::on(Operation::GetEntity).hold());
+    let held = server.inject(Fault::on(Operation::Transaction).nth(2).hold());
     {
         let four = order(4);
         let insert = orders.insert(&four);

@@ -17,7 +17,7 @@ async fn an_entity_with_an_invalid_index_key_is_not_indexed() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     // The writer stops after its commit.
-    let held = server.inject(Fault::on(Operation::GetEntity).hold());
+    let held = server.inject(Fault::on(Operation::Transaction).nth(2).hold());
     {
         let one = order(1);
         let insert = orders.insert(&one);
@@ -48,7 +48,7 @@ async fn an_entity_with_an_invalid_index_key_is_not_indexed() -> TestResult {
 async fn an_undecodable_entity_does_not_block_others() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
-    let held = server.inject(Fault::on(Operation::GetEntity).hold());
+    let held = server.inject(Fault::on(Operation::Transaction).nth(2).hold());
     let (one, two) = (order(1), order(2));
     {
         let submit = orders.transaction().insert(&one).insert(&two).submit();

@@ -158,7 +158,7 @@ async fn a_late_remote_row_is_removed() -> TestResult {
         clock.advance(Duration::from_secs(seconds));
     };
     // The writer stops after its commit.
-    let held = server.inject(Fault::on(Operation::GetEntity).hold());
+    let held = server.inject(Fault::on(Operation::Transaction).nth(2).hold());
     {
         let one = order(1);
         let insert = orders.insert(&one);

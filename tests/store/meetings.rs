@@ -166,7 +166,7 @@ async fn a_value_that_moves_in_a_cycle_has_one_owner() -> TestResult {
 async fn a_dropped_call_is_completed_through_its_message() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
-    let held = server.inject(Fault::on(Operation::GetEntity).hold());
+    let held = server.inject(Fault::on(Operation::Transaction).nth(2).hold());
     {
         let one = order(1);
         let insert = std::pin::pin!(orders.insert(&one));

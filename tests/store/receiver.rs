@@ -48,6 +48,8 @@ async fn leave_pending(
 ) -> TestResult {
     let busy = server.inject(Fault::on(Operation::GetEntity).reject(ErrorCode::SERVER_BUSY));
     for id in ids {
+        let second = Fault::on(Operation::Transaction).nth(2).reject(ErrorCode::SERVER_BUSY);
+        let _row_elsewhere = server.inject(second);
         assert_eq!(orders.insert(&order(id)).await?.settled, Settled::Pending);
     }
     drop(busy);

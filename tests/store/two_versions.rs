@@ -90,7 +90,7 @@ async fn stop_after_the_commit(server: &Server, old: &Store<old::Task>, id: u32)
     let task = old_task(id);
     let mut insert = pin!(old.insert(&task));
     select(insert.as_mut(), pin!(commits.wait_until_held())).await;
-    let settles = server.inject(Fault::on(Operation::GetEntity).hold());
+    let settles = server.inject(Fault::on(Operation::Transaction).hold());
     commits.release();
     select(insert, pin!(settles.wait_until_held())).await;
 }

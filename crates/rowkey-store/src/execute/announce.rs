@@ -15,6 +15,7 @@ use rowkey::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
+use super::inline::Remembered;
 use crate::deciding::Deciding;
 use crate::plan::op::ClaimRef;
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, is_newer, text};
@@ -52,6 +53,8 @@ pub(crate) struct Announcer {
     wake: Notify,
     /// Backlog rows that writers of this program left, without a message.
     left: Mutex<Vec<Keys>>,
+    /// The rows elsewhere that this program wrote.
+    pub(crate) rows: Remembered,
 }
 
 /// The announcement of a write, kept until the write is settled.
@@ -128,7 +131,8 @@ impl Announcer {
         };
         let resting_until = Mutex::new(DateTime::<Utc>::MIN_UTC);
         let (wake, left) = (Notify::new(), Mutex::default());
-        Self { queue: queue.with_options(options), resting_until, wake, left }
+        let rows = Remembered::default();
+        Self { queue: queue.with_options(options), resting_until, wake, left, rows }
     }
 
     pub(crate) fn queue(&self) -> &Queue {

@@ -3,7 +3,8 @@
 //! - `announce`: the message, or the backlog row
 //! - `claim`: claims of values before the commit
 //! - `commit`: the transaction
-//! - [`settle`]: the changes in other places after the commit
+//! - `inline`: settling by the writer, by conditional writes
+//! - [`settle`]: the changes in other places after the commit, by what is stored
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::together::try_all;
 pub(crate) mod announce;
 pub(crate) mod claim;
 pub(crate) mod commit;
+pub(crate) mod inline;
 pub(crate) mod settle;
 
 use announce::{Announced, Announcer, HIDDEN, LATEST, Notice, SENT};
@@ -92,10 +94,11 @@ impl Executor {
         self.check(&plan)?;
         self.check_joined(&plan).await?;
         self.read_released(&mut plan).await?;
+        let announcer = self.announcer()?;
+        inline::look(&self.table, announcer, &mut plan).await?;
         let op = (plan.partition_key.clone(), plan.op.row_key()?);
         let made = plan.claims.iter().map(|claim| claim.reference.clone()).collect();
         let notice = Notice::new(op.clone(), made);
-        let announcer = self.announcer()?;
         if let Err(error) = upload(&plan).await {
             forget(&plan, false).await;
             return Err(error.with_outcome(Outcome::Rejected));
@@ -138,8 +141,9 @@ impl Executor {
         };
         // The head that was just written confirms new claims, so they need no settling.
         let mut noted = Noted { in_doubt, ..Noted::default() };
-        let settled = self.settle(&plan, &op, &mut noted).await;
+        let settled = self.settle(announcer, &plan, &op, &mut noted).await;
         self.end(&op, announced, settled, &noted).await;
+        let settled = if noted.missed { Settled::Pending } else { settled };
         Ok(Ran::Done { etags, settled })
     }
 
@@ -170,27 +174,35 @@ impl Executor {
 
     /// Looks up the operations that wrote the claims to be released. One request each.
     async fn read_released(&self, plan: &mut Plan) -> Result<()> {
-        let mut released = Vec::new();
+        let (mut released, mut released_at) = (Vec::new(), Vec::new());
         for claim in std::mem::take(&mut plan.released) {
             // A claim that does not exist or belongs to another entity needs no release.
             let Some(found) = self.table.row(&claim.keys).await? else { continue };
+            let etag = found.etag;
             let found = Claim::read(&found.entity)?;
             if found.owner == (plan.partition_key.clone(), claim.row_key.clone()) {
                 released.push(ClaimRef { before: Some(found.op), ..claim });
+                released_at.push(etag);
             }
         }
-        plan.released = released;
+        (plan.released, plan.released_at) = (released, released_at);
         Ok(())
     }
 
     /// Settles a plan and never fails: a worker settles the remaining targets.
-    async fn settle(&self, plan: &Plan, op: &Keys, noted: &mut Noted) -> Settled {
+    async fn settle(
+        &self,
+        announcer: &Announcer,
+        plan: &Plan,
+        op: &Keys,
+        noted: &mut Noted,
+    ) -> Settled {
         let age = (self.table.clock().now() - plan.op.created()).to_std().unwrap_or_default();
         if age >= HIDDEN {
             // A worker may have the message by now, and expects no more requests of the writer.
             return Settled::Pending;
         }
-        match self.settle_surely(op, &plan.targets, &plan.released, noted).await {
+        match self.settle_inline(announcer, (plan, op), noted).await {
             Ok(_) if !noted.undeclared.is_empty() => Settled::Pending,
             Ok(settled) => settled,
             Err(error) => {
@@ -198,6 +210,30 @@ impl Executor {
                 Settled::Pending
             }
         }
+    }
+
+    /// Settles by conditional writes, and what these leave by what is stored.
+    async fn settle_inline(
+        &self,
+        announcer: &Announcer,
+        (plan, op): (&Plan, &Keys),
+        noted: &mut Noted,
+    ) -> Result<Settled> {
+        let targets = inline::write_rows(&self.table, announcer, (plan, op), noted).await;
+        // A failure of one does not stop the other.
+        let claims = inline::release(&self.table, plan).await;
+        let (targets, claims) = (targets?, claims?);
+        if !(targets.is_empty() && claims.is_empty())
+            && self.settle_surely(op, &targets, &claims, noted).await? == Settled::Pending
+        {
+            return Ok(Settled::Pending);
+        }
+        // Blobs are deleted last, when no other target needs them any more.
+        let blobs = inline::free(&self.table, (plan, op)).await;
+        if blobs.is_empty() {
+            return Ok(Settled::Done);
+        }
+        self.settle_surely(op, &blobs, &[], noted).await
     }
 
     /// Settles. If a request was not answered, settles once more, to do what the request would have
@@ -269,6 +305,10 @@ impl Executor {
         }
         if settled == Settled::Pending {
             return announcer.reveal(&announced, Duration::ZERO).await;
+        }
+        if noted.missed {
+            // By then, the writer that may insert the missing row has stopped sending requests.
+            return announcer.reveal(&announced, HIDDEN).await;
         }
         if noted.in_doubt {
             // A late request must meet the op row, which stays until no request can take effect.

@@ -5,12 +5,14 @@ use std::sync::{Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Stored};
+use rowkey::{
+    DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Stored, Table,
+};
 
 use super::commit::is_undecodable;
 use crate::deciding::Deciding;
 use crate::layer::{Demands, Layers};
-use crate::plan::op::{ClaimRef, Target};
+use crate::plan::op::{ClaimRef, Target, created_of};
 use crate::plan::remote::Version;
 use crate::row::{Claim, Head, Keys, Marked};
 
@@ -39,6 +41,8 @@ pub struct Settling<E> {
     table: Deciding,
     keys: Keys,
     layers: Layers,
+    /// Targets at which the writer's insert met a row.
+    met: Vec<String>,
     seen: Mutex<Seen>,
     entity: std::marker::PhantomData<fn() -> E>,
 }
@@ -98,7 +102,19 @@ fn is_unchanged<'a>(
 
 impl<E: Entity> Settling<E> {
     pub(crate) fn new(table: Deciding, keys: Keys, layers: Layers) -> Self {
-        Self { table, keys, layers, seen: Mutex::default(), entity: std::marker::PhantomData }
+        let (met, seen) = (Vec::new(), Mutex::default());
+        Self { table, keys, layers, met, seen, entity: std::marker::PhantomData }
+    }
+
+    /// Names the targets of which the writer's insert met a row.
+    pub(crate) fn having_met(self, met: &[Target]) -> Self {
+        Self { met: met.iter().map(|target| target.address.clone()).collect(), ..self }
+    }
+
+    /// Whether the writer's insert of a target met a row. Another writer may be about to delete that row, on
+    /// condition that it is unchanged: it is written even if it is right.
+    pub(crate) fn has_met(&self, address: &str) -> bool {
+        self.met.iter().any(|met| met == address)
     }
 
     /// The table of the entity.
@@ -168,6 +184,10 @@ pub(crate) struct Noted {
     pub(crate) finished: Vec<Target>,
     /// The declarations of other programs that targets and claims wait for.
     pub(crate) undeclared: BTreeSet<String>,
+    /// Targets at which the writer's insert met a row.
+    pub(crate) met: Vec<Target>,
+    /// Whether a row elsewhere was missing that another writer may be about to insert.
+    pub(crate) missed: bool,
 }
 
 /// Settles the targets and claims of one type.
@@ -240,6 +260,24 @@ pub(crate) async fn delete(table: &Deciding, keys: &Keys, etag: ETag) -> Result<
         }
         Err(error) => Err(error),
     }
+}
+
+/// Reports the result of a target, and the lag of its contributor.
+pub(crate) fn report(table: &Table, op: &Keys, follower: &str, settled: &Result<Settled>) {
+    let account = table.account();
+    let labels = [("table", table.name()), ("follower", follower)];
+    let lag = created_of(&op.1).map(|created| account.clock().now() - created);
+    if let Some(Ok(lag)) = lag.map(|lag| lag.to_std()) {
+        account.telemetry().gauge("rowkey.store.lag", &labels, lag.as_secs_f64());
+    }
+    let outcome = match settled {
+        Ok(Settled::Done) => "done",
+        Ok(Settled::Pending) => "pending",
+        Err(_) => "failed",
+    };
+    let [table, follower] = labels;
+    let labels = [table, follower, ("outcome", outcome)];
+    account.telemetry().count("rowkey.store.settled", &labels, 1);
 }
 
 /// Whether a row is unchanged since it was read.

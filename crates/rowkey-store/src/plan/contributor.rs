@@ -6,6 +6,7 @@ use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result, t
 
 use super::op::{Op, Target};
 use super::{Edit, Plan, Source, Write};
+use crate::execute::inline::{Effect, Inline};
 use crate::execute::settle::{Settled, Settling};
 use crate::job::Verdict;
 use crate::layer::{Layers, old_keys};
@@ -25,6 +26,10 @@ pub struct Change<'a, E> {
     /// Whether the rows at the keys of the entity's copies may belong to another program, so that
     /// they must be read.
     pub(crate) reads_copies: bool,
+    /// The mark of `before`.
+    pub(crate) mark: Option<&'a str>,
+    /// `before` as it is stored, if the type has layers.
+    pub(crate) stored: Option<&'a Closed>,
     /// Properties unknown to the type, written together with `after`.
     pub(crate) unknown: &'a Properties,
     /// `after` as the layers closed it.
@@ -357,13 +362,24 @@ impl Contribution<'_> {
     /// # Ok(()) }
     /// ```
     pub fn target(&mut self, address: impl Into<String>) {
-        let target = Target {
+        let target = self.named(address.into());
+        self.plan.target(target);
+    }
+
+    /// Names a target that the writer itself settles, if nothing comes between.
+    pub(crate) fn target_inline(&mut self, address: String, effect: Effect) {
+        let target = self.named(address);
+        self.plan.target(target.clone());
+        self.plan.inline.push(Inline { target, effect });
+    }
+
+    fn named(&self, address: String) -> Target {
+        Target {
             row_key: self.row_key.to_owned(),
             of: self.of.to_owned(),
             contributor: self.contributor.to_owned(),
-            address: address.into(),
-        };
-        self.plan.target(target);
+            address,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use rowkey::Result;
 
 use super::{Plan, Source, Write};
+use crate::execute::inline::{Effect, Known};
 
 /// A write plan as text: its requests, its operations and their conditions, without keys and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,16 +62,27 @@ impl Explanation {
             };
             lines.push(format!("commit: {verb} the {what}, {condition}"));
         }
+        // Each entity whose targets are not written at once is read again at the end.
+        let mut entities = BTreeSet::new();
         for target in &plan.targets {
             lines.push(format!("settle: {}", target.contributor));
-            requests += 3;
+            let inline = plan.inline.iter().find(|inline| inline.target == *target);
+            requests += match inline.map(|inline| &inline.effect) {
+                Some(Effect::Row(row)) if row.known == Known::New => 1,
+                // It is looked at before the commit, unless this program wrote it.
+                Some(Effect::Row(_)) => 2,
+                Some(Effect::Free(_)) => 1,
+                None => {
+                    entities.insert(&target.row_key);
+                    3
+                }
+            };
         }
         for claim in &plan.released {
             lines.push(format!("settle: release a value of {}", claim.name));
-            requests += 4;
+            // It is looked at before the commit.
+            requests += 2;
         }
-        // Each entity is read again when its targets are settled.
-        let entities: BTreeSet<_> = plan.targets.iter().map(|target| &target.row_key).collect();
         requests += entities.len();
         Ok(Self { lines, reads, requests, operations: operations.len() })
     }

@@ -15,6 +15,7 @@ use rowkey::table::{EncodedRow, RowWrite};
 use rowkey::telemetry::TraceParent;
 use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Match, Result};
 
+use crate::execute::inline::Inline;
 use crate::layer::Demands;
 use crate::row::Keys;
 
@@ -56,7 +57,11 @@ pub(crate) struct Plan {
     pub(crate) claims: Vec<NewClaim>,
     /// Values to release.
     pub(crate) released: Vec<ClaimRef>,
+    /// The `ETag`s of the claims of `released`, read before the commit.
+    pub(crate) released_at: Vec<ETag>,
     pub(crate) targets: Vec<Target>,
+    /// The targets that the writer itself settles by a conditional write.
+    pub(crate) inline: Vec<Inline>,
     /// The lists in other partitions that entities join, which must have room for them.
     pub(crate) joined: Vec<Joined>,
     /// Blobs that are uploaded before the message.
@@ -157,7 +162,9 @@ impl Plan {
             rows: BTreeMap::new(),
             claims: Vec::new(),
             released: Vec::new(),
+            released_at: Vec::new(),
             targets: Vec::new(),
+            inline: Vec::new(),
             joined: Vec::new(),
             uploads: Vec::new(),
             rewrites: false,

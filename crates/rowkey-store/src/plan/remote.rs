@@ -8,9 +8,10 @@ use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Result, 
 
 use super::op::{keys_at, row_address};
 use super::{Change, Contribution, Contributor};
+use crate::execute::inline::{Effect, Known, RowElsewhere};
 use crate::execute::settle::{Settled, Settling};
 use crate::layer::has_keys;
-use crate::row::{CopyRow, Head, INDEX, Keys, MARK, index_keys, primary_keys, text};
+use crate::row::{Content, CopyRow, Head, INDEX, Keys, MARK, index_keys, primary_keys, text};
 
 /// One declared index of `E` in another partition.
 pub(crate) struct RemoteIndex {
@@ -26,10 +27,47 @@ impl RemoteIndex {
         remote.map(|(position, index)| Self { position, index }).collect()
     }
 
+    /// Whether the change does not alter the copy, which stays at its key.
+    fn is_same<E: Entity>(&self, change: Change<'_, E>, copy: &CopyRow<'_, E>) -> Result<bool> {
+        let (Some(before), Copied::Only(_)) = (change.before, self.index.copy) else {
+            // A whole copy has the mark of the write.
+            return Ok(false);
+        };
+        let content = Content::of(before, change.unknown, change.stored);
+        let before = CopyRow { content, index: self.index, ..*copy };
+        Ok(DynamicEntity::of(&before)? == DynamicEntity::of(copy)?)
+    }
+
+    /// Names a target. `known` is what the writer knows of its row; `None` if it must look at it.
+    fn target<E: Entity>(
+        &self,
+        change: Change<'_, E>,
+        plan: &mut Contribution<'_>,
+        (keys, write): (&Keys, Option<EncodedRow>),
+        known: Option<Known>,
+    ) {
+        let address = row_address(keys);
+        let Some(known) = known else { return plan.target(address) };
+        let is_whole = self.index.copy == Copied::All;
+        let marks = (change.mark.map(str::to_owned), change.op.mark().to_owned());
+        plan.target_inline(
+            address,
+            Effect::Row(RowElsewhere {
+                keys: keys.clone(),
+                write,
+                known,
+                index: self.index.name,
+                owner: change.keys.clone(),
+                marks: is_whole.then_some(marks),
+            }),
+        );
+    }
+
     async fn settle_at<E: Entity + Send + Sync + 'static>(
         &self,
         settling: &Settling<E>,
         keys: Keys,
+        rewrites: bool,
     ) -> Result<Settled> {
         let table = settling.table();
         let found = table.row(&keys).await?;
@@ -54,7 +92,7 @@ impl RemoteIndex {
                         .in_index(index)
                         .advise("change one of the entities, or move or delete the foreign row"));
                 }
-                if is_own && self.is_right(&found, &head, &keys, settling.keys())? {
+                if is_own && !rewrites && self.is_right(&found, &head, &keys, settling.keys())? {
                     return Ok(Settled::Done);
                 }
                 let row = self.row(&head, &keys, settling.keys())?;
@@ -127,18 +165,29 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
+        // The rows of an entity that another program may have written are looked at while settling.
+        let is_known = !(change.reads_copies || change.rewrites);
+        let old = change.old_keys(self.position);
+        let new = match change.after {
+            Some(entity) => index_keys(entity, self.position)?.map(|keys| (entity, keys)),
+            None => None,
+        };
+        let kept = old.as_ref().filter(|old| new.as_ref().is_some_and(|(_, new)| new == *old));
         // The new copy comes first: a lookup finds both copies or one, never none.
-        if let Some(entity) = change.after
-            && let Some(keys) = index_keys(entity, self.position)?
-        {
-            // Check now whether the copy, which has a few more properties, is too large.
+        if let Some((entity, keys)) = &new {
+            // Encoded now, because the copy, which has a few more properties, may be too large.
             let (index, mark) = (self.index, change.op.mark());
             let content = change.content(entity);
-            EncodedRow::of(&CopyRow { content, index, keys: &keys, primary: change.keys, mark })?;
-            plan.target(row_address(&keys));
+            let copy = CopyRow { content, index, keys, primary: change.keys, mark };
+            let row = EncodedRow::of(&copy)?;
+            if is_known && kept.is_some() && self.is_same(change, &copy)? {
+                return Ok(());
+            }
+            let known = if kept.is_some() { Known::Unread } else { Known::New };
+            self.target(change, plan, (keys, Some(row)), is_known.then_some(known));
         }
-        if let Some(keys) = change.old_keys(self.position) {
-            plan.target(row_address(&keys));
+        if let Some(keys) = old.as_ref().filter(|_| kept.is_none()) {
+            self.target(change, plan, (keys, None), is_known.then_some(Known::Unread));
         }
         Ok(())
     }
@@ -150,7 +199,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
     ) -> BoxFuture<'a, Result<Settled>> {
         async move {
             let keys = keys_at(address, self.index.name)?;
-            self.settle_at(settling, keys).await
+            self.settle_at(settling, keys, settling.has_met(address)).await
         }
         .boxed()
     }

@@ -9,10 +9,12 @@ use rowkey::{Entity, Error, ErrorKind, Result, Rows, Table};
 
 use super::Inner;
 use crate::deciding::Deciding;
-use crate::execute::settle::{Noted, Settled, Settler, Settling, both, release, to_release};
+use crate::execute::settle::{
+    Noted, Settled, Settler, Settling, both, release, report, to_release,
+};
 use crate::layer::Demands;
 use crate::layer::Layers;
-use crate::plan::op::{ClaimRef, Target, created_of};
+use crate::plan::op::{ClaimRef, Target};
 use crate::row::Keys;
 
 impl<E: Entity> Inner<E> {
@@ -68,6 +70,7 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
                 let keys = (op.0.clone(), first.row_key.clone());
                 let layers = self.deciding_layers();
                 let settling = Settling::<E>::new(self.deciding.clone(), keys, layers);
+                let settling = settling.having_met(&noted.met);
                 all = both(all, self.settle_one(&settling, op, of_one, noted).await);
                 noted.in_doubt |= settling.is_in_doubt();
             }
@@ -175,24 +178,6 @@ fn release_all<'a>(
         all
     }
     .boxed()
-}
-
-/// Reports the result of a target, and the lag of its contributor.
-fn report(table: &Table, op: &Keys, follower: &str, settled: &Result<Settled>) {
-    let account = table.account();
-    let labels = [("table", table.name()), ("follower", follower)];
-    let lag = created_of(&op.1).map(|created| account.clock().now() - created);
-    if let Some(Ok(lag)) = lag.map(|lag| lag.to_std()) {
-        account.telemetry().gauge("rowkey.store.lag", &labels, lag.as_secs_f64());
-    }
-    let outcome = match settled {
-        Ok(Settled::Done) => "done",
-        Ok(Settled::Pending) => "pending",
-        Err(_) => "failed",
-    };
-    let [table, follower] = labels;
-    let labels = [table, follower, ("outcome", outcome)];
-    account.telemetry().count("rowkey.store.settled", &labels, 1);
 }
 
 /// Returns the error of a store without a queue.

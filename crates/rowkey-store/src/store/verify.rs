@@ -414,6 +414,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             op: &op,
             rewrites: true,
             reads_copies: false,
+            mark: head.mark.as_deref(),
+            stored: head.closed(),
             unknown: &head.unknown,
             closed: head.closed(),
             older: head.older.as_ref(),

@@ -15,6 +15,7 @@ use rowkey::{
 
 use super::{Inner, Store, Written};
 use crate::deciding::Deciding;
+use crate::execute::inline::Effect;
 use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
 use crate::if_match::IfMatch;
@@ -122,6 +123,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 let is_own = head.mark.is_some() && head.older.is_none();
                 self.inner.reads_copies || plan.rewrites || !is_own
             }),
+            mark: before.and_then(|head| head.mark.as_deref()),
+            stored: before.and_then(ReadHead::closed),
             unknown: &unknown,
             closed: closed.as_ref(),
             older: before.and_then(|head| head.older.as_ref()),
@@ -145,7 +148,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let stored = before.and_then(ReadHead::closed);
         for blob in BlobFields::freed(E::BLOBS, stored, closed.as_ref()) {
             let (contributor, of) = (blob_field::NAME, Inner::<E>::of());
-            Contribution { plan, contributor, of, row_key: &keys.1, layers }.target(blob);
+            let mut freed = Contribution { plan, contributor, of, row_key: &keys.1, layers };
+            match &self.inner.blobs {
+                Some(blobs) => {
+                    let effect = Effect::Free(blobs.deciding().blob(&blob));
+                    freed.target_inline(blob, effect);
+                }
+                None => freed.target(blob),
+            }
         }
         Ok(())
     }

@@ -1,0 +1,181 @@
+//! The requests of single writes, as `docs/src/concepts/cost.md` shows them.
+
+use rowkey::{Entity, Key, Result, StorageAccount};
+use rowkey_emulator::Server;
+use rowkey_store::Store;
+use rowkey_tests::TestResult;
+use rowkey_tests::sweep::account;
+
+const PAGE: &str = include_str!("../../docs/src/concepts/cost.md");
+
+/// A unique value, two indexes in the partition, one elsewhere, and a field in a blob.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "parcel_{id:4}")]
+#[entity(index(name = by_state, row = "state_{state}", many))]
+#[entity(index(name = by_courier, row = "courier_{courier}", many))]
+#[entity(index(name = by_email, partition = "email_{email}", row = "{tenant}_{id}", copy(state)))]
+#[entity(unique(name = by_number, value = "{number}"))]
+struct Parcel {
+    tenant: String,
+    id: u32,
+    state: String,
+    courier: String,
+    email: String,
+    number: String,
+    grams: i64,
+    #[entity(blob)]
+    scan: Option<Vec<u8>>,
+}
+
+/// The same with whole copies elsewhere.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "whole_{id:4}")]
+#[entity(index(name = by_email, partition = "email_{email}", row = "whole_{tenant}_{id}"))]
+struct Whole {
+    tenant: String,
+    id: u32,
+    email: String,
+    grams: i64,
+}
+
+/// Declarations in its own partition alone.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "local_{id:4}")]
+#[entity(index(name = by_state, row = "state_{state}", many))]
+#[entity(index(name = by_courier, row = "courier_{courier}", many))]
+struct Local {
+    tenant: String,
+    id: u32,
+    state: String,
+    courier: String,
+}
+
+fn parcel(id: u32, scan: Option<Vec<u8>>) -> Parcel {
+    Parcel {
+        tenant: "contoso".into(),
+        id,
+        state: "new".into(),
+        courier: "kim".into(),
+        email: format!("{id}@contoso.com"),
+        number: format!("P{id}"),
+        grams: 500,
+        scan,
+    }
+}
+
+fn key(id: u32) -> Key<Parcel> {
+    Parcel::key("contoso", id)
+}
+
+fn store<E: Entity + Clone + Send + Sync + 'static>(account: &StorageAccount) -> Result<Store<E>> {
+    let store = Store::builder(account.table("parcels")).queue(account.queue("parcels"));
+    store.blobs(account.container("parcels")).build()
+}
+
+async fn start() -> Result<(Server, StorageAccount)> {
+    let server = Server::builder().manual_clock().start().await.unwrap();
+    let account = account(&server)?;
+    store::<Parcel>(&account)?.create_if_missing().await?;
+    Ok((server, account))
+}
+
+/// Asserts that the page has this row of the table of single writes.
+fn shows<T: ToString>(what: &str, counts: &[T]) {
+    let row = |line: &str| {
+        let cells: Vec<_> = line.split('|').map(str::trim).collect();
+        (cells.get(1) == Some(&what)).then(|| cells[2..].join(" "))
+    };
+    let found =
+        PAGE.lines().find_map(row).unwrap_or_else(|| panic!("the page has no row `{what}`"));
+    let counts: Vec<_> = counts.iter().map(T::to_string).collect();
+    // The last cell is empty.
+    let mut shown: Vec<_> = found.split_whitespace().collect();
+    shown.remove(0);
+    assert_eq!(shown, counts, "{what}: the first number is that of the version before");
+}
+
+#[tokio::test]
+async fn single_writes_cost_the_requests_that_the_page_shows() -> TestResult {
+    let (server, account) = start().await?;
+    let parcels = store::<Parcel>(&account)?;
+    let other = store::<Parcel>(&account)?;
+    let count = || server.journal().len();
+    let since = |before: usize| server.journal().len() - before;
+
+    // What the program has written it need not look at; another program looks.
+    let mut counts = Vec::new();
+    for (number, scan) in [(0, Some(vec![7; 100_000])), (10, None)] {
+        for (id, writer) in [(number + 1, &parcels), (number + 2, &other)] {
+            let before = count();
+            parcels.insert(&parcel(id, scan.clone())).await?;
+            counts.push(("insert", since(before)));
+
+            let plan = writer.explain().update(key(id), |parcel| parcel.grams += 1).await?;
+            assert_eq!((plan.reads(), plan.requests()), (1, 1), "{plan}");
+            let before = count();
+            writer.update(key(id), |parcel| parcel.grams += 1).await?;
+            counts.push(("grams", since(before)));
+
+            let email = |parcel: &mut Parcel| parcel.email += ".uk";
+            let plan = writer.explain().update(key(id), email).await?;
+            let before = count();
+            writer.update(key(id), email).await?;
+            counts.push(("email", since(before)));
+            let blobs = usize::from(scan.is_some());
+            assert!(since(before) <= plan.reads() + plan.requests() + blobs, "{plan}");
+
+            let writer = if std::ptr::eq(writer, &other) { &parcels } else { writer };
+            let plan = writer.explain().delete(key(id)).await?;
+            let before = count();
+            assert!(writer.delete(key(id)).await?);
+            counts.push(("delete", since(before)));
+            assert!(since(before) <= plan.reads() + plan.requests(), "{plan}");
+        }
+    }
+    let of = |what: &str| -> Vec<usize> {
+        let of = counts.iter().filter(|(other, _)| *other == what);
+        of.map(|(_, count)| *count).collect()
+    };
+    // With a blob and without, by the program that wrote the rows elsewhere and by another one.
+    assert_eq!(of("insert"), [7, 7, 6, 6]);
+    // An update reads the blob, too.
+    assert_eq!(of("grams"), [3, 3, 2, 2]);
+    assert_eq!(of("email"), [8, 9, 7, 8]);
+    assert_eq!(of("delete"), [9, 10, 8, 9]);
+    shows("insert", &[6]);
+    shows("insert, with a blob", &[7]);
+    shows("update of a property that no index has", &[2]);
+    shows("update of the value of an index elsewhere", &[7]);
+    shows("delete", &[8]);
+    shows("delete, with a blob", &[9]);
+
+    let left = server.snapshot();
+    assert_eq!(left.table("parcels").unwrap().entities().count(), 0, "nothing is left over");
+    Ok(())
+}
+
+#[tokio::test]
+async fn whole_copies_and_local_declarations_cost_what_the_page_shows() -> TestResult {
+    let (server, account) = start().await?;
+    let (wholes, locals) = (store::<Whole>(&account)?, store::<Local>(&account)?);
+    let count = || server.journal().len();
+    let tenant = || "contoso".to_owned();
+    let whole = Whole { tenant: tenant(), id: 1, email: "ada".into(), grams: 1 };
+    wholes.insert(&whole).await?;
+    let before = count();
+    wholes.update(Whole::key("contoso", 1), |whole| whole.grams += 1).await?;
+    shows("update of a property that a whole copy elsewhere has", &[count() - before]);
+    assert_eq!(count() - before, 6);
+
+    let parcels = store::<Parcel>(&account)?;
+    parcels.insert(&parcel(1, None)).await?;
+    let before = count();
+    assert!(parcels.find(Parcel::by_email("1@contoso.com", "contoso", 1_u32)).await?.is_some());
+    shows("`find` through an index elsewhere", &[count() - before]);
+
+    let (state, courier) = ("new".to_owned(), "kim".to_owned());
+    let before = count();
+    locals.insert(&Local { tenant: tenant(), id: 1, state, courier }).await?;
+    shows("insert with declarations in the partition alone", &[count() - before]);
+    Ok(())
+}

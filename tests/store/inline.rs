@@ -1,0 +1,129 @@
+//! Settling by conditional writes: writers that overtake each other between their commits and their rows
+//! elsewhere.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use futures_util::future::{join, select};
+use rowkey::Key;
+use rowkey_emulator::{Fault, Operation, Server};
+use rowkey_store::Store;
+use rowkey_tests::{TestResult, sweep};
+
+use super::rows::{Order, agreed, left, order, start, store};
+
+fn key() -> Key<Order> {
+    Order::key("contoso", 1)
+}
+
+/// Lets a minute pass, and a program receive what is left.
+async fn receive(server: &Server, seconds: u64) -> TestResult {
+    server.clock().advance(Duration::from_secs(seconds));
+    let orders = store(&sweep::account(server)?)?;
+    assert_eq!(orders.work_once().await?.failed, 0);
+    orders.drain_backlog().await?;
+    Ok(())
+}
+
+/// The writer of an insert is slow: its row elsewhere comes after the entity was deleted.
+#[tokio::test]
+async fn a_row_that_comes_after_its_entity_is_gone_is_removed() -> TestResult {
+    for is_other in [false, true] {
+        let (server, account) = start().await?;
+        let orders = store(&account)?;
+        let other = if is_other { store(&account)? } else { orders.clone() };
+        let held = server.inject(Fault::on(Operation::Transaction).nth(2).hold());
+        let one = order(1);
+        let delete = async {
+            held.wait_until_held().await;
+            let deleted = other.delete(key()).await;
+            held.release();
+            deleted
+        };
+        let (inserted, deleted) = join(orders.insert(&one), delete).await;
+        inserted?;
+        assert!(deleted?);
+        // The deletion has left its op row, because the row may come.
+        receive(&server, 61).await?;
+        assert!(agreed(&server.snapshot(), true).is_empty());
+        receive(&server, 2800).await?;
+        assert_eq!(left(&server), Vec::<String>::new());
+    }
+    Ok(())
+}
+
+/// The writer that takes a value away is slow: its deletion comes after the value is back.
+#[tokio::test]
+async fn a_row_that_is_back_is_not_deleted() -> TestResult {
+    for is_other in [false, true] {
+        let (server, account) = start().await?;
+        let orders = store(&account)?;
+        let other = if is_other { store(&account)? } else { orders.clone() };
+        orders.insert(&order(1)).await?;
+        let courier =
+            |name: &'static str| move |order: &mut Order| order.courier = Some(name.into());
+        // The commit, the new row, the old row.
+        let held = server.inject(Fault::on(Operation::Transaction).nth(3).hold());
+        let back = async {
+            held.wait_until_held().await;
+            let updated = other.update(key(), courier("kim")).await;
+            held.release();
+            updated
+        };
+        let (away, back) = join(orders.update(key(), courier("lee")), back).await;
+        away?;
+        back?;
+        agreed(&server.snapshot(), true);
+        assert_eq!(left(&server), Vec::<String>::new());
+    }
+    Ok(())
+}
+
+/// A copy that another program deleted is missed, and nobody else writes: nothing is left for a worker.
+#[tokio::test]
+async fn a_missing_row_is_written_again() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    orders.insert(&order(1)).await?;
+    let row = Key::<rowkey::DynamicEntity>::new("courier_kim", "contoso_0000000001");
+    orders.table().delete(row, rowkey::Match::Any).await?;
+    for orders in [orders.clone(), store(&account)?] {
+        orders.update(key(), |order| order.cents += 1).await?;
+        agreed(&server.snapshot(), true);
+        assert_eq!(left(&server), Vec::<String>::new());
+    }
+    Ok(())
+}
+
+/// Writers of one entity in two programs, which stop anywhere.
+#[tokio::test]
+async fn programs_that_stop_anywhere_leave_rows_that_agree() -> TestResult {
+    for nth in 1..=14 {
+        let (server, account) = start().await?;
+        let (one, two): (Store<Order>, _) = (store(&account)?, store(&account)?);
+        one.insert(&order(1)).await?;
+        let held = server.inject(Fault::any().nth(nth).hold());
+        {
+            let update = one.update(key(), |order| {
+                order.courier = Some("lee".into());
+                order.size = 7;
+                order.number = Some("B".into());
+            });
+            select(pin!(update), pin!(held.wait_until_held())).await;
+        }
+        drop(held);
+        two.update(key(), |order| {
+            order.courier = Some("kim".into());
+            order.size = 1;
+            order.number = Some("A1".into());
+        })
+        .await?;
+        receive(&server, 61).await?;
+        receive(&server, 61).await?;
+        assert_eq!(agreed(&server.snapshot(), true).len(), 1, "stopped at {nth}");
+        receive(&server, 2800).await?;
+        receive(&server, 2800).await?;
+        assert_eq!(left(&server), Vec::<String>::new(), "stopped at {nth}");
+    }
+    Ok(())
+}
