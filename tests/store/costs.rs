@@ -1,7 +1,10 @@
 //! The requests of single writes, as `docs/src/concepts/cost.md` shows them.
 
+use std::pin::pin;
+
+use futures_util::future::select;
 use rowkey::{Entity, Key, Result, StorageAccount};
-use rowkey_emulator::Server;
+use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
@@ -177,5 +180,48 @@ async fn whole_copies_and_local_declarations_cost_what_the_page_shows() -> TestR
     let before = count();
     locals.insert(&Local { tenant: tenant(), id: 1, state, courier }).await?;
     shows("insert with declarations in the partition alone", &[count() - before]);
+    Ok(())
+}
+
+/// A write that ends while others are in flight leaves its op row and its message to those.
+#[tokio::test]
+async fn writes_in_flight_share_their_clean_up() -> TestResult {
+    const WRITES: u32 = 32;
+    let (server, account) = start().await?;
+    let parcels = store::<Parcel>(&account)?;
+    // One write is in flight all the time.
+    let held = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
+    let slow = parcel(99, None);
+    let mut slow = pin!(parcels.insert(&slow));
+    select(slow.as_mut(), pin!(held.wait_until_held())).await;
+
+    let each = |before: usize| {
+        let tenths = (server.journal().len() - before) * 10;
+        let each = (tenths + WRITES as usize / 2) / WRITES as usize;
+        format!("{}.{}", each / 10, each % 10)
+    };
+    let before = server.journal().len();
+    for id in 0..WRITES {
+        parcels.insert(&parcel(id, None)).await?;
+    }
+    shows("insert, while others are in flight", &[each(before)]);
+    let before = server.journal().len();
+    for id in 0..WRITES {
+        parcels.update(key(id), |parcel| parcel.email += ".uk").await?;
+    }
+    shows("update of an index elsewhere, while others are in flight", &[each(before)]);
+    let before = server.journal().len();
+    for id in 0..WRITES {
+        assert!(parcels.delete(key(id)).await?);
+    }
+    shows("delete, while others are in flight", &[each(before)]);
+
+    held.release();
+    slow.await?;
+    let left = server.snapshot();
+    let rows = left.table("parcels").unwrap().entities();
+    assert_eq!(rows.filter(|row| row.row_key().starts_with("op_")).count(), 0);
+    assert_eq!(left.queue("parcels").unwrap().messages().count(), 0, "the last one cleans up");
+    assert!(parcels.delete(key(99)).await?);
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::future::{join, select};
 use rowkey::Key;
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::Store;
+use rowkey_store::{Settled, Store};
 use rowkey_tests::{TestResult, sweep};
 
 use super::rows::{Order, agreed, left, order, start, store};
@@ -125,5 +125,61 @@ async fn programs_that_stop_anywhere_leave_rows_that_agree() -> TestResult {
         receive(&server, 2800).await?;
         assert_eq!(left(&server), Vec::<String>::new(), "stopped at {nth}");
     }
+    Ok(())
+}
+
+/// A program ends while a write has left its op row and its message to another one in flight.
+#[tokio::test]
+async fn a_program_that_ends_leaves_its_clean_up_to_a_receiver() -> TestResult {
+    let (server, account) = start().await?;
+    {
+        let orders = store(&account)?;
+        let held = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
+        let two = order(2);
+        let mut slow = pin!(orders.insert(&two));
+        select(slow.as_mut(), pin!(held.wait_until_held())).await;
+        assert_eq!(orders.insert(&order(1)).await?.settled, Settled::Done);
+        assert_eq!(left(&server).len(), 3, "an op row and two messages");
+    }
+    for seconds in [61, 61, 2800, 2800, 2800] {
+        receive(&server, seconds).await?;
+    }
+    let orders = agreed(&server.snapshot(), true);
+    assert!(orders.iter().any(|(key, _)| key == "order_0001"), "{orders:?}");
+    assert_eq!(left(&server), Vec::<String>::new());
+    Ok(())
+}
+
+/// Many writers of few entities in one program: whatever they share, nothing is left over.
+#[tokio::test]
+async fn writers_in_flight_leave_nothing_over() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    for round in 0..4 {
+        let writers = (0..24_u32).map(|number| {
+            let orders = orders.clone();
+            async move {
+                let mut order = order(number % 4);
+                order.courier = Some(format!("courier-{}", (number + round) % 3));
+                order.size = number % 2;
+                match number % 5 {
+                    0 => drop(orders.delete(Order::key("contoso", number % 4)).await?),
+                    _ => drop(orders.upsert(&order).await?),
+                }
+                Ok::<_, rowkey::Error>(())
+            }
+        });
+        for written in futures_util::future::join_all(writers).await {
+            written?;
+        }
+        for seconds in [61, 61] {
+            receive(&server, seconds).await?;
+        }
+        agreed(&server.snapshot(), true);
+    }
+    for seconds in [2800, 2800, 2800] {
+        receive(&server, seconds).await?;
+    }
+    assert_eq!(left(&server), Vec::<String>::new());
     Ok(())
 }

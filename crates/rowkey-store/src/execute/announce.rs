@@ -15,6 +15,7 @@ use rowkey::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
+use super::ending::Ending;
 use super::inline::Remembered;
 use crate::deciding::Deciding;
 use crate::plan::op::ClaimRef;
@@ -55,6 +56,8 @@ pub(crate) struct Announcer {
     left: Mutex<Vec<Keys>>,
     /// The rows elsewhere that this program wrote.
     pub(crate) rows: Remembered,
+    /// The writes in flight.
+    pub(crate) ending: Ending,
 }
 
 /// The announcement of a write, kept until the write is settled.
@@ -131,8 +134,8 @@ impl Announcer {
         };
         let resting_until = Mutex::new(DateTime::<Utc>::MIN_UTC);
         let (wake, left) = (Notify::new(), Mutex::default());
-        let rows = Remembered::default();
-        Self { queue: queue.with_options(options), resting_until, wake, left, rows }
+        let (rows, ending) = (Remembered::default(), Ending::default());
+        Self { queue: queue.with_options(options), resting_until, wake, left, rows, ending }
     }
 
     pub(crate) fn queue(&self) -> &Queue {
@@ -160,7 +163,7 @@ impl Announcer {
         let now = table.clock().now();
         let is_resting = now < *self.resting();
         if !is_resting {
-            match self.put(notice).await {
+            match self.put(notice, now).await {
                 Ok(message) => return Ok(Announced::Message(message)),
                 Err(error) if matches!(error.kind(), ErrorKind::Auth | ErrorKind::Invalid) => {
                     return Err(error);
@@ -182,7 +185,16 @@ impl Announcer {
         }
     }
 
-    async fn put(&self, notice: &Notice) -> Result<Message> {
+    /// Puts a message, or makes it of a free one. One request; two if that one is not free any more.
+    async fn put(&self, notice: &Notice, now: DateTime<Utc>) -> Result<Message> {
+        if let Some(free) = self.ending.reuse(now) {
+            let update = self.queue.update(&free).body(Body::base64(notice.text()?));
+            match update.hidden_for(HIDDEN).send().await {
+                Ok(message) => return Ok(message),
+                // If it names the write all the same, the write is announced twice.
+                Err(error) => tracing::debug!(%error, "a free message was not used again"),
+            }
+        }
         let put = self.queue.put(Body::base64(notice.text()?)).ttl(None);
         put.hidden_for(HIDDEN).send().await
     }

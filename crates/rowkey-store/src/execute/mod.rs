@@ -3,10 +3,11 @@
 //! - `announce`: the message, or the backlog row
 //! - `claim`: claims of values before the commit
 //! - `commit`: the transaction
+//! - `ending`: clean-up that writes in flight share
 //! - `inline`: settling by the writer, by conditional writes
 //! - [`settle`]: the changes in other places after the commit, by what is stored
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,11 +30,13 @@ use crate::together::try_all;
 pub(crate) mod announce;
 pub(crate) mod claim;
 pub(crate) mod commit;
+pub(crate) mod ending;
 pub(crate) mod inline;
 pub(crate) mod settle;
 
 use announce::{Announced, Announcer, HIDDEN, LATEST, Notice, SENT};
 use commit::{Committed, commit};
+use ending::Ended;
 use settle::{Noted, Settled, Settler, is_lost, release};
 
 /// The largest difference between the clocks of two programs: the service refuses a request whose date
@@ -82,7 +85,7 @@ impl Executor {
         self.run_plan(plan).boxed()
     }
 
-    async fn run_plan(&self, mut plan: Plan) -> Result<Ran> {
+    async fn run_plan(&self, plan: Plan) -> Result<Ran> {
         if !plan.has_op_row() {
             // `commit` also checks before it sends anything.
             return Ok(match commit(&self.table, &plan, &mut false).await? {
@@ -90,11 +93,20 @@ impl Executor {
                 Committed::Stale(error) => Ran::Stale(error),
             });
         }
+        let announcer = self.announcer()?;
+        let flight = announcer.ending.begin();
+        let ran = self.run_in_flight(announcer, plan).await;
+        drop(flight);
+        self.clean_up(announcer).await;
+        ran
+    }
+
+    /// Runs a plan that has an op row.
+    async fn run_in_flight(&self, announcer: &Announcer, mut plan: Plan) -> Result<Ran> {
         plan.trace = self.table.table().account().telemetry().current();
         self.check(&plan)?;
         self.check_joined(&plan).await?;
         self.read_released(&mut plan).await?;
-        let announcer = self.announcer()?;
         inline::look(&self.table, announcer, &mut plan).await?;
         let op = (plan.partition_key.clone(), plan.op.row_key()?);
         let made = plan.claims.iter().map(|claim| claim.reference.clone()).collect();
@@ -142,7 +154,7 @@ impl Executor {
         // The head that was just written confirms new claims, so they need no settling.
         let mut noted = Noted { in_doubt, ..Noted::default() };
         let settled = self.settle(announcer, &plan, &op, &mut noted).await;
-        self.end(&op, announced, settled, &noted).await;
+        self.end(announcer, &plan, announced, settled, &noted).await?;
         let settled = if noted.missed { Settled::Pending } else { settled };
         Ok(Ran::Done { etags, settled })
     }
@@ -298,27 +310,85 @@ impl Executor {
     }
 
     /// Ends a write that was settled inline, or leaves it to a worker.
-    async fn end(&self, op: &Keys, announced: Announced, settled: Settled, noted: &Noted) {
-        let Ok(announcer) = self.announcer() else { return };
+    async fn end(
+        &self,
+        announcer: &Announcer,
+        plan: &Plan,
+        announced: Announced,
+        settled: Settled,
+        noted: &Noted,
+    ) -> Result<()> {
+        let op = (plan.partition_key.clone(), plan.op.row_key()?);
         if settled == Settled::Pending || noted.in_doubt {
-            self.note_finished(op, noted).await;
+            self.note_finished(&op, noted).await;
         }
         if settled == Settled::Pending {
-            return announcer.reveal(&announced, Duration::ZERO).await;
-        }
-        if noted.missed {
+            announcer.reveal(&announced, Duration::ZERO).await;
+        } else if noted.missed {
             // By then, the writer that may insert the missing row has stopped sending requests.
-            return announcer.reveal(&announced, HIDDEN).await;
-        }
-        if noted.in_doubt {
+            announcer.reveal(&announced, HIDDEN).await;
+        } else if noted.in_doubt {
             // A late request must meet the op row, which stays until no request can take effect.
-            return announcer.reveal(&announced, KEPT).await;
+            announcer.reveal(&announced, KEPT).await;
+        } else {
+            announcer.ending.leave(Ended { op, announced, created: plan.op.created() });
         }
-        let key = rowkey::Key::<rowkey::DynamicEntity>::new(&*op.0, &*op.1);
-        match self.table.table().delete_if_exists(key, rowkey::Match::Any).await {
-            Ok(_) => self.withdraw(announcer, op, announced).await,
-            Err(error) => tracing::debug!(%error, "the op row of a settled write was not deleted"),
+        Ok(())
+    }
+
+    /// Deletes the op rows and then the messages of settled writes, unless writes in flight will do so. One
+    /// request for the op rows of each partition, and one for each message.
+    async fn clean_up(&self, announcer: &Announcer) {
+        let now = self.table.clock().now();
+        let ended = announcer.ending.take(now);
+        let mut partitions: BTreeMap<String, Vec<Ended>> = BTreeMap::new();
+        for one in ended {
+            partitions.entry(one.op.0.clone()).or_default().push(one);
         }
+        let deleted = partitions.into_iter().map(|(partition_key, ended)| async move {
+            let is_gone = self.delete_op_rows(&partition_key, &ended).await;
+            Ok::<_, Error>(if is_gone { ended } else { Vec::new() })
+        });
+        let deleted = try_all(deleted, UPLOADS).await.unwrap_or_default();
+        let (mut messages, mut rows) = (Vec::new(), Vec::new());
+        for one in deleted.into_iter().flatten() {
+            match one.announced {
+                Announced::Message(message) => messages.push((message, one.created)),
+                Announced::Backlog(_) => rows.push(one),
+            }
+        }
+        let gone = announcer.ending.free(messages, now).into_iter();
+        let messages = gone.map(|message| async move {
+            announcer.withdraw(&self.table, Announced::Message(message)).await;
+            Ok::<_, Error>(())
+        });
+        let rows = rows.into_iter().map(|one| async move {
+            self.withdraw(announcer, &one.op, one.announced).await;
+            Ok::<_, Error>(())
+        });
+        let _ = try_all(messages, UPLOADS).await;
+        let _ = try_all(rows, UPLOADS).await;
+    }
+
+    /// Deletes op rows of a partition; returns whether they are gone. If not, their messages appear.
+    async fn delete_op_rows(&self, partition_key: &str, ended: &[Ended]) -> bool {
+        let key =
+            |one: &Ended| rowkey::Key::<rowkey::DynamicEntity>::new(partition_key, &*one.op.1);
+        let deleted = match ended {
+            [one] => {
+                self.table.table().delete_if_exists(key(one), rowkey::Match::Any).await.map(drop)
+            }
+            several => {
+                let delete = |transaction: rowkey::Transaction, one: &Ended| {
+                    transaction.delete(key(one), rowkey::Match::Any)
+                };
+                several.iter().fold(self.table.transaction(), delete).submit().await.map(drop)
+            }
+        };
+        if let Err(error) = &deleted {
+            tracing::debug!(%error, "the op rows of settled writes were not deleted");
+        }
+        deleted.is_ok()
     }
 
     /// Undoes the preparation of a write that was not committed and never will be.
