@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
 use futures_core::Stream;
+use futures_util::stream::BoxStream;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey_wire::blob::BlockSource;
 use rowkey_wire::blob::checksum::Checksum;
@@ -74,7 +76,7 @@ where
             let what = "block_size must be 1 byte to 4000 MiB, and concurrency at least 1";
             return Err(Error::invalid(what).of("PutBlockList", blob.container()));
         }
-        let sum = Checksum::new(check == Some(Check::Md5), false);
+        let sum = Arc::new(Mutex::new(Checksum::new(check == Some(Check::Md5), false)));
         let content = Box::pin(content);
         let blocks = Blocks { content, left: Bytes::new(), size: block_size, sum, ended: false };
         Sender { blob, description, check, concurrency }.run(blocks).await
@@ -97,30 +99,29 @@ struct Sender {
 }
 
 impl Sender {
-    async fn run<S, E>(mut self, mut blocks: Blocks<S>) -> Result<Written>
+    async fn run<S, E>(mut self, blocks: Blocks<S>) -> Result<Written>
     where
         S: Stream<Item = Result<Bytes, E>> + Send,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let named = |error: Error| error.of("PutBlock", self.blob.container());
-        let first = blocks.next().await.map_err(named)?.unwrap_or_default();
-        let Some(second) = blocks.next().await.map_err(named)? else {
+        let sum = Arc::clone(&blocks.sum);
+        let mut blocks = blocks.into_stream();
+        let first = blocks.try_next().await.map_err(named)?.unwrap_or_default();
+        let Some(second) = blocks.try_next().await.map_err(named)? else {
             return put::write(&self.blob, first, &self.description, self.check).await;
         };
         // Each upload has its own block ids, so that concurrent uploads do not mix.
         let upload = self.blob.pipeline().guid();
         let begun = stream::iter([Ok(first), Ok(second)]);
-        let rest = stream::try_unfold(&mut blocks, |blocks| async move {
-            Ok(blocks.next().await?.map(|block| (block, blocks)))
-        });
         let sent: Vec<String> = begun
-            .chain(rest)
+            .chain(blocks)
             .enumerate()
             .map(|(number, block)| self.block(upload, number, block))
             .buffered(self.concurrency)
             .try_collect()
             .await?;
-        let (md5, _) = blocks.sum.finish();
+        let (md5, _) = sum.lock().unwrap_or_else(PoisonError::into_inner).clone().finish();
         self.description.headers.content_md5 = self.description.headers.content_md5.or(md5);
         self.commit(&sent).await
     }
@@ -169,7 +170,8 @@ struct Blocks<S> {
     /// The rest of the last piece.
     left: Bytes,
     size: usize,
-    sum: Checksum,
+    /// Of the blocks so far.
+    sum: Arc<Mutex<Checksum>>,
     ended: bool,
 }
 
@@ -178,6 +180,19 @@ where
     S: Stream<Item = Result<Bytes, E>>,
     E: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    /// The blocks as a stream. Made here and not where it is read, so that the future of an upload is `Send` for
+    /// content that borrows.
+    fn into_stream<'c>(self) -> BoxStream<'c, Result<Bytes>>
+    where
+        S: Send + 'c,
+        E: 'c,
+    {
+        stream::try_unfold(self, |mut blocks| async move {
+            Ok(blocks.next().await?.map(|block| (block, blocks)))
+        })
+        .boxed()
+    }
+
     /// The next block: a whole one, or the last.
     async fn next(&mut self) -> Result<Option<Bytes>> {
         let mut block = BytesMut::new();
@@ -192,13 +207,17 @@ where
             let piece = self.left.split_to(missing.min(self.left.len()));
             if piece.len() == self.size {
                 // A piece of exactly one block is passed on without a copy.
-                self.sum.update(&piece);
+                self.sum_up(&piece);
                 return Ok(Some(piece));
             }
             block.extend_from_slice(&piece);
         }
-        self.sum.update(&block);
+        self.sum_up(&block);
         Ok((!block.is_empty()).then(|| block.freeze()))
+    }
+
+    fn sum_up(&self, block: &[u8]) {
+        self.sum.lock().unwrap_or_else(PoisonError::into_inner).update(block);
     }
 
     async fn pull(&mut self) -> Result<Option<Bytes>> {
@@ -240,7 +259,7 @@ mod tests {
             content: Box::pin(stream::iter(pieces)),
             left: Bytes::new(),
             size,
-            sum: Checksum::new(false, false),
+            sum: Arc::new(Mutex::new(Checksum::new(false, false))),
             ended: false,
         };
         let mut cut = Vec::new();
