@@ -328,11 +328,6 @@ impl Field {
                         .error("`encrypt` is only valid in entities: projections do not decrypt"));
                 }
                 "encrypt" => this.encrypt = Some(span),
-                "blob" if system => {
-                    return Err(
-                        meta.error("`blob` is only valid in entities: projections read no blobs")
-                    );
-                }
                 "blob" => this.blob = Some(span),
                 "rest" if system => {
                     return Err(meta.error(

@@ -179,6 +179,33 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             const DISCRIMINATOR: &'static str = #discriminator;
         }
     });
+    let mut referring = model.references().peekable();
+    let references = referring.peek().is_some().then(|| {
+        let each = format_ident!("__each", span = Span::mixed_site());
+        let (fields, names): (Vec<_>, Vec<_>) = referring.unzip();
+        let calls = fields.iter().zip(&names).map(|(field, name)| {
+            let ident = field.ident;
+            if option_of(field.ty).is_some() {
+                quote! {
+                    if let ::core::option::Option::Some(__reference) = &self.#ident {
+                        #each(#name, __reference);
+                    }
+                }
+            } else {
+                quote! { #each(#name, &self.#ident); }
+            }
+        });
+        quote! {
+            const REFERENCES: &'static [&'static str] = &[#(#names),*];
+
+            fn references<'__e>(
+                &'__e self,
+                #each: &mut dyn ::core::ops::FnMut(&'static str, &'__e #krate::BlobRef),
+            ) {
+                #(#calls)*
+            }
+        }
+    });
     let encrypted = Some(model.encrypted()).filter(|names| !names.is_empty()).map(|names| {
         quote! { const ENCRYPTED: &'static [&'static str] = &[#(#names),*]; }
     });
@@ -284,6 +311,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
                 #(#properties)*
             }
 
+            #references
             #stored
             #index_key
             #list_keys
@@ -460,6 +488,24 @@ fn write(model: &Model<'_>, field: &Field<'_>, out: &Ident) -> Option<TokenStrea
             });
         });
     }
+    if let Role::Reference([name, ..]) = &field.role {
+        let value = local_value();
+        let write = |value: TokenStream| {
+            quote_spanned! { at(ty) =>
+                #out.flatten(#name, |#out| #krate::BlobRef::encode(#value, #out));
+            }
+        };
+        return Some(if option_of(ty).is_some() {
+            let write = write(quote! { #value });
+            quote_spanned! { at(ty) =>
+                if let ::core::option::Option::Some(#value) = &self.#ident {
+                    #write
+                }
+            }
+        } else {
+            write(quote! { &self.#ident })
+        });
+    }
     let Role::Property { name, json, encrypt, with, .. } = &field.role else { return None };
     if let Some(with) = with {
         let value = local_value();
@@ -510,6 +556,12 @@ fn read(model: &Model<'_>, index: usize, field: &Field<'_>, row: &Ident) -> Toke
         Role::Rest => {
             let taken = taken(model);
             quote_spanned! { span => #row.rest(#taken)? }
+        }
+        Role::Reference([name, ..]) => {
+            let value = quote_spanned! { span =>
+                #krate::BlobRef::decode(&#row.flattened(#name))?
+            };
+            absent(value, krate, (field, name, None))
         }
         Role::Flatten(prefix) => quote_spanned! { span =>
             <#ty as #krate::Flatten>::decode(&#row.flattened(#prefix))?

@@ -101,8 +101,7 @@ pub(crate) fn indexes(
     }
     if !indexes.is_empty() || errors.is_some() {
         for field in &model.fields {
-            let Role::Property { name, .. } = &field.role else { continue };
-            if POINTERS.contains(&&**name) {
+            for name in field.role.names().iter().filter(|name| POINTERS.contains(&&***name)) {
                 let what = format!("the property name `{name}` is reserved for index copies");
                 combine(&mut errors, Error::new(field.ident.span(), what));
             }
@@ -123,13 +122,16 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
     let partition = partition.map(|literal| of_partition(&literal, false).and_then(resolved));
     let partition = partition.transpose()?;
     let row = Template::row(&row, many).and_then(resolved)?;
-    let copy =
-        copy.map(|copied| copied.iter().map(|ident| copied_property(model, ident)).collect());
+    let copy = copy.map(|copied| {
+        let copied = copied.iter().map(|ident| copied_properties(model, ident));
+        copied.collect::<Result<Vec<_>>>().map(|copied| copied.into_iter().flatten().collect())
+    });
     let index = Index { name, partition, row, many, claims, copy: copy.transpose()?, when };
     if let Some(part) = index.parts().find(|part| {
         matches!(
             model.fields[part.index].role,
             Role::Rest
+                | Role::Reference(_)
                 | Role::Flatten(_)
                 | Role::Skipped(_)
                 | Role::Property { json: true, .. }
@@ -170,10 +172,10 @@ pub(crate) fn taken<'a>(
     others.any(|other| other == name).then_some("another index or list")
 }
 
-/// The property of a field named in `copy(..)`.
-fn copied_property(model: &Model<'_>, ident: &Ident) -> Result<String> {
+/// The properties of a field named in `copy(..)`.
+fn copied_properties(model: &Model<'_>, ident: &Ident) -> Result<Vec<String>> {
     let name = plain(ident);
-    let stored = |field: &crate::model::Field<'_>| matches!(field.role, Role::Property { .. });
+    let stored = |field: &crate::model::Field<'_>| !field.role.names().is_empty();
     match model.fields.iter().find(|field| plain(field.ident) == name).map(|field| &field.role) {
         Some(Role::Property { encrypt: true, .. }) => Err(Error::new(
             ident.span(),
@@ -183,7 +185,7 @@ fn copied_property(model: &Model<'_>, ident: &Ident) -> Result<String> {
             ident.span(),
             format!("`{name}` is stored in a blob: copies do not contain blobs"),
         )),
-        Some(Role::Property { name, .. }) => Ok(name.clone()),
+        Some(role @ (Role::Property { .. } | Role::Reference(_))) => Ok(role.names().to_vec()),
         Some(Role::Key) => Err(Error::new(
             ident.span(),
             format!("`{name}` is part of a key: every copy contains the keys"),

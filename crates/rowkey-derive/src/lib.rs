@@ -282,6 +282,10 @@ use syn::DeriveInput;
 /// - `blob`: stored in a blob, by a store: a value of any size that becomes a String or Binary property, or
 ///   with `json` any type. The type needs a `Default`, which is the field's value if the blob is not read.
 ///   Such a field has no column and can be in no key, index, list or unique value.
+/// - `blob` on a `BlobRef` or an `Option` of it: a reference to a blob that the program uploads with
+///   `rowkey_store::Store::upload`. The entity stores it in four properties: the path under the name of the field, and
+///   its length, digest and type under that name with `_Length`, `_Sha256` and `_ContentType`. The type is recognised by
+///   its name. Not with `encrypt`; projections can have such a field, too.
 /// - `encrypt`: stored encrypted, by the store with the keys of the crate `rowkey-encryption`; a String or
 ///   Binary property, or one with `json`. The type needs `store`, a `Table` neither writes nor reads it, and
 ///   a store refuses a filter that compares the field. With `blob` the content of the blob is encrypted.

@@ -106,6 +106,11 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
                      `Vec<T>`, or a field that is stored as one value"
                 ));
             }
+            Role::Reference(_) => {
+                return fail(format!(
+                    "`{{{name}}}` is a reference to a blob: a list requires a property"
+                ));
+            }
             Role::Rest | Role::Flatten(_) | Role::Skipped(_) | Role::System(_) => {
                 return fail(format!("`{{{name}}}` is not stored: a list requires a stored field"));
             }

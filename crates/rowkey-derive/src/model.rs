@@ -190,9 +190,9 @@ impl<'a> Model<'a> {
         for field in &model.fields {
             let what = match field.role {
                 Role::Flatten(_) | Role::Rest => "put `rest` and `flatten` on fields of the entity",
-                Role::Property { encrypt: true, .. } | Role::Property { blob: true, .. } => {
-                    "put `encrypt` and `blob` on fields of the entity"
-                }
+                Role::Property { encrypt: true, .. }
+                | Role::Property { blob: true, .. }
+                | Role::Reference(_) => "put `encrypt` and `blob` on fields of the entity",
                 _ => continue,
             };
             let what = format!("a flattened struct can only have plain properties: {what}");
@@ -228,7 +228,10 @@ impl<'a> Model<'a> {
         for Field { ty, role, .. } in fields {
             let span = at(ty);
             let bound = match role {
-                Role::Property { with: Some(_), .. } | Role::Key | Role::System(_) => continue,
+                Role::Property { with: Some(_), .. }
+                | Role::Key
+                | Role::Reference(_)
+                | Role::System(_) => continue,
                 Role::Property { json: true, blob, .. } => {
                     let inner = option_of(ty).unwrap_or(ty);
                     let default =
@@ -265,8 +268,10 @@ impl<'a> Model<'a> {
         let mut fields = Vec::new();
         for (i, field) in declared.iter().enumerate() {
             let Some(ident) = &field.ident else { continue };
-            let role = Attrs::parse(&field.attrs, system)
-                .and_then(|attrs| role(ident, attrs, is_key(i), container.rename_all));
+            let role = Attrs::parse(&field.attrs, system).and_then(|attrs| {
+                let of = (is_key(i), system);
+                role((ident, &field.ty), attrs, of, container.rename_all)
+            });
             match role {
                 Ok(role) => fields.push(Field { ident, ty: &field.ty, role }),
                 Err(error) => combine(&mut errors, error),
@@ -318,7 +323,11 @@ impl<'a> Model<'a> {
             let is_shown = match field.role {
                 Role::Key => true,
                 Role::Property { json, encrypt, blob, .. } => !json && !encrypt && !blob,
-                Role::Rest | Role::Flatten(_) | Role::Skipped(_) | Role::System(_) => false,
+                Role::Reference(_)
+                | Role::Rest
+                | Role::Flatten(_)
+                | Role::Skipped(_)
+                | Role::System(_) => false,
             };
             !is_shown || option_of(field.ty).is_some()
         });
@@ -369,8 +378,13 @@ impl<'a> Model<'a> {
 
     /// The names of the stored properties, in field order.
     pub(crate) fn properties(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().flat_map(|field| field.role.names()).map(String::as_str)
+    }
+
+    /// The references to blobs, each with the property of its address, in field order.
+    pub(crate) fn references(&self) -> impl Iterator<Item = (&Field<'a>, &str)> {
         self.fields.iter().filter_map(|field| match &field.role {
-            Role::Property { name, .. } => Some(name.as_str()),
+            Role::Reference([name, ..]) => Some((field, name.as_str())),
             _ => None,
         })
     }
@@ -443,31 +457,36 @@ fn check_names(
         combine(errors, Error::new(second.ident.span(), what));
     }
     for field in fields {
-        let Role::Property { name, json, blob, with, .. } = &field.role else { continue };
         let ident = field.ident;
-        if matches!(&**name, "PartitionKey" | "RowKey" | "Timestamp") {
-            let what = format!("the property name `{name}` is reserved by the service");
-            combine(errors, Error::new(ident.span(), what));
-        } else if discriminator.is_some_and(|discriminator| name == discriminator) {
-            let what = format!("the property name `{name}` is reserved for the `kind`");
-            combine(errors, Error::new(ident.span(), what));
-        } else if version && name == VERSION {
-            let what = format!("the property name `{VERSION}` is reserved for the `version`");
-            combine(errors, Error::new(ident.span(), what));
-        } else if let Some((other, _)) = properties.iter().find(|(_, known)| known == name) {
-            let what = format!("`{ident}` and `{other}` are both stored as the property `{name}`");
+        for name in field.role.names() {
+            let what = if matches!(&**name, "PartitionKey" | "RowKey" | "Timestamp") {
+                format!("the property name `{name}` is reserved by the service")
+            } else if discriminator.is_some_and(|discriminator| name == discriminator) {
+                format!("the property name `{name}` is reserved for the `kind`")
+            } else if version && name == VERSION {
+                format!("the property name `{VERSION}` is reserved for the `version`")
+            } else if let Some((other, _)) = properties.iter().find(|(_, known)| known == name) {
+                format!("`{ident}` and `{other}` are both stored as the property `{name}`")
+            } else {
+                continue;
+            };
             combine(errors, Error::new(ident.span(), what));
         }
+        let has_column =
+            matches!(field.role, Role::Property { json: false, blob: false, with: None, .. });
         let name_of_column = constant(&plain(ident));
         let other = properties.iter().find(|(other, _)| constant(&plain(other)) == name_of_column);
-        if let Some((other, _)) = other.filter(|_| columns && !json && !blob && with.is_none()) {
+        if let Some((other, _)) = other.filter(|_| columns && has_column) {
             let what = format!("`{ident}` and `{other}` both define the column `{name_of_column}`");
             combine(errors, Error::new(ident.span(), what));
         }
-        properties.push((ident, name));
-        if properties.len() == limit + 1 {
-            let what = format!("an entity can have at most {limit} properties besides its keys");
-            combine(errors, Error::new(ident.span(), what));
+        for name in field.role.names() {
+            properties.push((ident, name));
+            if properties.len() == limit + 1 {
+                let what =
+                    format!("an entity can have at most {limit} properties besides its keys");
+                combine(errors, Error::new(ident.span(), what));
+            }
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The role of a field: determined by its attributes, some of which exclude each other.
 
-use syn::{Error, Ident, LitStr, Path, Result};
+use syn::{Error, Ident, LitStr, Path, Result, Type};
 
 use crate::attrs::{DefaultValue, Field as Attrs, System};
 use crate::model::plain;
 use crate::names::{Case, check_property};
+use crate::types::is_reference;
 
 /// The role of a field.
 pub(crate) enum Role {
@@ -25,6 +26,8 @@ pub(crate) enum Role {
         /// Whether every row has this type.
         exact: bool,
     },
+    /// It is a reference to a blob, stored under these names, the first of which is that of the address.
+    Reference([String; 4]),
     /// Each of its entries is a property with its own name.
     Rest,
     /// Each of its fields is a property with its own name after this prefix.
@@ -35,11 +38,25 @@ pub(crate) enum Role {
     System(System),
 }
 
+impl Role {
+    /// The names of the properties that the field itself is stored as.
+    pub(crate) fn names(&self) -> &[String] {
+        match self {
+            Self::Property { name, .. } => std::slice::from_ref(name),
+            Self::Reference(names) => names,
+            _ => &[],
+        }
+    }
+}
+
+/// What the names of a reference's properties have after the name of its field.
+const OF_REFERENCE: [&str; 4] = ["", "_Length", "_Sha256", "_ContentType"];
+
 /// The role that a field's attributes determine. Refuses an attribute that would have no effect.
 pub(crate) fn role(
-    ident: &Ident,
+    (ident, ty): (&Ident, &Type),
     attrs: Attrs,
-    is_key: bool,
+    (is_key, is_projection): (bool, bool),
     rename_all: Option<Case>,
 ) -> Result<Role> {
     let Attrs {
@@ -108,6 +125,34 @@ pub(crate) fn role(
         });
         return Ok(Role::Flatten(prefix.transpose()?.unwrap_or_default()));
     }
+    let name = match (&rename, rename_all) {
+        (Some(name), _) => name.value(),
+        (None, Some(case)) => case.apply(&plain(ident)),
+        (None, None) => plain(ident),
+    };
+    let span = renamed.unwrap_or_else(|| ident.span());
+    check_property(&name).map_err(|what| Error::new(span, what))?;
+    if is_reference(ty) {
+        if let Some(span) = encrypt {
+            let what = "`encrypt` cannot be combined with a `BlobRef`: its content is streamed, read in parts and \
+                        linked to; encrypt it before the upload, or make the field a `Vec<u8>`";
+            return Err(Error::new(span, what));
+        }
+        alone(&["blob", "rename"], "is a reference to a blob, whose properties are fixed")?;
+        if blob.is_none() {
+            let what = format!("`{}` is a reference to a blob: add #[entity(blob)]", plain(ident));
+            return Err(Error::new(ident.span(), what));
+        }
+        let names = OF_REFERENCE.map(|end| format!("{name}{end}"));
+        let longest = check_property(&names[3]);
+        longest.map_err(|what| Error::new(span, what))?;
+        return Ok(Role::Reference(names));
+    }
+    if let Some(blob) = blob.filter(|_| is_projection) {
+        let what =
+            "`blob` is only valid in entities, and on a `BlobRef`: projections read no blobs";
+        return Err(Error::new(blob, what));
+    }
     if let Some(span) = types {
         let fixed = [
             (json, "is stored as JSON in a String"),
@@ -128,13 +173,6 @@ pub(crate) fn role(
             return Err(Error::new(span, what));
         }
     }
-    let name = match (&rename, rename_all) {
-        (Some(name), _) => name.value(),
-        (None, Some(case)) => case.apply(&plain(ident)),
-        (None, None) => plain(ident),
-    };
-    let span = renamed.unwrap_or_else(|| ident.span());
-    check_property(&name).map_err(|what| Error::new(span, what))?;
     if let Some(blob) = blob.filter(|_| default.is_some()) {
         let what = "an absent field in a blob is always the default; remove `default`";
         return Err(Error::new(blob, what));

@@ -54,8 +54,10 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
         let in_blob = |field: &&Field<'_>| matches!(field.role, Role::Property { blob: true, .. });
         let blob = model.fields.iter().find(in_blob);
         let blob = blob.map(|field| ("a field in a blob", field.ident.span()));
+        let reference = model.references().next();
+        let reference = reference.map(|(field, _)| ("a reference to a blob", field.ident.span()));
         let wide = model.wide.as_ref().map(|wide| ("an entity of several rows", wide.span()));
-        return match unique.or(list).or(sealed).or(blob).or(wide) {
+        return match unique.or(list).or(sealed).or(blob).or(reference).or(wide) {
             Some((what, span)) => {
                 let what = format!("{what} requires a store: #[entity(store, ..)]");
                 Err(Error::new(span, what))

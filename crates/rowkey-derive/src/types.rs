@@ -15,6 +15,15 @@ pub(crate) fn vec_of(ty: &Type) -> Option<&Type> {
     argument_of(option_of(ty).unwrap_or(ty), "Vec")
 }
 
+/// Whether a type is `BlobRef` or an `Option` of it, recognised by its spelling.
+pub(crate) fn is_reference(ty: &Type) -> bool {
+    match option_of(ty).unwrap_or(ty) {
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "BlobRef"),
+        Type::Group(group) => is_reference(&group.elem),
+        _ => false,
+    }
+}
+
 fn argument_of<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
     let path = match ty {
         Type::Path(path) => path,

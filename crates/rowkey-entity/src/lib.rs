@@ -49,6 +49,7 @@ pub use rowkey_wire::filter::Operator;
 
 pub use arg::Arg;
 pub use entity::{
+    blob_ref::BlobRef,
     dynamic::DynamicEntity,
     failed::FailedRow,
     flatten::Flatten,

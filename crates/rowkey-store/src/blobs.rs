@@ -80,6 +80,52 @@ impl Blobs {
         format!("blob_{}", escaped(of).unwrap_or_default())
     }
 
+    /// Returns the name of a blob that is uploaded for a reference; `unique` was never used before.
+    pub(crate) fn reference_name(&self, of: &str, unique: &str, row_key: &str) -> String {
+        let entity = hexadecimal(&Sha256::digest(row_key)[..8]);
+        self.name(&format!("{}{unique}_{entity}", Self::reference_head(of)))
+    }
+
+    /// Returns the prefix of the names of blobs that entities of a type refer to, without the table.
+    pub(crate) fn reference_head(of: &str) -> String {
+        format!("ref_{}", escaped(of).unwrap_or_default())
+    }
+
+    /// Whether this store uploaded the blob at a path, so that it may delete it.
+    pub(crate) fn is_reference(&self, of: &str, path: &str) -> bool {
+        let head = self.name(&Self::reference_head(of));
+        self.below(path).is_some_and(|name| name.starts_with(&head))
+    }
+
+    /// Returns the blob at a path in the container of the store.
+    pub(crate) fn at_path(&self, path: &str) -> Option<Blob> {
+        self.below(path).map(|name| self.deciding.blob(name))
+    }
+
+    /// Returns the path of a blob in the container of the store.
+    pub(crate) fn path(&self, name: &str) -> String {
+        format!("{}/{name}", self.container.name())
+    }
+
+    fn below<'p>(&self, path: &'p str) -> Option<&'p str> {
+        path.strip_prefix(self.container.name())?.strip_prefix('/')
+    }
+
+    /// Returns the metadata of a blob that an entity will refer to: the keys of the entity.
+    pub(crate) fn owner_metadata(keys: &Keys) -> [(&'static str, String); 2] {
+        let hex = |text: &str| hexadecimal(text.as_bytes());
+        [(PARTITION_KEY, hex(&keys.0)), (ROW_KEY, hex(&keys.1))]
+    }
+
+    /// Returns the keys of the entity from such metadata.
+    pub(crate) fn owner(metadata: &BTreeMap<String, String>) -> Option<Keys> {
+        let value = |name: &str| {
+            let found = metadata.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value.as_str())
+        };
+        Some((unhexed(value(PARTITION_KEY)?)?, unhexed(value(ROW_KEY)?)?))
+    }
+
     /// Returns the metadata of a field's blob: the keys of its entity and the RowKey of its op row.
     pub(crate) fn metadata(
         partition_key: &str,
@@ -96,9 +142,9 @@ impl Blobs {
             let found = metadata.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
             found.map(|(_, value)| value.as_str())
         };
-        let partition_key = unhexed(value(PARTITION_KEY)?)?;
-        let row_key = unhexed(value(ROW_KEY)?)?;
-        Some(((partition_key.clone(), row_key), (partition_key, value(OP)?.to_owned())))
+        let owner = Self::owner(metadata)?;
+        let op = (owner.0.clone(), value(OP)?.to_owned());
+        Some((owner, op))
     }
 
     pub(crate) fn name(&self, rest: &str) -> String {

@@ -15,6 +15,8 @@ pub(crate) struct Declared {
     pub(crate) lists: &'static [List],
     /// The fields in blobs, each with its pointer.
     pub(crate) blobs: &'static [(&'static str, &'static str)],
+    /// The properties of references to blobs.
+    pub(crate) references: &'static [&'static str],
     encrypted: &'static [&'static str],
     older: OlderRows,
 }
@@ -35,6 +37,7 @@ impl Declared {
             indexes: E::INDEXES,
             lists: E::LISTS,
             blobs: E::BLOBS,
+            references: E::REFERENCES,
             encrypted: E::ENCRYPTED,
             older: E::OLDER,
         }
@@ -72,7 +75,8 @@ impl Declared {
     /// Returns the name of something that is kept in blobs.
     fn in_blobs(&self) -> Option<&'static str> {
         let in_blobs = self.lists.iter().find(|list| list.place == ListPlace::Blob);
-        in_blobs.map(|list| list.name).or(self.blobs.first().map(|(name, _)| *name))
+        let field = || self.blobs.first().map(|(name, _)| *name);
+        in_blobs.map(|list| list.name).or_else(field).or(self.references.first().copied())
     }
 
     /// Checks that a store has the container that its type requires. `refused` makes the error.

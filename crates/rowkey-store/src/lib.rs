@@ -61,8 +61,9 @@ pub use if_match::{IfMatch, IfMatchError};
 pub use plan::{Change, Contribution, Contributor, Copies, Explanation, Op, Target, View};
 pub use seal::Sealer;
 pub use store::{
-    Deletions, Explain, Group, Page, Patch, Query, Refusing, Selection, Stage, Step, Store,
-    StoreBuilder, Submitted, Sweeping, Transaction, Worked, Written,
+    Content, ContentReader, Deletions, Download, Explain, Group, Page, Patch, Query, Refusing,
+    Selection, Stage, Step, Store, StoreBuilder, Submitted, Sweeping, Transaction, Upload, Worked,
+    Written,
 };
 pub use version::{Version, Versioned};
 pub use waits::Waits;

@@ -101,16 +101,22 @@ impl Wide {
     /// Returns `None` if entities of the type have one row.
     pub(crate) fn of<E: Entity>() -> Option<Self> {
         if E::MAX_ROWS > 1 {
-            Some(Self::new(E::MAX_ROWS, E::DISCRIMINATOR, E::BLOBS))
+            let pointers = E::BLOBS.iter().map(|(_, pointer)| *pointer);
+            let pointers = pointers.chain(E::REFERENCES.iter().copied());
+            Some(Self::new(E::MAX_ROWS, E::DISCRIMINATOR, pointers))
         } else {
             None
         }
     }
 
-    fn new(most: usize, discriminator: &'static str, blobs: &[(&str, &'static str)]) -> Self {
+    fn new(
+        most: usize,
+        discriminator: &'static str,
+        pointers: impl Iterator<Item = &'static str>,
+    ) -> Self {
         // Readers of these properties read only the head.
         let pinned = [discriminator, "EntityVersion"].into_iter();
-        let pinned = pinned.chain(blobs.iter().map(|(_, pointer)| *pointer)).collect();
+        let pinned = pinned.chain(pointers).collect();
         Self { most, pinned }
     }
 

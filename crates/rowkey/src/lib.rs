@@ -101,9 +101,9 @@ mod transport;
 
 #[doc(inline)]
 pub use rowkey_entity::{
-    Arg, Column, DecodeError, DynamicEntity, ETag, EncodeError, Entity, EntitySet, FailedRow,
-    Filter, FilterError, Flatten, Key, KeyPart, Match, Operator, Partition, Projection, Properties,
-    Property, Rows, Stored, TIMESTAMP, edm, entity, index, key,
+    Arg, BlobRef, Column, DecodeError, DynamicEntity, ETag, EncodeError, Entity, EntitySet,
+    FailedRow, Filter, FilterError, Flatten, Key, KeyPart, Match, Operator, Partition, Projection,
+    Properties, Property, Rows, Stored, TIMESTAMP, edm, entity, index, key,
 };
 pub use rowkey_wire::code::ErrorCode;
 

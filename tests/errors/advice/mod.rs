@@ -12,6 +12,7 @@ mod endpoints;
 mod excused;
 mod jobs;
 mod manifest;
+mod references;
 mod requests;
 mod sealed;
 mod sources;
@@ -47,7 +48,7 @@ const fn case(advice: &'static str, run: fn() -> BoxFuture<'static, Tried>) -> C
 fn cases() -> impl Iterator<Item = &'static Case> {
     let of_client = [account::CASES, answers::CASES, endpoints::CASES, requests::CASES];
     let of_stores = [declared::CASES, manifest::CASES, sealed::CASES, store::CASES, wide::CASES];
-    let others = [blobs::CASES, jobs::CASES];
+    let others = [blobs::CASES, jobs::CASES, references::CASES];
     of_client.into_iter().chain(of_stores).chain(others).flatten()
 }
 

@@ -6,6 +6,7 @@
 //! - `convert`: values that are stored as another type than their own
 //! - `stored`: [`Stored`], an entity with the ETag and Timestamp it was read with
 //! - `derive`: what the code of derives calls, such as how an `EntitySet` distinguishes its types
+//! - `blob_ref`: [`BlobRef`](crate::BlobRef), a field whose content is in a blob
 //! - `dynamic`: [`DynamicEntity`](crate::DynamicEntity), an entity with arbitrary properties
 //! - `properties`: [`Properties`](crate::Properties), properties by name
 //! - `failed`: [`FailedRow`](crate::FailedRow), a row that does not decode
@@ -13,6 +14,7 @@
 //! - `serial`: entities in the formats of serde · `odata`: entities as the JSON of the service
 //! - `unknown`: the stored properties that a type does not know
 
+pub(crate) mod blob_ref;
 pub(crate) mod convert;
 #[doc(hidden)]
 pub mod derive;
@@ -35,6 +37,8 @@ pub(crate) mod stored;
 pub(crate) mod traits;
 pub(crate) mod unknown;
 
+#[doc(hidden)]
+pub use blob_ref::Unusable;
 pub use older::{Older, OlderRows};
 pub use properties::Rest;
 pub(crate) use property::Property;

@@ -17,6 +17,8 @@ pub struct Older {
     pub indexed: Vec<(&'static Index, (String, String))>,
     /// The PartitionKeys and RowKeys of the lists that it is in; lists in blobs have no PartitionKey.
     pub listed: Vec<(&'static List, (String, String))>,
+    /// The paths of the blobs that it refers to.
+    pub references: Vec<String>,
 }
 
 /// The most rows that older versions of a type may have left.
@@ -90,7 +92,9 @@ impl Older {
                 }
             });
         }
-        Ok(Self { version: V::VERSION, indexed, listed })
+        let mut references = Vec::new();
+        entity.references(&mut |_, reference| references.push(reference.path().to_owned()));
+        Ok(Self { version: V::VERSION, indexed, listed, references })
     }
 }
 

@@ -323,6 +323,11 @@ impl<'a> RowReader<'a> {
         RowReader { prefix, next: self.next.clone(), ..*self }
     }
 
+    /// The error of a property with an invalid value.
+    pub(crate) fn refused(&self, name: &str, what: &'static str) -> DecodeError {
+        DecodeError::property(&full(self.prefix, name), what)
+    }
+
     /// A property, converted by a function of the program; `None` if it is absent.
     #[doc(hidden)]
     pub fn converted<T>(

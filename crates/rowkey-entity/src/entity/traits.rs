@@ -1,5 +1,6 @@
 //! The two traits that the derives implement.
 
+use super::blob_ref::BlobRef;
 use super::older::{Older, OlderRows};
 use super::row::{DecodeError, RowReader, RowWriter};
 use crate::index::{Index, List, Scope};
@@ -173,6 +174,15 @@ pub trait Entity: Projection {
         let _ = row;
         self.encode(out);
         Ok(())
+    }
+
+    /// The properties with the addresses of [`BlobRef`] fields.
+    const REFERENCES: &'static [&'static str] = &[];
+
+    /// Calls `each` with the references to blobs that the entity has, and the properties with their addresses.
+    #[doc(hidden)]
+    fn references<'e>(&'e self, each: &mut dyn FnMut(&'static str, &'e BlobRef)) {
+        let _ = each;
     }
 
     /// Writes the keys of the entity's row in the index at this position of [`Entity::INDEXES`].

@@ -46,8 +46,8 @@ pub(crate) async fn commit(
     let mut repetitions = REPETITIONS;
     let mut lost: Option<Error> = None;
     loop {
-        if plan.has_op_row() && is_old(table, plan) {
-            // A void at the key of the op row may have been inserted and removed.
+        if (plan.has_op_row() || plan.expires) && is_old(table, plan) {
+            // A void at the key of the op row may have been inserted and removed, or a blob be swept.
             let what = "the write was delayed until its operation was voided";
             return match lost {
                 Some(lost) => Err(lost.during(what)),

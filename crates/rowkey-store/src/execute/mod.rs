@@ -81,8 +81,22 @@ impl Executor {
     ///
     /// Boxed, so that it is compiled here, and not again in each program that writes; and so that the
     /// futures of callers stay small.
-    pub(crate) fn run(&self, plan: Plan) -> BoxFuture<'_, Result<Ran>> {
-        self.run_plan(plan).boxed()
+    pub(crate) fn run(&self, mut plan: Plan) -> BoxFuture<'_, Result<Ran>> {
+        let naming = std::mem::take(&mut plan.naming);
+        plan.expires = !naming.is_empty();
+        async move {
+            naming.send();
+            let ran = self.run_plan(plan).await;
+            // If the future is dropped or the outcome is unknown, the references are spent.
+            if match &ran {
+                Ok(ran) => matches!(ran, Ran::Stale(_)),
+                Err(error) => error.outcome() != Outcome::Unknown,
+            } {
+                naming.release();
+            }
+            ran
+        }
+        .boxed()
     }
 
     async fn run_plan(&self, plan: Plan) -> Result<Ran> {

@@ -21,6 +21,7 @@ use crate::row::Keys;
 
 pub(crate) mod blob_field;
 pub(crate) mod blob_list;
+pub(crate) mod blob_ref;
 pub(crate) mod contributor;
 pub(crate) mod copies;
 pub(crate) mod explain;
@@ -40,6 +41,7 @@ pub use op::{Op, Target};
 pub use view::View;
 
 use blob_field::Upload;
+use blob_ref::Naming;
 use op::{ClaimRef, OpRow};
 
 /// The most operations of an entity group transaction.
@@ -66,6 +68,10 @@ pub(crate) struct Plan {
     pub(crate) joined: Vec<Joined>,
     /// Blobs that are uploaded before the message.
     pub(crate) uploads: Vec<Upload>,
+    /// The references to blobs that entities get.
+    pub(crate) naming: Naming,
+    /// Whether the transaction must be sent soon, because a sweep may delete blobs that it names.
+    pub(crate) expires: bool,
     /// Whether all rows of an entity are written again, not only those that change.
     pub(crate) rewrites: bool,
     /// The operation of the caller's transaction whose part is being added, counted from 0; `None` if the
@@ -167,6 +173,8 @@ impl Plan {
             inline: Vec::new(),
             joined: Vec::new(),
             uploads: Vec::new(),
+            naming: Naming::default(),
+            expires: false,
             rewrites: false,
             step: None,
             steps: BTreeMap::new(),

@@ -15,6 +15,7 @@ use crate::execute::announce::Announcer;
 use crate::layer::{Layer, Layers};
 use crate::plan::blob_field::BlobFields;
 use crate::plan::blob_list::BlobList;
+use crate::plan::blob_ref::BlobRefs;
 use crate::plan::index::{self, LocalIndexes};
 use crate::plan::list::{self, Lists};
 use crate::plan::older::OlderVersions;
@@ -114,8 +115,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         self
     }
 
-    /// Sets the container for fields with `blob` and for `list(.., blob)`. Several stores may share one: the
-    /// names of a store's blobs begin with the name of its table.
+    /// Sets the container for fields with `blob`, values and references, and for `list(.., blob)`. Several stores may
+    /// share one: the names of a store's blobs begin with the name of its table.
     pub fn blobs(mut self, container: Container) -> Self {
         self.container = Some(container);
         self
@@ -262,7 +263,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
     const IN_PARTITION: usize =
         Self::HAS_INDEXES as usize + Self::HAS_LISTS as usize + Self::HAS_VALUES as usize;
 
-    const DECLARED: [Option<Add<E>>; 8] = [
+    const DECLARED: [Option<Add<E>>; 9] = [
         if Self::HAS_INDEXES { Some(|all, _| all.push(Box::new(LocalIndexes))) } else { None },
         if Self::HAS_LISTS { Some(|all, _| all.push(Box::new(Lists))) } else { None },
         if Self::HAS_VALUES { Some(|all, _| all.push(Box::new(UniqueValues))) } else { None },
@@ -305,6 +306,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             Some(|all, blobs| {
                 let Some(blobs) = blobs else { return };
                 all.push(Box::new(BlobFields::of::<E>(blobs, Inner::<E>::of())));
+            })
+        },
+        if Self::TYPE.references.is_empty() {
+            None
+        } else {
+            Some(|all, blobs| {
+                let Some(blobs) = blobs else { return };
+                all.push(Box::new(BlobRefs(blobs.clone())));
             })
         },
     ];

@@ -445,16 +445,23 @@ pub(super) fn examine_demand<'a>(
     .boxed()
 }
 
-/// Checks that the blobs of the entity's fields exist. One request each.
+/// Checks that the blobs of the entity's fields, and those that it refers to, exist. One request each.
 pub(super) fn examine_blobs<'a>(
     blobs: &'a Blobs,
-    fields: &'static [(&'static str, &'static str)],
-    closed: &'a Closed,
+    (fields, closed): (&'static [(&'static str, &'static str)], Option<&'a Closed>),
+    referred: Vec<(&'static str, &'a str)>,
 ) -> BoxFuture<'a, Result<Vec<(&'static str, Verdict)>>> {
     async move {
         let mut found = Vec::new();
-        for (property, blob) in BlobFields::named(fields, &closed.row) {
-            let is_there = blobs.deciding().blob(&blob).properties().await?.is_some();
+        let named = closed.map(|closed| BlobFields::named(fields, &closed.row)).unwrap_or_default();
+        let named =
+            named.into_iter().map(|(property, blob)| (property, blobs.deciding().blob(&blob)));
+        // Blobs that the store did not upload are not its own.
+        let referred = referred
+            .into_iter()
+            .filter_map(|(property, path)| Some((property, blobs.at_path(path)?)));
+        for (property, blob) in named.chain(referred) {
+            let is_there = blob.properties().await?.is_some();
             found.push((property, if is_there { Verdict::Right } else { Verdict::Missing }));
         }
         Ok(found)

@@ -2,6 +2,7 @@
 //!
 //! - this file: [`Store`] and its writes
 //! - `build`: [`StoreBuilder`]
+//! - `content`: the content of references to blobs, up and down
 //! - `explain`: plans that are shown and not run
 //! - `patch`: changes of single properties
 //! - `manifest`: programs of several versions that write one table
@@ -35,6 +36,7 @@ use crate::version::{Version, Versioned};
 mod build;
 mod bulk;
 mod clean;
+mod content;
 mod delete;
 mod examine;
 mod explain;
@@ -54,6 +56,7 @@ mod writing;
 
 pub use build::StoreBuilder;
 pub use bulk::Group;
+pub use content::{Content, ContentReader, Download, Upload};
 pub use delete::Deletions;
 pub use explain::Explain;
 use manifest::Manifest;

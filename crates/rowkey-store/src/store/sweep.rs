@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, TryStreamExt as _, stream};
 use rowkey::blob::BlobItem;
-use rowkey::index::{List, ListPlace};
+use rowkey::index::ListPlace;
 use rowkey::{DynamicEntity, Entity, Result};
 
 use super::settle::no_queue;
@@ -16,6 +16,7 @@ use crate::execute::settle::is_lost;
 use crate::job::{Attempt, Batch, Job, Loading, Report, Verdict};
 use crate::plan::blob_field::{BlobFields, NAME as FIELDS};
 use crate::plan::blob_list::{self, Listed};
+use crate::plan::blob_ref::{LEFT, NAME as REFERENCES, is_named};
 use crate::plan::list::list_keys;
 use crate::plan::op;
 use crate::row::Keys;
@@ -31,8 +32,16 @@ pub struct Sweeping<E> {
     store: Store<E>,
     /// The prefix of the names of the blobs.
     prefix: String,
-    /// The position of the list that the blobs belong to; `None` for blobs of fields.
-    list: Option<usize>,
+    kind: Kind,
+}
+
+/// What the blobs of a group belong to.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    /// The list at this position.
+    List(usize),
+    Fields,
+    References,
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
@@ -75,8 +84,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     pub fn sweep(&self) -> Job<'static, Loading<stream::Iter<std::vec::IntoIter<Sweeping<E>>>>> {
         let mut units = Vec::new();
         if let Some(blobs) = &self.inner.blobs {
-            for (prefix, list) in prefixes(blobs, E::LISTS, E::BLOBS, Inner::<E>::of()) {
-                units.push(Sweeping { store: self.clone(), prefix, list });
+            for (prefix, kind) in prefixes(blobs, &Declared::of::<E>(), Inner::<E>::of()) {
+                units.push(Sweeping { store: self.clone(), prefix, kind });
             }
         }
         let units = stream::iter(units);
@@ -146,6 +155,36 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(())
     }
 
+    /// Deletes an uploaded blob if its entity does not refer to it and no write ever will.
+    async fn sweep_reference(&self, blob: &BlobItem, report: &mut Report) -> Result<()> {
+        let Some(owner) = Blobs::owner(&blob.properties.metadata) else {
+            // Another program wrote it.
+            report.note(Some(REFERENCES), Verdict::Skipped, 1);
+            return Ok(());
+        };
+        let deciding = &self.inner.deciding;
+        // Before the head is read: a writer may name the blob until it is this old.
+        let age = (deciding.clock().now() - blob.properties.modified).to_std();
+        let path = self.inner.blobs()?.path(&blob.name);
+        let head = deciding.row(&owner).await?;
+        let verdict = if head.is_some_and(|head| is_named(&head.entity, &path)) {
+            Verdict::Right
+        } else if age.is_ok_and(|age| age >= LEFT) {
+            Verdict::Orphaned
+        } else {
+            // On a slow clock, the age of a new blob is negative.
+            Verdict::Skipped
+        };
+        report.note(Some(REFERENCES), verdict, 1);
+        if verdict == Verdict::Orphaned {
+            let blob = self.inner.blobs()?.deciding().blob(&blob.name);
+            if blob.delete_if_exists().await? {
+                report.repaired(Some(REFERENCES), 1);
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the property of an entity whose value is in the blob.
     async fn names(&self, owner: &Keys, blob: &str) -> Result<Option<&'static str>> {
         let head = self.inner.deciding.row(owner).await?;
@@ -172,28 +211,27 @@ fn property_of(
     named.find(|(_, name)| name == blob).map(|(property, _)| property)
 }
 
-/// Returns the prefixes of the names of all blobs, with the positions of lists.
-fn prefixes(
-    blobs: &Blobs,
-    lists: &[List],
-    fields: &[(&str, &str)],
-    of: &str,
-) -> Vec<(String, Option<usize>)> {
-    let lists = lists.iter().enumerate();
+/// Returns the prefixes of the names of all blobs, with what they belong to.
+fn prefixes(blobs: &Blobs, declared: &Declared, of: &str) -> Vec<(String, Kind)> {
+    let lists = declared.lists.iter().enumerate();
     let lists = lists.filter(|(_, list)| list.place == ListPlace::Blob);
-    let lists = lists.map(|(position, list)| (blobs.prefix(list.row_head), Some(position)));
-    // The names begin with a random digit, so there is one prefix per digit.
-    let digits = if fields.is_empty() { 0..0 } else { 0..16 };
-    let head = Blobs::field_head(of);
-    let fields = digits.map(|digit| (blobs.name(&format!("{head}{digit:x}")), None));
-    lists.chain(fields).collect()
+    let lists = lists.map(|(position, list)| (blobs.prefix(list.row_head), Kind::List(position)));
+    // The names go on with a random digit, so there is one prefix per digit.
+    let each = |is_declared: bool, head: String, kind| {
+        let digits = if is_declared { 0..16 } else { 0..0 };
+        digits.map(move |digit| (blobs.name(&format!("{head}{digit:x}")), kind))
+    };
+    let fields = each(!declared.blobs.is_empty(), Blobs::field_head(of), Kind::Fields);
+    let head = Blobs::reference_head(of);
+    let references = each(!declared.references.is_empty(), head, Kind::References);
+    lists.chain(fields).chain(references).collect()
 }
 
 /// Sweeps one blob of a list.
 type SweepList<E> =
     for<'a> fn(&'a Store<E>, &'a str, usize, &'a mut Report) -> BoxFuture<'a, Result<()>>;
 
-/// Sweeps one blob of a field.
+/// Sweeps one blob of a field or a reference.
 type SweepField<E> =
     for<'a> fn(&'a Store<E>, &'a BlobItem, &'a mut Report) -> BoxFuture<'a, Result<()>>;
 
@@ -212,6 +250,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Sweeping<E> {
     } else {
         Some(|store, blob, report| store.sweep_field(blob, report).boxed())
     };
+
+    const OF_REFERENCE: Option<SweepField<E>> = if Self::TYPE.references.is_empty() {
+        None
+    } else {
+        Some(|store, blob, report| store.sweep_reference(blob, report).boxed())
+    };
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Batch for Sweeping<E> {
@@ -229,15 +273,28 @@ impl<E: Entity + Clone + Send + Sync + 'static> Batch for Sweeping<E> {
         let listing = blobs.deciding().blobs().starting_with(&self.prefix).with_metadata();
         let mut listing = listing.stream();
         while let Some(blob) = listing.try_next().await? {
-            let swept = match (self.list, Self::OF_LIST, Self::OF_FIELD) {
-                (Some(list), Some(sweep), _) => sweep(&self.store, &blob.name, list, &mut report),
-                (None, _, Some(sweep)) => sweep(&self.store, &blob, &mut report),
+            let of_one = match self.kind {
+                Kind::List(_) => None,
+                Kind::Fields => Self::OF_FIELD,
+                Kind::References => Self::OF_REFERENCE,
+            };
+            let swept = match (self.kind, Self::OF_LIST, of_one) {
+                (Kind::List(list), Some(sweep), _) => {
+                    sweep(&self.store, &blob.name, list, &mut report)
+                }
+                (Kind::Fields | Kind::References, _, Some(sweep)) => {
+                    sweep(&self.store, &blob, &mut report)
+                }
                 _ => continue,
             };
             let swept = swept.await;
             match swept {
                 Err(error) if error.kind() == rowkey::ErrorKind::Decode => {
-                    let part = Some(self.list.map_or(FIELDS, |list| E::LISTS[list].name));
+                    let part = Some(match self.kind {
+                        Kind::List(list) => E::LISTS[list].name,
+                        Kind::Fields => FIELDS,
+                        Kind::References => REFERENCES,
+                    });
                     report.problem(part, Verdict::Unreadable, (&blob.name, ""), &error);
                 }
                 result => result?,

@@ -183,8 +183,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Returns the rows of a page that need a separate check. A page shows a partition at one point in time,
     /// so rows that agree on the page are reported without a request.
     fn doubtful(&self, page: Page<DynamicEntity>, report: &mut Report) -> Vec<DynamicEntity> {
-        if !self.inner.layers.is_empty() || self.inner.added > 0 {
-            // Rows must be opened, or contributors must verify them.
+        if !self.inner.layers.is_empty() || self.inner.added > 0 || !E::REFERENCES.is_empty() {
+            // Rows must be opened, contributors must verify them, or blobs must be looked for.
             return page.entities.into_iter().map(|stored| stored.entity).collect();
         }
         let of_type = (&Declared::of::<E>(), Inner::<E>::of());
@@ -372,10 +372,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Checks that the blobs of the entity's fields exist. One request each.
     async fn examine_blobs(&self, head: &ReadHead<E>) -> Result<Vec<(&'static str, Verdict)>> {
-        let (Some(closed), false) = (head.closed(), E::BLOBS.is_empty()) else {
+        let mut referred = Vec::new();
+        head.entity.references(&mut |property, one| referred.push((property, one.path())));
+        let fields = head.closed().filter(|_| !E::BLOBS.is_empty());
+        if fields.is_none() && referred.is_empty() {
             return Ok(Vec::new());
-        };
-        examine_blobs(self.inner.blobs()?, E::BLOBS, closed).await
+        }
+        examine_blobs(self.inner.blobs()?, (E::BLOBS, fields), referred).await
     }
 
     /// Checks the row that the entity demands for one of its indexes or unique values.

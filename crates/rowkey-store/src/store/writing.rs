@@ -21,6 +21,7 @@ use crate::execute::{Executor, Ran};
 use crate::if_match::IfMatch;
 use crate::layer::Layers;
 use crate::plan::blob_field::{self, BlobFields};
+use crate::plan::blob_ref::{self, Referring};
 use crate::plan::{Change, Contribution, Contributor, Edit, Op, Plan, ReadRow, Source, Write};
 use crate::row::{Closed, Head, HeadRow, Keys, digest, keys_of};
 use crate::seal::other_version;
@@ -97,6 +98,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 return Err(other_version(name, "encrypted it, and this one has no keys"));
             }
         }
+        let referring = if E::REFERENCES.is_empty() {
+            None
+        } else {
+            let before = before.map(|head| (&head.entity, head.older.as_ref()));
+            let referring = Referring::of(before, after);
+            let blobs = (self.inner.blobs()?, Inner::<E>::of());
+            let now = self.inner.deciding.clock().now();
+            referring.hold(blobs, keys, now, &mut plan.naming)?;
+            Some(referring)
+        };
         let op = plan.op.clone();
         let layers = &self.inner.layers;
         let unknown = match (before, after) {
@@ -155,6 +166,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     freed.target_inline(blob, effect);
                 }
                 None => freed.target(blob),
+            }
+        }
+        if let Some(referring) = referring {
+            let (contributor, of) = (blob_ref::NAME, Inner::<E>::of());
+            for path in referring.freed(self.inner.blobs()?, of) {
+                Contribution { plan, contributor, of, row_key: &keys.1, layers }.target(path);
             }
         }
         Ok(())

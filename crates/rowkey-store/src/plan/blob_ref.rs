@@ -1,0 +1,215 @@
+//! References to blobs: fields of type `BlobRef`, whose content the program uploads before the write.
+//!
+//! | when | what |
+//! |---|---|
+//! | the upload | the blob gets a name that is used once; its metadata names the entity |
+//! | the plan is made | a reference that the entity did not have must be newly uploaded for it, and is held for this write |
+//! | the commit | the head has the address, length and digest as properties. An entity that drops no reference has no op row for them |
+//! | the last settle | the blobs that the head no longer names are deleted |
+//!
+//! Why a blob that a head names is never deleted:
+//!
+//! - A reference is given to its entity by one committed write at most: its state, which its clones share, is spent
+//!   after a write that was committed or may be. So a blob that a head has dropped is never named again, and may be
+//!   deleted at any time, as that of a field.
+//! - A blob that no head ever named is left to the sweep, which knows no operation of it. It deletes it [`LEFT`]
+//!   after the upload, by the time of the service. Writers name it only within [`USABLE`] of the upload; the rest is
+//!   the time in which they send, in which requests take effect, and the difference of clocks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use rowkey::edm::Value;
+use rowkey::entity::{Older, Unusable};
+use rowkey::{BlobRef, DynamicEntity, Entity, Error, ErrorKind, Result};
+
+use super::{Change, Contribution, Contributor};
+use crate::blobs::Blobs;
+use crate::execute::KEPT;
+use crate::execute::settle::{Settled, Settling};
+use crate::row::Keys;
+
+/// The name of the contributor that frees blobs.
+pub(crate) const NAME: &str = "references to blobs";
+
+/// How long after its upload an entity may be given a reference.
+pub(crate) const USABLE: Duration = Duration::from_secs(60 * 60);
+
+/// How long after its upload a blob is left that no entity names.
+pub(crate) const LEFT: Duration = Duration::from_secs(2 * 60 * 60);
+
+const _: () = assert!(LEFT.as_secs() > USABLE.as_secs() + KEPT.as_secs());
+
+/// The references that a plan gives to entities for the first time. Released when the plan is dropped, unless its
+/// requests were sent.
+#[derive(Default)]
+pub(crate) struct Naming {
+    held: Vec<BlobRef>,
+    sent: AtomicBool,
+}
+
+impl Naming {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// The plan is run: from now on its write may be committed.
+    pub(crate) fn send(&self) {
+        self.sent.store(true, Ordering::Relaxed);
+    }
+
+    /// The plan was not committed and never will be.
+    pub(crate) fn release(&self) {
+        self.sent.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Naming {
+    fn drop(&mut self) {
+        let is_sent = *self.sent.get_mut();
+        for reference in self.held.drain(..) {
+            if is_sent { reference.spend() } else { reference.release() }
+        }
+    }
+}
+
+/// The references of an entity before and after a change.
+pub(crate) struct Referring<'e> {
+    before: Vec<&'e str>,
+    after: Vec<(&'static str, &'e BlobRef)>,
+}
+
+impl<'e> Referring<'e> {
+    pub(crate) fn of<E: Entity>(
+        before: Option<(&'e E, Option<&'e Older>)>,
+        after: Option<&'e E>,
+    ) -> Self {
+        let mut referring = Self { before: Vec::new(), after: Vec::new() };
+        if let Some((entity, older)) = before {
+            // An older version may have references that the conversion drops.
+            referring.before.extend(older.into_iter().flat_map(|o| &o.references).map(|p| &**p));
+            entity.references(&mut |_, one| referring.before.push(one.path()));
+        }
+        if let Some(entity) = after {
+            entity.references(&mut |property, one| referring.after.push((property, one)));
+        }
+        referring
+    }
+
+    /// Holds the references that are new for the entity, or refuses one that it cannot have.
+    pub(crate) fn hold(
+        &self,
+        (blobs, of): (&Blobs, &str),
+        keys: &Keys,
+        now: DateTime<Utc>,
+        naming: &mut Naming,
+    ) -> Result<()> {
+        for (property, reference) in &self.after {
+            let path = reference.path();
+            let is_known =
+                self.before.contains(&path) || naming.held.iter().any(|held| held.path() == path);
+            if is_known {
+                continue;
+            }
+            let held = reference.hold(keys).map_err(|why| unusable(property, why))?;
+            // Released with the plan, if one of the checks below refuses it.
+            naming.held.push((*reference).clone());
+            if !blobs.is_reference(of, path) {
+                return Err(unusable(property, Unusable::OfAnother));
+            }
+            if (now - held).to_std().is_ok_and(|age| age >= USABLE) {
+                let what = format!(
+                    "the blob of `{property}` was uploaded more than an hour ago, and a sweep may delete it"
+                );
+                return Err(Error::refused(ErrorKind::Invalid, what)
+                    .advise("upload the content shortly before the entity is written"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the paths of the blobs of the store that the change frees.
+    pub(crate) fn freed(&self, blobs: &Blobs, of: &str) -> Vec<String> {
+        let mut freed: Vec<_> = self.before.clone();
+        freed.sort_unstable();
+        freed.dedup();
+        let is_named = |path: &str| self.after.iter().any(|(_, after)| after.path() == path);
+        freed.retain(|path| !is_named(path) && blobs.is_reference(of, path));
+        freed.into_iter().map(str::to_owned).collect()
+    }
+}
+
+fn unusable(property: &str, why: Unusable) -> Error {
+    let refused = |what: &str| {
+        let kind = match why {
+            Unusable::InUse => ErrorKind::Conflict,
+            Unusable::Read | Unusable::OfAnother | Unusable::Spent => ErrorKind::Invalid,
+        };
+        Error::refused(kind, format!("the reference in `{property}` {what}"))
+    };
+    match why {
+        Unusable::Read => refused("neither is in the stored entity nor was uploaded by this program")
+            .advise(
+                "keep the reference of the stored entity, as `Store::update` does, or upload the content",
+            ),
+        Unusable::OfAnother => refused("was uploaded for another entity")
+            .advise("upload the content for each entity: its blob is deleted with it"),
+        Unusable::Spent => refused("was written before, and its blob may have been deleted since")
+            .advise("read the entity: if it does not have the reference, upload the content again"),
+        Unusable::InUse => refused("is being written by another call")
+            .advise("wait for the other call, or upload the content for each"),
+    }
+}
+
+/// Whether a row names the blob with this path, in whichever property: other versions of the type have other fields.
+pub(crate) fn is_named(row: &DynamicEntity, path: &str) -> bool {
+    row.iter().any(|(_, value)| matches!(value, Value::String(text) if text == path))
+}
+
+/// Frees the blobs that entities no longer refer to.
+pub(crate) struct BlobRefs(pub(crate) Blobs);
+
+impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobRefs {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn operations(&self) -> usize {
+        0
+    }
+
+    fn contribute(&self, _: Change<'_, E>, _: &mut Contribution<'_>) -> Result<()> {
+        // The store names the targets, after those of all contributors: see `Store::add`.
+        Ok(())
+    }
+
+    fn settle<'a>(
+        &'a self,
+        settling: &'a Settling<E>,
+        address: &'a str,
+    ) -> BoxFuture<'a, Result<Settled>> {
+        free(&self.0, settling.table(), settling.keys(), address)
+    }
+}
+
+/// Deletes the blob at a path, unless the head names it.
+fn free<'a>(
+    blobs: &'a Blobs,
+    table: &'a crate::deciding::Deciding,
+    keys: &'a Keys,
+    path: &'a str,
+) -> BoxFuture<'a, Result<Settled>> {
+    async move {
+        let head = table.row(keys).await?;
+        let is_named = head.is_some_and(|head| is_named(&head.entity, path));
+        if let (false, Some(blob)) = (is_named, blobs.at_path(path)) {
+            // A late or repeated call is harmless: no head will ever name the blob again.
+            blob.delete_if_exists().await?;
+        }
+        Ok(Settled::Done)
+    }
+    .boxed()
+}
