@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`letters`] | a dead letter, while messages of its task come again and it is redriven and purged |
 //! | [`plan`] | a write that prepares, commits and settles, with requests that land late and programs that stop |
+//! | [`references`] | references to blobs that are uploaded before the write of their entity |
 //! | [`rollout`] | a declaration that a new program adds while an old one still writes |
 //! | [`tasks`] | a task that is put, delivered at least once, applied once, poisoned and redriven |
 //!
@@ -12,6 +13,7 @@
 
 pub mod letters;
 pub mod plan;
+pub mod references;
 pub mod rollout;
 pub mod tasks;
 
