@@ -16,6 +16,8 @@ struct Photo {
     album: String,
     number: u32,
     title: String,
+    #[entity(blob, threshold = 16384, compress)]
+    description: String,
     #[entity(blob)]
     image: Vec<u8>,
 }
@@ -51,7 +53,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // 3 MB, three times the limit of a row: the blob first, then the row with its name.
     let album = || "leeds".to_owned();
-    let snow = Photo { album: album(), number: 1, title: "Snow".into(), image: vec![7; 3_000_000] };
+    let description = "It snowed in May. ".to_owned();
+    let image = vec![7; 3_000_000];
+    let snow = Photo { album: album(), number: 1, title: "Snow".into(), description, image };
     store.insert(&snow).await?;
     let key = || Photo::key("leeds", 1);
     assert_eq!(store.get(key()).await?.ok_or("just inserted")?.entity, snow);
@@ -67,9 +71,18 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("without its image: {:?}", captions[0].entity.title);
     assert_eq!(server.journal().count(Operation::GetBlob), 1);
 
+    // A short description is in the row. A long one moves into a blob, in gzip, and back when it is shorter again.
+    let blobs = async || account.container("photos").blobs().all().await;
+    let long = snow.description.repeat(10_000);
+    store.update(key(), |photo| photo.description.clone_from(&long)).await?;
+    let stored: Vec<_> = blobs().await?.iter().map(|blob| blob.properties.length).collect();
+    assert!(stored.len() == 2 && stored.iter().any(|length| *length < 10_000), "{stored:?}");
+    store.update(key(), |photo| photo.description.truncate(100)).await?;
+    assert_eq!(blobs().await?.len(), 1);
+
     // Another image takes the place of the first, whose blob is deleted.
     store.update(key(), |photo| photo.image = vec![8; 500_000]).await?;
-    assert_eq!(account.container("photos").blobs().all().await?.len(), 1);
+    assert_eq!(blobs().await?.len(), 1);
 
     // The program stops between blob and row.
     let held = server.inject(Fault::on(Operation::Transaction).hold());

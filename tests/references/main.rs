@@ -1,8 +1,9 @@
-//! References to blobs: no entity names a blob that is not there, through every failure, and blobs that no entity
+//! Content in blobs. References to blobs: no entity names a blob that is not there, through every failure, and blobs that no entity
 //! names are swept.
 //!
 //! - `content`: streams up and down, damage and links
 //! - `naming`: which references an entity can have
+//! - `values`: fields in blobs with a threshold, and compressed ones
 //! - this file: each write, and the sweeps of all their requests
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -14,13 +15,14 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::edm::Value;
 use rowkey::{BlobRef, Entity, ErrorKind, Key, Projection, StorageAccount};
-use rowkey_emulator::{Operation, Server, Snapshot, Sweep};
+use rowkey_emulator::{Fault, Operation, Server, Snapshot, Sweep};
 use rowkey_store::{Settled, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sample};
 
 mod content;
 mod naming;
+mod values;
 
 /// An order with an invoice and a scan in blobs, beside every other declaration.
 #[derive(Clone, Debug, PartialEq, Entity)]
@@ -211,7 +213,7 @@ async fn a_reference_sends_the_documented_requests() -> TestResult {
     };
     let key = || Photo::key("leeds", 1);
     let upload = async |content: &[u8]| photos.upload_reader(key(), content).send().await;
-    let image = upload(&[7; 100_000]).await?;
+    let image = upload(&vec![7; 100_000][..]).await?;
     let photo =
         Photo { album: "leeds".into(), number: 1, title: "Snow".into(), image: Some(image) };
     let plan = photos.explain().insert(&photo).await?;
@@ -233,6 +235,45 @@ async fn a_reference_sends_the_documented_requests() -> TestResult {
     assert_eq!(cost(), 8);
     photos.delete(key()).await?;
     assert_eq!(cost(), 7);
+    Ok(())
+}
+
+#[tokio::test]
+async fn jobs_over_entities_with_references_alone_check_and_free_their_blobs() -> TestResult {
+    let (server, orders) = start().await?;
+    let account = orders.table().account();
+    let photos = Store::<Photo>::builder(account.table("Orders"))
+        .queue(account.queue("orders"))
+        .blobs(account.container("orders"))
+        .build()?;
+    let photo = async |number: u32| {
+        let upload = photos.upload_reader(Photo::key("leeds", number), &b"an image"[..]);
+        let image = Some(upload.send().await?);
+        Ok::<_, rowkey::Error>(Photo { album: "leeds".into(), number, title: "Snow".into(), image })
+    };
+    let mut some = Vec::new();
+    for number in 0..20 {
+        some.push(photo(number).await?);
+    }
+    // One of a group is refused, and the others are written.
+    some[7].image = some[8].image.clone();
+    let loaded = photos.load(futures_util::stream::iter(some)).run().await?;
+    assert_eq!(loaded.total.right, 19, "{loaded:?}");
+    let again = photos.load_over(futures_util::stream::iter([photo(3).await?]));
+    assert!(again.run().await?.is_clean());
+    // A transaction whose answer is lost, and whose entities are found to be stored.
+    let some = [photo(30).await?, photo(31).await?];
+    let lost = server.inject(Fault::on(Operation::Transaction).times(9).close_after_commit());
+    let loaded = photos.load(futures_util::stream::iter(some)).run().await?;
+    assert_eq!((loaded.total.right, loaded.problems.len()), (2, 0), "{loaded:?}");
+    drop(lost);
+    let missing = photos.get(Photo::key("leeds", 5)).await?.unwrap().entity.image.unwrap();
+    account.container("orders").blob(missing.name()).delete().await?;
+    let report = photos.verify().run().await?;
+    assert_eq!((report.part("Image").right, report.part("Image").missing), (20, 1), "{report:?}");
+    assert!(photos.delete_where(Photo::partition("leeds")).run().await?.is_clean());
+    // That of the photo that was refused, until the sweep.
+    assert_eq!(server.snapshot().blobs("orders").count(), 1);
     Ok(())
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &[String]) -> bool {
     let store = ["-p", "rowkey-tests", "--test", "store", "--", "--nocapture"];
     // Runs wait without using a processor: many pairs at a time, as far as there are descriptors.
     let sweep = store.into_iter().chain(chosen).chain(["--test-threads", "12"]).collect::<Vec<_>>();
-    let encryption = ["-p", "rowkey-tests", "--test", "encryption"];
+    let encryption = ["-p", "rowkey-tests", "--test", "encryption", "--test", "references"];
     let others = encryption.into_iter().chain(store).chain(["--skip", "pairs::"]);
     let others = others.collect::<Vec<_>>();
     let attack = store.into_iter().chain(["attack::"]).collect::<Vec<_>>();

@@ -89,6 +89,10 @@ pub(crate) struct Field {
     pub(crate) json: Option<Span>,
     pub(crate) encrypt: Option<Span>,
     pub(crate) blob: Option<Span>,
+    /// The largest value in a blob's field that stays in the row.
+    pub(crate) threshold: Option<LitInt>,
+    /// Whether its blob is compressed.
+    pub(crate) compress: Option<Span>,
     /// Whether each of its entries is a property.
     pub(crate) rest: Option<Span>,
     /// The type as which it is stored, a variant of `edm::Type`.
@@ -299,8 +303,20 @@ impl Field {
     pub(crate) fn parse(attrs: &[Attribute], system: bool) -> Result<Self> {
         let mut this = Self::default();
         let own = [
-            "rename", "default", "skip", "json", "encrypt", "blob", "rest", "as", "exact",
-            "flatten", "prefix", "with",
+            "rename",
+            "default",
+            "skip",
+            "json",
+            "encrypt",
+            "blob",
+            "threshold",
+            "compress",
+            "rest",
+            "as",
+            "exact",
+            "flatten",
+            "prefix",
+            "with",
         ];
         let systems = ["partition_key", "row_key", "timestamp"];
         visit(attrs, "entity", &[&own[..], &systems[..]].concat(), |name, meta| {
@@ -329,6 +345,8 @@ impl Field {
                 }
                 "encrypt" => this.encrypt = Some(span),
                 "blob" => this.blob = Some(span),
+                "threshold" => this.threshold = Some(meta.value()?.parse()?),
+                "compress" => this.compress = Some(span),
                 "rest" if system => {
                     return Err(meta.error(
                         "`rest` is only valid in entities: projections name their properties",

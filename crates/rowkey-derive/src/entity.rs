@@ -118,8 +118,18 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
     let columns = selected(model);
     let blobs: Vec<_> = model.blobs().map(|name| (name, format!("{name}{POINTER}"))).collect();
     let blobs = (!blobs.is_empty()).then(|| {
-        let blobs = blobs.iter().map(|(name, pointer)| quote! { (#name, #pointer) });
-        quote! { const BLOBS: &'static [(&'static str, &'static str)] = &[#(#blobs),*]; }
+        let blobs = blobs.iter().zip(model.blob_options());
+        let blobs = blobs.map(|((name, pointer), (threshold, compress))| {
+            quote! {
+                #krate::entity::BlobField {
+                    property: #name,
+                    pointer: #pointer,
+                    threshold: #threshold,
+                    compress: #compress,
+                }
+            }
+        });
+        quote! { const BLOBS: &'static [#krate::entity::BlobField] = &[#(#blobs),*]; }
     });
     let has_bucket =
         keys.is_some_and(|keys| keys.partition.parts().any(|part| part.bucket.is_some()));

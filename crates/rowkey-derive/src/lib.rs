@@ -282,6 +282,9 @@ use syn::DeriveInput;
 /// - `blob`: stored in a blob, by a store: a value of any size that becomes a String or Binary property, or
 ///   with `json` any type. The type needs a `Default`, which is the field's value if the blob is not read.
 ///   Such a field has no column and can be in no key, index, list or unique value.
+/// - `threshold = 16384`, with `blob`: values of at most this many bytes stay in the row, 1 to 65,536, counted as the
+///   service counts: two bytes for each UTF-16 unit of a String. Not with `encrypt`.
+/// - `compress`, with `blob`: the blob holds the content in gzip, if that is shorter. Not with `encrypt`.
 /// - `blob` on a `BlobRef` or an `Option` of it: a reference to a blob that the program uploads with
 ///   `rowkey_store::Store::upload`. The entity stores it in four properties: the path under the name of the field, and
 ///   its length, digest and type under that name with `_Length`, `_Sha256` and `_ContentType`. The type is recognised by

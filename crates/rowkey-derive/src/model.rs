@@ -357,6 +357,14 @@ impl<'a> Model<'a> {
         })
     }
 
+    /// The options of the fields in blobs, in field order: the threshold, and whether they are compressed.
+    pub(crate) fn blob_options(&self) -> impl Iterator<Item = (usize, bool)> {
+        self.fields.iter().filter_map(|field| match &field.role {
+            Role::Property { blob: true, threshold, compress, .. } => Some((*threshold, *compress)),
+            _ => None,
+        })
+    }
+
     /// The maximum number of rows of an entity.
     pub(crate) fn rows(&self) -> usize {
         // Checked when the attributes were parsed.

@@ -1,6 +1,7 @@
 //! The role of a field: determined by its attributes, some of which exclude each other.
 
-use syn::{Error, Ident, LitStr, Path, Result, Type};
+use proc_macro2::Span;
+use syn::{Error, Ident, LitInt, LitStr, Path, Result, Type};
 
 use crate::attrs::{DefaultValue, Field as Attrs, System};
 use crate::model::plain;
@@ -18,6 +19,10 @@ pub(crate) enum Role {
         encrypt: bool,
         /// Whether its value is in a blob.
         blob: bool,
+        /// The largest value in bytes that stays in the row nevertheless; 0 for none.
+        threshold: usize,
+        /// Whether the blob is compressed.
+        compress: bool,
         /// A module whose functions convert it.
         with: Option<Path>,
         default: Option<DefaultValue>,
@@ -66,6 +71,8 @@ pub(crate) fn role(
         json,
         encrypt,
         blob,
+        threshold,
+        compress,
         rest,
         stored,
         exact,
@@ -93,6 +100,8 @@ pub(crate) fn role(
             ("json", json),
             ("encrypt", encrypt),
             ("blob", blob),
+            ("threshold", threshold.as_ref().map(LitInt::span)),
+            ("compress", compress),
             ("rest", rest),
             ("flatten", flatten),
             ("with", converted),
@@ -138,6 +147,11 @@ pub(crate) fn role(
                         linked to; encrypt it before the upload, or make the field a `Vec<u8>`";
             return Err(Error::new(span, what));
         }
+        if let Some(span) = compress {
+            let what = "`compress` cannot be combined with a `BlobRef`: ranges and links read what was uploaded; \
+                        upload compressed content with its `Content-Encoding`";
+            return Err(Error::new(span, what));
+        }
         alone(&["blob", "rename"], "is a reference to a blob, whose properties are fixed")?;
         if blob.is_none() {
             let what = format!("`{}` is a reference to a blob: add #[entity(blob)]", plain(ident));
@@ -148,6 +162,7 @@ pub(crate) fn role(
         longest.map_err(|what| Error::new(span, what))?;
         return Ok(Role::Reference(names));
     }
+    let threshold = options(blob, encrypt, threshold.as_ref(), compress)?;
     if let Some(blob) = blob.filter(|_| is_projection) {
         let what =
             "`blob` is only valid in entities, and on a `BlobRef`: projections read no blobs";
@@ -182,9 +197,48 @@ pub(crate) fn role(
         json: json.is_some(),
         encrypt: encrypt.is_some(),
         blob: blob.is_some(),
+        threshold,
+        compress: compress.is_some(),
         with: with.map(|(path, _)| path),
         default,
         stored,
         exact: exact.is_some(),
+    })
+}
+
+/// The largest property that the service stores, in bytes.
+const MAX_PROPERTY: usize = 64 << 10;
+
+/// Checks the options of a field in a blob. Returns its threshold.
+fn options(
+    blob: Option<Span>,
+    encrypt: Option<Span>,
+    threshold: Option<&LitInt>,
+    compress: Option<Span>,
+) -> Result<usize> {
+    let of_key = "the property of an encrypted field has the key of its blob";
+    let of_length = "the length of compressed content tells about the content";
+    let given = [
+        ("threshold", " = ..", threshold.map(LitInt::span), of_key),
+        ("compress", "", compress, of_length),
+    ];
+    for (name, value, span, why) in given {
+        let Some(span) = span else { continue };
+        if blob.is_none() {
+            let what = format!("`{name}` requires `blob`: #[entity(blob, {name}{value})]");
+            return Err(Error::new(span, what));
+        }
+        if encrypt.is_some() {
+            let what = format!("`{name}` cannot be combined with `encrypt`: {why}");
+            return Err(Error::new(span, what));
+        }
+    }
+    let Some(literal) = threshold else { return Ok(0) };
+    literal.base10_parse().ok().filter(|bytes| (1..=MAX_PROPERTY).contains(bytes)).ok_or_else(|| {
+        let what = format!(
+            "`threshold` must be between 1 and {MAX_PROPERTY} bytes, the largest property: larger values are in \
+             blobs"
+        );
+        Error::new(literal.span(), what)
     })
 }

@@ -4,7 +4,7 @@
 //! function. Otherwise the function is not compiled for the type, which matters to programs with many
 //! stores. An `if` is not enough: the compiler also instantiates what branches that are never taken call.
 
-use rowkey::entity::OlderRows;
+use rowkey::entity::{BlobField, OlderRows};
 use rowkey::index::{Index, List, ListPlace, Scope};
 use rowkey::{Entity, Error, ErrorKind, Result};
 
@@ -13,8 +13,8 @@ use rowkey::{Entity, Error, ErrorKind, Result};
 pub(crate) struct Declared {
     pub(crate) indexes: &'static [Index],
     pub(crate) lists: &'static [List],
-    /// The fields in blobs, each with its pointer.
-    pub(crate) blobs: &'static [(&'static str, &'static str)],
+    /// The fields in blobs.
+    pub(crate) blobs: &'static [BlobField],
     /// The properties of references to blobs.
     pub(crate) references: &'static [&'static str],
     encrypted: &'static [&'static str],
@@ -75,7 +75,7 @@ impl Declared {
     /// Returns the name of something that is kept in blobs.
     fn in_blobs(&self) -> Option<&'static str> {
         let in_blobs = self.lists.iter().find(|list| list.place == ListPlace::Blob);
-        let field = || self.blobs.first().map(|(name, _)| *name);
+        let field = || self.blobs.first().map(|field| field.property);
         in_blobs.map(|list| list.name).or_else(field).or(self.references.first().copied())
     }
 

@@ -154,7 +154,7 @@ pub(crate) struct Sealed {
 
 impl Sealed {
     pub(crate) fn of<E: Entity>(sealer: Arc<dyn Sealer>) -> Self {
-        let is_in_row = |name: &&&str| !E::BLOBS.iter().any(|(property, _)| property == *name);
+        let is_in_row = |name: &&&str| !E::BLOBS.iter().any(|field| field.property == **name);
         let in_row = E::ENCRYPTED.iter().filter(is_in_row).copied().collect();
         Self { sealer, encrypted: Encrypted::of::<E>(), in_row }
     }

@@ -101,7 +101,7 @@ impl Wide {
     /// Returns `None` if entities of the type have one row.
     pub(crate) fn of<E: Entity>() -> Option<Self> {
         if E::MAX_ROWS > 1 {
-            let pointers = E::BLOBS.iter().map(|(_, pointer)| *pointer);
+            let pointers = E::BLOBS.iter().map(|field| field.pointer);
             let pointers = pointers.chain(E::REFERENCES.iter().copied());
             Some(Self::new(E::MAX_ROWS, E::DISCRIMINATOR, pointers))
         } else {

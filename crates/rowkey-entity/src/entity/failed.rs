@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::row::{DecodeError, RowReader};
-use super::traits::Projection;
+use super::traits::{BlobField, Projection};
 
 /// A row that does not decode as the type it was read as, with its keys.
 ///
@@ -64,7 +64,7 @@ impl std::error::Error for FailedRow {}
 /// `Query::results`.
 impl<P: Projection> Projection for Result<P, FailedRow> {
     const COLUMNS: Option<&'static [&'static str]> = P::COLUMNS;
-    const BLOBS: &'static [(&'static str, &'static str)] = P::BLOBS;
+    const BLOBS: &'static [BlobField] = P::BLOBS;
     const IS_OPENED: bool = P::IS_OPENED;
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {

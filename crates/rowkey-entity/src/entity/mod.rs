@@ -48,4 +48,5 @@ pub(crate) use row::{KIND, VERSION};
 pub use row::{RowReader, RowWriter};
 pub(crate) use stored::Stored;
 pub use stored::Write;
+pub use traits::BlobField;
 pub(crate) use traits::{Entity, Projection};

@@ -7,6 +7,19 @@ use crate::index::{Index, List, Scope};
 use crate::key::stretch::RowKeys;
 use crate::key::{KeyWriter, Piece};
 
+/// A field whose value is in a blob.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlobField {
+    /// The property.
+    pub property: &'static str,
+    /// The property that holds the blob's location.
+    pub pointer: &'static str,
+    /// The largest value that stays in the row, in bytes as the service counts them; 0 for none.
+    pub threshold: usize,
+    /// Whether the content is compressed.
+    pub compress: bool,
+}
+
 /// A type that can be read from an entity: all of it, or some of its properties.
 ///
 /// `#[derive(Projection)]` implements it for a struct of properties, to read a few columns of large
@@ -51,10 +64,9 @@ use crate::key::{KeyWriter, Piece};
 pub trait Projection: Sized {
     /// The properties to request from the service, or `None` for all of them.
     const COLUMNS: Option<&'static [&'static str]>;
-    /// The properties whose values are in blobs, each with the property that holds the blob's
-    /// location. A `Table` of the client refuses at compile time to read such a type;
+    /// The properties whose values are in blobs. A `Table` of the client refuses at compile time to read such a type;
     /// `rowkey_store::Store` reads it.
-    const BLOBS: &'static [(&'static str, &'static str)] = &[];
+    const BLOBS: &'static [BlobField] = &[];
 
     /// Whether the stored data has to be opened before it is read, as for encrypted fields and wide
     /// entities. A `Table` of the client refuses at compile time to read such a type.

@@ -14,11 +14,16 @@
 //! A blob that a head no longer names is never named again, because each write of the head compares its ETag.
 //! The sweep finds blobs that no head names because their write was never committed.
 
+use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::edm::Value;
+use rowkey::entity::BlobField;
 use rowkey::{Blob, DynamicEntity, Entity, Error, ErrorKind, Result, Table};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -36,11 +41,14 @@ pub(crate) const NAME: &str = "fields in blobs";
 
 const VERSION: u32 = 1;
 
+/// The format of pointers to compressed blobs. Programs that cannot decompress them must not read them as plain ones.
+const COMPRESSED: u32 = 2;
+
 /// The fields of a type that are stored in blobs, each with its pointer property.
 #[derive(Clone)]
 pub(crate) struct BlobFields {
     blobs: Blobs,
-    fields: &'static [(&'static str, &'static str)],
+    fields: &'static [BlobField],
     /// The type, as the prefix of its RowKeys.
     of: &'static str,
     /// The sealer, if one of the fields is encrypted.
@@ -66,6 +74,21 @@ struct Pointer {
     length: u64,
     /// In lower-case hexadecimal.
     sha256: String,
+    /// How the blob holds the content; absent for the content itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    encoding: Option<Encoding>,
+}
+
+/// What a pointer of any format has.
+#[derive(Deserialize)]
+struct Named {
+    blob: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+enum Encoding {
+    #[serde(rename = "gzip")]
+    Gzip,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +106,7 @@ impl BlobFields {
 
     /// Adds the sealer for the encrypted fields of the type.
     pub(crate) fn sealed_by<E: Entity>(self, sealer: Option<&Arc<dyn Sealer>>) -> Self {
-        let both = self.fields.iter().any(|(property, _)| E::ENCRYPTED.contains(property));
+        let both = self.fields.iter().any(|field| E::ENCRYPTED.contains(&field.property));
         let sealed =
             sealer.filter(|_| both).map(|sealer| (Arc::clone(sealer), Encrypted::of::<E>()));
         Self { sealed, ..self }
@@ -91,28 +114,29 @@ impl BlobFields {
 
     /// Whether the blob of an encrypted field was stored before the field was marked `encrypt`.
     pub(crate) fn is_in_plain<E: Entity>(row: &DynamicEntity) -> bool {
-        E::BLOBS.iter().any(|(property, pointer)| {
-            E::ENCRYPTED.contains(property)
-                && row.get(pointer).is_some()
-                && row.get(property).is_none()
+        E::BLOBS.iter().any(|field| {
+            E::ENCRYPTED.contains(&field.property)
+                && row.get(field.pointer).is_some()
+                && row.get(field.property).is_none()
         })
     }
 
     /// Returns the blobs that a row names.
     pub(crate) fn named(
-        fields: &'static [(&'static str, &'static str)],
+        fields: &'static [BlobField],
         row: &DynamicEntity,
     ) -> Vec<(&'static str, String)> {
-        let pointers = fields.iter().filter_map(|(property, pointer)| {
-            // An invalid pointer names no blob.
-            Some((*property, Pointer::read(row, property, pointer).ok()??.blob))
+        let pointers = fields.iter().filter_map(|field| {
+            // An invalid pointer names no blob, and one of a newer program names its blob.
+            let named: Named = serde_json::from_str(text(row, field.pointer)?).ok()?;
+            Some((field.property, named.blob))
         });
         pointers.collect()
     }
 
     /// Returns the blobs that a write frees: those that the head named before and no longer names.
     pub(crate) fn freed(
-        fields: &'static [(&'static str, &'static str)],
+        fields: &'static [BlobField],
         before: Option<&Closed>,
         after: Option<&Closed>,
     ) -> Vec<String> {
@@ -133,8 +157,8 @@ impl BlobFields {
     /// Refuses a row in which another version of the program encrypted one of these fields.
     fn check(&self, sealed: &[String]) -> Result<()> {
         let is_sealed = |property: &str| sealed.iter().any(|sealed| sealed == property);
-        match self.fields.iter().find(|(property, _)| is_sealed(property)) {
-            Some((property, _)) => Err(other_version(property, "encrypted it")),
+        match self.fields.iter().find(|field| is_sealed(field.property)) {
+            Some(field) => Err(other_version(field.property, "encrypted it")),
             None => Ok(()),
         }
     }
@@ -178,7 +202,8 @@ impl BlobFields {
     async fn close_all(&self, closing: Closing<'_>, row: &mut DynamicEntity) -> Result<()> {
         let Closing { plan, before, table } = closing;
         let opened = self.opened(table, before).await?;
-        for (property, pointer_name) in self.fields {
+        for field in self.fields {
+            let BlobField { property, pointer: pointer_name, .. } = field;
             let mut value = row.remove(property);
             let mut pointer = match before {
                 Some(before) => Pointer::read(before, property, pointer_name).ok().flatten(),
@@ -204,8 +229,8 @@ impl BlobFields {
                     }
                     // The blob was stored before the field was encrypted.
                     Some(stored) => {
-                        let field = (*property, *pointer_name);
-                        value = Some(self.read(table, row, field, stored, None).await?);
+                        let names = (*property, *pointer_name);
+                        value = Some(self.read(table, row, names, stored, None).await?);
                     }
                     // The value was stored in the row, before the field was marked `blob`.
                     None if before.is_some_and(|before| before.get(property).is_some()) => {}
@@ -225,6 +250,10 @@ impl BlobFields {
                         .advise("remove `blob` from the field, or add `json`"));
                 }
             };
+            if field.threshold > 0 && bytes_in_row(&value) <= field.threshold {
+                row.set(*property, value);
+                continue;
+            }
             let is_kept = match (sealer, &pointer) {
                 (_, None) => false,
                 (Some(sealer), Some(_)) => key.is_some_and(|key| {
@@ -253,6 +282,8 @@ impl BlobFields {
                 None => into_bytes(value),
             };
             let (length, sha256) = (content.len() as u64, hash(&content));
+            let (content, encoding) =
+                if field.compress { compressed(content) } else { (content, None) };
             let op = plan.op.row_key()?;
             let name = self.blobs.field_name(self.of, plan.op.mark(), &row.row_key, property);
             plan.uploads.push(Upload {
@@ -261,7 +292,8 @@ impl BlobFields {
                 content: content.into(),
                 metadata: Blobs::metadata(&row.partition_key, &row.row_key, &op),
             });
-            let pointer = Pointer { v: VERSION, blob: name, kind, length, sha256 };
+            let v = if encoding.is_some() { COMPRESSED } else { VERSION };
+            let pointer = Pointer { v, blob: name, kind, length, sha256, encoding };
             row.set(*pointer_name, pointer.print()?);
         }
         Ok(())
@@ -295,7 +327,11 @@ impl BlobFields {
             let error = Error::refused(ErrorKind::Damaged, what);
             return Err(error.advise("restore the blob, or delete the entity and insert it again"));
         };
-        let bytes = content.bytes.to_vec();
+        let bytes = match pointer.encoding {
+            None => Some(content.bytes.to_vec()),
+            Some(Encoding::Gzip) => decompressed(&content.bytes, pointer.length),
+        };
+        let bytes = bytes.unwrap_or_default();
         let is_whole = bytes.len() as u64 == pointer.length && hash(&bytes) == pointer.sha256;
         if let (Some(key), Some(sealer), true) = (key, self.sealer(property), is_whole) {
             return sealer.open_content(row, property, key, &bytes);
@@ -334,7 +370,7 @@ impl Layer for BlobFields {
     ) -> BoxFuture<'a, Result<()>> {
         async move {
             self.check(sealed)?;
-            for (property, pointer_name) in self.fields {
+            for BlobField { property, pointer: pointer_name, .. } in self.fields {
                 let pointer = Pointer::read(row, property, pointer_name)?;
                 row.remove(pointer_name);
                 let key = match self.sealer(property) {
@@ -357,7 +393,7 @@ impl Layer for BlobFields {
 
     fn pass_over(&self, row: &mut DynamicEntity, sealed: &[String]) -> Result<()> {
         self.check(sealed)?;
-        for (property, pointer_name) in self.fields {
+        for BlobField { property, pointer: pointer_name, .. } in self.fields {
             let pointer = row.remove(pointer_name);
             if self.sealer(property).is_some()
                 && row.remove(property).is_some()
@@ -374,9 +410,13 @@ impl Layer for BlobFields {
     }
 
     fn not_copied(&self) -> Vec<&'static str> {
-        let keys = self.fields.iter().map(|(property, _)| *property);
-        let keys = keys.filter(|property| self.sealer(property).is_some());
-        self.fields.iter().map(|(_, pointer)| *pointer).chain(keys).collect()
+        // The property has the key of an encrypted blob, or a small value.
+        let values = self
+            .fields
+            .iter()
+            .filter(|field| field.threshold > 0 || self.sealer(field.property).is_some());
+        let values = values.map(|field| field.property);
+        self.fields.iter().map(|field| field.pointer).chain(values).collect()
     }
 }
 
@@ -449,9 +489,9 @@ impl Pointer {
         let read = text(row, pointer).and_then(|json| serde_json::from_str::<Self>(json).ok());
         let refused = |what: String| Err(Error::refused(ErrorKind::Decode, what));
         match read {
-            Some(pointer) if pointer.v == VERSION => Ok(Some(pointer)),
+            Some(pointer) if (VERSION..=COMPRESSED).contains(&pointer.v) => Ok(Some(pointer)),
             Some(newer) => refused(format!(
-                "`{pointer}` has format {}, and this program supports {VERSION}; use a newer \
+                "`{pointer}` has format {}, and this program supports up to {COMPRESSED}; use a newer \
                  program",
                 newer.v
             )),
@@ -486,6 +526,32 @@ fn into_bytes(value: Value) -> Vec<u8> {
     }
 }
 
+/// The size of a value in a row, as the service counts it: two bytes for each UTF-16 unit of a String.
+fn bytes_in_row(value: &Value) -> usize {
+    match value {
+        Value::String(text) => 2 * text.encode_utf16().count(),
+        value => bytes(value).len(),
+    }
+}
+
+/// The content in gzip, if that is shorter.
+fn compressed(content: Vec<u8>) -> (Vec<u8>, Option<Encoding>) {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(content.len() / 2), Compression::default());
+    // Writing to memory does not fail.
+    match encoder.write_all(&content).and_then(|()| encoder.finish()) {
+        Ok(written) if written.len() < content.len() => (written, Some(Encoding::Gzip)),
+        _ => (content, None),
+    }
+}
+
+/// The content of a compressed blob; `None` if it is damaged. One that is longer than `length` is not decompressed to its
+/// end.
+fn decompressed(stored: &[u8], length: u64) -> Option<Vec<u8>> {
+    let mut content = Vec::new();
+    let read = GzDecoder::new(stored).take(length.saturating_add(1)).read_to_end(&mut content);
+    read.ok().map(|_| content)
+}
+
 fn hash(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }
@@ -494,30 +560,47 @@ fn hash(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    const FIELDS: &[(&str, &str)] = &[("Image", "Image_Blob")];
+    const FIELDS: &[BlobField] =
+        &[BlobField { property: "Image", pointer: "Image_Blob", threshold: 0, compress: false }];
 
     #[test]
     fn pointers_stored_by_this_version_must_stay_readable() {
-        let text =
+        let plain =
             r#"{"v":1,"blob":"photos/blob_1","type":"Edm.Binary","length":3,"sha256":"ba78"}"#;
-        let mut row = DynamicEntity::new("p", "r");
-        row.set("Image_Blob", text);
-        let pointer = Pointer::read(&row, "Image", "Image_Blob").unwrap().unwrap();
-        assert_eq!(pointer.print().unwrap(), text);
-        assert_eq!(BlobFields::named(FIELDS, &row), [("Image", "photos/blob_1".to_owned())]);
+        let compressed =
+            plain.replace("\"v\":1", "\"v\":2").replace('}', ",\"encoding\":\"gzip\"}");
+        for text in [plain, &compressed] {
+            let mut row = DynamicEntity::new("p", "r");
+            row.set("Image_Blob", text);
+            let pointer = Pointer::read(&row, "Image", "Image_Blob").unwrap().unwrap();
+            assert_eq!(pointer.print().unwrap(), text);
+            assert_eq!(BlobFields::named(FIELDS, &row), [("Image", "photos/blob_1".to_owned())]);
+        }
     }
 
     #[test]
     fn an_invalid_pointer_is_rejected_without_being_shown() {
         for text in
-            ["secret", r#"{"v":2,"blob":"secret","type":"Edm.Binary","length":3,"sha256":""}"#]
+            ["secret", r#"{"v":3,"blob":"secret","type":"Edm.Binary","length":3,"sha256":""}"#]
         {
             let mut row = DynamicEntity::new("p", "r");
             row.set("Image_Blob", text);
             let error = Pointer::read(&row, "Image", "Image_Blob").err().unwrap();
             assert_eq!(error.kind(), ErrorKind::Decode);
             assert!(!error.to_string().contains("secret"), "{error}");
-            assert!(BlobFields::named(FIELDS, &row).is_empty());
+            // The blob of a newer program is not taken for an orphan.
+            assert_eq!(BlobFields::named(FIELDS, &row).len(), usize::from(text != "secret"));
         }
+    }
+
+    #[test]
+    fn content_is_compressed_if_that_is_shorter_and_a_bomb_is_not_unpacked() {
+        assert!(compressed(b"abc".to_vec()).1.is_none());
+        let (stored, encoding) = compressed(vec![7; 4096]);
+        assert!(encoding.is_some() && stored.len() < 100);
+        assert_eq!(decompressed(&stored, 4096).unwrap(), [7; 4096]);
+        assert!(decompressed(&stored[..stored.len() - 9], 4096).is_none());
+        let (bomb, _) = compressed(vec![0; 8 << 20]);
+        assert_eq!(decompressed(&bomb, 10).unwrap().len(), 11);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use chrono::TimeDelta;
 use futures_util::future::{BoxFuture, FutureExt as _};
+use rowkey::entity::BlobField;
 use rowkey::index::{Index, Scope};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Page, Result, Stored};
 
@@ -448,7 +449,7 @@ pub(super) fn examine_demand<'a>(
 /// Checks that the blobs of the entity's fields, and those that it refers to, exist. One request each.
 pub(super) fn examine_blobs<'a>(
     blobs: &'a Blobs,
-    (fields, closed): (&'static [(&'static str, &'static str)], Option<&'a Closed>),
+    (fields, closed): (&'static [BlobField], Option<&'a Closed>),
     referred: Vec<(&'static str, &'a str)>,
 ) -> BoxFuture<'a, Result<Vec<(&'static str, Verdict)>>> {
     async move {

@@ -2,7 +2,6 @@
 //!
 //! - this file: [`Store`] and its writes
 //! - `build`: [`StoreBuilder`]
-//! - `content`: the content of references to blobs, up and down
 //! - `explain`: plans that are shown and not run
 //! - `patch`: changes of single properties
 //! - `manifest`: programs of several versions that write one table
@@ -11,7 +10,7 @@
 //! - `read`: reads by key and through an index
 //! - `transaction`: [`Transaction`], changes of several entities
 //! - `verify`, `delete`, `bulk`, `rewriting`: jobs over many entities · `examine`: the checks of `verify`
-//! - `sweep`: a job over the blobs
+//! - `sweep`: a job over the blobs · `upload`, `download`: the content of references to blobs
 //! - `work`: settling writes that were interrupted
 //! - `writing`: the change of one entity, from the head that is read to the plan that runs
 
@@ -36,8 +35,8 @@ use crate::version::{Version, Versioned};
 mod build;
 mod bulk;
 mod clean;
-mod content;
 mod delete;
+mod download;
 mod examine;
 mod explain;
 mod list;
@@ -50,14 +49,15 @@ mod settle;
 mod sweep;
 mod totals;
 mod transaction;
+mod upload;
 mod verify;
 mod work;
 mod writing;
 
 pub use build::StoreBuilder;
 pub use bulk::Group;
-pub use content::{Content, ContentReader, Download, Upload};
 pub use delete::Deletions;
+pub use download::{Content, ContentReader, Download};
 pub use explain::Explain;
 use manifest::Manifest;
 pub use manifest::Stage;
@@ -65,6 +65,7 @@ pub use patch::Patch;
 pub use query::{Page, Query, Selection};
 pub use sweep::Sweeping;
 pub use transaction::{Refusing, Submitted, Transaction};
+pub use upload::Upload;
 pub use work::Worked;
 use writing::{Changing, ReadHead, is_race, version_of};
 

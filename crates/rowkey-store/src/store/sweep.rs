@@ -3,6 +3,7 @@
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, TryStreamExt as _, stream};
 use rowkey::blob::BlobItem;
+use rowkey::entity::BlobField;
 use rowkey::index::ListPlace;
 use rowkey::{DynamicEntity, Entity, Result};
 
@@ -45,13 +46,13 @@ enum Kind {
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Checks every blob of the store and removes unused data: blobs of fields that a writer uploaded but
-    /// never committed, and list entries of entities that are gone or have another value. Programs that write
+    /// Checks every blob of the store and removes unused data: blobs of fields and references that a writer
+    /// uploaded but never committed, and list entries of entities that are gone or have another value. Programs that write
     /// without the store leave such entries.
     ///
-    /// Costs a listing, a read of the entity of each blob of a field, a read of each list, and a read of each
-    /// entity in it. Programs may write in the meantime: a blob of a field is ignored for 45 minutes, and its
-    /// operation is ended before the blob is deleted; a list is written only if it is unchanged since
+    /// Costs a listing, a read of the entity of each blob of a field or reference, a read of each list, and a read of
+    /// each entity in it. Programs may write in the meantime: a blob of a field is ignored for 45 minutes, and its
+    /// operation is ended before the blob is deleted; a blob of a reference is ignored for two hours; a list is written only if it is unchanged since
     /// before its entities were read. [`verify`](Self::verify) finds blobs and entries that are missing, and
     /// [`repair`](Self::repair) adds the entries.
     ///
@@ -203,7 +204,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
 /// Returns the property of a row whose value is in the blob.
 fn property_of(
-    fields: &'static [(&'static str, &'static str)],
+    fields: &'static [BlobField],
     row: &DynamicEntity,
     blob: &str,
 ) -> Option<&'static str> {

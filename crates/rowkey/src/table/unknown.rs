@@ -1,7 +1,7 @@
 //! The rows of an update: what is read, with the properties that the type does not know, and what
 //! is written, with those beside the changed entity.
 
-use crate::entity::{RowReader, RowWriter};
+use crate::entity::{BlobField, RowReader, RowWriter};
 use crate::key::KeyWriter;
 use crate::{DecodeError, Entity, Projection, Properties, Rows};
 
@@ -17,7 +17,7 @@ pub(super) struct Known<E> {
 
 impl<E: Entity> Projection for Known<E> {
     const COLUMNS: Option<&'static [&'static str]> = None;
-    const BLOBS: &'static [(&'static str, &'static str)] = E::BLOBS;
+    const BLOBS: &'static [BlobField] = E::BLOBS;
     const IS_OPENED: bool = E::IS_OPENED;
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {

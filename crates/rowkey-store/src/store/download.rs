@@ -1,136 +1,29 @@
-//! The content of references to blobs: uploaded and downloaded as streams, and linked to.
+//! Downloads of content that entities refer to: as a stream, in parts or whole, and links to it.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::future::{BoxFuture, FutureExt as _, ready as ready_future};
+use futures_util::future::{self, BoxFuture, FutureExt as _};
 use futures_util::stream::BoxStream;
-use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::blob::{self, Check};
 use rowkey::sas::{BlobPermissions, Sas, SasToken};
-use rowkey::{BlobRef, Entity, Error, ErrorKind, Key, Result};
+use rowkey::{BlobRef, Entity, Error, ErrorKind, Result};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::{Store, parts};
+use super::Store;
 use crate::blobs::{Blobs, hexadecimal};
-use crate::plan::Op;
-use crate::row::Keys;
-use crate::store::Inner;
-
-/// The length of the pieces that are read from an `AsyncRead`.
-const PIECE: usize = 64 << 10;
 
 /// The most memory that is reserved at once for the length that a reference states.
 const MAX_RESERVED: u64 = 64 << 20;
 
-/// An error of the content that is uploaded.
-type Cause = Box<dyn std::error::Error + Send + Sync>;
-
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Uploads content for the entity with this key, from a stream of which a few blocks are in memory. Nothing is
-    /// sent before [`Upload::send`], which returns the reference for a field of type [`BlobRef`].
-    ///
-    /// Put the reference into the entity within an hour, in the same program: a later write is refused. Only the
-    /// entity with this key can have it. The blob is deleted when the entity drops the reference; if it never gets
-    /// it, [`sweep`](Self::sweep) deletes the blob two hours after the upload.
-    ///
-    /// Costs one request for content of up to one block (8 MiB by default), and one for each block and one more
-    /// for longer content.
-    ///
-    /// [Put Blob](https://learn.microsoft.com/rest/api/storageservices/put-blob),
-    /// [Put Block List](https://learn.microsoft.com/rest/api/storageservices/put-block-list)
-    ///
-    /// ```
-    /// use futures_util::stream;
-    /// use rowkey::{BlobRef, Entity, StorageAccount};
-    /// use rowkey_store::Store;
-    ///
-    /// #[derive(Clone, Debug, PartialEq, Entity)]
-    /// #[entity(store, partition = "{album}", row = "photo_{number:4}")]
-    /// struct Photo {
-    ///     album: String,
-    ///     number: u32,
-    ///     #[entity(blob)]
-    ///     image: BlobRef,
-    /// }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = rowkey_emulator::Server::start().await?;
-    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
-    /// let photos = Store::<Photo>::builder(account.table("photos"))
-    ///     .queue(account.queue("photos"))
-    ///     .blobs(account.container("photos"))
-    ///     .build()?;
-    /// photos.create_if_missing().await?;
-    ///
-    /// // For instance the body of a request.
-    /// let pieces = (0..100).map(|_| Ok::<_, std::io::Error>(bytes::Bytes::from(vec![7; 1000])));
-    /// let upload = photos.upload(Photo::key("leeds", 1), stream::iter(pieces));
-    /// let image = upload.content_type("image/jpeg").length(100_000).send().await?;
-    /// photos.insert(&Photo { album: "leeds".into(), number: 1, image }).await?;
-    ///
-    /// let photo = photos.get(Photo::key("leeds", 1)).await?.ok_or("not there")?.entity;
-    /// assert_eq!(photo.image.length(), 100_000);
-    /// assert_eq!(photos.download(&photo.image).bytes().await?, vec![7; 100_000]);
-    /// # Ok(()) }
-    /// ```
-    pub fn upload<'c, C: Into<Cause> + 'c>(
-        &'c self,
-        key: Key<E>,
-        content: impl Stream<Item = std::result::Result<Bytes, C>> + Send + 'c,
-    ) -> Upload<'c, E> {
-        const {
-            assert!(!E::REFERENCES.is_empty(), "the type has no field of type `BlobRef`");
-        }
-        Upload {
-            store: self,
-            key,
-            content: content.map(|piece| piece.map_err(Into::into)).boxed(),
-            headers: blob::ContentHeaders::default(),
-            length: None,
-            block_size: None,
-            concurrency: None,
-        }
-    }
-
-    /// Uploads content for the entity with this key from a reader, such as a file, as [`upload`](Self::upload) does
-    /// from a stream.
-    ///
-    /// ```
-    /// # use rowkey::{BlobRef, Entity, StorageAccount};
-    /// # use rowkey_store::Store;
-    /// # #[derive(Clone, Debug, PartialEq, Entity)]
-    /// # #[entity(store, partition = "{album}", row = "photo_{number:4}")]
-    /// # struct Photo { album: String, number: u32, #[entity(blob)] image: BlobRef }
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = rowkey_emulator::Server::start().await?;
-    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
-    /// # let photos = Store::<Photo>::builder(account.table("photos"))
-    /// #     .queue(account.queue("photos")).blobs(account.container("photos")).build()?;
-    /// # photos.create_if_missing().await?;
-    /// let file: &[u8] = b"a file, or a socket";
-    /// let image = photos.upload_reader(Photo::key("leeds", 1), file).send().await?;
-    /// assert_eq!(image.length(), 19);
-    /// # Ok(()) }
-    /// ```
-    pub fn upload_reader<'c>(
-        &'c self,
-        key: Key<E>,
-        content: impl AsyncRead + Send + 'c,
-    ) -> Upload<'c, E> {
-        self.upload(key, pieces(content))
-    }
-
     /// Reads the content of a reference. Nothing is sent before [`Download::open`], which reads it piece by piece,
     /// or [`Download::bytes`], which reads it into memory.
     ///
@@ -177,197 +70,6 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             .valid_for(valid_for)
             .sign(account)
     }
-}
-
-/// An upload for an entity, from [`Store::upload`].
-#[must_use = "nothing is uploaded before `send`"]
-pub struct Upload<'c, E> {
-    store: &'c Store<E>,
-    key: Key<E>,
-    content: BoxStream<'c, std::result::Result<Bytes, Cause>>,
-    headers: blob::ContentHeaders,
-    length: Option<u64>,
-    block_size: Option<usize>,
-    concurrency: Option<usize>,
-}
-
-impl<E: Entity + Clone + Send + Sync + 'static> Upload<'_, E> {
-    /// Sets the content type, which readers of a [link](Store::link) see and which the reference states. Default:
-    /// `application/octet-stream`, by the service.
-    pub fn content_type(mut self, content_type: &str) -> Self {
-        self.headers.content_type = Some(content_type.to_owned());
-        self
-    }
-
-    /// Sets all content headers of the blob, such as a file name for readers of a link.
-    ///
-    /// ```
-    /// use rowkey::blob::ContentHeaders;
-    /// # use rowkey::{BlobRef, Entity, StorageAccount};
-    /// # use rowkey_store::Store;
-    /// # #[derive(Clone, Debug, PartialEq, Entity)]
-    /// # #[entity(store, partition = "{album}", row = "photo_{number:4}")]
-    /// # struct Photo { album: String, number: u32, #[entity(blob)] image: BlobRef }
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = rowkey_emulator::Server::start().await?;
-    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
-    /// # let photos = Store::<Photo>::builder(account.table("photos"))
-    /// #     .queue(account.queue("photos")).blobs(account.container("photos")).build()?;
-    /// # photos.create_if_missing().await?;
-    /// let headers = ContentHeaders {
-    ///     content_type: Some("image/jpeg".into()),
-    ///     content_disposition: Some("attachment; filename=snow.jpg".into()),
-    ///     ..ContentHeaders::default()
-    /// };
-    /// let upload = photos.upload_reader(Photo::key("leeds", 1), &b"jpeg"[..]);
-    /// let image = upload.headers(headers).block_size(4 << 20).concurrency(2).send().await?;
-    /// assert_eq!(image.content_type(), Some("image/jpeg"));
-    /// # Ok(()) }
-    /// ```
-    pub fn headers(mut self, headers: blob::ContentHeaders) -> Self {
-        self.headers = headers;
-        self
-    }
-
-    /// Sets the expected length in bytes, for instance the `Content-Length` of a request. Content of another length
-    /// is not uploaded: [`send`](Self::send) fails with [`ErrorKind::Invalid`].
-    pub fn length(mut self, bytes: u64) -> Self {
-        self.length = Some(bytes);
-        self
-    }
-
-    /// Sets the size of a block, as [`Put::block_size`](blob::Put::block_size) does. Default: 8 MiB.
-    pub fn block_size(mut self, bytes: usize) -> Self {
-        self.block_size = Some(bytes);
-        self
-    }
-
-    /// Sets how many blocks are sent at a time, 1 or more. Two more are in memory. Default: 4.
-    pub fn concurrency(mut self, blocks: usize) -> Self {
-        self.concurrency = Some(blocks);
-        self
-    }
-
-    /// Uploads the content and returns the reference to it.
-    ///
-    /// Fails with [`ErrorKind::Invalid`] if the stream fails, with its error as the source, or has another
-    /// [`length`](Self::length). If this fails or is dropped, a sweep removes what is left.
-    pub async fn send(self) -> Result<BlobRef> {
-        let Self { store, key, content, headers, length, block_size, concurrency } = self;
-        let sent = async {
-            let owner = parts(&key)?;
-            let (blobs, of) = (store.inner.blobs()?, Inner::<E>::of());
-            let clock = store.inner.deciding.clock();
-            let name = blobs.reference_name(of, Op::random(clock.now())?.mark(), &owner.1);
-            let sending = Sending { headers, length, block_size, concurrency };
-            let (content, content_type) = sending.send((blobs, &name), &owner, content).await?;
-            // Later than the time at which the service wrote the blob, by at most the time of one answer.
-            let uploaded = clock.now();
-            Ok(BlobRef::uploaded(blobs.path(&name), content, content_type, (owner, uploaded)))
-        };
-        sent.await.map_err(|error| store.named("Upload", error))
-    }
-}
-
-/// An upload, without the type of the entity.
-struct Sending {
-    headers: blob::ContentHeaders,
-    length: Option<u64>,
-    block_size: Option<usize>,
-    concurrency: Option<usize>,
-}
-
-/// The length and the SHA-256 of content.
-type Digest = (u64, String);
-
-impl Sending {
-    /// Uploads the content. Returns what it was, and the content type.
-    fn send<'c>(
-        self,
-        (blobs, name): (&'c Blobs, &'c str),
-        owner: &'c Keys,
-        content: BoxStream<'c, std::result::Result<Bytes, Cause>>,
-    ) -> BoxFuture<'c, Result<(Digest, Option<String>)>> {
-        let Self { headers, length, block_size, concurrency } = self;
-        let tally = Arc::new(Mutex::new(Tally { length: 0, sha256: Sha256::new() }));
-        let content = tallied(content, Arc::clone(&tally), length);
-        let content_type = headers.content_type.clone();
-        let mut put = blobs.deciding().blob(name).upload(content).headers(headers);
-        if let Some(bytes) = block_size {
-            put = put.block_size(bytes);
-        }
-        if let Some(blocks) = concurrency {
-            put = put.concurrency(blocks);
-        }
-        let [(partition, of_partition), (row, of_row)] = Blobs::owner_metadata(owner);
-        put = put.metadata(&[(partition, &*of_partition), (row, &*of_row)]).check(Check::Crc64);
-        async move {
-            put.send().await?;
-            let tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-            let sha256 = hexadecimal(&tally.sha256.clone().finalize());
-            Ok(((tally.length, sha256), content_type))
-        }
-        .boxed()
-    }
-}
-
-impl<E> fmt::Debug for Upload<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upload").field("length", &self.length).finish_non_exhaustive()
-    }
-}
-
-/// Counts and digests what is uploaded.
-struct Tally {
-    length: u64,
-    sha256: Sha256,
-}
-
-/// The content, counted; fails if it is not of the expected length.
-fn tallied(
-    content: BoxStream<'_, std::result::Result<Bytes, Cause>>,
-    tally: Arc<Mutex<Tally>>,
-    expected: Option<u64>,
-) -> BoxStream<'_, std::result::Result<Bytes, Cause>> {
-    let at_end = Arc::clone(&tally);
-    let end = stream::once(async move {
-        let length = at_end.lock().unwrap_or_else(PoisonError::into_inner).length;
-        match expected {
-            Some(expected) if length < expected => Err(of_length(expected)),
-            _ => Ok(Bytes::new()),
-        }
-    });
-    let content = content.map(move |piece| {
-        let piece = piece?;
-        let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-        tally.length += piece.len() as u64;
-        if let Some(expected) = expected.filter(|expected| tally.length > *expected) {
-            return Err(of_length(expected));
-        }
-        tally.sha256.update(&piece);
-        Ok(piece)
-    });
-    content.chain(end).boxed()
-}
-
-fn of_length(expected: u64) -> Cause {
-    format!("the content does not have the expected length of {expected} bytes").into()
-}
-
-/// Reads pieces until the end.
-fn pieces<R: AsyncRead + Send>(reader: R) -> impl Stream<Item = io::Result<Bytes>> + Send {
-    stream::try_unfold(Box::pin(reader), |mut reader| async move {
-        let mut piece = vec![0; PIECE];
-        let read = poll_fn(|context| {
-            let mut buffer = ReadBuf::new(&mut piece);
-            ready!(reader.as_mut().poll_read(context, &mut buffer))?;
-            Poll::Ready(Ok::<_, io::Error>(buffer.filled().len()))
-        });
-        let read = read.await?;
-        piece.truncate(read);
-        Ok((read > 0).then(|| (Bytes::from(piece), reader)))
-    })
 }
 
 /// The bounds of a part.
@@ -490,7 +192,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Download<'s, E> {
         let Self { store, reference, range, check } = self;
         match store.inner.blobs() {
             Ok(blobs) => begin(blobs, reference, range, check),
-            Err(error) => ready_future(Err(error)).boxed(),
+            Err(error) => future::ready(Err(error)).boxed(),
         }
     }
 
