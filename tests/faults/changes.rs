@@ -60,7 +60,7 @@ async fn a_pass_costs_the_requests_of_its_query() -> TestResult {
     let (server, _, table) = start().await?;
     for id in 0..25_u32 {
         let rows: Vec<_> = (0..100).map(|row| counter("many", id * 100 + row)).collect();
-        rows.iter().fold(table.transaction(), |all, row| all.insert(row)).submit().await?;
+        rows.iter().fold(table.transaction(), rowkey::Transaction::insert).submit().await?;
     }
     let query = || table.query(Counter::partition("many"));
     let mut before = server.journal();

@@ -286,7 +286,7 @@ async fn after_forty_rounds_the_last_conflict_is_returned() -> TestResult {
     let runs = AtomicUsize::new(0);
     let other = Till { tenant: "contoso".into(), id: 2, cents: 0 };
     let counted = |till: &mut Till| {
-        till.cents += i64::try_from(runs.fetch_add(1, Ordering::Relaxed)).unwrap()
+        till.cents += i64::try_from(runs.fetch_add(1, Ordering::Relaxed)).unwrap();
     };
     let error =
         tills.transaction().update(till(), counted).upsert(&other).submit().await.unwrap_err();
@@ -382,7 +382,7 @@ async fn a_lost_answer_applies_nothing_twice() -> TestResult {
         assert!(runs.failures > 0);
     }
     stopped_at_every_request(&server, pay, recover, |snapshot| {
-        assert!([0, 1].contains(&payments(snapshot)))
+        assert!([0, 1].contains(&payments(snapshot)));
     })
     .await?;
     Ok(())

@@ -89,7 +89,7 @@ async fn one_job_deletes_everything_of_a_tenant_and_nothing_of_others() -> TestR
     assert!(format!("{jobs:?}").contains("desks"));
     let report = jobs
         .progress(|progress| {
-            told.push((progress.report().total.right, progress.checkpoint.is_finished()))
+            told.push((progress.report().total.right, progress.checkpoint.is_finished()));
         })
         .run()
         .await?;
@@ -135,7 +135,7 @@ async fn jobs_resume_from_any_checkpoint_and_run_none_twice() -> TestResult {
                 "what the checkpoint has passed is not done again: {part}"
             );
         }
-        assert!(since.len() > 0 || seen.total.right == 9);
+        assert!(!since.is_empty() || seen.total.right == 9);
     }
     // A checkpoint of other jobs.
     let last: Checkpoint = texts.last().ok_or("some")?.parse()?;
@@ -185,6 +185,6 @@ async fn a_job_that_ends_early_names_itself_and_is_resumed() -> TestResult {
     assert_eq!(["orders", "desks", "events"].map(|part| report.part(part).right), [3, 3, 3]);
     assert_eq!(rows_of(&server.snapshot(), "contoso"), 0);
     let sent = server.journal().since(&before);
-    assert_eq!(sent.of(Operation::QueryEntities).about("orders").len(), 0, "not run again");
+    assert!(sent.of(Operation::QueryEntities).about("orders").is_empty(), "not run again");
     Ok(())
 }
