@@ -20,7 +20,7 @@ pub(super) struct Objects {
     blobs: BTreeMap<String, Stored>,
     /// Blocks that are not committed, by the path of their blob.
     blocks: BTreeMap<String, Vec<(String, Bytes)>>,
-    /// The number of writes, for ids, pop receipts and ETags.
+    /// The number of writes. It makes each id, pop receipt and ETag another.
     writes: u64,
 }
 

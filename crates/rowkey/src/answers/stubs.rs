@@ -130,6 +130,7 @@ impl Stubs {
 
     /// Returns stubs that hold and plan the same, and change on their own.
     #[doc(hidden)]
+    #[must_use = "use the returned stubs"]
     pub fn fork(&self) -> Self {
         Self { state: Arc::new(Mutex::new(self.locked().clone())) }
     }
@@ -137,6 +138,7 @@ impl Stubs {
     /// Holds what an earlier run of the same writes stored and this one did not store again, because the
     /// program remembers it, such as a key record.
     #[doc(hidden)]
+    #[must_use = "use the returned stubs"]
     pub fn remembering(self, earlier: &Self) -> Self {
         let earlier = earlier.locked().clone();
         {
@@ -157,10 +159,12 @@ impl Stubs {
     }
 
     /// Adds all that other stubs hold and plan.
+    #[must_use = "use the returned stubs"]
     pub fn and(self, other: Self) -> Self {
         {
             let mut state = self.locked();
-            let other = std::mem::take(&mut *other.locked());
+            let Self { state: other } = other;
+            let other = other.lock().unwrap_or_else(PoisonError::into_inner).clone();
             if let Some(planned) = other.planned {
                 let mut before = state.planned.take().unwrap_or_else(|| state.contents.clone());
                 before.extend(planned);
@@ -177,12 +181,14 @@ impl Stubs {
 
     /// Refuses the next write of this row with an error, alone or in a transaction, and changes nothing. Each
     /// call is for one write.
+    #[must_use = "use the returned stubs"]
     pub fn refusing<E: Entity>(self, table: &str, key: &Key<E>, code: ErrorCode) -> Self {
         self.failing(table, key, Some(code))
     }
 
     /// Applies the next write of this row, and closes the connection without an answer.
     #[cfg(feature = "wiremock-0_6")]
+    #[must_use = "use the returned stubs"]
     pub fn losing<E: Entity>(self, table: &str, key: &Key<E>) -> Self {
         self.failing(table, key, None)
     }
@@ -198,6 +204,7 @@ impl Stubs {
 
     /// Allows writes of this row. A run of 16 and more hexadecimal digits in a key stands for any other one.
     #[doc(hidden)]
+    #[must_use = "use the returned stubs"]
     pub fn allowing(self, table: &str, partition: &str, row: &str) -> Self {
         let row = [table, partition, row].map(str::to_owned);
         self.locked().writable.insert(pattern(&shown(&row)));
