@@ -208,6 +208,15 @@ impl Answer {
     }
 
     /// Adds a continuation token at these keys to the response to a query, as [`page`] has it.
+    ///
+    /// ```
+    /// # use rowkey::{DynamicEntity, answers};
+    /// # fn main() -> rowkey::Result<()> {
+    /// let found = [DynamicEntity::new("ada", "order_00000007")];
+    /// let next = ("ada", Some("order_00000008"));
+    /// assert_eq!(answers::entities(&found)?.continued(next), answers::page(&found, next)?);
+    /// # Ok(()) }
+    /// ```
     #[must_use = "the answer itself does not change"]
     pub fn continued(self, (partition, row): (&str, Option<&str>)) -> Self {
         let answer = self.header("x-ms-continuation-NextPartitionKey", &token::encode(partition));

@@ -129,16 +129,16 @@ impl Stubs {
     }
 
     /// Returns stubs that hold and plan the same, and change on their own.
-    #[doc(hidden)]
     #[must_use = "use the returned stubs"]
+    #[doc(hidden)]
     pub fn fork(&self) -> Self {
         Self { state: Arc::new(Mutex::new(self.locked().clone())) }
     }
 
     /// Holds what an earlier run of the same writes stored and this one did not store again, because the
     /// program remembers it, such as a key record.
-    #[doc(hidden)]
     #[must_use = "use the returned stubs"]
+    #[doc(hidden)]
     pub fn remembering(self, earlier: &Self) -> Self {
         let earlier = earlier.locked().clone();
         {
@@ -203,8 +203,8 @@ impl Stubs {
     }
 
     /// Allows writes of this row. A run of 16 and more hexadecimal digits in a key stands for any other one.
-    #[doc(hidden)]
     #[must_use = "use the returned stubs"]
+    #[doc(hidden)]
     pub fn allowing(self, table: &str, partition: &str, row: &str) -> Self {
         let row = [table, partition, row].map(str::to_owned);
         self.locked().writable.insert(pattern(&shown(&row)));
