@@ -35,10 +35,8 @@ async fn run(account: &StorageAccount) -> rowkey::Result<usize> {
         }
     };
     let until = account.clock().now() + TimeDelta::seconds(40);
-    let over = poll_fn(|_| match account.clock().now() >= until {
-        true => Poll::Ready(()),
-        false => Poll::Pending,
-    });
+    let over =
+        poll_fn(|_| if account.clock().now() >= until { Poll::Ready(()) } else { Poll::Pending });
     let shutdown = async {
         tokio::select! {
             () = all.notified() => {}
