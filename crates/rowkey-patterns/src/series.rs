@@ -45,7 +45,7 @@ use rowkey::rounds::{Rounds, was_lost};
 use rowkey::table::Stream;
 use rowkey::{
     Continuation, DecodeError, DynamicEntity, Entity, Error, ErrorKind, Key, Outcome, Page,
-    Partition, Projection, Property, Query, Result, Stored, Table,
+    Partition, Projection, Property, Query, Result, Stored, Table, Transaction,
 };
 
 use crate::unique;
@@ -292,7 +292,7 @@ impl<V: Property> Series<V> {
                 [patch] => self.table.upsert_merge(patch).await.map(drop),
                 patches => {
                     let transaction = self.table.transaction();
-                    let merges = patches.iter().fold(transaction, |all, one| all.upsert_merge(one));
+                    let merges = patches.iter().fold(transaction, Transaction::upsert_merge);
                     merges.submit().await.map(drop)
                 }
             }

@@ -293,8 +293,7 @@ impl Plan {
         let (blob, value) = match self.op(op).1 {
             Change::Delete => return None,
             Change::Edit => read.map_or((None, false), |read| (read.blob, read.value)),
-            Change::Keep => (Some(op), true),
-            Change::Insert | Change::Take => (Some(op), true),
+            Change::Insert | Change::Keep | Change::Take => (Some(op), true),
             Change::Release => (Some(op), false),
         };
         Some(Head { by: Some(op), blob, value })
