@@ -100,8 +100,11 @@ impl Indexer {
 /// A stub of a search service: documents by path, each with the revision of its last change.
 #[derive(Clone, Default)]
 struct Search {
-    documents: Arc<Mutex<BTreeMap<String, (i64, Option<Value>)>>>,
+    documents: Arc<Mutex<Documents>>,
 }
+
+/// The revision and the content of each document, by path.
+type Documents = BTreeMap<String, (i64, Option<Value>)>;
 
 impl Search {
     fn document(&self, id: u32) -> Option<Value> {
