@@ -19,11 +19,11 @@ struct Day {
 
 /// An hour of a station, `seattle | 20100314_02`, with a slot for each minute.
 #[derive(Clone, Debug, Entity)]
-#[entity(partition = "{station}", row = "{date:8}_{hour:2}")]
+#[entity(partition = "{station}", row = "{date:8}_{number:2}")]
 struct Hour {
     station: String,
     date: u32,
-    hour: u64,
+    number: u64,
 }
 
 #[tokio::main(flavor = "current_thread")]

@@ -332,7 +332,7 @@ async fn invalid_slots_are_rejected_before_sending() -> TestResult {
     let of_date = |date: u64| day(u32::try_from(date).unwrap());
     let many = hours.set_numbered(of_date, (0..101).map(|period| (24 * period, 1.0)));
     assert_eq!(many.await.unwrap_err().kind(), ErrorKind::TooLarge);
-    let elsewhere = |period: u64| Day::key(&period.to_string(), 1);
+    let elsewhere = |period: u64| Day::key(period.to_string(), 1);
     let apart = hours.set_numbered(elsewhere, [(0, 1.0), (24, 1.0)]).await.unwrap_err();
     assert_eq!((apart.kind(), apart.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
     assert!(server.journal().since(&before).is_empty());

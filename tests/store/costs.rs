@@ -127,7 +127,7 @@ async fn single_writes_cost_the_requests_that_the_page_shows() -> TestResult {
             let blobs = usize::from(scan.is_some());
             assert!(since(before) <= plan.reads() + plan.requests() + blobs, "{plan}");
 
-            let writer = if std::ptr::eq(writer, &other) { &parcels } else { writer };
+            let writer = if std::ptr::eq(writer, &raw const other) { &parcels } else { writer };
             let plan = writer.explain().delete(key(id)).await?;
             let before = count();
             assert!(writer.delete(key(id)).await?);

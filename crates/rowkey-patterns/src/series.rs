@@ -259,8 +259,8 @@ impl<V: Property> Series<V> {
     /// # use rowkey_patterns::series::Series;
     /// /// An hour of a day. The 1,440 minutes of a day are in 24 rows.
     /// #[derive(Debug, Entity)]
-    /// #[entity(partition = "{station}", row = "{date:8}_{hour:2}")]
-    /// struct Hour { station: String, date: u32, hour: u64 }
+    /// #[entity(partition = "{station}", row = "{date:8}_{number:2}")]
+    /// struct Hour { station: String, date: u32, number: u64 }
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -241,7 +241,7 @@ mod tests {
         for seed in 0..60 {
             let mut random = Random(seed);
             let count = 1 + random.below(8);
-            let members: Vec<_> = (0..1 + random.below(4))
+            let members: Vec<_> = (0..=random.below(4))
                 .map(|_| (u32::try_from(1 + random.below(9)).unwrap(), count))
                 .collect();
             let mut loops = loops(count, &members);
