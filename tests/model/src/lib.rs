@@ -17,13 +17,39 @@ pub mod references;
 pub mod rollout;
 pub mod tasks;
 
-/// Whether tests check a part of the larger models: where `ROWKEY_SWEEP` is not set, which CI does, nor
-/// `ROWKEY_MODEL_LARGE`, which the nightly command does. All states take three minutes of a processor.
+/// How much of the larger models tests check.
 #[cfg(test)]
-fn is_brief() -> bool {
-    ["ROWKEY_SWEEP", "ROWKEY_MODEL_LARGE"].iter().all(|name| std::env::var_os(name).is_none())
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    /// A part, the same each time: the workspace's tests.
+    Brief,
+    /// A part that this number selects: CI, by `ROWKEY_SWEEP`.
+    Sampled(usize),
+    /// All states: the nightly command, by `ROWKEY_MODEL_LARGE`, and where `ROWKEY_SWEEP` is `all`. The write plan
+    /// takes more than seven minutes of two processors, and 4 GiB of memory.
+    All,
 }
 
-/// The number of states that a brief check of a larger model visits, depth first: runs to their ends.
 #[cfg(test)]
-const BRIEF: usize = 60_000;
+impl Extent {
+    fn of_environment() -> Self {
+        if std::env::var_os("ROWKEY_MODEL_LARGE").is_some() {
+            return Self::All;
+        }
+        match std::env::var("ROWKEY_SWEEP").as_deref() {
+            Ok("all") => Self::All,
+            Ok(number) => Self::Sampled(number.parse().expect("a number, or `all`")),
+            Err(_) => Self::Brief,
+        }
+    }
+
+    /// The number of states of one check of a larger model, which it visits depth first: runs to their ends.
+    /// `None` if it visits all.
+    fn states(self) -> Option<usize> {
+        match self {
+            Self::Brief => Some(60_000),
+            Self::Sampled(_) => Some(300_000),
+            Self::All => None,
+        }
+    }
+}

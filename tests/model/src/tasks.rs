@@ -476,7 +476,7 @@ mod tests {
     use stateright::{Checker as _, HasDiscoveries};
 
     use super::*;
-    use crate::{BRIEF, is_brief};
+    use crate::Extent;
 
     const ONCE: &str = "the effect is applied once at most";
     const KEPT: &str = "a task that was put is done or somewhere";
@@ -494,8 +494,8 @@ mod tests {
     #[test]
     fn a_task_takes_effect_once_and_is_never_lost() {
         let checker = Tasks { rules: Rules::ALL }.checker().threads(2);
-        if is_brief() {
-            let checker = checker.target_state_count(BRIEF).spawn_dfs().join();
+        if let (Extent::Brief, Some(limit)) = (Extent::of_environment(), Extent::Brief.states()) {
+            let checker = checker.target_state_count(limit).spawn_dfs().join();
             let found: Vec<_> = checker.discoveries().into_keys().collect();
             assert!(![ONCE, KEPT, ENDS].iter().any(|name| found.contains(name)), "{found:?}");
             return;

@@ -3,7 +3,7 @@
 use stateright::{Checker as _, Model as _};
 
 use super::*;
-use crate::{BRIEF, is_brief};
+use crate::Extent;
 
 /// The violated properties, and the number of states.
 fn check(stored: [Option<bool>; ENTITIES], ops: &[Op], rules: Rules) -> (Vec<&'static str>, usize) {
@@ -25,8 +25,9 @@ fn check(stored: [Option<bool>; ENTITIES], ops: &[Op], rules: Rules) -> (Vec<&'s
 fn check_plan(plan: Plan) -> (Vec<&'static str>, usize) {
     let is_of_three = plan.ops.len() == 3;
     let checker = plan.checker().threads(2);
-    let (discoveries, count) = if is_of_three && is_brief() {
-        let checked = checker.target_state_count(BRIEF).spawn_dfs().join();
+    let limit = Extent::of_environment().states().filter(|_| is_of_three);
+    let (discoveries, count) = if let Some(limit) = limit {
+        let checked = checker.target_state_count(limit).spawn_dfs().join();
         (checked.discoveries(), checked.unique_state_count())
     } else {
         let checked = checker.spawn_bfs().join();
@@ -41,15 +42,11 @@ fn check_plan(plan: Plan) -> (Vec<&'static str>, usize) {
     (found, count)
 }
 
-/// Whether the nightly command runs.
-fn is_large() -> bool {
-    std::env::var_os("ROWKEY_MODEL_LARGE").is_some()
-}
-
 const CHANGES: [Change; 6] =
     [Change::Insert, Change::Take, Change::Release, Change::Keep, Change::Edit, Change::Delete];
 
-/// Every two operations on every two entities, of which one may hold the value; a fifth of them if it is brief.
+/// Every two operations on every two entities, of which one may hold the value; a fifth of them except by the
+/// nightly command.
 #[test]
 fn any_two_operations_preserve_all_invariants() {
     let stored = [
@@ -60,12 +57,17 @@ fn any_two_operations_preserve_all_invariants() {
         [Some(true), Some(false)],
     ];
     let ops = || (0..ENTITIES).flat_map(|entity| CHANGES.map(|change| (entity, change)));
+    let part = match Extent::of_environment() {
+        Extent::All => None,
+        Extent::Sampled(number) => Some(number),
+        Extent::Brief => Some(0),
+    };
     let mut states = 0;
     for stored in stored {
         for (at, first) in ops().enumerate() {
             // Operations run at the same time: their order in the list means nothing.
             for (other, second) in ops().enumerate().skip(at) {
-                if is_brief() && (at + other) % 5 != 0 {
+                if part.is_some_and(|part| (at + other) % 5 != part % 5) {
                     continue;
                 }
                 let (found, count) = check(stored, &[first, second], Rules::ALL);
@@ -86,7 +88,9 @@ fn three_operations_preserve_all_invariants() {
         ([Some(true), Some(false)], [(0, Release), (1, Take), (0, Take)]),
         ([Some(true), Some(false)], [(0, Take), (0, Release), (1, Take)]),
     ];
-    for (stored, ops) in cases.into_iter().take(if is_brief() { 1 } else { 3 }) {
+    for (stored, ops) in
+        cases.into_iter().take(if Extent::of_environment() == Extent::Brief { 1 } else { 3 })
+    {
         let (found, count) = check(stored, &ops, Rules::ALL);
         assert_eq!(found, Vec::<&str>::new(), "{ops:?}");
         println!("{count} states for {ops:?}");
@@ -99,8 +103,13 @@ fn three_operations_preserve_all_invariants() {
 fn more_operations_preserve_all_invariants() {
     use Change::{Delete, Insert, Keep, Release, Take};
     let pairs = [(Take, Release), (Keep, Release), (Release, Take), (Delete, Insert)];
-    for (first, second) in pairs.into_iter().take(if is_large() { 4 } else { 1 }) {
-        for third in [Delete, Take].into_iter().take(if is_brief() { 1 } else { 2 }) {
+    let (pairs_of, thirds) = match Extent::of_environment() {
+        Extent::Brief => (1, 1),
+        Extent::Sampled(_) => (1, 2),
+        Extent::All => (4, 2),
+    };
+    for (first, second) in pairs.into_iter().take(pairs_of) {
+        for third in [Delete, Take].into_iter().take(thirds) {
             let ops = [(0, first), (0, second), (1, third)];
             let (found, count) = check([Some(true), Some(false)], &ops, Rules::ALL);
             assert_eq!(found, Vec::<&str>::new(), "{ops:?}");
