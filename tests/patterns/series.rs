@@ -189,7 +189,7 @@ async fn each_operation_sends_the_documented_requests() -> TestResult {
     assert_eq!(counts.increment(day(2), 3, 2).await?, 2);
     let (get, make) = (Operation::GetEntity, Operation::InsertOrMergeEntity);
     assert_eq!(sent(), [get, make, get, Operation::MergeEntity], "the first of a period");
-    assert_eq!(counts.points(Day::partition("sea")).count().await, 72);
+    assert_eq!(counts.points(Day::partition("sea")).count().await, 48);
     assert_eq!(sent(), [Operation::QueryEntities]);
     Ok(())
 }

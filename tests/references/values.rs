@@ -158,7 +158,7 @@ async fn a_small_value_costs_the_requests_of_a_property() -> TestResult {
     // The entity; the blob, message, transaction, op row and message.
     assert_eq!(cost(), 6);
     notes.delete(Note::key("ada", 1)).await?;
-    assert_eq!(cost(), 7);
+    assert_eq!(cost(), 6);
     Ok(())
 }
 
