@@ -131,7 +131,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     /// let transfer = |cents| {
     ///     let pay = move |from: &mut Account| {
     ///         from.cents = from.cents.checked_sub(cents).filter(|left| *left >= 0).ok_or("too little")?;
-    ///         Ok(())
+    ///         Ok::<_, &str>(())
     ///     };
     ///     let (from, to) = (Account::key("north", 1), Account::key("north", 2));
     ///     accounts.transaction().try_update(from, pay).update(to, move |to| to.cents += cents)
