@@ -167,6 +167,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// Fails with [`ErrorKind::AlreadyExists`] if an entity with these keys exists or a unique value
     /// is taken; [`ErrorDetails::index`](rowkey::ErrorDetails::index) then names the declaration.
+    ///
+    /// [`ErrorKind::AlreadyExists`]: rowkey::ErrorKind::AlreadyExists
     pub async fn insert(&self, entity: &E) -> Result<Written> {
         let keys = keys_of(entity).map_err(|error| self.named("Insert", error))?;
         let written = self.write(&keys, None, Some(entity), &mut self.rounds(&keys)).await;
@@ -208,6 +210,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// assert_eq!(stale.kind(), ErrorKind::Conflict);
     /// # Ok(()) }
     /// ```
+    ///
+    /// [`ErrorKind::Conflict`]: rowkey::ErrorKind::Conflict
     pub async fn replace_if(&self, entity: &E, version: impl Into<IfMatch>) -> Result<Written> {
         let condition = version.into();
         let replace = async {
@@ -243,6 +247,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Properties that the type does not have are kept. `change` may run several times. Fails with
     /// [`ErrorKind::NotFound`] if the entity does not exist, and with [`ErrorKind::Invalid`] if the change
     /// alters a part of the key.
+    ///
+    /// [`ErrorKind::NotFound`]: rowkey::ErrorKind::NotFound
+    /// [`ErrorKind::Invalid`]: rowkey::ErrorKind::Invalid
     pub async fn update(
         &self,
         key: Key<E>,
@@ -405,6 +412,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// Fails with [`ErrorKind::Conflict`] if it has another version or does not exist. With
     /// [`IfMatch::Any`], repeats this while other writers come first.
+    ///
+    /// [`ErrorKind::Conflict`]: rowkey::ErrorKind::Conflict
     pub async fn delete_if(&self, key: Key<E>, version: impl Into<IfMatch>) -> Result<()> {
         let condition = version.into();
         let delete = async {
