@@ -55,7 +55,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The queue is unavailable while an order is written, and the writer stops before settling it: a backlog
     // row remains.
     let down = server.inject(Fault::on(Operation::PutMessage).reject(ErrorCode::INTERNAL_ERROR));
-    let stops = server.inject(Fault::on(Operation::GetEntity).hold());
+    let stops = server.inject(Fault::on(Operation::Transaction).nth(2).hold());
     let order =
         Order { tenant: "contoso".into(), id: 1, number: "A-1".into(), courier: "kim".into() };
     tokio::select! {

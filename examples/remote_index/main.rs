@@ -65,7 +65,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // A program stops after its commit. A minute later a worker settles the write; programs keep one running:
     // `staff.run(shutdown)`.
-    let stopped = server.inject(Fault::on(Operation::GetEntity).nth(2).hold());
+    let stopped = server.inject(Fault::on(Operation::Transaction).nth(2).hold());
     tokio::select! {
         _ = staff.update(Employee::key("sales", 8), |e| e.city = "Leeds".into()) => {
             return Err("it did not stop".into());
