@@ -36,7 +36,7 @@ async fn copy_changes(orders: &Table, positions: &Table, search: &mut Search) ->
     // Each pass is a table scan.
     let mut changes = orders.scan::<Order>().scan_policy(ScanPolicy::Allow).changes(from);
     while let Some(changed) = changes.next().await? {
-        // An order may come twice, so the copy is written or removed whatever is there.
+        // An order may come twice, so the copy is written or removed without a condition.
         let Order { tenant, id, text, is_deleted } = changed.entity;
         if is_deleted {
             search.remove(&(tenant, id));

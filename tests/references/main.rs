@@ -317,7 +317,7 @@ const WRITES: [(&str, Write); 5] = [
     }),
     ("again", |orders| {
         async move {
-            // A caller that tries again with the same reference, whatever happened before.
+            // A caller tries again with the same reference after a success and after a failure.
             let order = order(&orders, 2).await?;
             let inserted = orders.insert(&order).await;
             orders.delete(key(2)).await?;

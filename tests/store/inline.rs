@@ -79,7 +79,7 @@ async fn a_row_that_is_back_is_not_deleted() -> TestResult {
     Ok(())
 }
 
-/// A copy that another program deleted is missed, and nobody else writes: nothing is left for a worker.
+/// A copy that another program deleted is missed, and no other write is in flight: nothing is left for a worker.
 #[tokio::test]
 async fn a_missing_row_is_written_again() -> TestResult {
     let (server, account) = start().await?;
@@ -150,7 +150,7 @@ async fn a_program_that_ends_leaves_its_clean_up_to_a_receiver() -> TestResult {
     Ok(())
 }
 
-/// Many writers of few entities in one program: whatever they share, nothing is left over.
+/// Many writers of few entities in one program share their clean-up: nothing is left over.
 #[tokio::test]
 async fn writers_in_flight_leave_nothing_over() -> TestResult {
     let (server, account) = start().await?;

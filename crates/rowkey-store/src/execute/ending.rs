@@ -64,7 +64,7 @@ impl Ending {
         self.state().ended.push(ended);
     }
 
-    /// Takes the settled writes, if nobody else will do so soon.
+    /// Takes the settled writes, if no write in flight will do so soon.
     pub(crate) fn take(&self, now: DateTime<Utc>) -> Vec<Ended> {
         let mut state = self.state();
         let is_old = |ended: &Ended| now - ended.created >= YOUNG;
