@@ -4,98 +4,24 @@
 //! is done by a writer of its own: it puts a message, claims the value, uploads the blob, sends the
 //! transaction that inserts its op row and writes the head, then settles what follows and forgets the
 //! operation. It settles by conditional writes: it knows what it replaced. A change that concerns nothing
-//! outside the transaction does none of that. A writer may stop between any two steps. A transaction may be answered, may be executed with
-//! its answer lost, may be lost, or may land after its writer has given up; a writer may send it again.
-//! Messages appear at any time. Workers, claimants of a value and a sweep of blobs complete or
-//! undo what others left.
+//! outside the transaction does none of that. A writer may stop between any two steps. A transaction may be
+//! answered, may be executed with its answer lost, may be lost, or may land after its writer has given up; a
+//! writer may send it again. Messages appear at any time. Workers, claimants of a value and a sweep of blobs
+//! complete or undo what others left.
+//!
+//! `rules` has the changes and the rules, `world` the states and the events; this file says what each event does.
 //!
 //! Deciding reads and the conditional write after them are one step where the ETag makes them one.
 
 use stateright::{Model, Property};
 
-/// Entities, by number.
-pub const ENTITIES: usize = 2;
-/// Operations at most.
-pub const OPS: usize = 3;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod world;
 
-/// What an operation does to its entity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Change {
-    /// Inserts it, with the unique value. It does not read the head: the commit is refused if there is one.
-    Insert,
-    /// Writes it, with the unique value, over the head that was read.
-    Take,
-    /// Writes it, without the unique value, over the head that was read.
-    Release,
-    /// Writes it over the head that was read and has the value, and leaves the claim alone.
-    Keep,
-    /// Writes it over the head that was read, with its value and its blob. Only a whole copy elsewhere
-    /// changes with it.
-    Edit,
-    /// Deletes the head that was read.
-    Delete,
-}
-
-/// An operation: an entity and what happens to it.
-pub type Op = (usize, Change);
-
-/// What must be done, each with the disaster that follows without it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[expect(clippy::struct_excessive_bools, reason = "each rule is on or off")]
-pub struct Rules {
-    /// A worker that finds no op row inserts a void before it gives up the message.
-    pub worker_voids: bool,
-    /// A claimant inserts a void before it takes a claim over.
-    pub claimant_voids: bool,
-    /// A sweep inserts a void before it deletes a blob that no head names.
-    pub sweep_voids: bool,
-    /// A writer deletes its op row only if all its requests were answered.
-    pub op_row_outlives_doubt: bool,
-    /// Op rows and voids are kept until nothing that was sent can land any more.
-    pub rows_outlive_requests: bool,
-    /// What undoes an operation looks at the heads, for the operation may have been committed, settled
-    /// and forgotten.
-    pub undo_reads_heads: bool,
-    /// A writer rewrites the claim of its own entity, too, after it voided the operation that wrote it.
-    pub own_claims_are_voided: bool,
-    /// What voids an operation that has no message any more puts one, so that a worker removes the void.
-    pub voids_are_announced: bool,
-    /// A row elsewhere whose insert was not answered is settled again when the insert can land no more.
-    pub settles_outlive_doubt: bool,
-    /// An insert that finds a claim of its own entity looks for the head, which refuses it. Otherwise the
-    /// head might be deleted with that claim before the insert lands.
-    pub inserts_look_for_heads: bool,
-    /// A writer replaces or deletes a row elsewhere as it was before the commit, and not as it is afterwards.
-    pub rows_are_read_before_commits: bool,
-    /// A writer whose insert elsewhere meets a row writes that row, even if it is right, because another
-    /// writer may be about to delete it.
-    pub met_rows_are_rewritten: bool,
-    /// A writer that misses a row elsewhere leaves its op row, because another writer may be about to
-    /// insert the row.
-    pub missing_rows_are_looked_for_later: bool,
-    /// A change of a whole copy elsewhere has an op row and a message.
-    pub copies_have_op_rows: bool,
-}
-
-impl Rules {
-    /// All rules.
-    pub const ALL: Self = Self {
-        worker_voids: true,
-        claimant_voids: true,
-        sweep_voids: true,
-        op_row_outlives_doubt: true,
-        rows_outlive_requests: true,
-        undo_reads_heads: true,
-        own_claims_are_voided: true,
-        voids_are_announced: true,
-        settles_outlive_doubt: true,
-        inserts_look_for_heads: true,
-        rows_are_read_before_commits: true,
-        met_rows_are_rewritten: true,
-        missing_rows_are_looked_for_later: true,
-        copies_have_op_rows: true,
-    };
-}
+pub use rules::{Change, ENTITIES, OPS, Op, Rules};
+pub use world::{Action, Claim, Copy, Head, Known, Message, OpRow, Phase, World, Writer};
 
 /// The model: which operations there are, and which rules hold.
 #[derive(Clone, Debug)]
@@ -110,161 +36,6 @@ pub struct Plan {
     pub loses_inserts: bool,
     /// Whether the rows of the index are whole copies, which change with every write of the entity.
     pub is_whole: bool,
-}
-
-/// An entity's row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Head {
-    /// The operation that wrote it, which is its version; `None` for one that was there before.
-    by: Option<usize>,
-    /// The operation that uploaded its blob.
-    blob: Option<usize>,
-    /// Whether it holds the unique value.
-    value: bool,
-}
-
-/// The row that claims the unique value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Claim {
-    entity: usize,
-    by: Option<usize>,
-}
-
-/// A row of the index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Copy {
-    /// The version of the head that it shows, if it is a whole copy.
-    by: Option<usize>,
-}
-
-/// What a writer knows of the row of the index before its commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Known {
-    /// It has not looked.
-    Nothing,
-    /// There was none.
-    Absent,
-    /// Its `ETag`, and the row still has it.
-    Present,
-    /// Its `ETag`, which the row has no more.
-    Changed,
-}
-
-/// The row at an operation's key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OpRow {
-    /// Nothing.
-    Absent,
-    /// It was committed.
-    Committed,
-    /// It never will be.
-    Void,
-}
-
-/// An operation's message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Message {
-    /// Not put, or deleted.
-    Absent,
-    /// Not received yet.
-    Hidden,
-    /// A worker may have it.
-    Visible,
-}
-
-/// How far a writer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Phase {
-    /// It has not begun.
-    Start,
-    /// It has read the head, and put its message.
-    Announced,
-    /// It has claimed the value, where it needs it.
-    Claimed,
-    /// Its blob is there.
-    Uploaded,
-    /// Its transaction is on its way.
-    Waiting,
-    /// Its transaction was committed, and it received the response.
-    Committed,
-    /// It has settled the index.
-    Indexed,
-    /// It has settled.
-    Settled,
-    /// It has forgotten the operation, but for the message.
-    Forgotten,
-    /// It was rejected before or at the commit, and undoes its prepare phase.
-    Refused,
-    /// It is done, or it has stopped.
-    Ended,
-}
-
-/// A writer, and its knowledge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Writer {
-    phase: Phase,
-    /// The head that it read.
-    read: Option<Head>,
-    /// The claim of its entity as it stood before the commit.
-    claim: Option<Claim>,
-    /// The row of the index as it stood before the commit.
-    known: Known,
-    /// Whether a transaction of its was never answered.
-    has_doubt: bool,
-    /// Whether it missed a row of the index.
-    missed: bool,
-}
-
-/// Everything that is stored or on its way.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct World {
-    heads: [Option<Head>; ENTITIES],
-    /// The index elsewhere: the row of each entity under the value.
-    index: [Option<Copy>; ENTITIES],
-    claim: Option<Claim>,
-    blobs: [bool; OPS],
-    rows: [OpRow; OPS],
-    messages: [Message; OPS],
-    /// Messages of what voided an operation, which are visible at once.
-    void_messages: [bool; OPS],
-    writers: [Writer; OPS],
-    /// Transactions that may still land, of each operation.
-    in_flight: [u8; OPS],
-    /// An insert into the index that may still land, of each entity.
-    late_inserts: [Option<Copy>; ENTITIES],
-    /// How often each operation was committed.
-    commits: [u8; OPS],
-}
-
-/// What may happen next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
-    /// A writer does its next step.
-    Step(usize),
-    /// A writer settles, and its insert into the index is not answered.
-    StepUnanswered(usize),
-    /// A writer sends its unanswered transaction again.
-    Repeat(usize),
-    /// A writer stops for good.
-    Stop(usize),
-    /// A transaction lands; whether its answer comes back.
-    Land(usize, bool),
-    /// A transaction is lost.
-    Lose(usize),
-    /// A message appears.
-    Appear(usize),
-    /// A worker does the next step for a message.
-    Work(usize),
-    /// A worker settles, and its insert into the index is not answered.
-    WorkUnanswered(usize),
-    /// An unanswered insert into the index lands, if there is no row.
-    LandInsert(usize),
-    /// An unanswered insert into the index is lost.
-    LoseInsert(usize),
-    /// A sweep does the next step for a blob.
-    Sweep(usize),
-    /// A sweep does the next step for the claim.
-    SweepClaim,
 }
 
 impl Plan {
@@ -814,6 +585,3 @@ impl Model for Plan {
         ]
     }
 }
-
-#[cfg(test)]
-mod tests;

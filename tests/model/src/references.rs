@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn no_head_names_a_missing_blob_whatever_the_order_of_events() {
+    fn no_head_names_a_missing_blob_in_any_order_of_events() {
         assert!(!loses(Rules::ALL));
     }
 
