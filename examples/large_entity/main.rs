@@ -91,7 +91,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         _ = store.insert(&rain) => {}
         () = held.wait_until_held() => {}
     }
-    drop(held);
+    held.discard();
 
     // A worker and a sweep of a program that starts later end the write and delete its blob.
     server.clock().advance(Duration::from_secs(60 * 60));

@@ -1,7 +1,9 @@
 //! Each kind of fault, and the order in which they are asked.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use rowkey::{ErrorCode, ErrorKind, Outcome};
 use rowkey_emulator::{Fault, Operation, Service};
 use rowkey_tests::TestResult;
@@ -123,6 +125,32 @@ async fn dropping_the_guard_releases_held_requests() -> TestResult {
     };
     let (found, ()) = tokio::join!(table.get::<Counter>(Counter::key("a", 1)), drops);
     assert_eq!(found?, None);
+    Ok(())
+}
+
+/// A program that is killed sends nothing more, however late the server learns that it is gone.
+#[tokio::test]
+async fn a_discarded_request_is_not_executed() -> TestResult {
+    let (server, _, table) = start().await?;
+    let held = server.inject(Fault::on(Operation::InsertEntity).hold());
+    let one = counter("a", 1);
+    let mut insert = Box::pin(table.insert(&one));
+    let is_held =
+        matches!(select(insert.as_mut(), pin!(held.wait_until_held())).await, Either::Right(_));
+    assert!(is_held);
+    held.discard();
+    assert_eq!(insert.await.unwrap_err().kind(), ErrorKind::Unavailable);
+
+    let held = server.inject(Fault::on(Operation::InsertEntity).hold());
+    let two = counter("b", 1);
+    {
+        let insert = table.insert(&two);
+        select(pin!(insert), pin!(held.wait_until_held())).await;
+    }
+    held.discard();
+    assert_eq!(table.get::<Counter>(Counter::key("a", 1)).await?, None);
+    assert_eq!(table.get::<Counter>(Counter::key("b", 1)).await?, None);
+    assert_eq!(server.journal().of(Operation::InsertEntity).committed().len(), 0);
     Ok(())
 }
 

@@ -104,7 +104,7 @@ async fn the_backlog_stores_messages_while_the_queue_is_unavailable() -> TestRes
         )
         .await;
     }
-    drop(held);
+    held.discard();
     let found = orders.find(Order::by_courier("kim", "contoso", 4_u32)).await?;
     assert_eq!(found, None, "it is not settled yet");
     server.clock().advance(Duration::from_secs(61));

@@ -23,7 +23,7 @@ async fn an_entity_with_an_invalid_index_key_is_not_indexed() -> TestResult {
         let insert = orders.insert(&one);
         select(pin!(insert), pin!(held.wait_until_held())).await;
     }
-    drop(held);
+    held.discard();
     let table = account.table("orders");
     let key = || Key::<DynamicEntity>::new("contoso", "order_0001");
     let mut head = table.get(key()).await?.unwrap().entity;
@@ -54,7 +54,7 @@ async fn an_undecodable_entity_does_not_block_others() -> TestResult {
         let submit = orders.transaction().insert(&one).insert(&two).submit();
         select(pin!(submit), pin!(held.wait_until_held())).await;
     }
-    drop(held);
+    held.discard();
     let mut head = DynamicEntity::new("contoso", "order_0001");
     head.set("cents", "many");
     account.table("orders").upsert(&head).await?;
@@ -100,7 +100,7 @@ async fn a_worker_ignores_entities_of_another_type() -> TestResult {
         let insert = robots.insert(&robot);
         select(pin!(insert), pin!(held.wait_until_held())).await;
     }
-    drop(held);
+    held.discard();
     server.clock().advance(Duration::from_secs(61));
     users.work_once().await?;
     server.clock().advance(Duration::from_secs(61));

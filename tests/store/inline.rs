@@ -111,7 +111,7 @@ async fn programs_that_stop_anywhere_leave_rows_that_agree() -> TestResult {
             });
             select(pin!(update), pin!(held.wait_until_held())).await;
         }
-        drop(held);
+        held.discard();
         two.update(key(), |order| {
             order.courier = Some("kim".into());
             order.size = 1;

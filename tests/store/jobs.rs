@@ -135,8 +135,7 @@ async fn claims_without_an_announcement_are_swept() -> TestResult {
         )
         .await;
     }
-    // The request has no effect.
-    let server = server.fork().await?;
+    held.discard();
     let account = rowkey_tests::sweep::account(&server)?;
     let orders = store(&account)?;
     account.queue("orders").clear().await?;

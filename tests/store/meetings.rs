@@ -172,7 +172,7 @@ async fn a_dropped_call_is_completed_through_its_message() -> TestResult {
         let insert = std::pin::pin!(orders.insert(&one));
         futures_util::future::select(insert, std::pin::pin!(held.wait_until_held())).await;
     }
-    drop(held);
+    held.discard();
     server.clock().advance(std::time::Duration::from_secs(61));
     let before = server.journal();
     orders.work_once().await?;

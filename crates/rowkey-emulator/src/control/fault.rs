@@ -141,7 +141,8 @@ impl Matching {
         self.then(Action::Truncate(bytes))
     }
 
-    /// Holds them before they are executed, until [`Injected::release`](crate::Injected::release).
+    /// Holds them before they are executed, until [`Injected::release`](crate::Injected::release) or
+    /// [`Injected::discard`](crate::Injected::discard).
     ///
     /// A held request whose client closes the connection is not executed, unless the server had
     /// neither a journal nor a fault when the connection was made.

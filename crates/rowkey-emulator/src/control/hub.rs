@@ -142,8 +142,10 @@ impl Visit<'_> {
             Some(Action::CloseBeforeCommit) => Err(cut::closed()),
             Some(Action::Reject(code)) => Ok(Some(Rejection::new(code.clone()))),
             Some(Action::Hold) => {
-                if let Some(rule) = &self.rule {
-                    rule.hold().await;
+                if let Some(rule) = &self.rule
+                    && !rule.hold().await
+                {
+                    return Err(cut::closed());
                 }
                 Ok(None)
             }

@@ -41,7 +41,15 @@ pub(crate) struct Rule {
     hits: watch::Sender<u64>,
     /// The number of requests held now.
     held: watch::Sender<u64>,
-    released: watch::Sender<bool>,
+    released: watch::Sender<Release>,
+}
+
+/// What becomes of the held requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Release {
+    Held,
+    Executed,
+    Discarded,
 }
 
 impl Injected {
@@ -66,7 +74,16 @@ impl Injected {
 
     /// Lets the held requests continue. Later ones are not held.
     pub fn release(&self) {
-        self.rule.released.send_replace(true);
+        self.rule.end(Release::Executed);
+    }
+
+    /// Removes the fault, and closes the connections of the held requests without executing them.
+    ///
+    /// Use it after you drop the call that sent such a request, as a program does that is killed.
+    /// Dropping the fault instead executes the request, unless the server already knows that its
+    /// client is gone, which depends on the scheduler.
+    pub fn discard(self) {
+        self.rule.end(Release::Discarded);
     }
 }
 
@@ -112,7 +129,7 @@ impl Rules {
             is_observed: AtomicBool::new(false),
             hits: watch::Sender::new(0),
             held: watch::Sender::new(0),
-            released: watch::Sender::new(false),
+            released: watch::Sender::new(Release::Held),
         });
         self.list().push(Arc::clone(&rule));
         self.active.enter();
@@ -123,7 +140,7 @@ impl Rules {
     pub(crate) fn clear(&self) {
         for rule in self.list().drain(..) {
             self.active.leave();
-            rule.released.send_replace(true);
+            rule.end(Release::Executed);
         }
     }
 
@@ -179,10 +196,24 @@ impl Rule {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until it is released.
-    pub(crate) async fn hold(&self) {
+    /// Waits until it is released or discarded; returns whether the request is executed.
+    pub(crate) async fn hold(&self) -> bool {
         let _held = HeldRequest::new(&self.held);
-        let _ = self.released.subscribe().wait_for(|released| *released).await;
+        let mut released = self.released.subscribe();
+        let released = released.wait_for(|release| *release != Release::Held).await;
+        // The sender is alive, so waiting cannot fail.
+        released.is_ok_and(|release| *release == Release::Executed)
+    }
+
+    /// Decides about the held requests. The first decision stands.
+    fn end(&self, release: Release) {
+        self.released.send_if_modified(|now| {
+            let is_first = *now == Release::Held;
+            if is_first {
+                *now = release;
+            }
+            is_first
+        });
     }
 }
 
