@@ -183,3 +183,36 @@ async fn writers_in_flight_leave_nothing_over() -> TestResult {
     assert_eq!(left(&server), Vec::<String>::new());
     Ok(())
 }
+
+/// A value that goes, comes back and goes with its entity: the row of the second write comes last, after the
+/// first has deleted the row that the third had looked at.
+#[tokio::test]
+async fn a_row_that_comes_back_after_its_entity_is_gone_is_removed() -> TestResult {
+    let (server, account) = start().await?;
+    let programs = [store(&account)?, store(&account)?, store(&account)?];
+    programs[0].insert(&order(1)).await?;
+    let courier = |name: &'static str| move |order: &mut Order| order.courier = Some(name.into());
+    // The commit, the new row, the old row.
+    let deletes_old = server.inject(Fault::on(Operation::Transaction).nth(3).hold());
+    let mut away = pin!(programs[0].update(key(), courier("lee")));
+    select(away.as_mut(), pin!(deletes_old.wait_until_held())).await;
+    let inserts = server.inject(Fault::on(Operation::Transaction).nth(2).hold());
+    let mut back = pin!(programs[1].update(key(), courier("kim")));
+    select(back.as_mut(), pin!(inserts.wait_until_held())).await;
+    let deletes = server.inject(Fault::on(Operation::Transaction).nth(2).hold());
+    let mut delete = pin!(programs[2].delete(key()));
+    select(delete.as_mut(), pin!(deletes.wait_until_held())).await;
+
+    deletes_old.release();
+    away.await?;
+    deletes.release();
+    assert!(delete.await?);
+    inserts.release();
+    back.await?;
+    for seconds in [61, 61, 2800, 2800] {
+        receive(&server, seconds).await?;
+    }
+    assert!(agreed(&server.snapshot(), true).is_empty());
+    assert_eq!(left(&server), Vec::<String>::new());
+    Ok(())
+}

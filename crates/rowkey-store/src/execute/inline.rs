@@ -5,8 +5,9 @@
 //! write is refused, another writer was faster, and the target is settled like that of any other write:
 //! read, read, write, read.
 //!
-//! A row that should be there and is not may be about to be inserted by a writer that committed before this
-//! one. If such a writer may exist, the op row and the message stay, and a worker settles again.
+//! A row that should be there and is not, before the commit or after it, may be about to be inserted by a writer
+//! that committed before this one. If such a writer may exist, the op row and the message stay, and a worker
+//! settles again.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -199,28 +200,36 @@ pub(crate) async fn write_rows(
             }
         }
     }
-    let missing = rows().filter(|(_, row)| row.known == Known::Missing);
-    let missing: Vec<_> = missing.map(|(target, _)| target).collect();
-    if !missing.is_empty() {
-        noted.missed = are_of_others(table, op, &missing).await?;
+    let missing: Vec<_> = rows().filter(|(_, row)| row.known == Known::Missing).collect();
+    // A row that has to go, was there before the commit and is gone now may come back: an earlier writer took it
+    // away, and a later one is about to insert it. Settling, which reads, would find nothing to delete.
+    let gone = rows().filter(|(target, row)| {
+        row.write.is_none() && row.known != Known::Missing && left.contains(target)
+    });
+    let gone: Vec<_> = gone.filter(|_| !noted.in_doubt).collect();
+    if !(missing.is_empty() && gone.is_empty()) {
+        let others = targets_of_others(table, op).await?;
+        let is_named = |target: &Target| others.as_ref().is_none_or(|all| all.contains(target));
+        noted.missed = missing.iter().any(|(target, _)| is_named(target));
+        let coming = gone.iter().filter(|(target, _)| is_named(target));
+        noted.coming = coming.map(|(target, _)| (*target).clone()).collect();
     }
     Ok(left)
 }
 
-/// Whether other operations of the partition that are not finished name one of these targets, and may be about
-/// to insert its row. One request.
-async fn are_of_others(table: &Deciding, op: &Keys, missing: &[&Target]) -> Result<bool> {
+/// Returns the targets of other operations of the partition that are not finished, which may be about to insert
+/// their rows; `None` if they cannot be read, because a newer program wrote one. One request.
+async fn targets_of_others(table: &Deciding, op: &Keys) -> Result<Option<Vec<Target>>> {
     let rows = table.query(Partition::<DynamicEntity>::new(&*op.0).prefix(op::HEAD)).all().await?;
-    Ok(rows.iter().filter(|row| row.entity.row_key != op.1).any(|row| {
+    let mut others = Vec::new();
+    for row in rows.iter().filter(|row| row.entity.row_key != op.1) {
         match OpRow::read(&row.entity) {
-            Ok(OpRow::Committed { targets, .. }) => {
-                targets.iter().any(|target| missing.contains(&target))
-            }
-            Ok(OpRow::Void { .. }) => false,
-            // A newer program wrote it.
-            Err(_) => true,
+            Ok(OpRow::Committed { targets, .. }) => others.extend(targets),
+            Ok(OpRow::Void { .. }) => {}
+            Err(_) => return Ok(None),
         }
-    }))
+    }
+    Ok(Some(others))
 }
 
 /// Deletes the claims that a committed plan releases, if they are as they were before the commit. Returns the

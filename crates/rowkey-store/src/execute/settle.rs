@@ -53,6 +53,8 @@ struct Seen {
     versions: Vec<Version>,
     wrote: bool,
     in_doubt: bool,
+    /// The targets whose rows have to go and are not there.
+    absent: Vec<String>,
 }
 
 impl Seen {
@@ -138,6 +140,15 @@ impl<E: Entity> Settling<E> {
         self.seen().wrote(write.err())
     }
 
+    /// Notes that the row of a target has to go and is not there.
+    pub(crate) fn found_none(&self, address: String) {
+        self.seen().absent.push(address);
+    }
+
+    pub(crate) fn take_absent(&self) -> Vec<String> {
+        std::mem::take(&mut self.seen().absent)
+    }
+
     /// Whether a write may take effect later.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.seen().in_doubt
@@ -188,6 +199,17 @@ pub(crate) struct Noted {
     pub(crate) met: Vec<Target>,
     /// Whether a row elsewhere was missing that another writer may be about to insert.
     pub(crate) missed: bool,
+    /// Rows that have to go, and that another writer may be about to insert if they are not there.
+    pub(crate) coming: Vec<Target>,
+}
+
+impl Noted {
+    /// Notes the targets whose rows settling did not find.
+    pub(crate) fn found_none(&mut self, row_key: &str, absent: &[String]) {
+        let is_absent =
+            |target: &Target| target.row_key == row_key && absent.contains(&target.address);
+        self.missed |= self.coming.iter().any(is_absent);
+    }
 }
 
 /// Settles the targets and claims of one type.

@@ -103,7 +103,12 @@ impl RemoteIndex {
                 let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
                 table.write(table.transaction().delete(key, Match::ETag(found.etag))).await
             }
-            (_, None) => return Ok(Settled::Done),
+            (found, None) => {
+                if found.is_none() {
+                    settling.found_none(row_address(&keys));
+                }
+                return Ok(Settled::Done);
+            }
         };
         settling.wrote(write)
     }

@@ -73,6 +73,7 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
                 let settling = settling.having_met(&noted.met);
                 all = both(all, self.settle_one(&settling, op, of_one, noted).await);
                 noted.in_doubt |= settling.is_in_doubt();
+                noted.found_none(&first.row_key, &settling.take_absent());
             }
             if !claims.is_empty() {
                 let demands = Demands::of::<E>(&self.layers);
