@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{join, select};
-use rowkey::Key;
-use rowkey_emulator::{Fault, Operation, Server};
+use rowkey::{Key, StorageAccount};
+use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_store::{Settled, Store};
 use rowkey_tests::{TestResult, sweep};
 
@@ -214,5 +214,91 @@ async fn a_row_that_comes_back_after_its_entity_is_gone_is_removed() -> TestResu
     }
     assert!(agreed(&server.snapshot(), true).is_empty());
     assert_eq!(left(&server), Vec::<String>::new());
+    Ok(())
+}
+
+/// Eight writes of a program are in flight, of which each request fails in each way, or the program stops at it.
+#[tokio::test]
+async fn writes_in_flight_agree_in_the_end_whatever_fails() -> TestResult {
+    let (server, account) = start().await?;
+    let orders = store(&account)?;
+    for number in 0..4 {
+        orders.insert(&order(number)).await?;
+    }
+    let writes = async |account: &StorageAccount| {
+        let orders = store(account)?;
+        let writes = (0..8_u32).map(|number| {
+            let orders = orders.clone();
+            async move {
+                let key = Order::key("contoso", number);
+                match number {
+                    0 => orders.delete(key).await.map(drop),
+                    1 => orders
+                        .update(key, |order| order.courier = Some("lee".into()))
+                        .await
+                        .map(drop),
+                    2 => {
+                        orders.update(key, |order| order.number = Some("B".into())).await.map(drop)
+                    }
+                    3 => orders.upsert(&Order { size: 7, ..order(3) }).await.map(drop),
+                    _ => orders.insert(&order(number)).await.map(drop),
+                }
+            }
+        });
+        futures_util::future::join_all(writes).await.into_iter().collect::<rowkey::Result<()>>()
+    };
+    let recover = async |account: &StorageAccount| -> TestResult {
+        let orders = store(account)?;
+        for _ in 0..3 {
+            orders.drain_backlog().await?;
+            assert_eq!(orders.work_once().await?.failed, 0);
+        }
+        Ok(())
+    };
+    sweep::sweep_every_way(&server, writes, recover, |snapshot| drop(agreed(snapshot, true))).await
+}
+
+/// A free message is used again, and the answer to its update is lost: it names the write, and another message does.
+#[tokio::test]
+async fn a_message_whose_reuse_was_not_answered_does_no_harm() -> TestResult {
+    for fault in ["lost", "refused", "received"] {
+        let (server, account) = start().await?;
+        let orders = store(&account)?;
+        // One write is in flight all the time.
+        let held = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
+        let long = order(99);
+        let mut long = pin!(orders.insert(&long));
+        select(long.as_mut(), pin!(held.wait_until_held())).await;
+        for number in 0..16 {
+            orders.insert(&order(number)).await?;
+        }
+        let update = Fault::on(Operation::UpdateMessage);
+        let failing = match fault {
+            "lost" => Some(server.inject(update.nth(1).close_after_commit())),
+            "refused" => Some(server.inject(update.nth(1).reject(ErrorCode::SERVER_BUSY))),
+            _ => {
+                // A worker has all messages.
+                server.clock().advance(Duration::from_secs(61));
+                let queue = account.queue("orders");
+                while !queue.receive(32, Duration::from_secs(60)).await?.is_empty() {}
+                None
+            }
+        };
+        for number in 20..24 {
+            orders.insert(&order(number)).await?;
+        }
+        orders.delete(Order::key("contoso", 3)).await?;
+        drop(failing);
+        held.release();
+        long.await?;
+        for seconds in [61, 61, 61] {
+            receive(&server, seconds).await?;
+        }
+        assert_eq!(agreed(&server.snapshot(), true).len(), 20, "{fault}");
+        for seconds in [2800, 2800, 2800] {
+            receive(&server, seconds).await?;
+        }
+        assert_eq!(left(&server), Vec::<String>::new(), "{fault}");
+    }
     Ok(())
 }

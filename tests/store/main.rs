@@ -22,6 +22,7 @@ mod foreign;
 mod formats;
 mod honest;
 mod inline;
+mod inputs;
 mod job;
 mod jobs;
 mod late;
