@@ -3,6 +3,7 @@
 //!
 //! - `content`: streams up and down, damage and links
 //! - `naming`: which references an entity can have
+//! - `other_programs`: sweeps beside other versions and kinds
 //! - `values`: fields in blobs with a threshold, and compressed ones
 //! - this file: each write, and the sweeps of all their requests
 
@@ -22,6 +23,7 @@ use rowkey_tests::sweep::{account, sample};
 
 mod content;
 mod naming;
+mod other_programs;
 mod values;
 
 /// An order with an invoice and a scan in blobs, beside every other declaration.

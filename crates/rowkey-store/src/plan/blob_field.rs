@@ -134,6 +134,14 @@ impl BlobFields {
         pointers.collect()
     }
 
+    /// Whether a row names a blob, in whichever property: other versions and kinds of the type have other fields.
+    pub(crate) fn is_named(row: &DynamicEntity, blob: &str) -> bool {
+        row.iter().any(|(_, value)| {
+            let Value::String(text) = value else { return false };
+            serde_json::from_str::<Named>(text).is_ok_and(|named| named.blob == blob)
+        })
+    }
+
     /// Returns the blobs that a write frees: those that the head named before and no longer names.
     pub(crate) fn freed(
         fields: &'static [BlobField],

@@ -10,6 +10,7 @@ use rowkey::{DynamicEntity, Entity, Result};
 use super::settle::no_queue;
 use super::{Inner, Store};
 use crate::blobs::Blobs;
+use crate::deciding::Deciding;
 use crate::declared::Declared;
 use crate::execute::KEPT;
 use crate::execute::claim::give_up;
@@ -22,6 +23,7 @@ use crate::plan::list::list_keys;
 use crate::plan::op;
 use crate::row::Keys;
 use crate::together::try_all;
+use crate::wide::{Gathered, Wide};
 
 /// Entities read at once.
 const AT_A_TIME: usize = 16;
@@ -128,8 +130,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             report.note(part(None), Verdict::Skipped, 1);
             return Ok(());
         };
-        if let Some(property) = self.names(&owner, &blob.name).await? {
-            report.note(part(Some(property)), Verdict::Right, 1);
+        if let Some((property, verdict)) = self.names(&owner, &blob.name).await? {
+            report.note(part(property), verdict, 1);
             return Ok(());
         }
         let deciding = &self.inner.deciding;
@@ -141,11 +143,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             return Ok(());
         }
         // Once the operation has a void, nothing commits it, unless it was committed before. Then
-        // the entity then says whether it names the blob.
+        // the entity says whether it names the blob.
         let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
         give_up(deciding, announcer, &op).await?;
-        if let Some(property) = self.names(&owner, &blob.name).await? {
-            report.note(part(Some(property)), Verdict::Right, 1);
+        if let Some((property, verdict)) = self.names(&owner, &blob.name).await? {
+            report.note(part(property), verdict, 1);
             return Ok(());
         }
         report.note(part(None), Verdict::Orphaned, 1);
@@ -167,9 +169,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         // Before the head is read: a writer may name the blob until it is this old.
         let age = (deciding.clock().now() - blob.properties.modified).to_std();
         let path = self.inner.blobs()?.path(&blob.name);
-        let head = deciding.row(&owner).await?;
-        let verdict = if head.is_some_and(|head| is_named(&head.entity, &path)) {
+        let found = whole(deciding, &owner).await?;
+        let verdict = if let Found::Row(row) = &found
+            && is_named(row, &path)
+        {
             Verdict::Right
+        } else if matches!(found, Found::Torn) {
+            Verdict::Skipped
         } else if age.is_ok_and(|age| age >= LEFT) {
             Verdict::Orphaned
         } else {
@@ -186,10 +192,21 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(())
     }
 
-    /// Returns the property of an entity whose value is in the blob.
-    async fn names(&self, owner: &Keys, blob: &str) -> Result<Option<&'static str>> {
-        let head = self.inner.deciding.row(owner).await?;
-        Ok(head.and_then(|head| property_of(E::BLOBS, &head.entity, blob)))
+    /// Returns the property of an entity whose value is in the blob, and the verdict on the blob; `None` if it has
+    /// none. The property is `None` for one that the type does not have: another version or kind has others.
+    async fn names(
+        &self,
+        owner: &Keys,
+        blob: &str,
+    ) -> Result<Option<(Option<&'static str>, Verdict)>> {
+        Ok(match whole(&self.inner.deciding, owner).await? {
+            Found::None => None,
+            Found::Torn => Some((None, Verdict::Skipped)),
+            Found::Row(row) => match property_of(E::BLOBS, &row, blob) {
+                Some(property) => Some((Some(property), Verdict::Right)),
+                None => BlobFields::is_named(&row, blob).then_some((None, Verdict::Right)),
+            },
+        })
     }
 
     /// Returns the keys of an entity if it belongs on a list.
@@ -200,6 +217,25 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         });
         Ok(is_listed.then_some(keys))
     }
+}
+
+/// The rows of an entity.
+enum Found {
+    None,
+    /// They do not come from one write.
+    Torn,
+    Row(DynamicEntity),
+}
+
+/// Reads all rows of an entity as one. A program without a field may have moved the property that names its blob
+/// from the head into a further row.
+async fn whole(table: &Deciding, keys: &Keys) -> Result<Found> {
+    let Some(head) = table.row(keys).await? else { return Ok(Found::None) };
+    let mut row = head.entity;
+    Ok(match Wide::gather(table.table(), &mut row).await? {
+        Gathered::All(_) => Found::Row(row),
+        Gathered::Torn(_) => Found::Torn,
+    })
 }
 
 /// Returns the property of a row whose value is in the blob.
