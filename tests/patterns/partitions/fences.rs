@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use chrono::TimeDelta;
 use rowkey::edm::Value;
-use rowkey::{DynamicEntity, ErrorKind, Key, ManualClock, Match, StorageAccount};
+use rowkey::{DynamicEntity, ErrorKind, Key, ManualClock, Match, Outcome, StorageAccount};
+use rowkey_emulator::{Fault, Operation};
 use rowkey_large::LeaseLock;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
@@ -119,6 +120,31 @@ async fn guarded_transactions_of_one_owner_run_beside_each_other() -> TestResult
     assert_eq!(Fence::claim(&table, "p1", 1).await.unwrap_err().kind(), ErrorKind::Decode);
     table.delete(Key::<DynamicEntity>::new("p1", "fence"), Match::Any).await?;
     Fence::claim(&table, "p1", 1).await?;
+    Ok(())
+}
+
+/// The answer of a transaction is lost, and the repetition comes after the next owner has claimed the key.
+#[tokio::test]
+async fn a_write_that_may_have_been_applied_is_not_said_to_be_refused() -> TestResult {
+    let server = start().await?;
+    let table = sweep::account(&server)?.table("work");
+    let first = Fence::claim(&table, "p0", 1).await?;
+    let _lost = server.inject(Fault::on(Operation::Transaction).nth(1).close_after_commit());
+    // Of those that the first fault leaves.
+    let held = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
+    let takeover = async {
+        held.wait_until_held().await;
+        let second = Fence::claim(&table, "p0", 2).await;
+        held.release();
+        second
+    };
+    let write = first.submit(table.transaction().upsert(&row("p0", 1)));
+    let (written, claimed) = futures_util::future::join(write, takeover).await;
+    claimed?;
+    assert_eq!(self::written(&table, "p0").await?, Some(Value::Int64(1)), "it was applied");
+    let error = written.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Leased, Outcome::Unknown), "{error}");
+    assert!(!error.to_string().contains("nothing was written"), "{error}");
     Ok(())
 }
 

@@ -117,7 +117,8 @@ impl Fence {
     /// It costs no request more than [`Transaction::submit`], and one of the 100 operations.
     ///
     /// Fails with [`ErrorKind::Leased`] if a later owner has. Nothing is written then; drop what was computed, because
-    /// the other owner does it again. Otherwise it returns and fails as `submit` does.
+    /// the other owner does it again. With [`Outcome::Unknown`], an attempt before, whose answer was lost, may have been
+    /// applied before the claim. Otherwise it returns and fails as `submit` does.
     pub async fn submit(&self, transaction: Transaction) -> Result<Vec<Option<ETag>>> {
         let valid = self.valid_row();
         let guard = self.table.table().transaction().merge((&valid, Match::Any));
@@ -127,6 +128,18 @@ impl Fence {
                 Ok(etags)
             }
             Err(error) => match error.details().operation_index {
+                // The answer to an earlier attempt was lost, and it may have come before the claim.
+                Some(0)
+                    if error.kind() == ErrorKind::NotFound
+                        && error.outcome() == Outcome::Unknown =>
+                {
+                    let what = "a later owner has claimed this PartitionKey; an attempt before, whose answer was \
+                                lost, may have been applied";
+                    let error =
+                        Error::refused(ErrorKind::Leased, what).with_outcome(Outcome::Unknown);
+                    let error = error.of("Fence", self.table.table().name());
+                    Err(error.advise("drop this work; the present owner reads what was written"))
+                }
                 Some(0) if error.kind() == ErrorKind::NotFound => Err(self.passed()),
                 // As the caller counts.
                 index => Err(error.at_operation(index.and_then(|index| index.checked_sub(1)))),
