@@ -56,6 +56,8 @@ const TYPES: [&str; 6] = ["DateTime", "Double", "Guid", "Int32", "Int64", "Strin
 pub(crate) struct Index {
     pub(crate) name: Ident,
     pub(crate) partition: Option<LitStr>,
+    /// The table of its rows; `None` for the table of the entities.
+    pub(crate) table: Option<LitStr>,
     pub(crate) row: LitStr,
     pub(crate) many: bool,
     /// Whether it is a `unique(..)`, whose rows only claim the value in `partition`.
@@ -71,6 +73,8 @@ pub(crate) struct List {
     pub(crate) name: Ident,
     /// The partition of its rows; `None` for the partition of the entities.
     pub(crate) partition: Option<LitStr>,
+    /// The table of its rows; `None` for the table of the entities.
+    pub(crate) table: Option<LitStr>,
     pub(crate) value: LitStr,
     /// The maximum number of values of an entity.
     pub(crate) max: Option<LitInt>,
@@ -211,9 +215,9 @@ impl Container {
 
 impl Index {
     fn parse(meta: &ParseNestedMeta) -> Result<Self> {
-        let (mut name, mut partition, mut row) = (None, None, None);
+        let (mut name, mut partition, mut table, mut row) = (None, None, None, None);
         let (mut many, mut copy, mut when) = (false, None, None);
-        let allowed = ["copy", "many", "name", "partition", "row", "when"];
+        let allowed = ["copy", "many", "name", "partition", "row", "table", "when"];
         nested(meta, INDEX, &allowed, |word, meta| {
             match word {
                 "copy" => {
@@ -232,6 +236,7 @@ impl Index {
                 "name" => name = Some(meta.value()?.parse::<Ident>()?),
                 "partition" => partition = Some(value(meta)?),
                 "row" => row = Some(value(meta)?),
+                "table" => table = Some(table_name(meta)?),
                 _ => when = Some(value(meta)?.parse_with(Path::parse_mod_style)?),
             }
             Ok(())
@@ -242,7 +247,8 @@ impl Index {
                  \"email_{email}\")",
             ));
         };
-        Ok(Self { name, partition, row, many, claims: false, copy, when })
+        beside(partition.as_ref(), table.as_ref())?;
+        Ok(Self { name, partition, table, row, many, claims: false, copy, when })
     }
 
     /// `unique(name = by_number, value = "{number}")`: its rows are in partitions named after the value.
@@ -264,24 +270,52 @@ impl Index {
         };
         let row = LitStr::new("claim", partition.span());
         let copy = Some(Vec::new());
-        Ok(Self { name, partition: Some(partition), row, many: false, claims: true, copy, when })
+        let (partition, table) = (Some(partition), None);
+        Ok(Self { name, partition, table, row, many: false, claims: true, copy, when })
+    }
+}
+
+/// The name of a table, which the service would accept.
+fn table_name(meta: &ParseNestedMeta) -> Result<LitStr> {
+    let table: LitStr = value(meta)?;
+    let name = table.value();
+    let is_valid = (3..=63).contains(&name.len())
+        && name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && !name.eq_ignore_ascii_case("tables");
+    if is_valid {
+        return Ok(table);
+    }
+    let what = "a table name has 3 to 63 letters and digits and begins with a letter";
+    Err(Error::new(table.span(), what))
+}
+
+/// Checks that rows in another table have a partition there.
+fn beside(partition: Option<&LitStr>, table: Option<&LitStr>) -> Result<()> {
+    match (partition, table) {
+        (None, Some(table)) => {
+            let what = "`table` requires `partition`, the partition of the rows in that table";
+            Err(Error::new(table.span(), what))
+        }
+        _ => Ok(()),
     }
 }
 
 impl List {
     fn parse(meta: &ParseNestedMeta) -> Result<Self> {
         let (mut name, mut template, mut max, mut when) = (None, None, None, None);
-        let (mut partition, mut blob) = (None, false);
+        let (mut partition, mut table, mut blob) = (None, None, false);
         nested(
             meta,
             LIST,
-            &["blob", "max", "name", "partition", "value", "when"],
+            &["blob", "max", "name", "partition", "table", "value", "when"],
             |word, meta| {
                 match word {
                     "blob" => blob = true,
                     "max" => max = Some(meta.value()?.parse::<LitInt>()?),
                     "name" => name = Some(meta.value()?.parse::<Ident>()?),
                     "partition" => partition = Some(value(meta)?),
+                    "table" => table = Some(table_name(meta)?),
                     "value" => template = Some(value(meta)?),
                     _ => when = Some(value(meta)?.parse_with(Path::parse_mod_style)?),
                 }
@@ -294,7 +328,8 @@ impl List {
                  max = 8)",
             ));
         };
-        Ok(Self { name, partition, value, max, blob, when })
+        beside(partition.as_ref(), table.as_ref())?;
+        Ok(Self { name, partition, table, value, max, blob, when })
     }
 }
 

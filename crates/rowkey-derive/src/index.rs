@@ -31,6 +31,8 @@ pub(crate) struct Index {
     pub(crate) name: Ident,
     /// `None` if the rows are in the partition of their entities.
     partition: Option<Template>,
+    /// The table of its rows; `None` for the table of their entities.
+    table: Option<String>,
     row: Template,
     many: bool,
     /// Whether its rows only claim a value.
@@ -111,7 +113,8 @@ pub(crate) fn indexes(
 }
 
 fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]) -> Result<Index> {
-    let Declared { name, partition, row, many, claims, copy, when } = declared;
+    let Declared { name, partition, table, row, many, claims, copy, when } = declared;
+    let table = table.map(|table| table.value());
     let partition =
         partition.map(|value| if claims { claim_partition(keys, &name, &value) } else { value });
     let resolved = |mut template: Template| {
@@ -126,7 +129,8 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
         let copied = copied.iter().map(|ident| copied_properties(model, ident));
         copied.collect::<Result<Vec<_>>>().map(|copied| copied.into_iter().flatten().collect())
     });
-    let index = Index { name, partition, row, many, claims, copy: copy.transpose()?, when };
+    let copy = copy.transpose()?;
+    let index = Index { name, partition, table, row, many, claims, copy, when };
     if let Some(part) = index.parts().find(|part| {
         matches!(
             model.fields[part.index].role,
@@ -250,7 +254,7 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Resu
                     return fail(what);
                 }
             }
-            (Some(partition), Some(others)) => {
+            (Some(partition), Some(others)) if is_same_table(index, other) => {
                 let told = overlap(partition.head(), others.head(), &whose)
                     .and_then(|_| overlap(index.row.head(), other.row.head(), &whose));
                 if let Some(what) = told {
@@ -271,6 +275,12 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Resu
     Ok(())
 }
 
+/// Whether the rows of two indexes lie in one table. The service ignores the case of names.
+fn is_same_table(index: &Index, other: &Index) -> bool {
+    let name = |index: &Index| index.table.as_ref().map(|table| table.to_ascii_lowercase());
+    name(index) == name(other)
+}
+
 pub(crate) fn overlap(head: &str, other: &str, whose: &str) -> Option<String> {
     (head.starts_with(other) || other.starts_with(head)).then(|| {
         format!("rows that begin with {head:?} overlap with {whose}, which begin with {other:?}")
@@ -288,6 +298,7 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> TokenStream {
             None => quote! { SamePartition },
         };
         let unique = !index.many;
+        let table = declared_table(index.table.as_ref());
         let partition_head = index.partition.as_ref().map_or("", Template::head);
         let row_head = index.row.head();
         let row_template = template(model, &index.row.pieces);
@@ -304,6 +315,7 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> TokenStream {
             #krate::index::Index {
                 name: #name,
                 scope: #krate::index::Scope::#scope,
+                table: #table,
                 unique: #unique,
                 partition_head: #partition_head,
                 row_head: #row_head,
@@ -319,7 +331,7 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> TokenStream {
 pub(crate) fn texts(model: &Model<'_>, keys: &Keys) -> Vec<(String, String)> {
     let text = |index: &Index| {
         let kind = if index.claims { "unique" } else { "index" };
-        let partition = partition_text(model, index.partition.as_ref());
+        let partition = partition_text(model, index.partition.as_ref(), index.table.as_ref());
         let row = declared(model, &index.row.pieces);
         let many = if index.many { " many" } else { "" };
         let copy = index.copy.as_ref().map(|copy| format!(" copy {}", copy.join(", ")));
@@ -329,9 +341,23 @@ pub(crate) fn texts(model: &Model<'_>, keys: &Keys) -> Vec<(String, String)> {
     keys.indexes.iter().map(|index| (plain(&index.name), text(index))).collect()
 }
 
-pub(crate) fn partition_text(model: &Model<'_>, template: Option<&Template>) -> String {
+/// The value of the field `table` of a declaration.
+pub(crate) fn declared_table(table: Option<&String>) -> TokenStream {
+    match table {
+        Some(table) => quote! { ::core::option::Option::Some(#table) },
+        None => quote! { ::core::option::Option::None },
+    }
+}
+
+pub(crate) fn partition_text(
+    model: &Model<'_>,
+    template: Option<&Template>,
+    table: Option<&String>,
+) -> String {
     let text = template.map(|template| declared(model, &template.pieces));
-    text.map(|text| format!(" partition {text}")).unwrap_or_default()
+    let partition = text.map(|text| format!(" partition {text}")).unwrap_or_default();
+    let table = table.map(|table| format!(" table {table}")).unwrap_or_default();
+    format!("{table}{partition}")
 }
 
 pub(crate) fn when_text(when: Option<&Path>) -> String {

@@ -196,6 +196,9 @@ use syn::DeriveInput;
 ///   case, both in the rows and in lookups.
 /// - `partition = ".."`: the template of the PartitionKey, if the copies are in other partitions than the
 ///   entities. They cannot be written in one transaction with the entities.
+/// - `table = ".."`: the table of the copies, if it is not that of the entities: 3 to 63 letters and digits. It
+///   requires `partition`, the partition there. `StoreBuilder::index_table` gives the store a table in another
+///   account.
 /// - `many`: several entities may have the value. In the RowKey of a copy, the RowKey of the entity follows
 ///   the value: `last_Jones_id_000007`. Without it the index is unique.
 /// - `copy(..)`: the fields whose properties copies have; default: all. Fields in the keys of the entity can
@@ -253,6 +256,7 @@ use syn::DeriveInput;
 /// - `partition = ".."`: the partition of the list, if it is not that of the entities. Such a list has the
 ///   entities of all partitions, and is updated after their commits: `by_tag(..)` takes the fields of this
 ///   template.
+/// - `table = ".."`: the table of the list, as for an index. It requires `partition`.
 /// - `value = ".."`: the template of the value, with at least one field. An entity with `None` in one of them
 ///   is in no list. At most one field can be a `Vec<T>` or an `Option<Vec<T>>` that is stored with `json`:
 ///   the entity is in the list of each item.

@@ -5,7 +5,7 @@ use quote::{ToTokens as _, quote, quote_spanned};
 use syn::{Error, Ident, LitStr, Path, Result};
 
 use crate::attrs::List as Declared;
-use crate::index::{overlap, partition_text, taken, unambiguous, when_text};
+use crate::index::{declared_table, overlap, partition_text, taken, unambiguous, when_text};
 use crate::keys::{
     arguments, declared, distinct, from_written, indices, local, local_named, write,
 };
@@ -22,6 +22,8 @@ pub(crate) struct List {
     pub(crate) name: Ident,
     /// `None` if the rows are in the partition of their entities.
     partition: Option<Template>,
+    /// The table of its rows; `None` for the table of their entities.
+    table: Option<String>,
     /// The template of its RowKeys.
     row: Template,
     /// The maximum number of values of an entity.
@@ -74,7 +76,8 @@ pub(crate) fn lists(
 }
 
 fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]) -> Result<List> {
-    let Declared { name, partition, value, max, blob, when } = declared;
+    let Declared { name, partition, table, value, max, blob, when } = declared;
+    let table = table.map(|table| table.value());
     let fail = |what: String| Err(Error::new(value.span(), what));
     let text = format!("list_{}{}", unambiguous(keys, &name), value.value());
     let mut row = Template::row(&LitStr::new(&text, value.span()), false)?;
@@ -153,7 +156,7 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
         let what = "`partition` has no effect: a list in blobs covers all partitions";
         return Err(Error::new(partition.literal.span(), what));
     }
-    Ok(List { name, partition, row, max, blob, when })
+    Ok(List { name, partition, table, row, max, blob, when })
 }
 
 /// Checks a list against the entity, its indexes and the lists before it.
@@ -194,6 +197,7 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream
     let krate = &model.krate;
     let lists = keys.lists.iter().map(|list| {
         let (name, row_head, max) = (plain(&list.name), list.row.head(), list.max);
+        let table = declared_table(list.table.as_ref());
         let place = if list.blob {
             quote! { Blob }
         } else if list.partition.is_some() {
@@ -207,6 +211,7 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream
                 row_head: #row_head,
                 max: #max,
                 place: #krate::index::ListPlace::#place,
+                table: #table,
             }
         }
     });
@@ -218,7 +223,7 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream
 pub(crate) fn texts(model: &Model<'_>, keys: &Keys) -> Vec<(String, String)> {
     let text = |list: &List| {
         let kind = if list.blob { "list blob" } else { "list" };
-        let partition = partition_text(model, list.partition.as_ref());
+        let partition = partition_text(model, list.partition.as_ref(), list.table.as_ref());
         let (row, max) = (declared(model, &list.row.pieces), list.max);
         format!("{kind}{partition} row {row} max {max}{}", when_text(list.when.as_ref()))
     };

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 
-use rowkey::index::{Copied, OtherPartition, SamePartition, Scope};
+use rowkey::index::{Copied, ListPlace, OtherPartition, SamePartition, Scope};
 use rowkey::index::{Index, IndexKey, IndexRange};
 use rowkey::key::{KeyError, KeyWriter, Notation, PartFormat, PartKind, Piece};
 use rowkey::{Entity, KeyPart, Property};
@@ -67,10 +67,46 @@ fn rows(employee: &Employee) -> Vec<Option<(String, String)>> {
 }
 
 #[test]
+fn the_table_of_a_declaration_is_part_of_it() {
+    #[derive(Entity)]
+    #[entity(store, partition = "{tenant}", row = "order_{id:4}")]
+    #[entity(index(name = by_customer, partition = "{customer}", row = "{id}"))]
+    #[entity(index(name = by_courier, table = "couriers", partition = "{courier}", row = "{id}"))]
+    #[entity(list(name = by_tag, table = "tags", partition = "all", value = "{tag}"))]
+    struct Order {
+        tenant: String,
+        id: u32,
+        customer: String,
+        courier: String,
+        tag: String,
+    }
+    assert_eq!((Order::INDEXES[0].table, Order::INDEXES[1].table), (None, Some("couriers")));
+    assert_eq!(Order::INDEXES[1].scope, Scope::OtherPartition);
+    assert_eq!(
+        (Order::LISTS[0].table, Order::LISTS[0].place),
+        (Some("tags"), ListPlace::Elsewhere)
+    );
+    let texts: Vec<_> = Order::DECLARATIONS.iter().map(|(_, text)| *text).collect();
+    assert!(!texts[0].contains("table"), "{texts:?}");
+    assert!(texts[1].contains("table couriers") && texts[2].contains("table tags"), "{texts:?}");
+    let order = Order {
+        tenant: "contoso".into(),
+        id: 1,
+        customer: "ada".into(),
+        courier: "kim".into(),
+        tag: "urgent".into(),
+    };
+    let key = Order::by_courier(&order.courier, order.id);
+    assert_eq!(key.parts(), Ok(("kim", "0000000001")));
+    drop((order.tenant, order.customer, order.tag));
+}
+
+#[test]
 fn declarations_are_available_as_constants() {
     let index = |name, unique, row_head, copy| Index {
         name,
         scope: Scope::SamePartition,
+        table: None,
         unique,
         partition_head: "",
         row_head,

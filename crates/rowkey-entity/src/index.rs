@@ -68,6 +68,8 @@ pub struct Index {
     pub name: &'static str,
     /// Where the rows of the index are.
     pub scope: Scope,
+    /// The table of the rows, if it is another one than that of the entities.
+    pub table: Option<&'static str>,
     /// Whether a value belongs to at most one entity. Otherwise the keys of the entity follow the
     /// value, as a tie-breaker.
     pub unique: bool,

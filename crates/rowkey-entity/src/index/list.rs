@@ -40,6 +40,8 @@ pub struct List {
     pub max: usize,
     /// Where the list of a value is.
     pub place: ListPlace,
+    /// The table of the rows, if it is another one than that of the entities.
+    pub table: Option<&'static str>,
 }
 
 /// Where the list of a value is.
@@ -47,7 +49,7 @@ pub struct List {
 pub enum ListPlace {
     /// In a row of the entities' partition, which is written in the entities' transaction.
     Partition,
-    /// In a row of another partition, which may be one for the entities of all partitions; it is
+    /// In a row of another partition or table, which may be one for the entities of all partitions; it is
     /// updated some time after the entities.
     Elsewhere,
     /// In a blob, for the entities of all partitions; it is updated some time after the entities.

@@ -33,6 +33,7 @@ mod tests {
         let by_name = Index {
             name: "by_name",
             scope: Scope::SamePartition,
+            table: None,
             unique: true,
             partition_head: "",
             row_head: "name_",
