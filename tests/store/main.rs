@@ -32,6 +32,7 @@ mod lost_answers;
 mod manifest;
 mod meetings;
 mod other_rows;
+mod other_tables;
 mod pairs;
 mod receiver;
 mod refusals;

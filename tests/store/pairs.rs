@@ -130,6 +130,8 @@ with_a_field_in_a_blob! {
         #[entity(list(name = all, value = "{a}"))];
     field_and_blob_list: "list in blobs", []
         #[entity(list(name = all, value = "{a}", blob))];
+    field_and_other_table: "index in another table", []
+        #[entity(index(name = other, table = "others", partition = "other_{a}", row = "{id}"))];
     field_and_count: "count", [];
     field_and_task: "task", [];
     field_and_encrypted: "encrypted field", [entity(encrypt)];
@@ -394,6 +396,42 @@ pairs! {
         #[entity(unique(name = value, value = "{a}"))];
     list_and_task: "list", "task",
         #[entity(list(name = all, value = "{a}"))];
+    index_and_other_table: "index, many", "index in another table",
+        #[entity(index(name = many, row = "many_{a}", many))]
+        #[entity(index(name = other, table = "others", partition = "other_{b}", row = "{id}"))];
+    elsewhere_and_other_table: "index elsewhere", "index in another table",
+        #[entity(index(name = far, partition = "far_{a}", row = "{id}"))]
+        #[entity(index(name = other, table = "others", partition = "other_{b}", row = "{id}"))];
+    value_and_other_table: "unique value", "index in another table",
+        #[entity(unique(name = value, value = "{a}"))]
+        #[entity(index(name = other, table = "others", partition = "other_{b}", row = "{id}"))];
+    list_and_other_table: "list", "index in another table",
+        #[entity(list(name = all, value = "{a}"))]
+        #[entity(index(name = other, table = "others", partition = "other_{b}", row = "{id}"))];
+    list_elsewhere_and_other_table: "list elsewhere", "index in another table",
+        #[entity(list(name = all, partition = "lists", value = "{a}"))]
+        #[entity(index(name = other, table = "others", partition = "other_{b}", row = "{id}"))];
+    blob_list_and_other_table: "list in blobs", "index in another table",
+        #[entity(list(name = all, value = "{a}", blob))]
+        #[entity(index(name = other, table = "others", partition = "other_{b}", row = "{id}"))];
+    other_table_and_count: "index in another table", "count",
+        #[entity(index(name = other, table = "others", partition = "other_{a}", row = "{id}"))];
+    other_table_and_task: "index in another table", "task",
+        #[entity(index(name = other, table = "others", partition = "other_{a}", row = "{id}"))];
+    two_other_tables: "index in another table", "list in another table",
+        #[entity(index(name = other, table = "others", partition = "other_{a}", row = "{id}"))]
+        #[entity(list(name = apart, table = "lists", partition = "lists", value = "{b}"))];
+    elsewhere_and_list_apart: "index elsewhere", "list in another table",
+        #[entity(index(name = far, partition = "far_{a}", row = "{id}"))]
+        #[entity(list(name = apart, table = "lists", partition = "lists", value = "{b}"))];
+    value_and_list_apart: "unique value", "list in another table",
+        #[entity(unique(name = value, value = "{a}"))]
+        #[entity(list(name = apart, table = "lists", partition = "lists", value = "{b}"))];
+    list_elsewhere_and_list_apart: "list elsewhere", "list in another table",
+        #[entity(list(name = all, partition = "lists", value = "{a}"))]
+        #[entity(list(name = apart, table = "lists", partition = "lists", value = "{b}"))];
+    list_apart_and_task: "list in another table", "task",
+        #[entity(list(name = apart, table = "lists", partition = "lists", value = "{a}"))];
     count_and_task: "count", "task",;
     encrypted_and_unique_index: "encrypted field", "index, one entity per value",
         #[entity(index(name = one, row = "one_{a}"))] => encrypt;
@@ -407,6 +445,8 @@ pairs! {
         #[entity(unique(name = value, value = "{a}"))] => encrypt;
     encrypted_and_list: "encrypted field", "list",
         #[entity(list(name = all, value = "{a}"))] => encrypt;
+    encrypted_and_other_table: "encrypted field", "index in another table",
+        #[entity(index(name = other, table = "others", partition = "other_{a}", row = "{id}"))] => encrypt;
     encrypted_and_count: "encrypted field", "count",
         => encrypt;
 }
@@ -520,6 +560,13 @@ async fn check<E: Pair>(extras: Extras) -> TestResult {
         async |server, things, result| {
             let report = things.verify().run().await?;
             assert!(report.is_clean(), "{report:?}");
+            let names = E::INDEXES.iter().map(|index| (index.name, index.table));
+            let names = names.chain(E::LISTS.iter().map(|list| (list.name, list.table)));
+            for (name, _) in names.filter(|(_, table)| table.is_some()) {
+                let table = things.index_table(name).unwrap();
+                let report = things.verify_in(table).run().await?;
+                assert!(report.is_clean(), "{report:?}");
+            }
             // A blob of a write that was just given up is left alone for now.
             let report = things.sweep().run().await?;
             assert_eq!(report.total.orphaned, 0, "{report:?}");

@@ -100,7 +100,7 @@ where
 {
     let keys = copy_keys(entity, index)?;
     let stubs = Stubs::new().holding(store.insert(entity)).await?;
-    Ok(stubs.row(store.table().name(), &keys))
+    Ok(stubs.row(table_of(store, index), &keys))
 }
 
 /// Returns the rows of entities, as the response to Query Entities: for a wide type, all rows of each.
@@ -145,7 +145,7 @@ where
     for entity in entities {
         wanted.extend(index_keys(entity, position)?);
     }
-    Ok(stubs.rows(store.table().name(), |keys, _| wanted.contains(keys)))
+    Ok(stubs.rows(table_of(store, index), |keys, _| wanted.contains(keys)))
 }
 
 /// Returns the response to a successful transaction of this number of writes.
@@ -167,7 +167,7 @@ pub fn store<E>(store: &Store<E>) -> StoreStubs<'_, E> {
 /// Stubs for whole writes of a store, from [`store`].
 ///
 /// Each write is run once in memory, so that the stubs answer what its plan requires: rows in all partitions,
-/// messages and blobs. No request is required, so the stubs serve a version of the store that sends fewer.
+/// messages and blobs. Tables of one name in two accounts are one table of the stubs. No request is required, so the stubs serve a version of the store that sends fewer.
 /// Other requests fail, and their errors name them. [`Stubs`] has the rules.
 ///
 /// ```
@@ -391,6 +391,14 @@ where
 fn key_of<E: Entity>(entity: &E) -> Result<Key<E>> {
     let (partition, row) = keys_of(entity)?;
     Ok(Key::new(&*partition, &*row))
+}
+
+/// The name of the table of an index.
+fn table_of<'s, E>(store: &'s Store<E>, index: &str) -> &'s str
+where
+    E: Entity + Clone + Send + Sync + 'static,
+{
+    store.index_table(index).unwrap_or_else(|| store.table()).name()
 }
 
 fn position<E: Entity>(name: &str) -> Result<usize> {

@@ -435,6 +435,7 @@ pub(crate) fn has_keys<E: Entity>(entity: &E, position: usize, keys: &Keys) -> b
 
 /// Returns the keys of the row that an older version of the type wrote into an index of this name.
 pub(crate) fn old_keys(older: &Older, own: &Index) -> Option<Keys> {
-    let is_it = |index: &&Index| (index.name, index.scope) == (own.name, own.scope);
+    let place = |index: &Index| (index.name, index.scope, index.table);
+    let is_it = |index: &&Index| place(index) == place(own);
     older.indexed.iter().find(|(index, _)| is_it(index)).map(|(_, keys)| keys.clone())
 }

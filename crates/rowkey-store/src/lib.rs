@@ -44,6 +44,7 @@ pub mod job;
 mod layer;
 #[doc(hidden)]
 pub mod long_text;
+mod place;
 mod plan;
 #[doc(hidden)]
 pub mod reread;

@@ -38,6 +38,39 @@ struct Setting {
     color: Option<String>,
 }
 
+/// Has an index in another table.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "place_{id:4}")]
+#[entity(index(name = by_city, table = "cities", partition = "{city}", row = "{tenant}_{id:4}"))]
+#[entity(index(name = by_zip, partition = "zip_{zip}", row = "{tenant}_{id:4}"))]
+struct Elsewhere {
+    tenant: String,
+    id: u32,
+    city: String,
+    zip: String,
+}
+
+/// The same, with both in other tables.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "place_{id:4}")]
+#[entity(index(name = by_city, table = "cities", partition = "{city}", row = "{tenant}_{id:4}"))]
+#[entity(index(name = by_zip, table = "zips", partition = "zip_{zip}", row = "{tenant}_{id:4}"))]
+struct BothElsewhere {
+    tenant: String,
+    id: u32,
+    city: String,
+    zip: String,
+}
+
+/// A store with the table of an index.
+fn elsewhere<E: Entity + Clone + Send + Sync + 'static>(
+    account: &StorageAccount,
+    (index, table): (&str, &str),
+) -> rowkey::Result<Store<E>> {
+    let builder = Store::<E>::builder(account.table("places")).queue(account.queue("places"));
+    builder.index_table(index, account.table(table)).build()
+}
+
 fn task(id: u32, title: &str, tags: &[&str]) -> Task {
     let tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
     Task { tenant: "contoso".into(), id, title: title.into(), tags }
@@ -106,6 +139,46 @@ async fn contributed(wrong: [Row; 2], right: [Row; 2]) -> Tried {
 }
 
 pub(super) const CASES: &[Case] = &[
+    case("add `table = \"..\"` to its declaration", || {
+        async {
+            let (_server, account) = start().await?;
+            let table = ("by_zip", "zips");
+            let error = refused(elsewhere::<Elsewhere>(&account, table))?;
+            elsewhere::<BothElsewhere>(&account, table)?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("name one that has `table = \"..\"`", || {
+        async {
+            let (_server, account) = start().await?;
+            let error = refused(elsewhere::<Elsewhere>(&account, ("by_town", "towns")))?;
+            elsewhere::<Elsewhere>(&account, ("by_city", "towns"))?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("give it another table", || {
+        async {
+            let (_server, account) = start().await?;
+            let error = refused(elsewhere::<Elsewhere>(&account, ("by_city", "places")))?;
+            elsewhere::<Elsewhere>(&account, ("by_city", "towns"))?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("create the table, with `Store::create_if_missing`", || {
+        async {
+            let (_server, account) = start().await?;
+            let places = elsewhere::<Elsewhere>(&account, ("by_city", "towns"))?;
+            places.table().create().await?;
+            let error = refused(places.find(Elsewhere::by_city("leeds", "contoso", 1)).await)?;
+            places.create_if_missing().await?;
+            assert!(places.find(Elsewhere::by_city("leeds", "contoso", 1)).await?.is_none());
+            Ok(error)
+        }
+        .boxed()
+    }),
     case("give one to `StoreBuilder::blobs`", || {
         async {
             let (_server, account) = start().await?;

@@ -19,6 +19,7 @@ use super::announce::Announcer;
 use super::commit::is_undecodable;
 use super::settle::{Noted, is_lost, report};
 use crate::deciding::Deciding;
+use crate::place::Place;
 use crate::plan::Plan;
 use crate::plan::op::{self, ClaimRef, OpRow, Target};
 use crate::row::{INDEX, Keys, primary_keys, text};
@@ -37,15 +38,15 @@ pub(crate) struct Inline {
 }
 
 pub(crate) enum Effect {
-    /// Writes a row in another partition, or deletes it.
+    /// Writes a row in another partition or table, or deletes it.
     Row(RowElsewhere),
     /// Deletes a blob that the head no longer names. No head will name it again.
     Free(Blob),
 }
 
-/// A copy in another partition.
+/// A copy in another partition or table.
 pub(crate) struct RowElsewhere {
-    pub(crate) keys: Keys,
+    pub(crate) place: Place,
     /// The row to store; `None` deletes it.
     pub(crate) write: Option<EncodedRow>,
     pub(crate) known: Known,
@@ -62,7 +63,7 @@ pub(crate) struct RowElsewhere {
 pub(crate) enum Known {
     /// The entity had no such row.
     New,
-    /// The entity has such a row. It is read before the commit.
+    /// The entity has such a row. It is read before the commit, unless its table is another one that is unavailable.
     Unread,
     Present(ETag),
     /// The row is not there, or belongs to another entity.
@@ -76,9 +77,9 @@ pub(crate) struct Remembered(Mutex<Rows>);
 
 #[derive(Default)]
 struct Rows {
-    by_keys: HashMap<Keys, Row>,
+    by_place: HashMap<Place, Row>,
     /// In the order in which they were written first.
-    oldest: VecDeque<Keys>,
+    oldest: VecDeque<Place>,
 }
 
 struct Row {
@@ -92,7 +93,7 @@ impl Remembered {
     fn find(&self, row: &RowElsewhere) -> Option<ETag> {
         let rows = self.rows();
         let before = row.marks.as_ref().map(|(before, _)| before.clone());
-        rows.by_keys.get(&row.keys).and_then(|found| {
+        rows.by_place.get(&row.place).and_then(|found| {
             let is_it = found.owner == row.owner
                 && before.is_none_or(|before| before.is_some() && before == found.mark);
             is_it.then(|| found.etag.clone())
@@ -102,18 +103,18 @@ impl Remembered {
     fn wrote(&self, row: &RowElsewhere, etag: Option<ETag>) {
         let mut rows = self.rows();
         let Some(etag) = etag else {
-            rows.by_keys.remove(&row.keys);
+            rows.by_place.remove(&row.place);
             return;
         };
         let mark = row.marks.as_ref().map(|(_, after)| after.clone());
         let new = Row { etag, owner: row.owner.clone(), mark };
-        if rows.by_keys.insert(row.keys.clone(), new).is_none() {
-            rows.oldest.push_back(row.keys.clone());
+        if rows.by_place.insert(row.place.clone(), new).is_none() {
+            rows.oldest.push_back(row.place.clone());
         }
         // Deleted rows are in the order, too.
         while rows.oldest.len() > MAX_REMEMBERED {
             let Some(oldest) = rows.oldest.pop_front() else { break };
-            rows.by_keys.remove(&oldest);
+            rows.by_place.remove(&oldest);
         }
     }
 
@@ -133,7 +134,15 @@ pub(crate) async fn look(table: &Deciding, announcer: &Announcer, plan: &mut Pla
         if let Some(etag) = announcer.rows.find(row) {
             return Ok::<_, Error>((at, Known::Present(etag)));
         }
-        let found = table.row(&row.keys).await?;
+        let found = match row.place.row(table).await {
+            Ok(found) => found,
+            // The write does not wait for a table that is unavailable. A worker settles the row.
+            Err(error) if row.place.may_be_left(&error) => {
+                tracing::debug!(%error, "a row elsewhere was not read before the commit");
+                return Ok((at, Known::Unread));
+            }
+            Err(error) => return Err(error),
+        };
         let own = found.filter(|found| {
             text(&found.entity, INDEX) == Some(row.index)
                 && primary_keys(&found.entity).as_ref() == Some(&row.owner)
@@ -169,19 +178,21 @@ pub(crate) async fn write_rows(
     };
     let mut left: Vec<_> = plan.targets.iter().filter(|target| !is_free(target)).cloned().collect();
     for (target, row) in rows() {
-        let transaction = table.transaction();
+        let there = row.place.deciding(table);
+        let transaction = there.transaction();
         let transaction = match (&row.write, &row.known) {
             (Some(write), Known::New) => transaction.row(write, RowWrite::Insert),
             (Some(write), Known::Present(etag)) => {
                 transaction.row(write, RowWrite::Replace(Match::ETag(etag.clone())))
             }
             (None, Known::Present(etag)) => {
-                let key = Key::<DynamicEntity>::new(&*row.keys.0, &*row.keys.1);
+                let (partition_key, row_key) = &row.place.keys;
+                let key = Key::<DynamicEntity>::new(&**partition_key, &**row_key);
                 transaction.delete(key, Match::ETag(etag.clone()))
             }
             (_, Known::Unread | Known::Missing) | (None, Known::New) => break,
         };
-        match table.write(transaction).await {
+        match there.write(transaction).await {
             Ok(etag) => {
                 announcer.rows.wrote(row, etag);
                 report(table.table(), op, &target.contributor, &Ok(super::settle::Settled::Done));
@@ -200,11 +211,13 @@ pub(crate) async fn write_rows(
             }
         }
     }
-    let missing: Vec<_> = rows().filter(|(_, row)| row.known == Known::Missing).collect();
+    // A row that was not read may be missing, too.
+    let is_missing = |known: &Known| matches!(known, Known::Missing | Known::Unread);
+    let missing: Vec<_> = rows().filter(|(_, row)| is_missing(&row.known)).collect();
     // A row that has to go, was there before the commit and is gone now may come back: an earlier writer took it
     // away, and a later one is about to insert it. Settling, which reads, would find nothing to delete.
     let gone = rows().filter(|(target, row)| {
-        row.write.is_none() && row.known != Known::Missing && left.contains(target)
+        row.write.is_none() && !is_missing(&row.known) && left.contains(target)
     });
     let gone: Vec<_> = gone.filter(|_| !noted.in_doubt).collect();
     if !(missing.is_empty() && gone.is_empty()) {

@@ -154,7 +154,8 @@ fn joined_and_left(
 /// Returns the keys of the rows that an older version of the type wrote for a list of this name and
 /// place.
 pub(crate) fn old_list_keys(older: &Older, own: &List) -> BTreeSet<Keys> {
-    let is_it = |list: &List| (list.name, list.place) == (own.name, own.place);
+    let place = |list: &List| (list.name, list.place, list.table);
+    let is_it = |list: &List| place(list) == place(own);
     let listed = older.listed.iter().filter(|(list, _)| is_it(list));
     listed.map(|(_, keys)| keys.clone()).collect()
 }

@@ -17,6 +17,7 @@ use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Match, Result};
 
 use crate::execute::inline::Inline;
 use crate::layer::Demands;
+use crate::place::Place;
 use crate::row::Keys;
 
 pub(crate) mod blob_field;
@@ -138,9 +139,9 @@ pub(crate) struct ReadRow {
     pub(crate) after: Option<DynamicEntity>,
 }
 
-/// A list in another partition that entities join.
+/// A list in another partition or table that entities join.
 pub(crate) struct Joined {
-    pub(crate) at: Keys,
+    pub(crate) at: Place,
     pub(crate) list: &'static List,
     /// The new entries.
     pub(crate) listed: Vec<String>,
@@ -239,7 +240,7 @@ impl Plan {
     }
 
     /// Notes that an entity joins a list in another partition.
-    pub(crate) fn join(&mut self, at: Keys, list: &'static List, listed: String) {
+    pub(crate) fn join(&mut self, at: Place, list: &'static List, listed: String) {
         match self.joined.iter_mut().find(|joined| joined.at == at) {
             Some(joined) => joined.listed.push(listed),
             None => self.joined.push(Joined { at, list, listed: vec![listed] }),

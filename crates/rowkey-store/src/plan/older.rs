@@ -21,7 +21,8 @@ pub(crate) struct OlderVersions;
 /// Returns the rows in indexes that `E` does not declare.
 fn indexed<E: Entity>(older: &Older) -> impl Iterator<Item = &(&'static Index, Keys)> {
     older.indexed.iter().filter(|(index, _)| {
-        let is_it = |own: &Index| (own.name, own.scope) == (index.name, index.scope);
+        let place = |index: &Index| (index.name, index.scope, index.table);
+        let is_it = |own: &Index| place(own) == place(index);
         !E::INDEXES.iter().any(is_it)
     })
 }
@@ -29,7 +30,8 @@ fn indexed<E: Entity>(older: &Older) -> impl Iterator<Item = &(&'static Index, K
 /// Returns the lists that `E` does not declare.
 fn listed<E: Entity>(older: &Older) -> impl Iterator<Item = &(&'static List, Keys)> {
     older.listed.iter().filter(|(list, _)| {
-        let is_it = |own: &List| (own.name, own.place) == (list.name, list.place);
+        let place = |list: &List| (list.name, list.place, list.table);
+        let is_it = |own: &List| place(own) == place(list);
         !E::LISTS.iter().any(is_it)
     })
 }
@@ -51,6 +53,15 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for OlderVersions {
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
         let Some(older) = change.older else { return Ok(()) };
         for (index, (partition_key, row_key)) in indexed::<E>(older) {
+            if let Some(table) = index.table {
+                let what = format!(
+                    "version {} of the type declares the index `{}` in the table `{table}`, and this \
+                     version does not",
+                    older.version, index.name
+                );
+                return Err(Error::refused(ErrorKind::Invalid, what)
+                    .advise("keep the declaration until `migrate` has finished"));
+            }
             if index.scope == Scope::SamePartition {
                 let copy = CopyOf {
                     index: index.name,
@@ -94,7 +105,9 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for OlderVersions {
                 .or_else(|| Claim::read(&found.entity).ok().map(|claim| claim.owner));
             let head = settling.head().await?;
             let is_demanded = head.is_some_and(|head| {
-                let has = |position| has_keys(&head.entity, position, &keys);
+                let has = |position: usize| {
+                    E::INDEXES[position].table.is_none() && has_keys(&head.entity, position, &keys)
+                };
                 // A program of an older version wrote the entity again, with the row.
                 head.older.is_some() || (0..E::INDEXES.len()).any(has)
             });

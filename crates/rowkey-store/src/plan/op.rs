@@ -210,12 +210,17 @@ pub(crate) fn remove_targets(row: &mut DynamicEntity, finished: &[Target]) -> Re
 }
 
 /// Removes the targets and claims of a declaration of the type `of` from a stored op row; returns whether
-/// there were any.
-pub(crate) fn remove_declaration(row: &mut DynamicEntity, of: &str, name: &str) -> Result<bool> {
+/// there were any. `is_it` tells whether a contributor is that of the declaration.
+pub(crate) fn remove_declaration(
+    row: &mut DynamicEntity,
+    of: &str,
+    name: &str,
+    is_it: impl Fn(&str) -> bool,
+) -> Result<bool> {
     let mut targets: Vec<Target> = json(row, TARGETS)?;
     let mut claims: Vec<ClaimRef> = json(row, CLAIMS)?;
     let before = targets.len() + claims.len();
-    targets.retain(|target| target.of != of || target.contributor != name);
+    targets.retain(|target| target.of != of || !is_it(&target.contributor));
     claims.retain(|claim| claim.of != of || claim.name != name);
     for list in [TARGETS, CLAIMS] {
         set_text(row, list, "");

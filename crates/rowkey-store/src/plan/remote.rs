@@ -1,4 +1,6 @@
-//! Indexes in other partitions: copies that are updated after the commit of the entity.
+//! Indexes in other partitions and tables: copies that are updated after the commit of the entity.
+
+use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -11,20 +13,24 @@ use super::{Change, Contribution, Contributor};
 use crate::execute::inline::{Effect, Known, RowElsewhere};
 use crate::execute::settle::{Settled, Settling};
 use crate::layer::has_keys;
+use crate::place::{OtherTable, OtherTables, Place};
 use crate::row::{Content, CopyRow, Head, INDEX, Keys, MARK, index_keys, primary_keys, text};
 
-/// One declared index of `E` in another partition.
+/// One declared index of `E` in another partition or table.
 pub(crate) struct RemoteIndex {
     position: usize,
     index: &'static Index,
+    /// `None` if the copies are in the table of the entities.
+    table: Option<Arc<OtherTable>>,
 }
 
 impl RemoteIndex {
     /// Returns all indexes of this kind among those of a type.
-    pub(crate) fn all(indexes: &'static [Index]) -> Vec<Self> {
+    pub(crate) fn all(indexes: &'static [Index], tables: &OtherTables) -> Vec<Self> {
         let indexes = indexes.iter().enumerate();
         let remote = indexes.filter(|(_, index)| index.scope == Scope::OtherPartition);
-        remote.map(|(position, index)| Self { position, index }).collect()
+        let table = |index: &Index| tables.get(index.name).cloned();
+        remote.map(|(position, index)| Self { position, index, table: table(index) }).collect()
     }
 
     /// Whether the change does not alter the copy, which stays at its key.
@@ -53,7 +59,7 @@ impl RemoteIndex {
         plan.target_inline(
             address,
             Effect::Row(RowElsewhere {
-                keys: keys.clone(),
+                place: Place::new(self.table.as_ref(), keys.clone()),
                 write,
                 known,
                 index: self.index.name,
@@ -69,7 +75,7 @@ impl RemoteIndex {
         keys: Keys,
         rewrites: bool,
     ) -> Result<Settled> {
-        let table = settling.table();
+        let table = self.table.as_ref().map_or(settling.table(), |table| table.deciding());
         let found = table.row(&keys).await?;
         let head = settling.head().await?;
         let demanded =
@@ -162,7 +168,7 @@ impl RemoteIndex {
 
 impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
     fn name(&self) -> &str {
-        self.index.name
+        self.table.as_ref().map_or(self.index.name, |table| table.stored())
     }
 
     fn operations(&self) -> usize {
@@ -204,7 +210,11 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
     ) -> BoxFuture<'a, Result<Settled>> {
         async move {
             let keys = keys_at(address, self.index.name)?;
-            self.settle_at(settling, keys, settling.has_met(address)).await
+            let settled = self.settle_at(settling, keys, settling.has_met(address)).await;
+            settled.map_err(|error| match &self.table {
+                Some(table) => table.needed(error),
+                None => error,
+            })
         }
         .boxed()
     }

@@ -1,7 +1,9 @@
-//! Lists in other partitions, which are updated after the commits of their entities.
+//! Lists in other partitions and tables, which are updated after the commits of their entities.
 //!
 //! A list that has no room for an entity refuses the write before the commit. Writers in parallel may all find
 //! room; the last property of a row is kept for them.
+
+use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -12,22 +14,26 @@ use super::list::{edit, edits, list_keys, listed, note_full};
 use super::op::{keys_at, row_address};
 use super::{Change, Contribution, Contributor};
 use crate::execute::settle::{Settled, Settling};
+use crate::place::{OtherTable, OtherTables, Place};
 use crate::row::Keys;
 
-/// One declared list of `E` in another partition.
+/// One declared list of `E` in another partition or table.
 pub(crate) struct RemoteList {
     position: usize,
     list: &'static List,
     /// The prefix of the RowKeys of the type.
     of: &'static str,
+    /// `None` if the lists are in the table of the entities.
+    table: Option<Arc<OtherTable>>,
 }
 
 impl RemoteList {
     /// Returns all lists of this kind among those of a type.
-    pub(crate) fn all(lists: &'static [List], of: &'static str) -> Vec<Self> {
+    pub(crate) fn all(lists: &'static [List], of: &'static str, tables: &OtherTables) -> Vec<Self> {
         let lists = lists.iter().enumerate();
         let remote = lists.filter(|(_, list)| list.place == ListPlace::Elsewhere);
-        remote.map(|(position, list)| Self { position, list, of }).collect()
+        let table = |list: &List| tables.get(list.name).cloned();
+        remote.map(|(position, list)| Self { position, list, of, table: table(list) }).collect()
     }
 
     /// Adds the entity to the list, or removes it.
@@ -39,7 +45,7 @@ impl RemoteList {
         settling: &Settling<E>,
         at: Keys,
     ) -> Result<Settled> {
-        let table = settling.table();
+        let table = self.table.as_ref().map_or(settling.table(), |table| table.deciding());
         let found = table.row(&at).await?;
         let entity = settling.entity().await?;
         let is_on = entity.is_some_and(|entity| list_keys(&entity, self.position).contains(&at));
@@ -76,7 +82,7 @@ impl RemoteList {
 
 impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteList {
     fn name(&self) -> &str {
-        self.list.name
+        self.table.as_ref().map_or(self.list.name, |table| table.stored())
     }
 
     fn operations(&self) -> usize {
@@ -89,7 +95,8 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteList {
         for (keys, joins) in edits(change, self.position)? {
             plan.target(row_address(&keys));
             if joins {
-                plan.plan.join(keys, self.list, listed(self.list, change.keys, self.of));
+                let at = Place::new(self.table.as_ref(), keys);
+                plan.plan.join(at, self.list, listed(self.list, change.keys, self.of));
             }
         }
         Ok(())
@@ -102,7 +109,11 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteList {
     ) -> BoxFuture<'a, Result<Settled>> {
         async move {
             let keys = keys_at(address, self.list.name)?;
-            self.settle_at(settling, keys).await
+            let settled = self.settle_at(settling, keys).await;
+            settled.map_err(|error| match &self.table {
+                Some(table) => table.needed(error),
+                None => error,
+            })
         }
         .boxed()
     }

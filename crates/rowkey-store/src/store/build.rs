@@ -13,6 +13,7 @@ use crate::deciding::Deciding;
 use crate::declared::{Declared, Given, check_names, refused};
 use crate::execute::announce::Announcer;
 use crate::layer::{Layer, Layers};
+use crate::place::OtherTables;
 use crate::plan::blob_field::BlobFields;
 use crate::plan::blob_list::BlobList;
 use crate::plan::blob_ref::BlobRefs;
@@ -67,6 +68,8 @@ pub struct StoreBuilder<E> {
     table: Table,
     queue: Option<Queue>,
     container: Option<Container>,
+    /// Tables by the names of indexes and lists.
+    tables: Vec<(String, Table)>,
     sealer: Option<Arc<dyn Sealer>>,
     contributors: Vec<Box<dyn Contributor<E>>>,
     settles: bool,
@@ -84,6 +87,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             table,
             queue: None,
             container: None,
+            tables: Vec::new(),
             sealer: None,
             contributors: Vec::new(),
             settles: false,
@@ -92,9 +96,18 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
     }
 
-    /// Creates the table, and the queue and the container if the store has them, if they do not exist.
+    /// Creates the table, those of declarations with `table = ".."`, and the queue and the container if the store has
+    /// them, if they do not exist. One request each.
     pub async fn create_if_missing(&self) -> Result<()> {
         self.inner.table.create_if_missing().await?;
+        let mut created: Vec<&Table> = Vec::new();
+        for other in self.inner.tables.iter() {
+            if !created.iter().any(|table| table.is_same_table(other.table())) {
+                let missing = other.table().create_if_missing().await;
+                missing.map_err(|error| other.named(error))?;
+                created.push(other.table());
+            }
+        }
         if let Some(announcer) = &self.inner.announcer {
             let queue =
                 announcer.queue().with_options(self.inner.table.account().options().clone());
@@ -119,6 +132,49 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
     /// share one: the names of a store's blobs begin with the name of its table.
     pub fn blobs(mut self, container: Container) -> Self {
         self.container = Some(container);
+        self
+    }
+
+    /// Sets the table of an index or a list that is declared with `table = ".."`: a table in another account, one with
+    /// other client options, or one of another name. Without it, the rows are in the table of the declared name in the
+    /// account of the entities.
+    ///
+    /// The table must not be that of the entities, nor have rows of the same declaration of another store: the keys
+    /// of a row do not name the table of its entity. All programs that write the entities must be given the same
+    /// table. A write does not fail while the account of the table is unavailable; a worker settles it
+    /// ([`Written::settled`](crate::Written::settled)).
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// #[derive(Clone, Debug, PartialEq, Entity)]
+    /// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// #[entity(index(name = by_customer, table = "customers", partition = "{customer}", row = "{tenant}_{id:6}"))]
+    /// struct Order { tenant: String, id: u32, customer: String }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let key = "Zm9vYmFyYmF6";
+    /// # let server = rowkey_emulator::Server::builder().account("eu", [key]).account("archive", [key]).start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let text = server.connection_string().replace(account.name(), "archive");
+    /// # let archive = StorageAccount::from_connection_string(&text)?;
+    /// let orders = Store::<Order>::builder(account.table("orders"))
+    ///     .queue(account.queue("orders"))
+    ///     .index_table("by_customer", archive.table("customers"))
+    ///     .build()?;
+    /// orders.create_if_missing().await?;
+    /// orders.insert(&Order { tenant: "contoso".into(), id: 1, customer: "ada".into() }).await?;
+    /// assert!(orders.find(Order::by_customer("ada", "contoso", 1)).await?.is_some());
+    /// let stored = orders.index_table("by_customer").ok_or("no such index")?;
+    /// assert_eq!(stored.account().name(), "archive");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// [`build`](Self::build) fails if the type has no index or list of this name, or if it is not declared with
+    /// `table = ".."`.
+    pub fn index_table(mut self, name: &str, table: Table) -> Self {
+        self.tables.push((name.to_owned(), table));
         self
     }
 
@@ -180,7 +236,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
     /// Builds the store. Sends nothing. [`Store::open`] reads the declarations of programs of other versions.
     ///
     /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) if a declaration lacks something that
-    /// it requires (a queue, a container, keys), if two contributors have the same name, or if one change
+    /// it requires (a queue, a container, keys, a table of its own), if two contributors have the same name, or if one change
     /// could have more than 100 operations.
     pub fn build(self) -> Result<Store<E>> {
         let Self { table, queue, container, sealer, settles, reads_copies, .. } = self;
@@ -189,11 +245,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         let stopped = sealer.as_ref().map(|sealer| sealer.stopped());
         let given = Given { queue: queue.is_some(), stopped, settles };
         let blobs = container.map(|container| Blobs::new(container, table.name()));
+        let tables = OtherTables::of(&Self::TYPE, &table, &self.tables, &refused)?;
+        let means = Means { blobs: blobs.as_ref(), tables: &tables };
         let mut contributors = Vec::new();
         #[expect(clippy::manual_flatten, reason = "`flatten` is compiled for each type")]
         for add in &Self::DECLARED {
             if let Some(add) = add {
-                add(&mut contributors, blobs.as_ref());
+                add(&mut contributors, means);
             }
         }
         Self::TYPE.check_container(blobs.is_some(), &refused)?;
@@ -209,6 +267,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         for contributor in &contributors[Self::IN_PARTITION..] {
             names.push(contributor.name());
         }
+        // The contributor of a declaration with a table has the name of both.
+        names.extend(tables.iter().map(|other| other.declaration()));
         check_names(&names, &refused)?;
         if most > MAX_OPERATIONS {
             let what = format!(
@@ -244,13 +304,21 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
                 announcer,
                 manifest: OnceLock::new(),
                 blobs,
+                tables,
             }),
         })
     }
 }
 
-/// Adds the contributors of one kind of declaration. With a container, they get its blobs.
-type Add<E> = fn(&mut Vec<Box<dyn Contributor<E>>>, Option<&Blobs>);
+/// What contributors of declarations write besides the table.
+#[derive(Clone, Copy)]
+struct Means<'b> {
+    blobs: Option<&'b Blobs>,
+    tables: &'b OtherTables,
+}
+
+/// Adds the contributors of one kind of declaration.
+type Add<E> = fn(&mut Vec<Box<dyn Contributor<E>>>, Means<'_>);
 
 /// The contributors of declarations, which are compiled only for types that have such a declaration.
 impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
@@ -273,8 +341,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             None
         },
         if Self::TYPE.has_index(Scope::OtherPartition) {
-            Some(|all, _| {
-                for index in RemoteIndex::all(E::INDEXES) {
+            Some(|all, means| {
+                for index in RemoteIndex::all(E::INDEXES, means.tables) {
                     all.push(Box::new(index));
                 }
             })
@@ -282,8 +350,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             None
         },
         if Self::TYPE.has_list(ListPlace::Elsewhere) {
-            Some(|all, _| {
-                for list in RemoteList::all(E::LISTS, Inner::<E>::of()) {
+            Some(|all, means| {
+                for list in RemoteList::all(E::LISTS, Inner::<E>::of(), means.tables) {
                     all.push(Box::new(list));
                 }
             })
@@ -291,8 +359,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             None
         },
         if Self::TYPE.has_list(ListPlace::Blob) {
-            Some(|all, blobs| {
-                let Some(blobs) = blobs else { return };
+            Some(|all, means| {
+                let Some(blobs) = means.blobs else { return };
                 for list in BlobList::all(E::LISTS, blobs) {
                     all.push(Box::new(list));
                 }
@@ -303,16 +371,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         if Self::TYPE.blobs.is_empty() {
             None
         } else {
-            Some(|all, blobs| {
-                let Some(blobs) = blobs else { return };
+            Some(|all, means| {
+                let Some(blobs) = means.blobs else { return };
                 all.push(Box::new(BlobFields::of::<E>(blobs, Inner::<E>::of())));
             })
         },
         if Self::TYPE.references.is_empty() {
             None
         } else {
-            Some(|all, blobs| {
-                let Some(blobs) = blobs else { return };
+            Some(|all, means| {
+                let Some(blobs) = means.blobs else { return };
                 all.push(Box::new(BlobRefs(blobs.clone())));
             })
         },

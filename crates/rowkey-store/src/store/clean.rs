@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::{FutureExt as _, TryStreamExt as _};
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Page, Result, Stored, Table};
+use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Page, Result, Stored, Table};
 
 use super::examine::note_failure;
 use super::{Inner, Step, Store};
@@ -11,6 +11,7 @@ use crate::deciding::Deciding;
 use crate::execute::announce::is_backlog;
 use crate::execute::settle::{Settled, delete, is_lost};
 use crate::job::{Job, Report, Verdict, Walk, Walking};
+use crate::place::is_of;
 use crate::plan::Contributor;
 use crate::plan::op;
 use crate::row::{Claim, INDEX, Keys, primary_keys, text};
@@ -40,6 +41,80 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             async move { store.clean_page(&page, &left).await }.boxed()
         });
         let walk = Walk::new(self.inner.deciding.table(), Table::scan::<DynamicEntity>);
+        Ok(Job::walk(title, walk, step))
+    }
+
+    /// Deletes the rows of an index or a list in another table, if this program does not declare it there: it has no
+    /// such declaration any more, or with another `table = ".."`. [`clean`](Self::clean), or without a manifest
+    /// [`repair_without`](Self::repair_without), does so in the table of the entities, and ends pending writes.
+    ///
+    /// If the store was opened and does not have the declaration, its manifest must show that it is gone, as for
+    /// `clean`. Otherwise run it when no program that declares it there runs any more, and 10 minutes after the last
+    /// has stopped. Costs one request for each page of 1,000 rows, and one for each row that is deleted.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind) if this program has the rows of the declaration there.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # mod old {
+    /// #     #[derive(Clone, Debug, PartialEq, rowkey::Entity)]
+    /// #     #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// #     #[entity(index(name = by_customer, table = "lookups", partition = "{customer}", row = "{id:6}"))]
+    /// #     pub struct Order { pub tenant: String, pub id: u32, pub customer: String }
+    /// # }
+    /// #[derive(Clone, Debug, PartialEq, Entity)]
+    /// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// #[entity(index(name = by_customer, table = "customers", partition = "{customer}", row = "{id:6}"))]
+    /// struct Order { tenant: String, id: u32, customer: String }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let queue = account.queue("orders");
+    /// # let before = Store::<old::Order>::builder(account.table("orders")).queue(queue.clone()).build()?;
+    /// # before.create_if_missing().await?;
+    /// # before.insert(&old::Order { tenant: "contoso".into(), id: 1, customer: "ada".into() }).await?;
+    /// // The program before declared `by_customer` in the table `lookups`.
+    /// let orders = Store::<Order>::builder(account.table("orders")).queue(queue).build()?;
+    /// orders.create_if_missing().await?;
+    /// assert_eq!(orders.repair().run().await?.part("by_customer").repaired, 1);
+    /// let cleaned = orders.clean_rows_in("by_customer", &account.table("lookups")).await?.run().await?;
+    /// assert_eq!(cleaned.part("by_customer").repaired, 1);
+    /// # Ok(()) }
+    /// ```
+    pub async fn clean_rows_in(
+        &self,
+        name: &str,
+        table: &Table,
+    ) -> Result<Job<'static, Walking<DynamicEntity, Step>>> {
+        let is_declared = self.index_table(name).is_some_and(|own| own.is_same_table(table));
+        let checked = if is_declared {
+            Err(declared(name))
+        } else if self.inner.manifest.get().is_some() && self.index_table(name).is_none() {
+            self.check_gone(name).await
+        } else {
+            Ok(())
+        };
+        checked.map_err(|error| self.named("Clean", error))?;
+        let title = format!("clean {} {name} in {}", Inner::<E>::of(), table.name());
+        let deciding = Deciding::new(table);
+        let walk = Walk::new(deciding.table(), Table::scan::<DynamicEntity>);
+        let left = Arc::new(Left::new(Inner::<E>::of(), name));
+        let step: Step = Box::new(move |page: Page<DynamicEntity>| {
+            let (deciding, left) = (deciding.clone(), Arc::clone(&left));
+            async move {
+                let mut report = Report::default();
+                for Stored { entity: row, etag, .. } in page.entities {
+                    if left.is(&row) {
+                        clean_row(&deciding, (row, etag), &left, &mut report).await?;
+                    }
+                }
+                Ok(report)
+            }
+            .boxed()
+        });
         Ok(Job::walk(title, walk, step))
     }
 
@@ -117,14 +192,17 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(Job::walk(title, walk, step))
     }
 
-    /// Refuses to delete the rows of a declaration that this program has.
+    /// Refuses to delete the rows of a declaration that this program has. A declaration with another table is not
+    /// the same: its rows in the table of the entities are those of another program.
     pub(super) fn check_undeclared(&self, name: &str) -> Result<()> {
-        if self.inner.declared().iter().all(|(declared, _)| declared != name) {
-            return Ok(());
+        let is_declared = match self.inner.tables.get(name) {
+            Some(_) => false,
+            None => self.inner.declared().iter().any(|(declared, _)| declared == name),
+        };
+        if is_declared || self.inner.tables.iter().any(|other| other.stored() == name) {
+            return Err(declared(name));
         }
-        let what = format!("this program declares `{name}`");
-        Err(Error::refused(ErrorKind::Invalid, what)
-            .advise("clean up from a program that does not"))
+        Ok(())
     }
 
     /// Deletes the rows of a declaration on a page, and removes it from pending writes.
@@ -145,12 +223,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             if !left.is(row) {
                 continue;
             }
-            report.note(part, Verdict::Orphaned, 1);
-            let keys = (row.partition_key.clone(), row.row_key.clone());
-            // The next run finds a row that has changed since the page was read.
-            if delete(&self.inner.deciding, &keys, etag.clone()).await? == Settled::Done {
-                report.repaired(part, 1);
-            }
+            let row = (row.clone(), etag.clone());
+            clean_row(&self.inner.deciding, row, left, &mut report).await?;
         }
         if let (None, Some(blobs)) = (&page.continuation, &self.inner.blobs) {
             // At the end of each range of the walk. Blobs deleted at the end of another range are gone.
@@ -172,7 +246,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let Some(found) = deciding.row(keys).await? else { return Ok(()) };
         op::OpRow::read(&found.entity)?;
         let mut row = found.entity;
-        if !op::remove_declaration(&mut row, left.of, &left.name)? {
+        // This program settles the targets in the tables that it declares.
+        let own = |name: &str| self.inner.tables.iter().any(|other| other.stored() == name);
+        let is_it = |name: &str| is_of(name, &left.name) && !own(name);
+        if !op::remove_declaration(&mut row, left.of, &left.name, is_it)? {
             return Ok(());
         }
         report.note(Some(&left.name), Verdict::Orphaned, 1);
@@ -184,6 +261,27 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         Ok(())
     }
+}
+
+fn declared(name: &str) -> Error {
+    let what = format!("this program declares `{name}`");
+    Error::refused(ErrorKind::Invalid, what).advise("clean up from a program that does not")
+}
+
+/// Deletes a row of a declaration.
+async fn clean_row(
+    deciding: &Deciding,
+    (row, etag): (DynamicEntity, ETag),
+    left: &Left,
+    report: &mut Report,
+) -> Result<()> {
+    let part = Some(&*left.name);
+    report.note(part, Verdict::Orphaned, 1);
+    // The next run finds a row that has changed since the page was read.
+    if delete(deciding, &(row.partition_key, row.row_key), etag).await? == Settled::Done {
+        report.repaired(part, 1);
+    }
+    Ok(())
 }
 
 /// Identifies the rows of a declaration that the program does not have.

@@ -194,6 +194,33 @@ impl Kind {
     }
 }
 
+/// The table of a walk, and the declarations whose rows are there.
+#[derive(Clone)]
+pub(super) struct Walked {
+    pub(super) table: Deciding,
+    /// Whether it is the table of the entities.
+    pub(super) is_own: bool,
+    /// If it is not, the declarations whose rows are there.
+    pub(super) names: Vec<&'static str>,
+}
+
+impl Walked {
+    /// Whether rows of this kind are in the table. A row of a declaration in another table than the declared one is
+    /// that of another program, which declares it there.
+    pub(super) fn has(&self, kind: Kind, declared: &Declared) -> bool {
+        let (name, table) = match kind {
+            Kind::Copy(position) => {
+                (declared.indexes[position].name, declared.indexes[position].table)
+            }
+            Kind::List(position) => (declared.lists[position].name, declared.lists[position].table),
+            Kind::Head | Kind::Claim(_) | Kind::Further(_) | Kind::Backlog | Kind::Op => {
+                return self.is_own;
+            }
+        };
+        if self.is_own { table.is_none() } else { self.names.contains(&name) }
+    }
+}
+
 /// Records the error of a row that cannot be checked. Returns an error that ends the job.
 pub(super) fn note_failure(error: Error, keys: &Keys, report: &mut Report) -> Result<()> {
     if error.is_retryable() || error.kind() == ErrorKind::Auth {
@@ -210,6 +237,8 @@ pub(super) fn note_failure(error: Error, keys: &Keys, report: &mut Report) -> Re
 /// Checks rows that are neither entities nor lists.
 pub(super) struct Examiner {
     pub(super) executor: Executor,
+    /// The table of the rows.
+    pub(super) table: Deciding,
     pub(super) demands: Demands,
     pub(super) indexes: &'static [Index],
     pub(super) repairs: bool,
@@ -253,16 +282,16 @@ impl Examiner {
     async fn examine_copy(&self, keys: &Keys, position: usize, report: &mut Report) -> Result<()> {
         let part = Some(self.indexes[position].name);
         // Read the copy, then the entity, then delete the copy under its ETag, as settling does.
-        let Some(found) = self.deciding().row(keys).await? else { return Ok(()) };
+        let Some(found) = self.table.row(keys).await? else { return Ok(()) };
         let Some(owner) = primary_keys(&found.entity) else { return Ok(()) };
         if self.is_demanded(&owner, position, keys).await? {
             // The copy was counted with its entity.
             return Ok(());
         }
         let is_orphaned = if self.repairs {
-            delete(self.deciding(), keys, found.etag).await? == Settled::Done
+            delete(&self.table, keys, found.etag).await? == Settled::Done
         } else {
-            is_still(self.deciding(), keys, &found.etag).await?
+            is_still(&self.table, keys, &found.etag).await?
         };
         // If the copy changed in the meantime, its writer keeps it in step.
         if is_orphaned {

@@ -99,7 +99,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 .collect());
         }
         let row = Key::<DynamicEntity>::new(partition_key, row_key);
-        let Some(row) = self.inner.table.get(row).await? else { return Ok(Vec::new()) };
+        let name = address.list().name;
+        let row = self.inner.table_of(name).get(row).await;
+        let row = row.map_err(|error| named(self.inner.named_at(name, error)))?;
+        let Some(row) = row else { return Ok(Vec::new()) };
         check_room(&row.entity, address.list()).map_err(named)?;
         let listed = read(&row.entity, address.list()).map_err(named)?;
         let key = |listed: &String| {
@@ -156,8 +159,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         position: usize,
     ) -> Result<Verdict> {
         let entry = (&E::LISTS[position], Inner::<E>::of(), keys);
-        let (deciding, blobs) = (&self.inner.deciding, self.inner.blobs.as_ref());
-        examine_lists(deciding, blobs, entry, list_keys(&head.entity, position)).await
+        let name = E::LISTS[position].name;
+        let (deciding, blobs) = (self.inner.deciding_of(name), self.inner.blobs.as_ref());
+        let lists = list_keys(&head.entity, position);
+        let examined = examine_lists(deciding, blobs, entry, lists).await;
+        examined.map_err(|error| self.inner.named_at(name, error))
     }
 
     /// Looks for entities that a list names but that do not have the value.
@@ -168,7 +174,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         repairs: bool,
         report: &mut Report,
     ) -> Result<()> {
-        let (deciding, list) = (&self.inner.deciding, &E::LISTS[position]);
+        let list = &E::LISTS[position];
+        let deciding = self.inner.deciding_of(list.name);
         // Read the list, then the entities, then write the list under its ETag, as an edit does.
         let Some(stored) = deciding.row(keys).await? else { return Ok(()) };
         let listed = read(&stored.entity, list)?;

@@ -27,6 +27,7 @@ use crate::execute::settle::Settled;
 use crate::if_match::IfMatch;
 use crate::job::Report;
 use crate::layer::Layers;
+use crate::place::OtherTables;
 use crate::plan::Contributor;
 use crate::row::{Keys, keys_of};
 use crate::seal::Sealer;
@@ -147,6 +148,8 @@ struct Inner<E> {
     manifest: OnceLock<Manifest>,
     /// `None` if the type stores nothing in blobs.
     blobs: Option<Blobs>,
+    /// The tables of declarations that have one of their own.
+    tables: OtherTables,
 }
 
 /// A step of a job over rows of the table.
@@ -456,6 +459,30 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         &self.inner.table
     }
 
+    /// The table of the rows of an index, a unique value or a list: that of the entities, or the one of `table = ".."`
+    /// and [`StoreBuilder::index_table`]. `None` if the type has no such declaration.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// # #[derive(Clone, Debug, PartialEq, Entity)]
+    /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
+    /// # #[entity(index(name = by_customer, table = "customers", partition = "{customer}", row = "{tenant}_{id:6}"))]
+    /// # struct Order { tenant: String, id: u32, customer: String }
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// let orders =
+    ///     Store::<Order>::builder(account.table("orders")).queue(account.queue("orders")).build()?;
+    /// assert_eq!(orders.index_table("by_customer").map(|table| table.name()), Some("customers"));
+    /// assert!(orders.index_table("by_courier").is_none());
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
+    pub fn index_table(&self, name: &str) -> Option<&Table> {
+        let mut names = E::INDEXES.iter().map(|index| index.name);
+        let mut lists = E::LISTS.iter().map(|list| list.name);
+        let is_declared = names.any(|own| own == name) || lists.any(|own| own == name);
+        is_declared.then(|| self.inner.table_of(name))
+    }
+
     /// Whether the store announces writes in a queue.
     #[cfg(feature = "test-util")]
     pub(crate) fn has_announcer(&self) -> bool {
@@ -465,6 +492,26 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     #[cold]
     fn named(&self, operation: &'static str, error: Error) -> Error {
         error.of(operation, self.inner.table.name())
+    }
+}
+
+impl<E> Inner<E> {
+    /// The table of a declaration for reads that decide nothing.
+    fn table_of(&self, declaration: &str) -> &Table {
+        self.tables.get(declaration).map_or(&self.table, |other| other.table())
+    }
+
+    /// The table of a declaration for reads that decide.
+    fn deciding_of(&self, declaration: &str) -> &Deciding {
+        self.tables.get(declaration).map_or(&self.deciding, |other| other.deciding())
+    }
+
+    /// Names the declaration in the error of a request to its table, if it is another table.
+    fn named_at(&self, declaration: &str, error: Error) -> Error {
+        match self.tables.get(declaration) {
+            Some(other) => other.named(error),
+            None => error,
+        }
     }
 }
 

@@ -108,8 +108,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         match source.into().0 {
             Rows::Entities(partition) => table.query(partition).count().await,
             Rows::Index(position, partition) => {
-                self.inner.check_reader(E::INDEXES[position].name).await?;
-                table.query(partition).count().await
+                let name = E::INDEXES[position].name;
+                self.inner.check_reader(name).await?;
+                let count = self.inner.table_of(name).query(partition).count().await;
+                count.map_err(|error| self.inner.named_at(name, error))
             }
             Rows::List(list) => Ok(self.list_keys(&list).await?.len() as u64),
         }
@@ -302,9 +304,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
                 .map_ok(|stored| stored.entity)
                 .boxed(),
             Rows::Index(position, rows) => {
-                let query = self.filtered(table.query(rows.clone()).project::<Seen<P>>());
-                let found = query.stream().map_ok(|stored| stored.entity.0);
                 let (inner, name) = (Arc::clone(&self.store.inner), E::INDEXES[*position].name);
+                let rows = inner.table_of(name).query(rows.clone()).project::<Seen<P>>();
+                let stored = self.filtered(rows).stream();
+                let of = Arc::clone(&inner);
+                let found = stored.map_ok(|stored| stored.entity.0);
+                let found = found.map_err(move |error| of.named_at(name, error));
                 let checked = async move { inner.check_reader(name).await.map(|()| found) };
                 stream::once(checked).try_flatten().boxed()
             }
@@ -336,9 +341,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
             }
             Rows::List(list) => Err(no_properties(list.list().name)),
             Rows::Index(position, rows) => {
-                self.store.inner.check_reader(E::INDEXES[*position].name).await?;
-                let query = table.query(rows.clone()).project::<Seen<P>>();
-                let page = self.filtered(query).page(entities, from).await?;
+                let (inner, name) = (&self.store.inner, E::INDEXES[*position].name);
+                inner.check_reader(name).await?;
+                let query = inner.table_of(name).query(rows.clone()).project::<Seen<P>>();
+                let page = self.filtered(query).page(entities, from).await;
+                let page = page.map_err(|error| inner.named_at(name, error))?;
                 let found = page.entities.into_iter().map(|stored| stored.entity.0);
                 Ok((found.collect(), page.continuation))
             }
@@ -384,8 +391,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
                 if is_whole && (index.scope, index.copy) == (Scope::SamePartition, Copied::All) {
                     return self.copies(*position, rows.clone(), entities, from).await;
                 }
-                let query = self.filtered(table.query(rows.clone()).project::<At>());
-                let page = places(query, entities, from).await?;
+                let inner = &self.store.inner;
+                let rows = inner.table_of(index.name).query(rows.clone()).project::<At>();
+                let page = places(self.filtered(rows), entities, from).await;
+                let page = page.map_err(|error| inner.named_at(index.name, error))?;
                 let read = page.entities.into_iter().map(|stored| async move {
                     let at = stored.entity.map_err(|row| Error::of_rows(vec![row]))?;
                     self.store.demanding(&at.primary, *position, &at.keys).await

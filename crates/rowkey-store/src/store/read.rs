@@ -59,7 +59,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let keys = (partition_key.to_owned(), row_key.to_owned());
         self.inner.check_reader(index.name).await?;
         let at = || Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
-        let table = &self.inner.table;
+        let table = self.inner.table_of(index.name);
+        let named = |error| self.inner.named_at(index.name, error);
         let mut passed_over: Option<Keys> = None;
         loop {
             let owner = match (index.scope, index.copy) {
@@ -78,7 +79,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     Some(claim) => Claim::read(&claim.entity)?.owner,
                     None => return Ok(None),
                 },
-                _ => match table.get_as::<Pointer>(at()).await? {
+                _ => match table.get_as::<Pointer>(at()).await.map_err(named)? {
                     Some(pointer) => pointer.entity.0,
                     None => return Ok(None),
                 },
@@ -134,7 +135,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         let (partition_key, row_key) = key.parts().map_err(Error::no_such_key)?;
         let at = Key::<DynamicEntity>::new(partition_key, row_key);
-        let found = self.inner.table.get_as::<Seen<P>>(at).await?;
+        let found = self.inner.table_of(index.name).get_as::<Seen<P>>(at).await;
+        let found = found.map_err(|error| self.inner.named_at(index.name, error))?;
         Ok(found.map(|stored| stored.entity.0))
     }
 

@@ -23,13 +23,14 @@ use rowkey::{DynamicEntity, Entity, Key, Page, Result, Table};
 
 use super::clean::Left;
 use super::examine::{
-    Decoding, Demanding, Examiner, Kind, doubtful, examine_all, examine_blobs, examine_demand,
-    note_failure, remains,
+    Decoding, Demanding, Examiner, Kind, Walked, doubtful, examine_all, examine_blobs,
+    examine_demand, note_failure, remains,
 };
 use super::rewriting::VERSIONS;
 use super::settle::no_queue;
 use super::totals::{OnPage, Totals};
 use super::{Inner, ReadHead, Step, Store, is_race, parts};
+use crate::deciding::Deciding;
 use crate::declared::Declared;
 use crate::execute::claim::claim;
 use crate::execute::settle::{Settled, Settling};
@@ -56,9 +57,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         self.examine("verify", &self.inner.table, false, None)
     }
 
-    /// Checks another table in which contributors keep rows, such as the summaries of views, and reports
-    /// rows that no entity demands, and wrong summaries of groups without entities.
-    /// [`verify`](Self::verify) reports rows that are missing there.
+    /// Checks another table in which declarations with `table = ".."` or contributors keep rows, such as the summaries
+    /// of views, and reports rows that no entity demands, and wrong summaries of groups without entities.
+    /// [`verify`](Self::verify) reports rows that are missing there. [`index_table`](Self::index_table) returns the
+    /// table of a declaration.
     pub fn verify_in(&self, table: &Table) -> Job<'static, Walking<DynamicEntity, Step>> {
         self.examine("verify", table, false, None)
     }
@@ -152,10 +154,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let store = self.clone();
         let totals = Arc::new(Totals::default());
         let without = without.map(|name| Arc::new(Left::new(Inner::<E>::of(), &name)));
-        // In another table, only rows of contributors are checked.
-        let is_own = table.name() == self.inner.table.name();
+        // In another table, only rows of contributors and of declarations with this table are checked.
+        let is_own = table.is_same_table(&self.inner.table);
+        let names = self.inner.tables.in_table(table);
+        let walked = Walked { table: Deciding::new(table), is_own, names };
+        let walked = Arc::new(walked);
         let step: Step = Box::new(move |page: Page<DynamicEntity>| {
             let (store, totals, without) = (store.clone(), Arc::clone(&totals), without.clone());
+            let walked = Arc::clone(&walked);
             async move {
                 let mut report = match without {
                     Some(left) => store.clean_page(&page, &left).await?,
@@ -163,10 +169,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 };
                 let on_page = totals.page();
                 let mut examined = Vec::new();
-                for row in store.doubtful(page, &mut report) {
-                    let (store, totals) = (store.clone(), &on_page);
+                for row in store.doubtful(page, walked.is_own, &mut report) {
+                    let (store, walked, totals) = (store.clone(), &walked, &on_page);
                     let examine =
-                        async move { store.examine_row(&row, is_own, repairs, totals).await };
+                        async move { store.examine_row(&row, walked, repairs, totals).await };
                     examined.push(examine.boxed());
                 }
                 let report = examine_all(examined, report).await?;
@@ -182,9 +188,19 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Returns the rows of a page that need a separate check. A page shows a partition at one point in time,
     /// so rows that agree on the page are reported without a request.
-    fn doubtful(&self, page: Page<DynamicEntity>, report: &mut Report) -> Vec<DynamicEntity> {
-        if !self.inner.layers.is_empty() || self.inner.added > 0 || !E::REFERENCES.is_empty() {
-            // Rows must be opened, contributors must verify them, or blobs must be looked for.
+    fn doubtful(
+        &self,
+        page: Page<DynamicEntity>,
+        is_own: bool,
+        report: &mut Report,
+    ) -> Vec<DynamicEntity> {
+        if !is_own
+            || !self.inner.layers.is_empty()
+            || self.inner.added > 0
+            || !E::REFERENCES.is_empty()
+        {
+            // Rows must be opened, contributors must verify them, blobs must be looked for, or their entities are in
+            // another table.
             return page.entities.into_iter().map(|stored| stored.entity).collect();
         }
         let of_type = (&Declared::of::<E>(), Inner::<E>::of());
@@ -195,7 +211,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     async fn examine_row(
         &self,
         row: &DynamicEntity,
-        is_own: bool,
+        walked: &Walked,
         repairs: bool,
         totals: &OnPage<'_>,
     ) -> Result<Report> {
@@ -217,10 +233,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             self.examine_target(&**contributor, &key, &address, repairs, &mut report).await
         } else if let Some((contributor, address)) = total {
             totals.examine(&**contributor, &address, &keys, repairs, &mut report).await
-        } else if !is_own {
-            Ok(())
         } else {
-            match Kind::of(row, &keys, &Declared::of::<E>(), Inner::<E>::of()) {
+            let declared = Declared::of::<E>();
+            let kind = Kind::of(row, &keys, &declared, Inner::<E>::of());
+            match kind.filter(|kind| walked.has(*kind, &declared)) {
                 Some(Kind::Head) => self.examine_head(&keys, repairs, totals, &mut report).await,
                 Some(Kind::List(position)) => match Self::EXAMINE_LIST {
                     Some(examine) => examine(self, &keys, position, repairs, &mut report).await,
@@ -229,7 +245,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 Some(kind) => {
                     let demands = Demands::of::<E>(&self.inner.layers);
                     let executor = self.executor();
-                    let examiner = Examiner { executor, demands, indexes: E::INDEXES, repairs };
+                    let (table, indexes) = (walked.table.clone(), E::INDEXES);
+                    let examiner = Examiner { executor, table, demands, indexes, repairs };
                     examiner.examine(kind, row, &keys, &mut report).await
                 }
                 None => Ok(()),
@@ -390,8 +407,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Result<Verdict> {
         let index = &E::INDEXES[position];
         let Some(at) = index_keys(&head.entity, position)? else { return Ok(Verdict::Right) };
-        let head = &head.head;
-        examine_demand(&self.inner.deciding, keys, (index, &at), position, head).await
+        let (head, deciding) = (&head.head, self.inner.deciding_of(index.name));
+        let examined = examine_demand(deciding, keys, (index, &at), position, head).await;
+        examined.map_err(|error| self.inner.named_at(index.name, error))
     }
 
     /// Returns the contributors that the program added, in order.

@@ -44,6 +44,12 @@ impl Table {
         &self.account
     }
 
+    /// Whether two handles are of one table of one account.
+    #[doc(hidden)]
+    pub fn is_same_table(&self, other: &Self) -> bool {
+        self.name.eq_ignore_ascii_case(&other.name) && self.endpoint() == other.endpoint()
+    }
+
     /// The same table with other options.
     ///
     /// ```
