@@ -36,6 +36,7 @@ mod other_tables;
 mod pairs;
 mod receiver;
 mod refusals;
+mod remote_copies;
 mod remote_index;
 mod remote_index_entity;
 mod rows;

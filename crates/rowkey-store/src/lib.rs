@@ -13,7 +13,8 @@
 //!
 //! - [`Store`], [`StoreBuilder`], [`Transaction`]: writing and reading
 //! - [`Version`], [`IfMatch`]: the condition of a conditional write, and the `If-Match` header of a request
-//! - [`Copies`]: properties of an entity copied into other entities of its partition
+//! - [`Copies`], [`RemoteCopies`]: properties of an entity copied into other entities, of its partition or
+//!   elsewhere
 //! - [`View`]: summaries of groups of entities, kept in step with them
 //! - [`Contributor`]: an extension point for programs, with [`Change`], [`Contribution`],
 //!   [`Settling`]
@@ -59,7 +60,11 @@ mod wide;
 pub use deciding::Deciding;
 pub use execute::settle::{Settled, Settling};
 pub use if_match::{IfMatch, IfMatchError};
-pub use plan::{Change, Contribution, Contributor, Copies, Explanation, Op, Target, View};
+#[doc(hidden)]
+pub use plan::StoredType;
+pub use plan::{
+    Change, Contribution, Contributor, Copies, Explanation, Op, RemoteCopies, Target, View,
+};
 pub use seal::Sealer;
 pub use store::{
     Content, ContentReader, Deletions, Download, Explain, Group, Page, Patch, Query, Refusing,

@@ -99,6 +99,18 @@ impl<E: Entity> From<WrittenKeys> for Partition<E> {
     }
 }
 
+/// The part of a partition that contains one entity.
+impl<E: Entity> From<Key<E>> for Partition<E> {
+    fn from(key: Key<E>) -> Self {
+        let span = key.keys.map(|(partition_key, row_key)| Span {
+            partition_key,
+            rows: RowKeys::one(&row_key),
+            index: None,
+        });
+        Self::of(span)
+    }
+}
+
 /// A PartitionKey and RowKeys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Span {

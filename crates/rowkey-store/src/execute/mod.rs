@@ -22,7 +22,7 @@ use tracing::field::Empty;
 
 use crate::deciding::Deciding;
 use crate::plan::list::check_join;
-use crate::plan::op::{ClaimRef, OpRow, Target, created_of, remove_targets};
+use crate::plan::op::{ClaimRef, OpRow, Target, created_of, move_targets, remove_targets};
 use crate::plan::{NewClaim, Plan};
 use crate::row::{Claim, Keys, text};
 use crate::together::try_all;
@@ -283,6 +283,7 @@ impl Executor {
         }
         // Stop at an error. The second pass also settles the targets that the first left pending.
         let _ = settled?;
+        noted.moved.clear();
         self.settle_all(op, targets, claims, noted).await
     }
 
@@ -298,9 +299,11 @@ impl Executor {
         let mut rounds = Rounds::new(self.table.table(), op);
         loop {
             let settled = self.settle_surely(op, targets, claims, noted).await?;
-            if settled == Settled::Done || noted.in_doubt || !rounds.again().await {
+            let is_over = settled == Settled::Done || noted.in_doubt || noted.goes_on();
+            if is_over || !rounds.again().await {
                 return Ok(settled);
             }
+            noted.moved.clear();
         }
     }
 
@@ -337,7 +340,7 @@ impl Executor {
     ) -> Result<()> {
         let op = (plan.partition_key.clone(), plan.op.row_key()?);
         if settled == Settled::Pending || noted.in_doubt {
-            self.note_finished(&op, noted).await;
+            let _ = self.note_finished(&op, noted).await;
         }
         if settled == Settled::Pending {
             announcer.reveal(&announced, Duration::ZERO).await;
@@ -507,12 +510,18 @@ impl Executor {
         };
         let mut noted = Noted::default();
         let settled = self.settle_in_rounds(op, targets, claims, &mut noted).await;
-        self.note_finished(op, &noted).await;
+        let is_noted = self.note_finished(op, &noted).await;
         let settled = settled?;
-        let age = (self.table.clock().now() - created).to_std().unwrap_or_default();
+        // Of what was settled in turns, the first part was settled when the first turn began.
+        let ended = noted.moved.iter().filter_map(|(_, moved)| moved.ended.as_ref());
+        let settled_at = ended.map(|(begun, _)| *begun).min().unwrap_or_else(|| self.table.clock().now());
+        let age = (settled_at - created).to_std().unwrap_or_default();
+        let now = (self.table.clock().now() - created).to_std().unwrap_or_default();
         let types = targets.iter().map(|target| &target.of).chain(claims.iter().map(|one| &one.of));
         let unknown: BTreeSet<_> = types.filter(|of| !self.knows(of)).map(|of| &**of).collect();
-        Ok(if settled == Settled::Pending {
+        Ok(if noted.goes_on() && !noted.in_doubt {
+            if is_noted { Resumed::More } else { Resumed::Soon }
+        } else if settled == Settled::Pending && !noted.goes_on() {
             Resumed::Soon
         } else if noted.in_doubt {
             Resumed::Again(LATEST)
@@ -521,7 +530,7 @@ impl Executor {
         } else if !unknown.is_empty() && (age < KEPT || !self.is_left_by_all(op, &unknown).await?) {
             Resumed::Undeclared(unknown.into_iter().map(str::to_owned).collect())
         } else if age < KEPT {
-            Resumed::Again(KEPT.saturating_sub(age))
+            Resumed::Again(KEPT.saturating_sub(now))
         } else {
             // No request can take effect any more.
             let key = rowkey::Key::<rowkey::DynamicEntity>::new(&*op.0, &*op.1);
@@ -537,21 +546,26 @@ impl Executor {
         age.is_some_and(|age| age.to_std().is_ok_and(|age| age >= KEPT))
     }
 
-    /// Removes settled targets that must not be settled again from an op row that stays. If this
-    /// fails, they are settled again.
-    async fn note_finished(&self, op: &Keys, noted: &Noted) {
-        if noted.finished.is_empty() {
-            return;
+    /// Removes settled targets that must not be settled again from an op row that stays, and notes how far
+    /// others are settled. If this fails, which returns `false`, they are settled again.
+    async fn note_finished(&self, op: &Keys, noted: &Noted) -> bool {
+        // A request that takes effect later may change a part that was settled.
+        let moves = if noted.in_doubt { Vec::new() } else { noted.moves() };
+        if noted.finished.is_empty() && moves.is_empty() {
+            return true;
         }
         let take_off = async {
             let Some(found) = self.table.row(op).await? else { return Ok(()) };
             let mut row = found.entity;
             remove_targets(&mut row, &noted.finished)?;
+            move_targets(&mut row, moves.iter().copied())?;
             self.table.table().replace((&row, found.etag)).await.map(drop)
         };
-        if let Err(error) = take_off.await {
+        let taken_off = take_off.await;
+        if let Err(error) = &taken_off {
             tracing::debug!(%error, "a settled target will be settled again");
         }
+        taken_off.is_ok()
     }
 
     /// Returns the declarations of the types of this program that an op row names and the program does
@@ -630,6 +644,8 @@ pub(crate) enum Resumed {
     Done,
     /// Not settled: try again soon, with increasing waits.
     Soon,
+    /// Settled in part: continue at once.
+    More,
     /// Settled. Check again after this time.
     Again(Duration),
     /// Settled, except for these declarations, or types by the beginning of their RowKeys, of other

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
+use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::{
@@ -43,6 +44,8 @@ pub struct Settling<E> {
     layers: Layers,
     /// Targets at which the writer's insert met a row.
     met: Vec<String>,
+    /// Whether a target of many rows is settled in several turns.
+    in_turns: bool,
     seen: Mutex<Seen>,
     entity: std::marker::PhantomData<fn() -> E>,
 }
@@ -55,6 +58,16 @@ struct Seen {
     in_doubt: bool,
     /// The targets whose rows have to go and are not there.
     absent: Vec<String>,
+    moved: Vec<Move>,
+}
+
+/// The new address of a target of many rows, one part of which is settled.
+#[derive(Clone, Debug)]
+pub(crate) struct Move {
+    /// The address of the rest.
+    pub(crate) to: String,
+    /// If there is no rest: the time at which the first part was begun, and the address of all rows.
+    pub(crate) ended: Option<(DateTime<Utc>, String)>,
 }
 
 impl Seen {
@@ -104,8 +117,27 @@ fn is_unchanged<'a>(
 
 impl<E: Entity> Settling<E> {
     pub(crate) fn new(table: Deciding, keys: Keys, layers: Layers) -> Self {
-        let (met, seen) = (Vec::new(), Mutex::default());
-        Self { table, keys, layers, met, seen, entity: std::marker::PhantomData }
+        let (met, seen, in_turns) = (Vec::new(), Mutex::default(), false);
+        Self { table, keys, layers, met, in_turns, seen, entity: std::marker::PhantomData }
+    }
+
+    /// Settles targets of many rows in several turns.
+    pub(crate) fn in_turns(self) -> Self {
+        Self { in_turns: true, ..self }
+    }
+
+    pub(crate) fn is_in_turns(&self) -> bool {
+        self.in_turns
+    }
+
+    /// Notes that a part of a target is settled.
+    pub(crate) fn moves(&self, moved: Move) {
+        self.seen().moved.push(moved);
+    }
+
+    /// Takes the notes of targets that are settled in part.
+    pub(crate) fn take_moved(&self) -> Vec<Move> {
+        std::mem::take(&mut self.seen().moved)
     }
 
     /// Names the targets of which the writer's insert met a row.
@@ -193,6 +225,8 @@ pub(crate) struct Noted {
     pub(crate) in_doubt: bool,
     /// Targets that must not be settled again.
     pub(crate) finished: Vec<Target>,
+    /// Targets that are settled in part, and where the next turn continues.
+    pub(crate) moved: Vec<(Target, Move)>,
     /// The declarations of other programs that targets and claims wait for.
     pub(crate) undeclared: BTreeSet<String>,
     /// Targets at which the writer's insert met a row.
@@ -209,6 +243,22 @@ impl Noted {
         let is_absent =
             |target: &Target| target.row_key == row_key && absent.contains(&target.address);
         self.missed |= self.coming.iter().any(is_absent);
+    }
+
+    /// Whether a target is settled in part, so that another turn follows.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.moved.iter().any(|(_, moved)| moved.ended.is_none())
+    }
+
+    /// The targets that are settled in part, each with its new address. When all have ended, they begin
+    /// again: they are settled once more when no request can take effect any more.
+    pub(crate) fn moves(&self) -> Vec<(&Target, &str)> {
+        let goes_on = self.goes_on();
+        let to = self.moved.iter().map(|(target, moved)| match &moved.ended {
+            Some((_, all)) if !goes_on => (target, &**all),
+            _ => (target, &*moved.to),
+        });
+        to.collect()
     }
 }
 

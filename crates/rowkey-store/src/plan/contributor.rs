@@ -2,7 +2,9 @@
 
 use futures_util::future::BoxFuture;
 use rowkey::entity::Older;
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result, table::EncodedRow};
+use rowkey::{
+    DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result, Table, table::EncodedRow,
+};
 
 use super::op::{Op, Target};
 use super::{Edit, Plan, Source, Write};
@@ -243,11 +245,36 @@ pub trait Contributor<E>: Send + Sync {
         None
     }
 
+    /// Whether the target `named`, which an entity names, includes the target `address` of a row. They are equal,
+    /// unless a target is many rows.
+    #[doc(hidden)]
+    fn includes(&self, named: &str, address: &str) -> bool {
+        named == address
+    }
+
+    /// Returns the types that it writes through their stores, and an error if it cannot be used.
+    #[doc(hidden)]
+    fn writes(&self) -> Result<Vec<StoredType>> {
+        Ok(Vec::new())
+    }
+
     /// Returns the entity and the target that a row in another place belongs to; `None` for rows of other
     /// origin. A row is orphaned if its entity does not name the target.
     fn target_of(&self, row: &DynamicEntity) -> Option<(Key<E>, String)> {
         let _ = row;
         None
+    }
+}
+
+/// A type that is written through a store: its table with the account, and the beginning of its RowKeys.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredType(String, &'static str);
+
+impl StoredType {
+    /// The type whose RowKeys in `table` begin with `of`.
+    pub(crate) fn of(table: &Table, of: &'static str) -> Self {
+        Self(format!("{}/{}", table.account().name(), table.name()), of)
     }
 }
 

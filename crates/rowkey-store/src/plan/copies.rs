@@ -161,6 +161,27 @@ impl<S, T: Entity, V> Copies<S, T, V> {
     }
 }
 
+/// Writes the difference between two states of an entity into its row.
+pub(super) fn put_into<T: Entity>(
+    declaration: &str,
+    row: &mut DynamicEntity,
+    (before, after): (&T, &T),
+) -> Result<()> {
+    let (before, after) = (DynamicEntity::of(before)?, DynamicEntity::of(after)?);
+    if (&after.partition_key, &after.row_key) != (&row.partition_key, &row.row_key) {
+        let what =
+            format!("`{declaration}` alters the key of a target, and keys cannot change");
+        return Err(Error::refused(ErrorKind::Invalid, what));
+    }
+    for (name, _) in before.iter().filter(|(name, _)| after.get(name).is_none()) {
+        row.remove(name);
+    }
+    for (name, value) in after.iter() {
+        row.set(name, value.clone());
+    }
+    Ok(())
+}
+
 /// The edits of the targets that a change requires.
 struct Edits<V> {
     /// Targets that get the new copy.
@@ -191,19 +212,7 @@ impl<S, T: Entity + Clone + PartialEq, V: PartialEq> Copies<S, T, V> {
         if after == before {
             return Ok(());
         }
-        let (before, after) = (DynamicEntity::of(&before)?, DynamicEntity::of(&after)?);
-        if (&after.partition_key, &after.row_key) != (&row.partition_key, &row.row_key) {
-            let what =
-                format!("`{}` alters the key of a target, and keys cannot change", self.name);
-            return Err(Error::refused(ErrorKind::Invalid, what));
-        }
-        for (name, _) in before.iter().filter(|(name, _)| after.get(name).is_none()) {
-            row.remove(name);
-        }
-        for (name, value) in after.iter() {
-            row.set(name, value.clone());
-        }
-        Ok(())
+        put_into(self.name, row, (&before, &after))
     }
 
     /// Whether a target already holds this copy, so that storing it changes nothing.

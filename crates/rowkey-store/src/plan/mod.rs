@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | prepare | upload blobs, claim values | `blob_field`, `unique` |
 //! | commit | one entity group transaction: the op row, heads, copies, lists, contributors' rows | `index`, `list`, `copies`, this file |
-//! | settle | make rows and blobs elsewhere agree with the entity | `remote`, `remote_list`, `blob_list`, `view` |
+//! | settle | make rows and blobs elsewhere agree with the entity | `remote`, `remote_list`, `remote_copies`, `blob_list`, `view` |
 //!
 //! [`Contributor`]s make the plan and send nothing. The executor runs it.
 
@@ -31,12 +31,14 @@ pub(crate) mod list;
 pub(crate) mod older;
 pub(crate) mod op;
 pub(crate) mod remote;
+pub(crate) mod remote_copies;
 pub(crate) mod remote_list;
 pub(crate) mod unique;
 pub(crate) mod view;
 
-pub use contributor::{Change, Contribution, Contributor};
+pub use contributor::{Change, Contribution, Contributor, StoredType};
 pub use copies::Copies;
+pub use remote_copies::RemoteCopies;
 pub use explain::Explanation;
 pub use op::{Op, Target};
 pub use view::View;

@@ -209,6 +209,22 @@ pub(crate) fn remove_targets(row: &mut DynamicEntity, finished: &[Target]) -> Re
     set_json(row, TARGETS, &targets)
 }
 
+/// Gives targets of a stored op row new addresses.
+pub(crate) fn move_targets<'m>(
+    row: &mut DynamicEntity,
+    moves: impl Iterator<Item = (&'m Target, &'m str)>,
+) -> Result<()> {
+    let mut targets: Vec<Target> = json(row, TARGETS)?;
+    for (target, address) in moves {
+        for found in targets.iter_mut().filter(|found| *found == target) {
+            address.clone_into(&mut found.address);
+        }
+    }
+    set_text(row, TARGETS, "");
+    row.remove(TARGETS);
+    set_json(row, TARGETS, &targets)
+}
+
 /// Removes the targets and claims of a declaration of the type `of` from a stored op row; returns whether
 /// there were any. `is_it` tells whether a contributor is that of the declaration.
 pub(crate) fn remove_declaration(

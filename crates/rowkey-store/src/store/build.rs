@@ -23,7 +23,7 @@ use crate::plan::older::OlderVersions;
 use crate::plan::remote::RemoteIndex;
 use crate::plan::remote_list::RemoteList;
 use crate::plan::unique::{self, UniqueValues};
-use crate::plan::{Contributor, MAX_OPERATIONS};
+use crate::plan::{Contributor, MAX_OPERATIONS, StoredType};
 use crate::seal::{Sealed, Sealer};
 use crate::wide::Wide;
 
@@ -236,8 +236,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
     /// Builds the store. Sends nothing. [`Store::open`] reads the declarations of programs of other versions.
     ///
     /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) if a declaration lacks something that
-    /// it requires (a queue, a container, keys, a table of its own), if two contributors have the same name, or if one change
-    /// could have more than 100 operations.
+    /// it requires (a queue, a container, keys, a table of its own), if two contributors have the same name, if one
+    /// change could have more than 100 operations, or if copies lead back to entities of this type.
     pub fn build(self) -> Result<Store<E>> {
         let Self { table, queue, container, sealer, settles, reads_copies, .. } = self;
         let added = self.contributors;
@@ -255,6 +255,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             }
         }
         Self::TYPE.check_container(blobs.is_some(), &refused)?;
+        let own = StoredType::of(&table, Inner::<E>::of());
+        for contributor in &added {
+            let written = contributor.writes().map_err(|error| error.of("Store", table.name()))?;
+            if written.contains(&own) {
+                let what = format!("`{}` copies into entities of the store's own type", contributor.name());
+                return Err(refused(what).advise(
+                    "copy into another type: copies that lead back to their source would write it again and again",
+                ));
+            }
+        }
         let given_contributors = added.len();
         contributors.extend(added);
         // These three names are taken, even if the type has no such declaration.

@@ -428,7 +428,11 @@ impl Examiner {
         }
         if self.repairs {
             let notice = Notice::new(keys.clone(), Vec::new());
-            if self.executor.resume(&notice).await? == Resumed::Done {
+            let mut resumed = self.executor.resume(&notice).await?;
+            while resumed == Resumed::More {
+                resumed = self.executor.resume(&notice).await?;
+            }
+            if resumed == Resumed::Done {
                 report.repaired(Some(OPERATIONS), 1);
             }
         }

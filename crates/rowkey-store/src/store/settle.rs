@@ -70,7 +70,7 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
                 let keys = (op.0.clone(), first.row_key.clone());
                 let layers = self.deciding_layers();
                 let settling = Settling::<E>::new(self.deciding.clone(), keys, layers);
-                let settling = settling.having_met(&noted.met);
+                let settling = settling.having_met(&noted.met).in_turns();
                 all = both(all, self.settle_one(&settling, op, of_one, noted).await);
                 noted.in_doubt |= settling.is_in_doubt();
                 noted.found_none(&first.row_key, &settling.take_absent());
@@ -96,6 +96,7 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
         noted: &mut Noted,
     ) -> Result<Settled> {
         let mut all = Ok(Settled::Done);
+        let mut moved = Vec::new();
         for target in targets {
             let mut found = None;
             for contributor in &self.contributors {
@@ -112,6 +113,7 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
             let (name, address) = (contributor.name(), &*target.address);
             let begin = Box::new(move || contributor.settle(settling, address));
             let one = settle_target(&self.table, op, name, begin).await;
+            moved.extend(settling.take_moved().into_iter().map(|one| (target.clone(), one)));
             if contributor.settles_once() && matches!(one, Ok(Settled::Done)) {
                 noted.finished.push(target.clone());
             }
@@ -121,7 +123,10 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
         if settled == Settled::Done && !settling.is_unchanged().await? {
             return Ok(Settled::Pending);
         }
-        Ok(settled)
+        if settled == Settled::Done {
+            noted.moved.extend(moved);
+        }
+        Ok(if noted.goes_on() { Settled::Pending } else { settled })
     }
 }
 

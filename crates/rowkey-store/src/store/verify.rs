@@ -485,7 +485,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let keys = parts(key)?;
         let head = self.read_before(&keys).await?;
         let plan = self.rewritten(contributor, &keys, head.as_ref()).await?;
-        if plan.targets.iter().any(|target| target.address == address) {
+        if plan.targets.iter().any(|target| contributor.includes(&target.address, address)) {
             // The row is counted with its entity.
             return Ok(());
         }

@@ -63,7 +63,7 @@ impl Worked {
     fn of(resumed: Result<Resumed>) -> Self {
         match resumed {
             Ok(Resumed::Done) => Self { settled: 1, ..Self::default() },
-            Ok(Resumed::Soon | Resumed::Again(_)) => Self { waiting: 1, ..Self::default() },
+            Ok(Resumed::Soon | Resumed::More | Resumed::Again(_)) => Self { waiting: 1, ..Self::default() },
             Ok(Resumed::Undeclared(names)) => {
                 tracing::warn!(declarations = ?names, "a write waits for a program that declares them");
                 let undeclared = names.into_iter().map(|name| (name, 1)).collect();
@@ -287,7 +287,10 @@ impl Receiver {
     /// Settles the write of a backlog row, and then deletes the row.
     async fn resume_row(&self, row: &DynamicEntity) -> Result<Resumed> {
         let Some(notice) = read_backlog(row)? else { return Ok(Resumed::Soon) };
-        let resumed = self.resume(&notice).await?;
+        let mut resumed = self.resume(&notice).await?;
+        while resumed == Resumed::More {
+            resumed = self.resume(&notice).await?;
+        }
         if resumed == Resumed::Done {
             let key = Key::<DynamicEntity>::new(&*row.partition_key, &*row.row_key);
             self.executor.table.table().delete_if_exists(key, Match::Any).await?;
@@ -328,6 +331,8 @@ impl Receiver {
                 announcer.queue().delete_if_exists(message).await?;
                 return resumed;
             }
+            // Visible at once: this worker or another one continues.
+            Ok(Resumed::More) => Duration::ZERO,
             Ok(Resumed::Soon) => SOON * 2_u32.pow(received.min(6)),
             Ok(Resumed::Again(delay)) => *delay,
             // The message appears again in a minute.
