@@ -1,14 +1,15 @@
-//! Denormalization: a department shows its manager without a second read.
+//! Denormalization: a department shows its manager without a second read, and a desk the name of its office.
 //!
 //! The manager is an employee; name and e-mail are changed in the employee's entity. The department's entity
 //! contains copies of both. A declaration defines the targets and the properties of the copies; the store
-//! then writes employee and copies in one transaction.
+//! then writes employee and copies in one transaction. An office is shown by desks, which are in other partitions, and by
+//! contracts, which have a store with an index: these are updated after the commit.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use rowkey::{Entity, StorageAccount, Table};
 use rowkey_emulator::{Operation, Server};
-use rowkey_store::{Copies, Store};
+use rowkey_store::{Copies, RemoteCopies, Settled, Store};
 
 #[derive(Clone, Debug, Entity)]
 #[entity(store, partition = "{company}", row = "id_{id:6}")]
@@ -51,6 +52,97 @@ fn staff(table: Table) -> rowkey::Result<Store<Employee>> {
     Store::builder(table).with(managers).build()
 }
 // ANCHOR_END: declare
+
+#[derive(Clone, Debug, Entity)]
+#[entity(store, partition = "offices", row = "office_{id}")]
+struct Office {
+    id: String,
+    name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{office}", row = "desk_{number:4}")]
+struct Desk {
+    office: String,
+    number: u32,
+    office_name: Option<String>,
+}
+
+/// A contract has an index over the copied name, so its store writes the copies.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{office}", row = "contract_{number:6}")]
+#[entity(index(name = by_office_name, partition = "of_{office_name}", row = "{number:6}"))]
+struct Contract {
+    office: String,
+    number: u32,
+    office_name: Option<String>,
+}
+
+// ANCHOR: elsewhere
+/// The copies of an office's name in its desks: all rows of a partition.
+fn in_desks(desks: &Table) -> RemoteCopies<Office, Desk, String> {
+    RemoteCopies::new(
+        "desks",
+        desks,
+        |office: &Office| [Desk::partition(&office.id)],
+        |office| office.name.clone(),
+        |desk: &mut Desk, name| desk.office_name = name.cloned(),
+    )
+}
+// ANCHOR_END: elsewhere
+
+// ANCHOR: through
+/// The copies of an office's name in its contracts, each written by their store.
+fn in_contracts(contracts: &Store<Contract>) -> RemoteCopies<Office, Contract, String> {
+    RemoteCopies::through(
+        "contracts",
+        contracts,
+        |office: &Office| [Contract::partition(&office.id)],
+        |office| office.name.clone(),
+        |contract: &mut Contract, name| contract.office_name = name.cloned(),
+    )
+}
+
+fn contracts(account: &StorageAccount) -> rowkey::Result<Store<Contract>> {
+    Store::builder(account.table("contracts")).queue(account.queue("contracts")).build()
+}
+
+fn offices(account: &StorageAccount) -> rowkey::Result<Store<Office>> {
+    Store::builder(account.table("offices"))
+        .queue(account.queue("offices"))
+        .following(in_desks(&account.table("desks")))
+        .following(in_contracts(&contracts(account)?))
+        .build()
+}
+// ANCHOR_END: through
+
+/// Renames an office, which 250 desks and a contract show.
+async fn elsewhere(account: &StorageAccount) -> Result<(), Box<dyn std::error::Error>> {
+    let (desks, contracts, offices) =
+        (account.table("desks"), contracts(account)?, offices(account)?);
+    desks.create().await?;
+    contracts.create_if_missing().await?;
+    offices.create_if_missing().await?;
+    let office = || "7".to_owned();
+    for number in 0..250 {
+        desks.insert(&Desk { office: office(), number, office_name: None }).await?;
+    }
+    contracts.insert(&Contract { office: office(), number: 1, office_name: None }).await?;
+
+    // ANCHOR: rename
+    let written = offices.insert(&Office { id: "7".into(), name: "Annex".into() }).await?;
+    assert_eq!(written.settled, Settled::Done);
+    offices.update(Office::key("7"), |office| office.name = "Harbour".into()).await?;
+    for desk in desks.query(Desk::partition("7")).all().await? {
+        assert_eq!(desk.entity.office_name.as_deref(), Some("Harbour"));
+    }
+    // ANCHOR_END: rename
+    let contract = contracts.find(Contract::by_office_name("Harbour", 1_u32)).await?;
+    assert!(contract.is_some());
+    assert!(offices.verify().run().await?.is_clean());
+    assert!(contracts.verify().run().await?.is_clean());
+    Ok(())
+}
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -102,6 +194,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     assert!(staff.delete(jun).await?);
     assert_eq!(shown(&table, "sales").await?, None);
+    elsewhere(&account).await?;
     println!("the departments showed the current manager after every change");
     Ok(())
 }

@@ -14,6 +14,7 @@ mod changing;
 mod conditions;
 mod contributors;
 mod copies;
+mod copies_through;
 mod costs;
 mod damaged_rows;
 mod explained;

@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _, ready};
 use rowkey::{BlobRef, ClientOptions, Entity, Key, StorageAccount};
 use rowkey_emulator::{Server, Sweep};
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-use rowkey_store::Store;
+use rowkey_store::{RemoteCopies, Store};
 use rowkey_tests::sweep::{account, sample};
 use rowkey_tests::{TestResult, erased};
 use rowkey_worker::outbox::Outbox as _;
@@ -29,6 +29,11 @@ trait Pair: Entity + Clone + Send + Sync + 'static {
 
     fn refer(&mut self, scan: Option<BlobRef>) {
         let _ = scan;
+    }
+
+    /// Both values, of types that are combined with copies.
+    fn both(&self) -> [&str; 2] {
+        ["", ""]
     }
 }
 
@@ -58,6 +63,10 @@ macro_rules! pairs {
 
                     fn set(&mut self, a: &str, b: &str) {
                         (self.a, self.b) = (a.to_owned(), b.to_owned());
+                    }
+
+                    fn both(&self) -> [&str; 2] {
+                        [&self.a, &self.b]
                     }
                 }
 
@@ -433,6 +442,26 @@ pairs! {
     list_apart_and_task: "list in another table", "task",
         #[entity(list(name = apart, table = "lists", partition = "lists", value = "{a}"))];
     count_and_task: "count", "task",;
+    unique_index_and_copies: "index, one entity per value", "copies elsewhere",
+        #[entity(index(name = one, row = "one_{a}"))];
+    index_and_copies: "index, many", "copies elsewhere",
+        #[entity(index(name = many, row = "many_{a}", many))];
+    elsewhere_and_copies: "index elsewhere", "copies elsewhere",
+        #[entity(index(name = far, partition = "far_{a}", row = "{id}"))];
+    partial_and_copies: "index elsewhere, partial", "copies elsewhere",
+        #[entity(index(name = part, partition = "part_{a}", row = "{id}", copy(b)))];
+    value_and_copies: "unique value", "copies elsewhere",
+        #[entity(unique(name = value, value = "{a}"))];
+    list_and_copies: "list", "copies elsewhere",
+        #[entity(list(name = all, value = "{a}"))];
+    list_elsewhere_and_copies: "list elsewhere", "copies elsewhere",
+        #[entity(list(name = all, partition = "lists", value = "{a}"))];
+    blob_list_and_copies: "list in blobs", "copies elsewhere",
+        #[entity(list(name = all, value = "{a}", blob))];
+    count_and_copies: "count", "copies elsewhere",;
+    task_and_copies: "task", "copies elsewhere",;
+    encrypted_and_copies: "encrypted field", "copies elsewhere",
+        => encrypt;
     encrypted_and_unique_index: "encrypted field", "index, one entity per value",
         #[entity(index(name = one, row = "one_{a}"))] => encrypt;
     encrypted_and_index: "encrypted field", "index, many",
@@ -456,12 +485,32 @@ pairs! {
 struct Extras {
     counts: bool,
     tasks: bool,
+    copies: bool,
 }
 
 impl Extras {
     fn of(pair: [&str; 2]) -> Self {
-        Self { counts: pair.contains(&"count"), tasks: pair.contains(&"task") }
+        let has = |name| pair.contains(&name);
+        Self { counts: has("count"), tasks: has("task"), copies: has("copies elsewhere") }
     }
+}
+
+/// A row elsewhere that shows the first value of the thing that has it as its second.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{b}", row = "shown")]
+struct Shown {
+    b: String,
+    a: Option<String>,
+}
+
+fn copies<E: Pair>(account: &StorageAccount) -> RemoteCopies<E, Shown, String> {
+    RemoteCopies::new(
+        "shown",
+        &account.table("shown"),
+        |thing: &E| [Shown::key(thing.both()[1])],
+        |thing| thing.both()[0].to_owned(),
+        |shown: &mut Shown, a| shown.a = a.cloned(),
+    )
 }
 
 /// A task for each insert.
@@ -482,6 +531,7 @@ fn store<E: Pair>(account: &StorageAccount, extras: Extras) -> Result<Store<E>, 
         .blobs(account.container("things"));
     let builder = if E::ENCRYPTED.is_empty() { builder } else { builder.keys(ring()) };
     let builder = if extras.counts { builder.with(Recounted) } else { builder };
+    let builder = if extras.copies { builder.following(copies(account)) } else { builder };
     if extras.tasks { builder.following(tasks(account)).build() } else { builder.build() }
 }
 
@@ -530,6 +580,11 @@ async fn check<E: Pair>(extras: Extras) -> TestResult {
     let things = store::<E>(&connect(&server)?, extras)?;
     things.create_if_missing().await?;
     tasks(&connect(&server)?).create_if_missing().await?;
+    let shown = connect(&server)?.table("shown");
+    shown.create().await?;
+    for b in ["b", "d", "f"] {
+        shown.insert(&Shown { b: b.into(), a: None }).await?;
+    }
     let mut first = E::new(1, "a", "b");
     first.refer(E::upload(&things, 1).await?);
     things.insert(&first).await?;
@@ -565,6 +620,10 @@ async fn check<E: Pair>(extras: Extras) -> TestResult {
             for (name, _) in names.filter(|(_, table)| table.is_some()) {
                 let table = things.index_table(name).unwrap();
                 let report = things.verify_in(table).run().await?;
+                assert!(report.is_clean(), "{report:?}");
+            }
+            if extras.copies {
+                let report = things.verify_in(&connect(server)?.table("shown")).run().await?;
                 assert!(report.is_clean(), "{report:?}");
             }
             // A blob of a write that was just given up is left alone for now.

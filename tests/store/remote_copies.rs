@@ -8,8 +8,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join, join_all, select};
 use rowkey::edm::Value;
 use rowkey::{
-    ClientOptions, DynamicEntity, Entity, ErrorKind, Key, ManualClock, Match,
-    StorageAccount, Table,
+    ClientOptions, DynamicEntity, Entity, ErrorKind, Key, ManualClock, Match, StorageAccount, Table,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
 use rowkey_store::{RemoteCopies, Settled, Store};
@@ -69,7 +68,11 @@ pub(super) fn store(account: &StorageAccount) -> rowkey::Result<Store<Department
 }
 
 /// Stores employees with these ids and without copies.
-pub(super) async fn hire(employees: &Table, department: &str, ids: std::ops::Range<u32>) -> TestResult {
+pub(super) async fn hire(
+    employees: &Table,
+    department: &str,
+    ids: std::ops::Range<u32>,
+) -> TestResult {
     for chunk in ids.collect::<Vec<_>>().chunks(100) {
         let insert = |transaction: rowkey::Transaction, id: &u32| {
             let (department, email) = (department.to_owned(), format!("e{id}"));
@@ -146,7 +149,8 @@ async fn copies_elsewhere_follow_every_change_of_the_entity() -> TestResult {
 
     // Another department takes over the head.
     departments.insert(&Department { staff: None, ..department("3", "It") }).await?;
-    let (one, three) = (departments.get(key("1")).await?.unwrap(), departments.get(key("3")).await?);
+    let (one, three) =
+        (departments.get(key("1")).await?.unwrap(), departments.get(key("3")).await?);
     let (first, third) = (
         Department { head: None, ..one.entity },
         Department { head: Some(2), ..three.as_ref().unwrap().entity.clone() },
@@ -158,7 +162,8 @@ async fn copies_elsewhere_follow_every_change_of_the_entity() -> TestResult {
         departments.delete(key(id)).await?;
         assert_copies(&server.snapshot());
     }
-    let rows = employees.scan::<DynamicEntity>().scan_policy(rowkey::ScanPolicy::Allow).all().await?;
+    let rows =
+        employees.scan::<DynamicEntity>().scan_policy(rowkey::ScanPolicy::Allow).all().await?;
     assert!(rows.iter().all(|row| row.entity.iter().len() == 1), "nothing is left of the copies");
     Ok(())
 }
@@ -178,7 +183,8 @@ async fn copies_elsewhere_cost_a_page_and_a_transaction_of_100() -> TestResult {
         assert!(page.contains(&row), "the page lacks: {row}");
         Ok::<_, rowkey::Error>(requests)
     };
-    let rename = departments.update(key("7"), |one| one.name = "Retail".into()).map(|done| done.map(drop));
+    let rename =
+        departments.update(key("7"), |one| one.name = "Retail".into()).map(|done| done.map(drop));
     let requests = counted("the copied property, 250 targets", rename.boxed()).await?;
     // The op row and the entity; three for the targets.
     assert_eq!(requests.count(Operation::Transaction), 4);
@@ -298,9 +304,11 @@ async fn a_worker_finishes_the_copies_of_a_program_that_was_killed() -> TestResu
     setup.departments.insert(&department("1", "Sales")).await?;
     let page = Fault::on(Operation::QueryEntities).resource("employees").times(1).hold();
     setup.stop_at(page, "Retail").await;
-    let shown = |name: &str| setup.server.snapshot().table("employees").is_some_and(|table| {
-        table.partition("1").all(|row| text(&row, "DepartmentName").as_deref() == Some(name))
-    });
+    let shown = |name: &str| {
+        setup.server.snapshot().table("employees").is_some_and(|table| {
+            table.partition("1").all(|row| text(&row, "DepartmentName").as_deref() == Some(name))
+        })
+    };
     assert!(shown("Sales"));
     setup.pass(61);
     setup.departments.work_once().await?;
@@ -407,7 +415,8 @@ async fn a_late_merge_does_not_overwrite_what_a_later_write_left() -> TestResult
 async fn a_target_that_is_deleted_meanwhile_is_not_inserted() -> TestResult {
     let (server, departments, employees) = start().await?;
     departments.insert(&department("1", "Sales")).await?;
-    let merges = server.inject(Fault::on(Operation::Transaction).resource("employees").times(1).hold());
+    let merges =
+        server.inject(Fault::on(Operation::Transaction).resource("employees").times(1).hold());
     let rename = departments.update(key("1"), |one| one.name = "Retail".into());
     let leave = async {
         merges.wait_until_held().await;
@@ -429,14 +438,18 @@ async fn an_entity_takes_away_only_its_own_copy() -> TestResult {
     let setup = Setup::start().await?;
     let of = |id: &str| Department { staff: None, head: Some(1), ..department(id, id) };
     setup.departments.insert(&of("1")).await?;
-    let held = setup.server.inject(Fault::on(Operation::GetEntity).resource("employees").times(1).hold());
+    let held =
+        setup.server.inject(Fault::on(Operation::GetEntity).resource("employees").times(1).hold());
     let leave = setup.departments.update(key("1"), |one| one.head = None);
     select(pin!(leave), pin!(held.wait_until_held())).await;
     held.discard();
     setup.departments.insert(&of("2")).await?;
     setup.pass(61);
     setup.departments.work_once().await?;
-    assert_eq!(assert_copies(&setup.server.snapshot())["heads/employee_000001"].as_deref(), Some("2"));
+    assert_eq!(
+        assert_copies(&setup.server.snapshot())["heads/employee_000001"].as_deref(),
+        Some("2")
+    );
     Ok(())
 }
 
@@ -532,5 +545,37 @@ async fn invalid_targets_elsewhere_reject_the_write() -> TestResult {
     let refused = with(101)?.insert(&department("1", "Sales")).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
     with(3)?.insert(&department("1", "Sales")).await?;
+
+    let odd = RemoteCopies::new(
+        "a name",
+        &employees,
+        |_: &Department| [Employee::key("1", 1)],
+        |department| department.name.clone(),
+        |employee: &mut Employee, name| employee.department_name = name.cloned(),
+    );
+    let queue = employees.account().queue("departments");
+    let builder = Store::builder(departments.table().clone()).queue(queue).following(odd);
+    assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::Invalid);
+    Ok(())
+}
+
+/// The older program lacks the declaration, and receives the message of the newer one.
+#[tokio::test]
+async fn a_program_without_the_copies_hands_their_targets_back() -> TestResult {
+    let setup = Setup::start().await?;
+    setup.departments.insert(&department("1", "Sales")).await?;
+    let page = Fault::on(Operation::QueryEntities).resource("employees").times(1).hold();
+    setup.stop_at(page, "Retail").await;
+    setup.pass(61);
+    let (account, _) = waiting(&setup.server)?;
+    let older = Store::<Department>::builder(account.table("departments"))
+        .queue(account.queue("departments"))
+        .build()?;
+    let worked = older.work_once().await?;
+    assert_eq!((worked.settled, worked.failed), (0, 0), "{worked:?}");
+    assert_eq!(worked.undeclared.get("department_name"), Some(&1), "{worked:?}");
+    setup.departments.work_once().await?;
+    let shown = assert_copies(&setup.server.snapshot());
+    assert_eq!(shown["1/employee_000001"].as_deref(), Some("Retail"));
     Ok(())
 }

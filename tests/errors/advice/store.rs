@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 use rowkey::{DynamicEntity, Entity, Key, Match, Projection, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_store::{Change, Contribution, Contributor, Copies, Store, Version};
+use rowkey_store::{Change, Contribution, Contributor, Copies, RemoteCopies, Store, Version};
 
 use super::{Case, case, refused, start};
 
@@ -40,6 +40,16 @@ struct Team {
     tenant: String,
     name: String,
     lead: Option<String>,
+}
+
+/// Its values are not in the order of its RowKeys.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(partition = "{tenant}", row = "spot_{x:4}_{y:4,desc}")]
+struct Spot {
+    tenant: String,
+    x: u32,
+    y: u32,
+    lead: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Entity)]
@@ -244,6 +254,66 @@ pub(super) const CASES: &[Case] = &[
         async { contributed(Adds("fabrikam", "row")).await }.boxed()
     }),
     case("name the row in `Contributor::reads`", || async { contributed(Edits).await }.boxed()),
+    case("name keys, prefixes of RowKeys, or ranges that differ in the last part alone", || {
+        async {
+            let (_server, account) = start().await?;
+            let spots = account.table("spots");
+            spots.create().await?;
+            let members = |to: Key<Spot>| {
+                let copies = RemoteCopies::new(
+                    "leads",
+                    &spots,
+                    move |_: &Member| {
+                        [Spot::partition("contoso").range(Spot::key("contoso", 1, 2)..to.clone())]
+                    },
+                    |member| member.id,
+                    |spot: &mut Spot, lead| spot.lead = lead.copied(),
+                );
+                Store::<Member>::builder(account.table("members"))
+                    .queue(account.queue("members"))
+                    .following(copies)
+                    .build()
+            };
+            let member = Member { tenant: "contoso".into(), id: 1, team: None };
+            members(Spot::key("contoso", 3, 4))?.create_if_missing().await?;
+            let error = refused(members(Spot::key("contoso", 3, 4))?.insert(&member).await)?;
+            members(Spot::key("contoso", 1, 9))?.insert(&member).await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case("use letters, digits and `_` in the name of the copies", || {
+        async {
+            let (_server, account, _) = users().await?;
+            let all = |_: &Member| [User::partition("contoso")];
+            let error = refused(through(&account, "the leads", all))?;
+            through(&account, "the_leads", all)?;
+            Ok(error)
+        }
+        .boxed()
+    }),
+    case(
+        "copy into another type: copies that lead back to their source would write it again and again",
+        || {
+            async {
+                let (_server, account, users) = users().await?;
+                let copies = RemoteCopies::through(
+                    "leads",
+                    &users,
+                    |user: &User| [User::key("contoso", user.id + 1)],
+                    |user| user.rank,
+                    |other: &mut User, rank| other.rank = rank.copied().unwrap_or_default(),
+                );
+                let queue = account.queue("users");
+                let table = users.table().clone();
+                let error =
+                    refused(Store::<User>::builder(table).queue(queue).following(copies).build())?;
+                through(&account, "leads", |_: &Member| [User::partition("contoso")])?;
+                Ok(error)
+            }
+            .boxed()
+        },
+    ),
     case("name only targets in the partition of the entity", || {
         async { copied("fabrikam", "red").await }.boxed()
     }),
@@ -351,6 +421,30 @@ async fn contributed(wrong: impl Contributor<User> + 'static) -> super::Tried {
     let error = refused(builder().with(wrong).build()?.insert(&user(1)).await)?;
     builder().with(Reads).build()?.insert(&user(1)).await?;
     Ok(error)
+}
+
+/// Members whose ids are copied into users.
+fn through<I>(
+    account: &StorageAccount,
+    name: &'static str,
+    targets: impl Fn(&Member) -> I + Send + Sync + 'static,
+) -> rowkey::Result<Store<Member>>
+where
+    I: IntoIterator<Item = rowkey::Partition<User>>,
+{
+    let users =
+        Store::<User>::builder(account.table("users")).queue(account.queue("users")).build()?;
+    let copies = RemoteCopies::through(
+        name,
+        &users,
+        targets,
+        |member| member.id,
+        |user: &mut User, id| user.rank = id.map_or(0, |_| 1),
+    );
+    Store::builder(account.table("members"))
+        .queue(account.queue("members"))
+        .following(copies)
+        .build()
 }
 
 /// The error of a copy into a team that is not there; one into a team that is there is accepted.

@@ -514,7 +514,8 @@ impl Executor {
         let settled = settled?;
         // Of what was settled in turns, the first part was settled when the first turn began.
         let ended = noted.moved.iter().filter_map(|(_, moved)| moved.ended.as_ref());
-        let settled_at = ended.map(|(begun, _)| *begun).min().unwrap_or_else(|| self.table.clock().now());
+        let settled_at =
+            ended.map(|(begun, _)| *begun).min().unwrap_or_else(|| self.table.clock().now());
         let age = (settled_at - created).to_std().unwrap_or_default();
         let now = (self.table.clock().now() - created).to_std().unwrap_or_default();
         let types = targets.iter().map(|target| &target.of).chain(claims.iter().map(|one| &one.of));

@@ -169,8 +169,7 @@ pub(super) fn put_into<T: Entity>(
 ) -> Result<()> {
     let (before, after) = (DynamicEntity::of(before)?, DynamicEntity::of(after)?);
     if (&after.partition_key, &after.row_key) != (&row.partition_key, &row.row_key) {
-        let what =
-            format!("`{declaration}` alters the key of a target, and keys cannot change");
+        let what = format!("`{declaration}` alters the key of a target, and keys cannot change");
         return Err(Error::refused(ErrorKind::Invalid, what));
     }
     for (name, _) in before.iter().filter(|(name, _)| after.get(name).is_none()) {

@@ -38,9 +38,9 @@ pub(crate) mod view;
 
 pub use contributor::{Change, Contribution, Contributor, StoredType};
 pub use copies::Copies;
-pub use remote_copies::RemoteCopies;
 pub use explain::Explanation;
 pub use op::{Op, Target};
+pub use remote_copies::RemoteCopies;
 pub use view::View;
 
 use blob_field::Upload;

@@ -259,7 +259,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         for contributor in &added {
             let written = contributor.writes().map_err(|error| error.of("Store", table.name()))?;
             if written.contains(&own) {
-                let what = format!("`{}` copies into entities of the store's own type", contributor.name());
+                let what = format!(
+                    "`{}` copies into entities of the store's own type",
+                    contributor.name()
+                );
                 return Err(refused(what).advise(
                     "copy into another type: copies that lead back to their source would write it again and again",
                 ));

@@ -2,6 +2,7 @@
 //!
 //! - this file: [`Store`] and its writes
 //! - `build`: [`StoreBuilder`]
+//! - `copying`: copies that another store keeps in the entities
 //! - `explain`: plans that are shown and not run
 //! - `patch`: changes of single properties
 //! - `manifest`: programs of several versions that write one table
@@ -36,6 +37,7 @@ use crate::version::{Version, Versioned};
 mod build;
 mod bulk;
 mod clean;
+pub(crate) mod copying;
 mod delete;
 mod download;
 mod examine;

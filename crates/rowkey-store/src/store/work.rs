@@ -63,7 +63,9 @@ impl Worked {
     fn of(resumed: Result<Resumed>) -> Self {
         match resumed {
             Ok(Resumed::Done) => Self { settled: 1, ..Self::default() },
-            Ok(Resumed::Soon | Resumed::More | Resumed::Again(_)) => Self { waiting: 1, ..Self::default() },
+            Ok(Resumed::Soon | Resumed::More | Resumed::Again(_)) => {
+                Self { waiting: 1, ..Self::default() }
+            }
             Ok(Resumed::Undeclared(names)) => {
                 tracing::warn!(declarations = ?names, "a write waits for a program that declares them");
                 let undeclared = names.into_iter().map(|name| (name, 1)).collect();

@@ -1,7 +1,9 @@
-//! The holders of copies: rows of a table, read by pages and written in transactions.
+//! The holders of copies: rows of a table, read by pages and written in transactions, or entities of a store,
+//! each written through the plan of its type.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey::edm::Value;
 use rowkey::{
     Continuation, DynamicEntity, ETag, Entity, Error, Outcome, Page, Result, Stored, Transaction,
 };
@@ -13,6 +15,9 @@ use crate::execute::settle::{Settling, is_lost};
 use crate::plan::contributor::StoredType;
 use crate::plan::copies::put_into;
 use crate::row::{Keys, text};
+use crate::store::Store;
+use crate::store::copying::{Copied, HeldHead};
+use crate::together::try_all;
 
 /// The targets that a page has: as many as the service returns at once.
 const PAGE: u32 = 1000;
@@ -20,9 +25,11 @@ const PAGE: u32 = 1000;
 /// Where targets are stored.
 pub(super) enum Holder<T> {
     Table(Deciding),
-    #[expect(dead_code, reason = "stores follow")]
-    Store(std::marker::PhantomData<fn() -> T>),
+    Store(Store<T>),
 }
+
+/// How many entities of a store are opened or written at once.
+const AT_A_TIME: usize = 8;
 
 /// A target that was read.
 pub(super) struct Held<T> {
@@ -31,7 +38,13 @@ pub(super) struct Held<T> {
     pub(super) entity: T,
     /// The keys of the entity whose copy it holds.
     pub(super) source: Option<String>,
-    row: DynamicEntity,
+    form: Form<T>,
+}
+
+/// A target as it is stored.
+enum Form<T> {
+    Row(DynamicEntity),
+    Head(HeldHead<T>),
 }
 
 /// The new state of a target.
@@ -72,16 +85,12 @@ impl Doubt {
     }
 }
 
-impl<T: Entity> Holder<T> {
+impl<T: Entity + Clone + Send + Sync + 'static> Holder<T> {
     /// The types whose stores are written.
     pub(super) fn writes(&self) -> Result<Vec<StoredType>> {
-        Ok(Vec::new())
-    }
-
-    fn deciding(&self) -> &Deciding {
         match self {
-            Self::Table(table) => table,
-            Self::Store(_) => unreachable!("stores follow"),
+            Self::Table(_) => Ok(Vec::new()),
+            Self::Store(store) => store.writes(),
         }
     }
 
@@ -92,26 +101,63 @@ impl<T: Entity> Holder<T> {
         walk: &Walk,
         source: &str,
     ) -> Result<(Vec<Held<T>>, Option<Continuation>)> {
-        let page = read(self.deciding(), &walk.rows, walk.from()).await?;
-        let held = page.entities.into_iter().filter_map(|Stored { entity: row, etag, .. }| {
-            let entity = row.read_as().ok()?;
-            let keys = (row.partition_key.clone(), row.row_key.clone());
-            Some(Held { keys, etag, entity, source: text(&row, source).map(str::to_owned), row })
-        });
-        Ok((held.collect(), page.continuation))
+        let table = match self {
+            Self::Table(table) => table,
+            Self::Store(store) => store.deciding(),
+        };
+        let Page { entities, continuation } = read(table, &walk.rows, walk.from()).await?;
+        let held = match self {
+            Self::Table(_) => {
+                let rows = entities.into_iter();
+                rows.filter_map(|Stored { entity: row, etag, .. }| {
+                    let entity = row.read_as().ok()?;
+                    let keys = (row.partition_key.clone(), row.row_key.clone());
+                    let source = text(&row, source).map(str::to_owned);
+                    Some(Held { keys, etag, entity, source, form: Form::Row(row) })
+                })
+                .collect()
+            }
+            Self::Store(store) => {
+                let open = entities.into_iter().map(|stored| async move {
+                    let keys = (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
+                    let Some(mut head) = store.open_held(stored).await? else { return Ok(None) };
+                    let source = match head.unknown().get(source) {
+                        Some(Value::String(source)) => Some(source.clone()),
+                        _ => None,
+                    };
+                    let (entity, etag) = (head.entity().clone(), head.etag().clone());
+                    Ok(Some(Held { keys, etag, entity, source, form: Form::Head(head) }))
+                });
+                try_all(open, AT_A_TIME).await?.into_iter().flatten().collect()
+            }
+        };
+        Ok((held, continuation))
     }
 
-    /// Writes targets on condition that they are unchanged: 100 in a transaction, one transaction after the
-    /// other. `None` writes a target without a change.
+    /// Writes targets on condition that they are unchanged. Rows: 100 in a transaction, one transaction after the
+    /// other. Entities of a store: 8 at a time. `None` writes a target without a change.
     pub(super) async fn write<S: Entity>(
         &self,
+        names: (&str, &str),
+        settling: &Settling<S>,
+        edits: Vec<(Held<T>, Option<Edit<T>>)>,
+    ) -> Result<Outcomes> {
+        match self {
+            Self::Table(table) => Self::write_rows(table, names, settling, edits).await,
+            Self::Store(store) => Self::write_heads(store, names.1, settling, edits).await,
+        }
+    }
+
+    async fn write_rows<S: Entity>(
+        table: &Deciding,
         (declaration, source): (&str, &str),
         settling: &Settling<S>,
         edits: Vec<(Held<T>, Option<Edit<T>>)>,
     ) -> Result<Outcomes> {
         let mut writes = Vec::new();
         for (held, edit) in edits {
-            let mut row = held.row.clone();
+            let Form::Row(before) = held.form else { continue };
+            let mut row = before.clone();
             if let Some(edit) = edit {
                 put_into(declaration, &mut row, (&held.entity, &edit.after))?;
                 match edit.source {
@@ -119,7 +165,7 @@ impl<T: Entity> Holder<T> {
                     None => drop(row.remove(source)),
                 }
             }
-            let one = replacing(self.deciding(), &held.row, &row, &held.etag);
+            let one = replacing(table, &before, &row, &held.etag);
             writes.push(((held.keys, held.etag), one));
         }
         let mut outcomes = Outcomes::default();
@@ -135,6 +181,45 @@ impl<T: Entity> Holder<T> {
             }
         }
         Ok(outcomes)
+    }
+
+    /// An entity that its store refuses does not stop the others.
+    async fn write_heads<S: Entity>(
+        store: &Store<T>,
+        source: &str,
+        settling: &Settling<S>,
+        edits: Vec<(Held<T>, Option<Edit<T>>)>,
+    ) -> Result<Outcomes> {
+        let writes = edits.into_iter().filter_map(|(held, edit)| {
+            let Form::Head(mut head) = held.form else { return None };
+            let after = match edit {
+                None => held.entity,
+                Some(Edit { after, source: keys }) => {
+                    match keys {
+                        Some(keys) => drop(head.unknown().set(source, keys)),
+                        None => drop(head.unknown().remove(source)),
+                    }
+                    after
+                }
+            };
+            Some(async move {
+                let written = store.write_held(&held.keys, head, &after).await;
+                Ok((written, vec![(held.keys, held.etag)]))
+            })
+        });
+        let mut outcomes = Outcomes::default();
+        let mut failed = None;
+        for (written, rows) in try_all(writes, AT_A_TIME).await? {
+            match written {
+                Ok(Copied::Done) => drop(settling.wrote(Ok(()))?),
+                Ok(Copied::Lost) => outcomes.lost = true,
+                Err(error) if error.outcome() == Outcome::Unknown && !is_undecodable(&error) => {
+                    outcomes.doubts.push(Doubt { rows, error });
+                }
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        failed.map_or(Ok(outcomes), Err)
     }
 }
 

@@ -24,6 +24,7 @@ use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settling};
 use crate::job::Verdict;
 use crate::row::text;
+use crate::store::Store;
 use held::Holder;
 use walk::{Stretch, Walk};
 
@@ -120,6 +121,74 @@ struct Wanted<V> {
     /// None if the entity does not exist.
     targets: Vec<Stretch>,
     value: Option<V>,
+}
+
+impl<S, T: Entity + Clone + Send + Sync + 'static, V> RemoteCopies<S, T, V> {
+    /// Copies into entities that have a store: like [`new`](Self::new), but each target is written like
+    /// [`Store::update`](crate::Store::update) by `store`, so that its indexes, lists, unique values, views,
+    /// encryption and further rows stay in step.
+    ///
+    /// Costs the requests of that update for each target, without its read, 8 targets at a time. Run the
+    /// workers of both stores. If the store refuses a target, for example because a list is full, the others
+    /// of its page are written, workers report the error, and they try again less and less often.
+    ///
+    /// [`StoreBuilder::build`](crate::StoreBuilder::build) refuses copies that lead back to the type of their
+    /// source, also through copies of `store`.
+    ///
+    /// ```
+    /// use rowkey::{Entity, StorageAccount};
+    /// use rowkey_store::{RemoteCopies, Store};
+    ///
+    /// #[derive(Clone, Debug, Entity)]
+    /// #[entity(store, partition = "departments", row = "department_{id}")]
+    /// struct Department { id: String, name: String }
+    ///
+    /// #[derive(Clone, Debug, PartialEq, Entity)]
+    /// #[entity(store, partition = "{department}", row = "employee_{id:6}")]
+    /// #[entity(index(name = by_department, partition = "of_{department_name}", row = "{id:6}"))]
+    /// struct Employee { department: String, id: u32, department_name: Option<String> }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let employees = Store::<Employee>::builder(account.table("employees"))
+    ///     .queue(account.queue("employees"))
+    ///     .build()?;
+    /// # employees.create_if_missing().await?;
+    /// let names = RemoteCopies::through(
+    ///     "department_name",
+    ///     &employees,
+    ///     |department: &Department| [Employee::partition(&department.id)],
+    ///     |department| department.name.clone(),
+    ///     |employee: &mut Employee, name| employee.department_name = name.cloned(),
+    /// );
+    /// let departments = Store::<Department>::builder(account.table("departments"))
+    ///     .queue(account.queue("departments"))
+    ///     .following(names)
+    ///     .build()?;
+    /// departments.create_if_missing().await?;
+    ///
+    /// let (department, department_name) = ("7".to_owned(), None);
+    /// employees.insert(&Employee { department, id: 1, department_name }).await?;
+    /// departments.insert(&Department { id: "7".into(), name: "Sales".into() }).await?;
+    /// let found = employees.find(Employee::by_department("Sales", 1_u32)).await?.ok_or("not found")?;
+    /// assert_eq!(found.entity.department_name.as_deref(), Some("Sales"));
+    /// # Ok(()) }
+    /// ```
+    pub fn through<I>(
+        name: &'static str,
+        store: &Store<T>,
+        targets: impl Fn(&S) -> I + Send + Sync + 'static,
+        what: impl Fn(&S) -> V + Send + Sync + 'static,
+        set: impl Fn(&mut T, Option<&V>) + Send + Sync + 'static,
+    ) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<Partition<T>>,
+    {
+        Self::into(name, Holder::Store(store.clone()), targets, what, set)
+    }
 }
 
 impl<S, T: Entity, V> RemoteCopies<S, T, V> {
@@ -255,7 +324,8 @@ where
     }
 
     fn writes(&self) -> Result<Vec<StoredType>> {
-        let is_name = |name: &str| name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
+        let is_name =
+            |name: &str| name.chars().all(|one| one.is_ascii_alphanumeric() || one == '_');
         if !is_name(self.name) {
             let what = format!("`{}` is a part of a property's name", self.name);
             return Err(Error::refused(ErrorKind::Invalid, what)

@@ -84,7 +84,8 @@ where
             let outcomes = self.holder.write(names, settling, writes).await?;
             if !outcomes.lost && outcomes.doubts.is_empty() {
                 // Targets that are no longer on the page could not be written again.
-                let is_left = |doubt: &Doubt| !doubt.rows.iter().any(|(keys, _)| touched.contains(keys));
+                let is_left =
+                    |doubt: &Doubt| !doubt.rows.iter().any(|(keys, _)| touched.contains(keys));
                 for doubt in doubts.into_iter().filter(is_left) {
                     let _ = settling.wrote::<()>(Err(doubt.error))?;
                 }

@@ -34,8 +34,9 @@ impl Stretch {
             })),
             None => {
                 let what = format!("the targets of `{name}` are not one range of RowKeys");
-                Err(Error::refused(ErrorKind::Invalid, what)
-                    .advise("name keys, prefixes of RowKeys, or ranges that differ in the last part alone"))
+                Err(Error::refused(ErrorKind::Invalid, what).advise(
+                    "name keys, prefixes of RowKeys, or ranges that differ in the last part alone",
+                ))
             }
         }
     }
