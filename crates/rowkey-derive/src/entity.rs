@@ -282,6 +282,16 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
         let kind = kind_of(model);
         quote! { #out.of_type(#kind, <Self as #krate::Entity>::VERSION); }
     });
+    let converted = model.from.as_ref().filter(|_| model.generics.params.is_empty());
+    let keeps_blobs = converted.map(|from| {
+        quote_spanned! { at(from) =>
+            const _: () = ::core::assert!(
+                #krate::entity::OlderRows::keeps_blobs::<#from, #ident #arguments>(),
+                "the older version has a field in a blob that this version does not: keep it, under the name of its \
+                 property"
+            );
+        }
+    });
     let properties = model.fields.iter().filter_map(|field| write(model, field, &out));
     let store = keys.store.then(|| quote! { const STORE: bool = true; });
     let most = model.rows();
@@ -326,6 +336,8 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             #index_key
             #list_keys
         }
+
+        #keeps_blobs
     }
 }
 

@@ -60,6 +60,35 @@ impl OlderRows {
         }
         Self { beside, elsewhere }
     }
+
+    /// Whether `E` has all fields in blobs of `V`, its version before, by their properties. The store reads the blobs
+    /// of the fields that `E` has: the conversion would get the default of another one.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn keeps_blobs<V: Entity, E: Entity>() -> bool {
+        let mut at = 0;
+        while at < V::BLOBS.len() {
+            let mut of_own = 0;
+            while of_own < E::BLOBS.len()
+                && !is_same(V::BLOBS[at].property.as_bytes(), E::BLOBS[of_own].property.as_bytes())
+            {
+                of_own += 1;
+            }
+            if of_own == E::BLOBS.len() {
+                return false;
+            }
+            at += 1;
+        }
+        true
+    }
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
 }
 
 impl Older {
