@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use futures_util::future::join;
 use rowkey::{Attempt as Sent, Error, ErrorKind, Policy, StorageAccount};
-use rowkey_emulator::{Operation, Server, Snapshot};
+use rowkey_emulator::{Fault, Operation, Server, Snapshot};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{stopped_at_every_request, waiting};
 use rowkey_worker::worker::{Attempt, Done, Handler, Worker, Workers};
@@ -231,6 +231,38 @@ async fn a_queue_that_fails_rests_while_the_others_continue() -> TestResult {
     assert_eq!((counts[1].counts.handled, counts[1].failures), (1, 1));
     assert_eq!((&counts[1].failure, &*counts[1].queue), (&None, "bulk"));
     assert_eq!((counts[0].failures, counts[0].counts.handled), (0, 3));
+    Ok(())
+}
+
+/// The service does not answer for a queue that was empty, while another one gets tasks.
+#[tokio::test]
+async fn an_empty_queue_that_is_not_answered_does_not_stop_the_others() -> TestResult {
+    let (server, _) = filled([0; 3]).await?;
+    let (account, clock) = standing(&server)?;
+    let log = Log::default();
+    let long = Duration::from_secs(100);
+    let workers = Workers::new(2)
+        .worker(1, log.worker(&account, "urgent").idle_backoff(long, long))
+        .worker(1, log.worker(&account, "normal"));
+    let tasks = of(&account, "urgent");
+    let held = server.inject(Fault::on(Operation::GetMessages).resource("normal").nth(2).hold());
+    let (counts, put) = join(workers.run_until(when(|| handled(&workers) == 2)), async {
+        until(|| server.journal().count(Operation::GetMessages) == 2).await;
+        turns().await;
+        // The other queue looks only later.
+        clock.advance(Duration::from_secs(2));
+        held.wait_until_held().await;
+        for number in 0..2 {
+            tasks.put(&Send { number, to: None }).await?;
+        }
+        clock.advance(long);
+        until(|| handled(&workers) == 2).await;
+        held.release();
+        Ok::<_, Error>(())
+    })
+    .await;
+    put?;
+    assert_eq!(counts?[0].counts.handled, 2);
     Ok(())
 }
 

@@ -137,6 +137,11 @@ impl Share {
         Poll::Ready(Taken { places: Arc::clone(&self.places), member: self.member, count })
     }
 
+    /// Whether other workers have the places, too.
+    pub(super) fn is_shared(&self) -> bool {
+        self.places.state().members.len() > 1
+    }
+
     /// Asks for nothing, and gives back what was not taken.
     pub(super) fn withdraw(&self) {
         let mut state = self.places.state();

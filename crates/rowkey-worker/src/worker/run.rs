@@ -146,7 +146,9 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         let mut stopping = false;
         let mut failure = None;
         loop {
-            let room = if breaker.is_probing() { 1 } else { most };
+            // A request to a queue that was empty takes one place: if it is not answered, the others go on.
+            let looks = quiet > 0 && share.is_shared();
+            let room = if breaker.is_probing() || looks { 1 } else { most };
             let room = room.saturating_sub(at_work.len()).min(MAX_RECEIVED);
             let asks = !stopping && taking.is_none() && pause.is_none() && room > 0;
             if !asks && taking.is_none() {
