@@ -49,7 +49,12 @@ impl Contents {
     pub(super) fn answer(&mut self, request: &Exchange<'_>) -> Option<Answer> {
         match request.subject() {
             Subject::Row([table, partition, row]) => {
-                Some(self.row(request, &table, (partition, row)).unwrap_or_else(super::error))
+                let answer =
+                    self.row(request, &table, (partition, row)).unwrap_or_else(super::error);
+                Some(match request.header("prefer") {
+                    Some(preference) => answer.header("Preference-Applied", preference),
+                    None => answer,
+                })
             }
             Subject::Rows(table) => self.page(request, &table),
             Subject::Batch => self.batch(request),

@@ -7,11 +7,12 @@ use http::Method;
 use rowkey_wire::blob::checksum::{self, Checksum};
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::{METADATA_PREFIX, POP_RECEIPT, TIME_NEXT_VISIBLE};
 use rowkey_wire::xml::{Element, Writer};
 
 use super::exchange::Exchange;
-use super::{Answer, data_of, empty, error, written_at};
+use super::{Answer, data_of, empty, stamped, written_at};
 
 /// Messages and blobs.
 #[derive(Clone, Debug, Default)]
@@ -257,6 +258,18 @@ fn summed(answer: Answer, bytes: &[u8]) -> Answer {
         Some(crc64) => answer.header(names::CONTENT_CRC64.as_str(), &checksum::encode(&crc64)),
         None => answer,
     }
+}
+
+/// The response to a refused request on a queue or a blob, which is XML, unlike that of a table.
+pub(super) fn error(code: ErrorCode) -> Answer {
+    let Rejection { status, code, message, .. } = Rejection::new(code);
+    let mut writer = Writer::response();
+    writer.start("Error");
+    writer.leaf("Code", code.as_str());
+    writer.leaf("Message", &stamped(&message));
+    writer.end("Error");
+    let answer = data_of(status.as_u16(), writer.finish().into_bytes().into(), "application/xml");
+    answer.header("x-ms-error-code", code.as_str())
 }
 
 /// The path of the container of a blob.
