@@ -33,6 +33,8 @@ pub(crate) struct Container {
     pub(crate) store: Option<Span>,
     /// The maximum number of rows of an entity.
     pub(crate) wide: Option<LitInt>,
+    /// Whether each property of a wide entity has a row of its own choice, and the first characters that choose it.
+    pub(crate) parts: Option<(Option<LitInt>, Span)>,
     /// The library that determines the stored types of the fields.
     pub(crate) compat: Option<Ident>,
     /// Whether every row has the types of the fields.
@@ -147,6 +149,7 @@ impl Container {
             lists: Vec::new(),
             store: None,
             wide: None,
+            parts: None,
             compat: None,
             exact: false,
             repr: None,
@@ -175,6 +178,11 @@ impl Container {
             }
             if name == "wide" {
                 this.wide = Some(meta.value()?.parse()?);
+                return Ok(());
+            }
+            if name == "parts" {
+                let number = meta.input.peek(syn::Token![=]).then(|| meta.value()?.parse());
+                this.parts = Some((number.transpose()?, meta.path.span()));
                 return Ok(());
             }
             if name == "exact" {

@@ -296,6 +296,9 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let store = keys.store.then(|| quote! { const STORE: bool = true; });
     let most = model.rows();
     let wide = (most > 1).then(|| quote! { const MAX_ROWS: usize = #most; });
+    let parts = model.parts.map(|first| {
+        quote! { const PARTS: ::core::option::Option<usize> = ::core::option::Option::Some(#first); }
+    });
     let indexes = index::declarations(model, keys);
     let index_key = index::index_key(model, keys);
     let (lists, list_keys) = (list::declarations(model, keys), list::list_keys(model, keys));
@@ -312,6 +315,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             #encrypted
             #store
             #wide
+            #parts
             #indexes
             #lists
             const DECLARATIONS: &'static [(&'static str, &'static str)] = &[#(#texts),*];

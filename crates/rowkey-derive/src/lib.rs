@@ -143,6 +143,9 @@ use syn::DeriveInput;
 /// - `wide = 40`, with `store`: an entity has up to this number of rows, 2 to 98; one transaction must have
 ///   room for them and for the indexes and lists of the partition. Such a type has no full copies, and a
 ///   `Table` neither writes nor reads it.
+/// - `parts`, with `wide`: each property has a fixed row, chosen by its name, so that a `Store` reads and patches
+///   it without the other rows; `parts = 5`: the first 5 characters of the name choose the row, so that
+///   properties with the same beginning share it.
 /// - `compat = ".."`: the stored types of fields without an `as`, so that another library can read and filter
 ///   them: `"azure_data_tables-0.21"`, `"dotnet"`, `"javascript"` or `"python"`. The book has the table.
 /// - `exact`: every row has the stored types of the fields, so each comparison of a number is sent as a

@@ -1,5 +1,6 @@
 //! A struct that is an entity or a projection, with the roles of its fields.
 
+use proc_macro2::Span;
 use quote::quote_spanned;
 use syn::ext::IdentExt as _;
 use syn::{
@@ -39,6 +40,8 @@ pub(crate) struct Model<'a> {
     pub(crate) from: Option<Type>,
     /// The maximum number of rows of an entity.
     pub(crate) wide: Option<LitInt>,
+    /// The number of first characters of a property's name that choose its row; `usize::MAX` for all.
+    pub(crate) parts: Option<usize>,
     /// The library that determines the stored types of the fields, a variant of `Compat`.
     pub(crate) compat: Option<Ident>,
     /// Whether every row has the types of the fields.
@@ -114,6 +117,7 @@ impl<'a> Model<'a> {
             "unique",
             "store",
             "wide",
+            "parts",
             "compat",
             "exact",
         ];
@@ -277,8 +281,9 @@ impl<'a> Model<'a> {
                 Err(error) => combine(&mut errors, error),
             }
         }
-        let Container { krate, kind, discriminator, version, from, wide, compat, exact, .. } =
-            container;
+        let Container {
+            krate, kind, discriminator, version, from, wide, parts, compat, exact, ..
+        } = container;
         if let (None, Some(name)) = (&kind, &discriminator) {
             let what = "`discriminator` requires a `kind`: kind = \"employee\"";
             combine(&mut errors, Error::new(name.span(), what));
@@ -296,6 +301,10 @@ impl<'a> Model<'a> {
                 usize::MAX
             }
         };
+        let parts = self::parts(parts, wide.is_some()).unwrap_or_else(|error| {
+            combine(&mut errors, error);
+            None
+        });
         let told_by = kind.is_some().then_some(&*discriminator);
         check_names(&fields, (told_by, version.is_some(), limit), !system, &mut errors);
         let DeriveInput { vis, ident, generics, .. } = input;
@@ -310,6 +319,7 @@ impl<'a> Model<'a> {
             version,
             from,
             wide,
+            parts,
             compat,
             exact,
         };
@@ -444,6 +454,22 @@ fn rows(wide: Option<&LitInt>) -> Result<usize> {
             "`wide` must be between {least} and {most}: one transaction, limited to 100 \
              operations, writes all rows of an entity"
         );
+        Error::new(number.span(), what)
+    })
+}
+
+/// The number of first characters of a property's name that choose its row.
+fn parts(parts: Option<(Option<LitInt>, Span)>, is_wide: bool) -> Result<Option<usize>> {
+    let Some((number, span)) = parts else { return Ok(None) };
+    if !is_wide {
+        let what = "`parts` requires the number of rows: #[entity(store, wide = 64, parts)]";
+        return Err(Error::new(span, what));
+    }
+    let Some(number) = number else { return Ok(Some(usize::MAX)) };
+    let parsed = number.base10_parse().ok().filter(|first| (1..=255).contains(first));
+    parsed.map(Some).ok_or_else(|| {
+        let what = "`parts` is the number of first characters of a name that choose its row, 1 to \
+                    255; without a number, the whole name does";
         Error::new(number.span(), what)
     })
 }

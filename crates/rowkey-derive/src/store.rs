@@ -19,8 +19,9 @@ const BRANCH_KEYS: (&str, &str) = ("encryption", "encryption_key_");
 pub(crate) const POINTER: &str = "_Blob";
 
 /// The properties that a store adds to an entity's own row.
-const OWN: [(&str, &str); 2] = [
+const OWN: [(&str, &str); 3] = [
     ("EntityOp", "the mark of the last write"),
+    ("EntityParts", "the parts of a wide entity"),
     ("EntityRows", "the number of rows of a wide entity"),
 ];
 

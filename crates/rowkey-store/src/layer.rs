@@ -117,6 +117,11 @@ impl Layers {
         self.each.is_none() && self.wide.is_none()
     }
 
+    /// Whether rows are not changed, only split.
+    pub(crate) fn only_wide(&self) -> bool {
+        self.each.is_none()
+    }
+
     /// Whether an entity may have several rows.
     pub(crate) fn is_wide(&self) -> bool {
         self.wide.is_some()

@@ -26,5 +26,5 @@ pub fn message(text: &str) -> Option<String> {
 /// Returns the number of rows of a wide entity with this head, and the number of a further row.
 pub fn wide(row: &DynamicEntity) -> (Option<usize>, Option<usize>) {
     let rows = wide::rows_of(row).ok().flatten();
-    (rows, wide::number_of(row).map(|(_, number)| number))
+    (rows, wide::number_of(row).map(|(_, number)| number.number))
 }

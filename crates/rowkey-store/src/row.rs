@@ -282,6 +282,7 @@ impl<E: Entity> Projection for Whole<E> {
             MARK | INDEX | PRIMARY_PARTITION_KEY | PRIMARY_ROW_KEY => false,
             // If it is not a number, it is a property of the entity.
             wide::ROWS => !matches!(value, Value::Int32(_)),
+            wide::PARTS => !matches!(value, Value::String(_)),
             _ => true,
         });
         Ok(Self(head))

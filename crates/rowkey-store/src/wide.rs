@@ -9,6 +9,9 @@
 //! Each write of an entity writes all its rows in one transaction and with one mark. A reader that finds
 //! the same mark in all of them has therefore read one version. An entity that fits into one row has
 //! neither further rows nor `EntityRows`.
+//!
+//! - this file: rows that are filled one after the other, and everything that all wide entities have
+//! - `parts`: rows that the names of the properties determine
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +30,10 @@ use rowkey::{
 
 use crate::plan::{Edit, Plan, Source, Write};
 use crate::row::{Closed, FORMAT, FORMAT_VERSION, Keys, MARK, check_format, text};
+
+mod parts;
+
+pub(crate) use parts::{Layout, PARTS, Parts};
 
 /// The property of a head with the number of rows of the entity, including the head.
 pub(crate) const ROWS: &str = "EntityRows";
@@ -56,6 +63,8 @@ pub(crate) struct Wide {
     most: usize,
     /// The properties that must be in the head.
     pinned: Vec<&'static str>,
+    /// `None` if rows are filled one after the other.
+    layout: Option<Layout>,
 }
 
 /// The further rows of an entity.
@@ -103,7 +112,7 @@ impl Wide {
         if E::MAX_ROWS > 1 {
             let pointers = E::BLOBS.iter().map(|field| field.pointer);
             let pointers = pointers.chain(E::REFERENCES.iter().copied());
-            Some(Self::new(E::MAX_ROWS, E::DISCRIMINATOR, pointers))
+            Some(Self::new(E::MAX_ROWS, Layout::of::<E>(), E::DISCRIMINATOR, pointers))
         } else {
             None
         }
@@ -111,13 +120,14 @@ impl Wide {
 
     fn new(
         most: usize,
+        layout: Option<Layout>,
         discriminator: &'static str,
         pointers: impl Iterator<Item = &'static str>,
     ) -> Self {
         // Readers of these properties read only the head.
         let pinned = [discriminator, "EntityVersion"].into_iter();
         let pinned = pinned.chain(pointers).collect();
-        Self { most, pinned }
+        Self { most, pinned, layout }
     }
 
     /// Splits an entity that does not fit into one row.
@@ -126,7 +136,19 @@ impl Wide {
         let first = row.iter().filter(|(name, _)| pinned(name));
         let properties: Vec<_> =
             first.chain(row.iter().filter(|(name, _)| !pinned(name))).collect();
-        let rows = pack(row, &properties, mark);
+        let rows: Vec<(String, Vec<_>)> = match self.layout {
+            Some(layout) => {
+                let (head, others) = properties.iter().partition(|(name, _)| pinned(name));
+                let parts = layout.fill(Vec::into_iter(others), of_further(row, mark))?;
+                let parts = parts.into_iter();
+                let parts = parts.map(|(part, held)| (layout.row_key(&row.row_key, part), held));
+                [(row.row_key.clone(), head)].into_iter().chain(parts).collect()
+            }
+            None => {
+                let rows = pack(row, &properties, mark).into_iter().enumerate();
+                rows.map(|(number, held)| (further_key(&row.row_key, number), held)).collect()
+            }
+        };
         if rows.len() <= 1 {
             return Ok(Beside::None);
         }
@@ -138,7 +160,7 @@ impl Wide {
                 bytes(),
                 rows.len()
             );
-            Err(Error::refused(ErrorKind::TooLarge, what))
+            Err(too_large(what))
         };
         if rows.len() > self.most {
             return match refused(format!("the type allows {}", self.most)) {
@@ -148,7 +170,7 @@ impl Wide {
                 other => other,
             };
         }
-        if rows[0].iter().filter(|(name, _)| pinned(name)).count()
+        if rows[0].1.iter().filter(|(name, _)| pinned(name)).count()
             < properties.iter().filter(|(name, _)| pinned(name)).count()
         {
             return refused(
@@ -156,20 +178,23 @@ impl Wide {
             );
         }
         let mut encoded = Vec::with_capacity(rows.len() - 1);
-        for (number, properties) in rows.iter().enumerate().skip(1) {
+        for (row_key, properties) in &rows[1..] {
             let part = Part {
                 partition_key: &row.partition_key,
-                row_key: &further_key(&row.row_key, number),
+                row_key,
                 of: Some((&row.row_key, mark)),
                 properties,
             };
+            let longer = row_key.encode_utf16().count() - row.row_key.encode_utf16().count();
             let further = EncodedRow::of(&part).map_err(|error| {
-                error.advise("it is in a further row of the entity, whose RowKey is 8 longer")
+                error.advise(format!(
+                    "it is in a further row of the entity, whose RowKey is {longer} longer"
+                ))
             });
             encoded.push(further?);
         }
         let (partition_key, row_key) = (&*row.partition_key, &*row.row_key);
-        let part = Part { partition_key, row_key, of: None, properties: &rows[0] };
+        let part = Part { partition_key, row_key, of: None, properties: &rows[0].1 };
         let of_head = EncodedRow::of(&part)?.size();
         let payload = of_head + encoded.iter().map(EncodedRow::size).sum::<usize>();
         if payload > MAX_PAYLOAD {
@@ -181,6 +206,9 @@ impl Wide {
         let mut head = DynamicEntity::of_any_size(&part)?;
         // At most 98.
         head.set(ROWS, i32::try_from(rows.len()).unwrap_or(i32::MAX));
+        if let Some(layout) = self.layout {
+            head.set(PARTS, Parts { layout, mark: mark.to_owned() }.to_string());
+        }
         Ok(Beside::Split(head, encoded))
     }
 
@@ -194,17 +222,28 @@ impl Wide {
     }
 
     async fn gather_rows(table: &Table, head: &mut DynamicEntity) -> Result<Gathered> {
-        let Some(rows) = rows_of(head)? else { return Ok(Gathered::All(Beside::None)) };
-        let key = |number| {
-            let row_key = further_key(&head.row_key, number);
-            Key::<DynamicEntity>::new(&*head.partition_key, row_key)
+        let (rows, parts) = (rows_of(head)?, parts_of(head)?);
+        let (rows, [first, last]) = match (rows, &parts) {
+            (None, None) => return Ok(Gathered::All(Beside::None)),
+            (rows, Some(Parts { layout, .. })) => {
+                // Another program removed the number.
+                let Some(rows) = rows else { return Ok(Gathered::Torn(0)) };
+                (rows, layout.ends().map(|part| layout.row_key(&head.row_key, part)))
+            }
+            (Some(rows), None) => {
+                (rows, [1, rows - 1].map(|number| further_key(&head.row_key, number)))
+            }
         };
+        let mark = parts.as_ref().map(|parts| &*parts.mark).or_else(|| text(head, MARK));
+        let layout = parts.as_ref().map(|parts| parts.layout);
+        let key = |row_key: String| Key::<DynamicEntity>::new(&*head.partition_key, row_key);
         let range = Partition::<DynamicEntity>::new(&*head.partition_key);
-        let mut found = table.query(range.range(key(1)..=key(rows - 1))).stream();
+        let mut found = table.query(range.range(key(first)..=key(last))).stream();
         let mut further = BTreeMap::new();
         while let Some(stored) = found.try_next().await? {
-            let is_one = number_of(&stored.entity).is_some_and(|(of, _)| of == head.row_key);
-            if is_one && text(&stored.entity, MARK) == text(head, MARK) {
+            let is_one = number_of(&stored.entity)
+                .is_some_and(|(of, number)| of == head.row_key && number.layout == layout);
+            if is_one && text(&stored.entity, MARK) == mark {
                 check_format(&stored.entity, "a further row of an entity")?;
                 further.insert(stored.entity.row_key.clone(), stored);
             }
@@ -214,7 +253,7 @@ impl Wide {
         }
         let is_own = |name: &str| [PRIMARY_ROW_KEY, FORMAT, MARK].contains(&name);
         let of_further = further.values().flat_map(|stored| stored.entity.iter());
-        let of_head = head.iter().filter(|(name, _)| *name != ROWS);
+        let of_head = head.iter().filter(|(name, _)| ![ROWS, PARTS].contains(name));
         let properties: Vec<_> =
             of_head.chain(of_further.filter(|(name, _)| !is_own(name))).collect();
         let (partition_key, row_key) = (&*head.partition_key, &*head.row_key);
@@ -238,34 +277,77 @@ pub(crate) fn rows_of(head: &DynamicEntity) -> Result<Option<usize>> {
     }
 }
 
+/// Returns the parts that a head names; `None` if its rows are filled one after the other.
+fn parts_of(head: &DynamicEntity) -> Result<Option<Parts>> {
+    let Some(value) = head.get(PARTS) else { return Ok(None) };
+    let parts = match value {
+        Value::String(text) => Parts::parse(text),
+        _ => None,
+    };
+    parts.map(Some).ok_or_else(|| {
+        let what = format!("property `{PARTS}` of the entity does not name its parts");
+        Error::refused(ErrorKind::Decode, what).advise("another program wrote it")
+    })
+}
+
+/// The number of a further row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number {
+    /// The layout if the row is a part.
+    pub(crate) layout: Option<Layout>,
+    pub(crate) number: usize,
+}
+
 /// Returns the RowKey of the head of a further row, and the row's number; `None` for other rows.
-pub(crate) fn number_of(row: &DynamicEntity) -> Option<(&str, usize)> {
-    let (of, number) = row.row_key.strip_prefix(FURTHER)?.rsplit_once('_')?;
-    let is_number = number.len() == 2 && number.bytes().all(|byte| byte.is_ascii_digit());
-    let is_one = is_number && row.get(FORMAT).is_some() && text(row, PRIMARY_ROW_KEY) == Some(of);
-    if is_one { Some((of, number.parse().ok()?)) } else { None }
+pub(crate) fn number_of(row: &DynamicEntity) -> Option<(&str, Number)> {
+    let (of, end) = row.row_key.strip_prefix(FURTHER)?.rsplit_once('_')?;
+    let is_number = end.len() == 2 && end.bytes().all(|byte| byte.is_ascii_digit());
+    let number = if is_number {
+        Number { layout: None, number: end.parse().ok()? }
+    } else {
+        let (layout, number) = Layout::of_end(end)?;
+        Number { layout: Some(layout), number }
+    };
+    let is_one = row.get(FORMAT).is_some() && text(row, PRIMARY_ROW_KEY) == Some(of);
+    is_one.then_some((of, number))
 }
 
 /// The number of rows of a head and its mark, without its content.
 pub(crate) struct HeadRows {
     pub(crate) rows: usize,
     mark: Option<String>,
+    parts: Option<Parts>,
 }
 
 impl HeadRows {
-    /// Whether the write that wrote the head wrote a row with this mark.
-    pub(crate) fn is_of(&self, mark: Option<&str>) -> bool {
-        mark.is_some() && self.mark.as_deref() == mark
+    /// Whether a whole write of the entity wrote its head and a row with this number and mark.
+    pub(crate) fn is_of(&self, number: Number, mark: Option<&str>) -> bool {
+        let of_head = match &self.parts {
+            Some(parts) if number.layout == Some(parts.layout) => Some(&*parts.mark),
+            None if number.layout.is_none() => self.mark.as_deref(),
+            _ => None,
+        };
+        mark.is_some() && of_head == mark
+    }
+
+    /// Whether the entity has a row with this number. All rows of a layout may be parts of the entity.
+    pub(crate) fn has(&self, number: Number) -> bool {
+        match &self.parts {
+            Some(parts) => number.layout == Some(parts.layout),
+            None => number.layout.is_none() && number.number < self.rows,
+        }
     }
 }
 
 impl Projection for HeadRows {
-    const COLUMNS: Option<&'static [&'static str]> = Some(&["Timestamp", ROWS, MARK]);
+    const COLUMNS: Option<&'static [&'static str]> = Some(&["Timestamp", ROWS, PARTS, MARK]);
 
     fn decode(row: &RowReader<'_>) -> std::result::Result<Self, DecodeError> {
         let rows = row.property::<Option<i32>>(ROWS)?;
         let rows = rows.and_then(|rows| usize::try_from(rows).ok()).unwrap_or(1);
-        Ok(Self { rows, mark: row.property(MARK)? })
+        let parts: Option<String> = row.property(PARTS)?;
+        let parts = parts.and_then(|parts| Parts::parse(&parts));
+        Ok(Self { rows, mark: row.property(MARK)?, parts })
     }
 }
 
@@ -284,7 +366,8 @@ pub(crate) async fn written_with(
     let found = all_further(table, keys).all().await?;
     let numbers = found.iter().filter_map(|stored| {
         let (of, number) = number_of(&stored.entity)?;
-        (of == keys.1 && head.is_of(text(&stored.entity, MARK))).then_some(number)
+        let is_of = of == keys.1 && head.is_of(number, text(&stored.entity, MARK));
+        is_of.then_some(number.number)
     });
     Ok(numbers.collect())
 }
@@ -307,10 +390,12 @@ impl Remains {
     /// Describes the damage, and what can be done.
     pub(crate) fn error(&self) -> Error {
         let rows = rows_of(&self.head.entity).ok().flatten().unwrap_or(1);
-        let mark = text(&self.head.entity, MARK);
+        let parts = parts_of(&self.head.entity).ok().flatten();
+        let mark = text(&self.head.entity, MARK).map(str::to_owned);
+        let head = HeadRows { rows, mark, parts };
         let own = self.further.iter().filter_map(|row| {
             let (_, number) = number_of(&row.entity)?;
-            (number < rows).then(|| text(&row.entity, MARK) == mark)
+            head.has(number).then(|| head.is_of(number, text(&row.entity, MARK)))
         });
         let (right, other): (Vec<_>, Vec<_>) = own.partition(|is_right| *is_right);
         let gone = (rows - 1).saturating_sub(right.len() + other.len());
@@ -345,6 +430,10 @@ pub(crate) fn estimate<E: Entity>(entity: &E) -> usize {
     // An entity that cannot be encoded is refused when it is written.
     DynamicEntity::of_any_size(entity).map_or(1, |row| {
         let properties: Vec<_> = row.iter().collect();
+        if let Some(layout) = Layout::of::<E>() {
+            let parts: BTreeSet<_> = properties.iter().map(|(name, _)| layout.part(name)).collect();
+            return 1 + parts.len();
+        }
         pack(&row, &properties, "0123456789abcdef").len()
     })
 }
@@ -359,18 +448,50 @@ pub(crate) fn add(
 ) -> Result<()> {
     let stored = before.map_or(&[][..], |closed| closed.beside.stored());
     let rows = after.map_or(&[][..], |closed| closed.beside.written());
-    for at in 0..stored.len().max(rows.len()) {
-        let (row_key, write) = match (stored.get(at), rows.get(at)) {
-            (Some((row_key, etag)), Some(row)) => {
-                (row_key.clone(), Write::Replace(row.clone(), Match::ETag(etag.clone())))
-            }
-            (Some((row_key, etag)), None) => {
-                (row_key.clone(), Write::Delete(Match::ETag(etag.clone())))
-            }
-            (None, Some(row)) => (row.keys().1.to_owned(), Write::Insert(row.clone())),
-            (None, None) => continue,
-        };
-        plan.push(Edit { row_key, write, source: Source::Further(owner.clone()) })?;
+    let mut rows: BTreeMap<_, _> = rows.iter().map(|row| (row.keys().1, row)).collect();
+    let mut push = |row_key: &str, write| {
+        let source = Source::Further(owner.clone());
+        plan.push(Edit { row_key: row_key.to_owned(), write, source })
+    };
+    for (row_key, etag) in stored {
+        let condition = Match::ETag(etag.clone());
+        match rows.remove(&**row_key) {
+            Some(row) => push(row_key, Write::Replace(row.clone(), condition))?,
+            None => push(row_key, Write::Delete(condition))?,
+        }
+    }
+    for (row_key, row) in rows {
+        push(row_key, Write::Insert(row.clone()))?;
+    }
+    Ok(())
+}
+
+/// Adds the operations of a patch: the head gets another mark under the condition, and each part its
+/// properties.
+pub(crate) fn add_patch<'p>(
+    plan: &mut Plan,
+    owner: &Keys,
+    condition: Match,
+    layout: Layout,
+    properties: impl Iterator<Item = (&'p str, Value)>,
+) -> Result<()> {
+    let mut head = DynamicEntity::new(&*owner.0, &*owner.1);
+    head.set(MARK, plan.op.mark());
+    let write = Write::Merge(EncodedRow::of(&head)?, condition);
+    plan.push(Edit { row_key: owner.1.clone(), write, source: Source::Head })?;
+    let mut parts: BTreeMap<usize, DynamicEntity> = BTreeMap::new();
+    for (name, value) in properties {
+        let part = layout.part(name);
+        let row = parts
+            .entry(part)
+            .or_insert_with(|| DynamicEntity::new(&*owner.0, layout.row_key(&owner.1, part)));
+        row.set(name, value);
+    }
+    for row in parts.into_values() {
+        // The head, under its condition, guards all rows of the entity.
+        let write = Write::Merge(EncodedRow::of(&row)?, Match::Any);
+        let source = Source::Further(owner.clone());
+        plan.push(Edit { row_key: row.row_key, write, source })?;
     }
     Ok(())
 }
@@ -395,6 +516,10 @@ pub(crate) fn torn() -> Error {
         .advise("try again later")
 }
 
+fn too_large(what: String) -> Error {
+    Error::refused(ErrorKind::TooLarge, what)
+}
+
 fn further_key(row_key: &str, number: usize) -> String {
     format!("{FURTHER}{row_key}_{number:02}")
 }
@@ -417,10 +542,7 @@ fn pack<'r>(
     if properties.len() < MAX_PROPERTIES && of_head + all <= MAX_BYTES {
         return vec![properties.to_vec()];
     }
-    let of_further = size::of_keys(&row.partition_key, &further_key(&row.row_key, 1))
-        + of_mark
-        + of_text(PRIMARY_ROW_KEY, &row.row_key)
-        + size::of_property(FORMAT, &ValueRef::Int32(0));
+    let of_further = of_further(row, mark);
     let mut rows = vec![Vec::new()];
     let (mut count, mut bytes) = (OF_HEAD, of_head + of_rows);
     for (name, value) in properties {
@@ -435,6 +557,15 @@ fn pack<'r>(
         }
     }
     rows
+}
+
+/// The bytes of a further row that are not data, with the longest RowKey.
+fn of_further(row: &DynamicEntity, mark: &str) -> usize {
+    let of_text = |name: &str, text: &str| size::of_property(name, &ValueRef::String(text.into()));
+    size::of_keys(&row.partition_key, &further_key(&row.row_key, 1))
+        + of_text(MARK, mark)
+        + of_text(PRIMARY_ROW_KEY, &row.row_key)
+        + size::of_property(FORMAT, &ValueRef::Int32(0))
 }
 
 /// A row that is being filled.

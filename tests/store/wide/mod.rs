@@ -5,6 +5,7 @@
 //! - `changing`: transactions that read them, and patches under a version
 //! - `foreign`: rows of other programs where further rows have to be
 //! - `lost_answers`: writes whose answer is lost
+//! - `parts`: properties in known rows, which are read and patched alone
 //! - `declarations`: everything else that a type declares, beside further rows
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ mod changing;
 mod declarations;
 mod foreign;
 mod lost_answers;
+mod parts;
 
 /// Numbers of a year under names that are data.
 #[derive(Clone, Debug, PartialEq, Entity)]

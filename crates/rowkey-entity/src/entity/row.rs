@@ -25,13 +25,14 @@ pub(crate) const VERSION: &str = "EntityVersion";
 
 /// Properties that are not data of an entity: those of the service, of the type, and of the rows
 /// that `rowkey_store::Store` writes. A field with `#[entity(rest)]` never contains them.
-pub(crate) const OWN: [&str; 11] = [
+pub(crate) const OWN: [&str; 12] = [
     "PartitionKey",
     "RowKey",
     "Timestamp",
     KIND,
     VERSION,
     "EntityOp",
+    "EntityParts",
     "EntityRows",
     INDEX_NAME,
     PRIMARY_PARTITION_KEY,

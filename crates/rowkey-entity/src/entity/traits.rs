@@ -149,6 +149,10 @@ pub trait Entity: Projection {
     /// The most rows that an entity takes (`#[entity(wide = 40)]`): a store keeps properties that
     /// do not fit into one row in further rows of the partition.
     const MAX_ROWS: usize = 1;
+    /// Whether each property of a wide entity has a row of its own choice (`#[entity(wide = 64, parts)]`), its part, so
+    /// that it can be read and patched without the other rows; and the number of first characters of a name
+    /// that choose it, `usize::MAX` for all of them.
+    const PARTS: Option<usize> = None;
     /// The secondary indexes of the type.
     const INDEXES: &'static [Index] = &[];
     /// The name of each index, unique value and list, with its declaration: its templates and the

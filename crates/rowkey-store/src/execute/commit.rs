@@ -199,11 +199,10 @@ async fn decide_by_head(table: &Deciding, plan: &Plan, operations: &[Edit]) -> R
     Ok(match (&head.write, now) {
         (Write::Delete(_), None) if is_alone => Decided::Committed,
         (_, Some(now)) if is_mine(&now.entity.0) => Decided::Committed,
-        (Write::Replace(_, condition) | Write::Delete(condition), Some(now))
-            if *condition == Match::ETag(now.etag.clone()) =>
-        {
-            Decided::NotYet
-        }
+        (
+            Write::Replace(_, condition) | Write::Merge(_, condition) | Write::Delete(condition),
+            Some(now),
+        ) if *condition == Match::ETag(now.etag.clone()) => Decided::NotYet,
         _ => Decided::Unknown,
     })
 }
@@ -243,6 +242,8 @@ async fn mend(
             Err(error
                 .advise("give the row beside the entity another key: a row with this one exists"))
         }
+        // The entity has other rows than the patch expects.
+        (Source::Further(_), Write::Merge(..), ErrorKind::NotFound) => Ok(Some(error)),
         (Source::Head, Write::Replace(..) | Write::Delete(_), ErrorKind::NotFound) => {
             Err(Error::refused(ErrorKind::Conflict, "it was deleted since it was read"))
         }

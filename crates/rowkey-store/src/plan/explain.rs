@@ -57,6 +57,8 @@ impl Explanation {
                 Write::Insert(_) => ("insert", "if it is new"),
                 Write::Replace(_, rowkey::Match::Any) => ("replace", "if it is there"),
                 Write::Replace(..) => ("replace", "if it is as it was read"),
+                Write::Merge(_, rowkey::Match::Any) => ("merge into", "if it is there"),
+                Write::Merge(..) => ("merge into", "if it is as it was read"),
                 Write::Delete(rowkey::Match::Any) => ("delete", "if it is there"),
                 Write::Delete(_) => ("delete", "if it is as it was read"),
             };

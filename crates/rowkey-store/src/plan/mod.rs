@@ -103,6 +103,8 @@ pub(crate) struct Edit {
 pub(crate) enum Write {
     Insert(EncodedRow),
     Replace(EncodedRow, Match),
+    /// Changes only the properties of the row.
+    Merge(EncodedRow, Match),
     Delete(Match),
 }
 
@@ -352,6 +354,7 @@ impl Write {
             Self::Replace(row, condition) => {
                 transaction.row(row, RowWrite::Replace(condition.clone()))
             }
+            Self::Merge(row, condition) => transaction.row(row, RowWrite::Merge(condition.clone())),
             Self::Delete(condition) => {
                 let key = rowkey::Key::<DynamicEntity>::new(partition_key, row_key);
                 transaction.delete(key, condition.clone())

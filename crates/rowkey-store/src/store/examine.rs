@@ -162,7 +162,7 @@ pub(super) enum Kind {
     /// The list at this position.
     List(usize),
     /// A further row of an entity, with this number.
-    Further(usize),
+    Further(wide::Number),
     Backlog,
     Op,
 }
@@ -306,28 +306,32 @@ impl Examiner {
         &self,
         keys: &Keys,
         owner: &Keys,
-        number: usize,
+        number: wide::Number,
         mark: Option<&str>,
         report: &mut Report,
     ) -> Result<()> {
         let deciding = self.deciding();
         let head = || deciding.row_as::<wide::HeadRows>(owner);
-        let demands = |head: &Stored<wide::HeadRows>, mark: Option<&str>| {
-            number < head.entity.rows || head.entity.is_of(mark)
-        };
         // Read the row, then the entity, then delete the row under its ETag, as for a copy.
         let found = match head().await? {
-            Some(head) if number < head.entity.rows => return Ok(()),
-            Some(head) if head.entity.is_of(mark) => {
+            Some(head) if self.has_further(owner, &head.entity, number, mark).await? => {
+                return Ok(());
+            }
+            Some(head) if head.entity.is_of(number, mark) => {
                 // The same write wrote both: the head has a wrong number of rows.
-                return self.examine_number(owner, head, number, report).await;
+                return self.examine_number(owner, head, number.number, report).await;
             }
             _ => deciding.row_as::<Marked>(keys).await?,
         };
         let Some(found) = found else { return Ok(()) };
-        if head().await?.is_some_and(|head| demands(&head, found.entity.0.as_deref())) {
-            // A writer has just written it.
-            return Ok(());
+        if let Some(head) = head().await? {
+            let mark = found.entity.0.as_deref();
+            if head.entity.is_of(number, mark)
+                || self.has_further(owner, &head.entity, number, mark).await?
+            {
+                // A writer has just written it.
+                return Ok(());
+            }
         }
         let is_orphaned = if self.repairs {
             delete(deciding, keys, found.etag).await? == Settled::Done
@@ -340,6 +344,22 @@ impl Examiner {
             report.repaired(Some(wide::PART), u64::from(self.repairs));
         }
         Ok(())
+    }
+
+    /// Whether an entity has a further row with this number and mark, or may have it: a part of another write is
+    /// left over only if no other part is missing.
+    async fn has_further(
+        &self,
+        owner: &Keys,
+        head: &wide::HeadRows,
+        number: wide::Number,
+        mark: Option<&str>,
+    ) -> Result<bool> {
+        if !head.has(number) || number.layout.is_none() || head.is_of(number, mark) {
+            return Ok(head.has(number));
+        }
+        let found = wide::written_with(self.deciding().table(), owner, head).await?;
+        Ok(found.len() + 1 != head.rows)
     }
 
     /// Checks the number of rows in a head that has fewer than were written with it: another program

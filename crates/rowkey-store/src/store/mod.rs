@@ -5,6 +5,7 @@
 //! - `copying`: copies that another store keeps in the entities
 //! - `explain`: plans that are shown and not run
 //! - `patch`: changes of single properties
+//! - `parts`: reads of single properties of a wide entity
 //! - `manifest`: programs of several versions that write one table
 //! - `list`: reads through a list
 //! - `query`: pages and streams of entities
@@ -44,6 +45,7 @@ mod examine;
 mod explain;
 mod list;
 mod manifest;
+mod parts;
 mod patch;
 mod query;
 mod read;

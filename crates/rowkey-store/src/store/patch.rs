@@ -1,8 +1,10 @@
 //! Patches: changes of single properties, without reading the entity if no declaration needs it.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use rowkey::edm::Value;
+use rowkey::edm::{Value, ValueRef};
+use rowkey::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
 use rowkey::{
     Arg, Column, DynamicEntity, Entity, Error, ErrorCode, ErrorKind, Key, Match, Outcome,
     Properties, Property, Result,
@@ -10,11 +12,13 @@ use rowkey::{
 
 use super::writing::conflict;
 use super::{Store, parts};
+use crate::execute::Ran;
 use crate::if_match::IfMatch;
-use crate::plan::{Explanation, Op};
-use crate::row::{Keys, MARK, Marked};
+use crate::plan::{Explanation, Op, Plan};
+use crate::row::{FORMAT, INDEX, Keys, MARK, Marked};
 use crate::seal::other_version;
 use crate::version::Version;
+use crate::wide::{self, Layout};
 
 /// A change of single properties, from [`Store::patch`]. Nothing is sent before [`send`](Self::send).
 ///
@@ -54,7 +58,22 @@ pub struct Patch<'s, E> {
 }
 
 /// Properties and their new values; `None` removes a property.
-type Changes = Vec<(&'static str, Option<Value>)>;
+type Changes = Vec<(Cow<'static, str>, Option<Value>)>;
+
+/// The properties that are not data of an entity. (A type may have a discriminator in addition.)
+pub(super) const NOT_DATA: [&str; 11] = [
+    "PartitionKey",
+    "RowKey",
+    "Timestamp",
+    "EntityVersion",
+    MARK,
+    wide::ROWS,
+    wide::PARTS,
+    INDEX,
+    FORMAT,
+    PRIMARY_ROW_KEY,
+    PRIMARY_PARTITION_KEY,
+];
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Begins a change of single properties of the entity at a key.
@@ -89,7 +108,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     /// Sets a property.
     pub fn set<P: Property>(mut self, column: Column<P>, value: impl Arg<P>) -> Self {
         match column.to_value(&value.into_arg()) {
-            Ok(value) => self.changes.push((column.name(), value)),
+            Ok(value) => self.changes.push((column.name().into(), value)),
             Err(error) => {
                 let what = format!("property `{}`: {error}", column.name());
                 self.error.get_or_insert_with(|| Error::refused(ErrorKind::Invalid, what));
@@ -104,7 +123,63 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     /// [`send`](Self::send) fails with [`ErrorKind::Invalid`] if the type would write the property again
     /// because its field has a default.
     pub fn clear<P>(mut self, column: Column<P>) -> Self {
-        self.changes.push((column.name(), None));
+        self.changes.push((column.name().into(), None));
+        self
+    }
+
+    /// Sets a property whose name is data, such as an entry of a map with `#[entity(rest)]`.
+    ///
+    /// The value must have the type of the map's values. If the entity is not [read](Self::reads), this is not
+    /// checked, and reading an entity with a property of another type fails with [`ErrorKind::Decode`].
+    ///
+    /// In a type with `#[entity(wide = .., parts)]`, the name determines the row of the property, so that no
+    /// other row is read or written: one request for all properties of the patch.
+    ///
+    /// ```
+    /// # use std::collections::BTreeMap;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_store::Store;
+    /// #[derive(Clone, Debug, Entity)]
+    /// #[entity(store, wide = 9, parts, partition = "{city}", row = "year_{year:4}")]
+    /// struct Year { city: String, year: u16, #[entity(rest)] hours: BTreeMap<String, f64> }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let years = Store::<Year>::builder(account.table("years")).build()?;
+    /// # years.create_if_missing().await?;
+    /// let hours = (0..600).map(|hour| (format!("H{hour:04}"), 1.5)).collect();
+    /// years.insert(&Year { city: "leeds".into(), year: 2026, hours }).await?;
+    /// let key = || Year::key("leeds", 2026);
+    /// let correction = years.patch(key()).set_named("H0012", 61.5);
+    /// assert!(!correction.reads());
+    /// correction.send().await?;
+    /// let read = years.get_properties(key(), ["H0012"]).await?.ok_or("not found")?;
+    /// assert_eq!(read.get_as::<f64>("H0012")?, 61.5);
+    /// # Ok(()) }
+    /// ```
+    pub fn set_named(mut self, name: impl Into<String>, value: impl Property) -> Self {
+        let name = name.into();
+        let value = match value.to_value() {
+            _ if NOT_DATA.contains(&&*name) || name == E::DISCRIMINATOR => {
+                Err(format!("property `{name}` is not data of the entity"))
+            }
+            Ok(value) => Ok(value.map(ValueRef::into_owned)),
+            Err(error) => Err(format!("property `{name}`: {error}")),
+        };
+        match value {
+            Ok(value) => self.changes.push((name.into(), value)),
+            Err(what) => {
+                self.error.get_or_insert_with(|| Error::refused(ErrorKind::Invalid, what));
+            }
+        }
+        self
+    }
+
+    /// Removes a property whose name is data. Otherwise like [`clear`](Self::clear).
+    pub fn clear_named(mut self, name: impl Into<String>) -> Self {
+        self.changes.push((name.into().into(), None));
         self
     }
 
@@ -146,19 +221,62 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
         self
     }
 
-    /// Whether the entity has to be read: because it has declarations or may have several rows, because the
+    /// Whether the entity has to be read: because it has declarations or may have several rows that are not
+    /// [parts](Self::set_named), because a property is or refers to a blob in a type with parts, because the
     /// store has keys and only the stored entity tells which properties are encrypted, because a property is
     /// removed, which a merge cannot do, or because the service cannot compare the
     /// [condition](Self::if_version).
     pub fn reads(&self) -> bool {
+        let is_wide = E::MAX_ROWS > 1 && (self.layout().is_none() || self.is_of_blobs());
         // An entity of an older version is converted.
-        let declares =
-            E::MAX_ROWS > 1 || E::VERSION > 1 || !E::INDEXES.is_empty() || !E::LISTS.is_empty();
+        let declares = is_wide || E::VERSION > 1 || !E::INDEXES.is_empty() || !E::LISTS.is_empty();
         let declares = declares || self.store.inner.has_contributors();
         declares
             || self.store.inner.sealer.is_some()
             || self.changes.iter().any(|(_, value)| value.is_none())
             || self.condition.as_ref().is_some_and(|condition| condition.by_service().is_none())
+    }
+
+    /// How the properties of the type are distributed to parts.
+    fn layout(&self) -> Option<Layout> {
+        Layout::of::<E>()
+    }
+
+    /// Whether a property is in a blob, or may be the address of one.
+    fn is_of_blobs(&self) -> bool {
+        let mut of_fields = E::BLOBS.iter().flat_map(|field| [field.property, field.pointer]);
+        let is_in_blob = of_fields.any(|one| self.changes.iter().any(|(name, _)| name == one));
+        is_in_blob || !E::REFERENCES.is_empty()
+    }
+
+    /// The plan of a patch that reads nothing, of an entity in parts.
+    fn plan(&self, layout: Layout) -> Result<Plan> {
+        let keys = parts(&self.key)?;
+        let op = Op::random(self.store.inner.deciding.clock().now())?;
+        let mut plan = Plan::new(keys.0.clone(), op);
+        let condition = self.condition.as_ref().and_then(IfMatch::by_service);
+        let changes = self.changes.iter();
+        let changes = changes.filter_map(|(name, value)| Some((&**name, value.clone()?)));
+        wide::add_patch(&mut plan, &keys, condition.unwrap_or(Match::Any), layout, changes)?;
+        Ok(plan)
+    }
+
+    /// Patches an entity in parts. Returns `None` if it does not have the parts that the properties need:
+    /// no write gave it one, or a program with another layout wrote it.
+    async fn send_parts(&self, layout: Layout) -> Result<Option<Version>> {
+        self.store.inner.check_writer().await?;
+        let plan = self.plan(layout)?;
+        let mark = plan.op.mark().to_owned();
+        match self.store.executor().run(plan).await? {
+            Ran::Done { etags, .. } => {
+                let etag = etags.into_iter().next().flatten();
+                // The response was lost; the mark identifies the version as well.
+                Ok(Some(
+                    etag.map_or_else(|| Version::of_mark(&mark), |etag| Version::of_head(&etag)),
+                ))
+            }
+            Ran::Stale(_) => Ok(None),
+        }
     }
 
     /// Explains the change, and whether it [reads](Self::reads) the entity first. Reads what the
@@ -169,7 +287,10 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
             return Err(store.named("Explain", error));
         }
         if !self.reads() {
-            return Ok(Explanation::merge(self.changes.len()));
+            return match self.layout() {
+                Some(layout) => Explanation::of(&self.plan(layout)?),
+                None => Ok(Explanation::merge(self.changes.len())),
+            };
         }
         let mut refused = None;
         let changes = &self.changes;
@@ -182,7 +303,8 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     }
 
     /// Changes the entity and returns its new version. One request, or those of [`Store::update`] if
-    /// the entity [has to be read](Self::reads).
+    /// the entity [has to be read](Self::reads). In a type with [parts](Self::set_named), it is one request if
+    /// the entity has the parts of the properties, and otherwise one more than an update.
     ///
     /// Fails with [`ErrorKind::NotFound`] if the entity does not exist, and with [`ErrorKind::Decode`]
     /// if the result does not decode as the type.
@@ -192,23 +314,31 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
             return Err(store.named("Patch", error));
         }
         let sent = async {
-            if self.reads() {
-                let changes = self.changes;
-                let mut change = |entity: &mut E, unknown: &mut Properties, sealed: &[String]| {
-                    patch(entity, unknown, sealed, &changes)
-                };
-                return store
-                    .update_whole(self.key, self.condition.as_ref(), &mut change)
-                    .await?
-                    .map(|versioned| versioned.version);
-            }
-            let condition = self.condition.as_ref().and_then(IfMatch::by_service);
-            let merged = merge(store, &parts(&self.key)?, self.changes, condition).await;
+            let merged = match self.layout() {
+                _ if self.reads() => Ok(None),
+                Some(layout) => self.send_parts(layout).await,
+                None => {
+                    let condition = self.condition.as_ref().and_then(IfMatch::by_service);
+                    merge(store, &parts(&self.key)?, &self.changes, condition).await.map(Some)
+                }
+            };
             // A condition is not met if there is no entity.
             let is_missing = |error: &Error| error.code() == Some(&ErrorCode::RESOURCE_NOT_FOUND);
             match merged {
                 Err(error) if self.condition.is_some() && is_missing(&error) => Err(conflict()),
-                merged => merged,
+                Err(error) => Err(error),
+                Ok(Some(version)) => Ok(version),
+                Ok(None) => {
+                    let changes = self.changes;
+                    let mut change =
+                        |entity: &mut E, unknown: &mut Properties, sealed: &[String]| {
+                            patch(entity, unknown, sealed, &changes)
+                        };
+                    store
+                        .update_whole(self.key, self.condition.as_ref(), &mut change)
+                        .await?
+                        .map(|versioned| versioned.version)
+                }
             }
         };
         sent.await.map_err(|error| store.named("Patch", error))
@@ -220,7 +350,7 @@ fn patch<E: Entity>(
     entity: &mut E,
     unknown: &mut Properties,
     sealed: &[String],
-    changes: &[(&'static str, Option<Value>)],
+    changes: &[(Cow<'static, str>, Option<Value>)],
 ) -> Result<()> {
     if let Some((name, _)) = changes.iter().find(|(name, _)| sealed.iter().any(|one| one == name)) {
         return Err(other_version(name, "encrypted it, and this type does not encrypt it"));
@@ -228,14 +358,14 @@ fn patch<E: Entity>(
     let mut row = DynamicEntity::of_any_size(entity)?;
     for (name, value) in changes {
         match value {
-            Some(value) => drop(row.set(*name, value.clone())),
+            Some(value) => drop(row.set(&**name, value.clone())),
             None => drop(row.remove(name)),
         }
     }
     *entity = row.read_as()?;
     let written = DynamicEntity::of_any_size(entity)?;
     // The last of several changes of one property counts.
-    let last = changes.iter().map(|(name, _)| (*name, row.get(name)));
+    let last = changes.iter().map(|(name, _)| (&**name, row.get(name)));
     for (name, value) in last {
         match (value, written.get(name)) {
             (Some(_), Some(_)) => {}
@@ -255,7 +385,7 @@ fn patch<E: Entity>(
 async fn merge<E: Entity + Clone + Send + Sync + 'static>(
     store: &Store<E>,
     keys: &Keys,
-    changes: Changes,
+    changes: &Changes,
     condition: Option<Match>,
 ) -> Result<Version> {
     let deciding = &store.inner.deciding;
@@ -263,7 +393,7 @@ async fn merge<E: Entity + Clone + Send + Sync + 'static>(
     let mut row = DynamicEntity::new(&*keys.0, &*keys.1);
     for (name, value) in changes {
         if let Some(value) = value {
-            row.set(name, value);
+            row.set(&**name, value.clone());
         }
     }
     row.set(MARK, op.mark());
@@ -286,7 +416,7 @@ async fn merge<E: Entity + Clone + Send + Sync + 'static>(
 
 impl<E> fmt::Debug for Patch<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.changes.iter().map(|(name, _)| *name).collect();
+        let names: Vec<_> = self.changes.iter().map(|(name, _)| &**name).collect();
         f.debug_struct("Patch").field("properties", &names).finish_non_exhaustive()
     }
 }

@@ -37,6 +37,8 @@ pub enum RowWrite {
     Insert,
     /// Like [`Transaction::replace`](crate::Transaction::replace), under a condition.
     Replace(Match),
+    /// Like [`Transaction::merge`](crate::Transaction::merge), under a condition.
+    Merge(Match),
     /// Like [`Transaction::upsert`](crate::Transaction::upsert).
     Upsert,
     /// Like [`Transaction::upsert_merge`](crate::Transaction::upsert_merge).

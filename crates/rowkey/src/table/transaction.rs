@@ -152,6 +152,7 @@ impl Transaction {
         let (verb, condition) = match write {
             RowWrite::Insert => (Verb::Insert, None),
             RowWrite::Replace(condition) => (Verb::Replace, Some(condition)),
+            RowWrite::Merge(condition) => (Verb::Merge, Some(condition)),
             RowWrite::Upsert => (Verb::Replace, None),
             RowWrite::UpsertMerge => (Verb::Merge, None),
         };
