@@ -139,7 +139,10 @@ impl Wide {
         let rows: Vec<(String, Vec<_>)> = match self.layout {
             Some(layout) => {
                 let (head, others) = properties.iter().partition(|(name, _)| pinned(name));
-                let parts = layout.fill(Vec::into_iter(others), of_further(row, mark))?;
+                let parts = layout.fill(
+                    Vec::into_iter(others),
+                    of_further(row, &layout.row_key(&row.row_key, 1), mark),
+                )?;
                 let parts = parts.into_iter();
                 let parts = parts.map(|(part, held)| (layout.row_key(&row.row_key, part), held));
                 [(row.row_key.clone(), head)].into_iter().chain(parts).collect()
@@ -542,7 +545,7 @@ fn pack<'r>(
     if properties.len() < MAX_PROPERTIES && of_head + all <= MAX_BYTES {
         return vec![properties.to_vec()];
     }
-    let of_further = of_further(row, mark);
+    let of_further = of_further(row, &further_key(&row.row_key, 1), mark);
     let mut rows = vec![Vec::new()];
     let (mut count, mut bytes) = (OF_HEAD, of_head + of_rows);
     for (name, value) in properties {
@@ -559,10 +562,10 @@ fn pack<'r>(
     rows
 }
 
-/// The bytes of a further row that are not data, with the longest RowKey.
-fn of_further(row: &DynamicEntity, mark: &str) -> usize {
+/// The bytes of a further row with this RowKey that are not data.
+fn of_further(row: &DynamicEntity, row_key: &str, mark: &str) -> usize {
     let of_text = |name: &str, text: &str| size::of_property(name, &ValueRef::String(text.into()));
-    size::of_keys(&row.partition_key, &further_key(&row.row_key, 1))
+    size::of_keys(&row.partition_key, row_key)
         + of_text(MARK, mark)
         + of_text(PRIMARY_ROW_KEY, &row.row_key)
         + size::of_property(FORMAT, &ValueRef::Int32(0))

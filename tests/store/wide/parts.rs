@@ -507,6 +507,63 @@ async fn declarations_make_a_patch_an_update() -> TestResult {
     Ok(())
 }
 
+/// The next version of the year: its hours are in tenths of a degree.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(
+    store,
+    wide = 9,
+    parts,
+    version = 2,
+    from = Parted,
+    partition = "{city}",
+    row = "year_{number:4}",
+    rename_all = "PascalCase"
+)]
+struct Tenths {
+    city: String,
+    number: u16,
+    unit: String,
+    #[entity(rest)]
+    hours: BTreeMap<String, i32>,
+}
+
+impl From<Parted> for Tenths {
+    fn from(Parted { city, number, unit, hours }: Parted) -> Self {
+        #[expect(clippy::cast_possible_truncation, reason = "they are small")]
+        let hours = hours.into_iter().map(|(hour, value)| (hour, (value * 10.0) as i32)).collect();
+        Self { city, number, unit, hours }
+    }
+}
+
+#[tokio::test]
+async fn a_patch_never_mixes_two_versions_of_the_type() -> TestResult {
+    let (server, account, old) = with_hours().await?;
+    let new = Store::<Tenths>::builder(account.table("years")).build()?;
+    let key = || Tenths::key("leeds", 2026);
+    let read = new.get_properties(key(), ["H00007"]).await?.unwrap();
+    assert_eq!(read.get_as("H00007"), Ok(10), "it is converted");
+    // The first patch of the new version stores the entity in it.
+    let begun = server.journal();
+    new.patch(key()).set_named("H00007", 95).send().await?;
+    assert_eq!(sent(&server, &begun), [1, 1, 2, 0]);
+    let begun = server.journal();
+    new.patch(key()).set_named("H00008", 80).send().await?;
+    let read = new.get_properties(key(), ["H00008", "H00007"]).await?.unwrap();
+    assert_eq!((read.get_as("H00007"), read.get_as("H00008")), (Ok(95), Ok(80)));
+    assert_eq!(sent(&server, &begun), [2, 0, 1, 0]);
+    let now = new.get(key()).await?.unwrap().entity;
+    let before = server.snapshot();
+    // A program that has not been deployed yet.
+    let error = old.patch(at()).set_named("H00007", 1.5).send().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
+    let error = old.get_properties(at(), ["H00007"]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Decode, "{error}");
+    assert_eq!(layout(&server.snapshot()), layout(&before));
+    assert_eq!(new.get(key()).await?.unwrap().entity, now);
+    assert!(new.verify().run().await?.is_clean());
+    Ok(())
+}
+
 /// Entries of a map in one row have names that are data, too.
 #[tokio::test]
 async fn an_entry_of_a_map_is_patched_in_a_type_of_one_row() -> TestResult {

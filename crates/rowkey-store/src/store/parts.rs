@@ -19,8 +19,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// exist. Properties that it does not have are not in the result.
     ///
     /// Costs one request for each row that the names determine, 16 at a time. If the entity lacks such a row, it
-    /// is read as a whole: two more requests. Types with encrypted fields, fields in blobs or several versions
-    /// are always read as a whole.
+    /// is read as a whole: two more requests. Types with encrypted fields or fields in blobs are always read
+    /// as a whole.
     ///
     /// The properties of one row are of one state of the entity. Those of several rows may be of states before and
     /// after another write; [`get`](Self::get) reads one version.
@@ -106,7 +106,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         rows: BTreeSet<usize>,
         is_asked: &(dyn Fn(&str) -> bool + Sync),
     ) -> Result<Option<Properties>> {
-        let is_plain = E::VERSION == 1 && self.inner.layers.only_wide();
+        // The rows of another version of the type have other RowKeys.
+        let is_plain = self.inner.layers.only_wide();
         if let (Some(layout), true) = (Layout::of::<E>(), is_plain && !rows.is_empty()) {
             let keys = parts(&key)?;
             let read = rows.iter().map(|part| self.part(&keys, layout, *part));

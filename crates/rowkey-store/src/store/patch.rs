@@ -228,8 +228,9 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     /// [condition](Self::if_version).
     pub fn reads(&self) -> bool {
         let is_wide = E::MAX_ROWS > 1 && (self.layout().is_none() || self.is_of_blobs());
-        // An entity of an older version is converted.
-        let declares = is_wide || E::VERSION > 1 || !E::INDEXES.is_empty() || !E::LISTS.is_empty();
+        // An entity of an older version is converted. Parts of another version have other RowKeys.
+        let is_converted = E::VERSION > 1 && self.layout().is_none();
+        let declares = is_wide || is_converted || !E::INDEXES.is_empty() || !E::LISTS.is_empty();
         let declares = declares || self.store.inner.has_contributors();
         declares
             || self.store.inner.sealer.is_some()

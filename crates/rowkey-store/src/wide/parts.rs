@@ -3,12 +3,12 @@
 //! | row | RowKey | properties |
 //! |---|---|---|
 //! | head | that of the entity | those that readers look for in the head; `EntityRows`, the number of rows; `EntityParts`, the layout and the mark of the further rows; `EntityOp`, the mark of the last write or patch |
-//! | part | `wide_`, the RowKey of the head, `_64-07`, or `_64.5-07` for names that are compared by 5 characters | as in other wide entities; `EntityOp` is the mark of the last write of all rows |
+//! | part | `wide_`, the RowKey of the head, `_64-07`, or `_64.5v2-07` for names that are compared by 5 characters in version 2 of the type | as in other wide entities; `EntityOp` is the mark of the last write of all rows |
 //!
 //! A patch merges properties into the head, which gets another mark and another ETag, and into parts, whose marks
 //! stay. So every whole write, which replaces the head under its ETag, notices it, and a reader still finds
-//! one mark in all parts. The RowKey of a part names the layout: a patch by a program with another layout meets
-//! no row.
+//! one mark in all parts. The RowKey of a part names the layout and the version of the type: a patch by a program
+//! with others meets no row.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,6 +28,8 @@ pub(crate) struct Layout {
     rows: usize,
     /// How many characters of a name count; `None` for all.
     first: Option<usize>,
+    /// The version of the type that wrote the entity.
+    version: i32,
 }
 
 impl Layout {
@@ -35,15 +37,19 @@ impl Layout {
     pub(crate) fn of<E: Entity>() -> Option<Self> {
         let first = E::PARTS?;
         let first = Some(first).filter(|first| *first != usize::MAX);
-        (E::MAX_ROWS > 1).then_some(Self { rows: E::MAX_ROWS, first })
+        (E::MAX_ROWS > 1).then_some(Self { rows: E::MAX_ROWS, first, version: E::VERSION })
     }
 
     fn parse(text: &str) -> Option<Self> {
-        let (rows, first) = match text.split_once('.') {
-            Some((rows, first)) => (rows, Some(first.parse().ok()?)),
-            None => (text, None),
+        let (rows, version) = match text.split_once('v') {
+            Some((rows, version)) => (rows, version.parse().ok()?),
+            None => (text, 1),
         };
-        let layout = Self { rows: rows.parse().ok()?, first };
+        let (rows, first) = match rows.split_once('.') {
+            Some((rows, first)) => (rows, Some(first.parse().ok()?)),
+            None => (rows, None),
+        };
+        let layout = Self { rows: rows.parse().ok()?, first, version };
         // Only the text that a store writes.
         ((2..=98).contains(&layout.rows) && layout.to_string() == text).then_some(layout)
     }
@@ -115,7 +121,8 @@ impl Layout {
 impl fmt::Display for Layout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:02}", self.rows)?;
-        self.first.map_or(Ok(()), |first| write!(f, ".{first}"))
+        self.first.map_or(Ok(()), |first| write!(f, ".{first}"))?;
+        if self.version == 1 { Ok(()) } else { write!(f, "v{}", self.version) }
     }
 }
 
@@ -145,12 +152,12 @@ mod tests {
 
     #[test]
     fn the_part_of_a_name_never_changes() {
-        let all = Layout { rows: 64, first: None };
-        let day = Layout { rows: 64, first: Some(5) };
+        let all = Layout { rows: 64, first: None, version: 1 };
+        let day = Layout { first: Some(5), ..all };
         let known =
             ["H07011200", "H07011300", "Unit", ""].map(|name| (all.part(name), day.part(name)));
         assert_eq!(known, [(13, 1), (7, 1), (15, 15), (16, 16)]);
-        let one = Layout { rows: 2, first: None };
+        let one = Layout { rows: 2, ..all };
         assert_eq!(one.part("anything"), 1);
         let mut sizes = BTreeMap::new();
         for name in 0..8760 {
@@ -162,11 +169,15 @@ mod tests {
 
     #[test]
     fn row_keys_name_the_layout_and_only_those_of_a_store_are_read() {
-        let layout = Layout { rows: 64, first: Some(5) };
+        let layout = Layout { rows: 64, first: Some(5), version: 1 };
         assert_eq!(layout.row_key("year_2026", 7), "wide_year_2026_64.5-07");
         assert_eq!(Layout::of_end("64.5-07"), Some((layout, 7)));
-        assert_eq!(Layout::of_end("08-07"), Some((Layout { rows: 8, first: None }, 7)));
-        for other in ["07", "64.5-7", "64.05-07", "8-07", "08-08", "08-00", "99-01", "08.-01"] {
+        let of_8 = Layout { rows: 8, first: None, version: 12 };
+        assert_eq!(of_8.row_key("year", 7), "wide_year_08v12-07");
+        assert_eq!(Layout::of_end("08v12-07"), Some((of_8, 7)));
+        for other in
+            ["07", "64.5-7", "64.05-07", "8-07", "08-08", "08-00", "99-01", "08.-01", "08v1-01"]
+        {
             assert_eq!(Layout::of_end(other), None, "{other}");
         }
         let parts = Parts { layout, mark: "00ff".into() };
