@@ -1,5 +1,5 @@
 //! A wide entity: every hour of a year in one entity, 8,759 properties where a row is limited to 252. It is
-//! written and read as a single entity.
+//! written and read as a single entity. In parts, each hour has a known row, and is read and corrected alone.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
@@ -23,6 +23,26 @@ struct Temperatures {
     hours: BTreeMap<String, f64>,
 }
 // ANCHOR_END: declare
+
+// ANCHOR: declare_parts
+/// The same year in parts: the name of an hour determines its row.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(
+    store,
+    wide = 64,
+    parts,
+    partition = "{city}",
+    row = "year_{year:4}",
+    rename_all = "PascalCase"
+)]
+struct ByHour {
+    city: String,
+    year: u16,
+    unit: String,
+    #[entity(rest)]
+    hours: BTreeMap<String, f64>,
+}
+// ANCHOR_END: declare_parts
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -68,6 +88,33 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Insert, two updates and delete: one transaction each. (The lost race was detected by the version.)
     assert_eq!(server.journal().count(Operation::Transaction), 4);
+
+    // ANCHOR: parts
+    let years = Store::<ByHour>::builder(account.table("temperatures")).build()?;
+    let year = ByHour { city: "Seattle".into(), year: 2010, unit: "F".into(), hours: read()? };
+    let inserted = years.insert(&year).await?.version;
+    assert_eq!(rows(), 64);
+
+    // A correction of one hour: one request, which changes the head and the row of this hour.
+    let begun = server.journal();
+    let key = || ByHour::key("Seattle", 2010);
+    let correction = years.patch(key()).set_named("H07011200", 61.5);
+    println!("{}", correction.explain().await?);
+    let correct = || years.patch(key()).set_named("H07011200", 61.5).if_version(&inserted);
+    let corrected = correct().send().await?;
+
+    // Noon of the first of July: one request, which reads one row.
+    let read = years.get_properties(key(), ["H07011200"]).await?.ok_or("it is there")?;
+    assert_eq!(read.get_as::<f64>("H07011200")?, 61.5);
+    assert_eq!(server.journal().since(&begun).len(), 2);
+
+    // The entity has another version now.
+    let error = correct().send().await.err().ok_or("it has changed")?;
+    assert!(error.kind() == rowkey::ErrorKind::Conflict);
+    let whole = years.get(key()).await?.ok_or("it is there")?;
+    assert_eq!(whole.version, corrected);
+    assert_eq!((whole.entity.hours.len(), whole.entity.hours["H07011200"]), (8759, 61.5));
+    // ANCHOR_END: parts
     Ok(())
 }
 

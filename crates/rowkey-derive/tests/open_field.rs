@@ -34,7 +34,8 @@ fn each_map_entry_is_stored_as_a_property() {
 #[test]
 fn properties_of_the_service_the_type_and_the_store_are_not_map_entries() {
     let mut stored = DynamicEntity::of(&year(&[("H00", 39.5)])).unwrap();
-    for name in ["EntityOp", "EntityRows", "IndexName", "PrimaryRowKey", "RowFormat"] {
+    for name in ["EntityOp", "EntityParts", "EntityRows", "IndexName", "PrimaryRowKey", "RowFormat"]
+    {
         stored.set(name, "x");
     }
     assert_eq!(stored.read_as::<Year>().unwrap(), year(&[("H00", 39.5)]));

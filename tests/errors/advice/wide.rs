@@ -32,6 +32,24 @@ struct Narrow {
     hours: BTreeMap<String, Value>,
 }
 
+/// In parts: a row for names of the same beginning.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, wide = 6, parts = 1, partition = "all", row = "year_{name}")]
+struct Grouped {
+    name: String,
+    #[entity(rest)]
+    hours: BTreeMap<String, Value>,
+}
+
+/// In more parts.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, wide = 6, parts, partition = "all", row = "year_{name}")]
+struct Spread {
+    name: String,
+    #[entity(rest)]
+    hours: BTreeMap<String, Value>,
+}
+
 /// Has its large property in a blob.
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(store, wide = 6, partition = "all", row = "scan_{name}")]
@@ -85,6 +103,22 @@ pub(super) const CASES: &[Case] = &[
         }
         .boxed()
     }),
+    case(
+        "raise the number in #[entity(wide = ..)], so that fewer names share a part, or let more characters of a name choose it in #[entity(parts = ..)]",
+        || {
+            async {
+                let (_server, account, _) = years().await?;
+                let hours = hours(300, &1.into());
+                let grouped = Store::<Grouped>::builder(account.table("years")).build()?;
+                let year = Grouped { name: "a".into(), hours: hours.clone() };
+                let error = refused(grouped.insert(&year).await)?;
+                let spread = Store::<Spread>::builder(account.table("years")).build()?;
+                spread.insert(&Spread { name: "a".into(), hours }).await?;
+                Ok(error)
+            }
+            .boxed()
+        },
+    ),
     case("keep large properties in blobs: #[entity(blob)]", || {
         async {
             let (_server, account, years) = years().await?;
@@ -103,7 +137,7 @@ pub(super) const CASES: &[Case] = &[
         }
         .boxed()
     }),
-    case("it is in a further row of the entity, whose RowKey is 8 longer", || {
+    case("it is in a further row of the entity, whose RowKey is {longer} longer", || {
         async {
             let (_server, _, years) = years().await?;
             // The index has the RowKey as well, so the name is short enough for its copies.

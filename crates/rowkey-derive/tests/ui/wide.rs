@@ -82,4 +82,23 @@ struct PropertyOfHeads {
     entity_rows: i32,
 }
 
+#[derive(Entity)]
+#[entity(store, parts, partition = "all", row = "id_{id}")]
+struct PartsOfOneRow {
+    id: u32,
+}
+
+#[derive(Entity)]
+#[entity(store, wide = 3, parts = 0, partition = "all", row = "id_{id}")]
+struct PartsOfNothing {
+    id: u32,
+}
+
+#[derive(Entity)]
+#[entity(store, partition = "all", row = "id_{id}", rename_all = "PascalCase")]
+struct PropertyOfParts {
+    id: u32,
+    entity_parts: String,
+}
+
 fn main() {}
