@@ -343,10 +343,8 @@ pub(crate) fn texts(model: &Model<'_>, keys: &Keys) -> Vec<(String, String)> {
 
 /// The value of the field `table` of a declaration.
 pub(crate) fn declared_table(table: Option<&String>) -> TokenStream {
-    match table {
-        Some(table) => quote! { ::core::option::Option::Some(#table) },
-        None => quote! { ::core::option::Option::None },
-    }
+    let none = || quote! { ::core::option::Option::None };
+    table.map_or_else(none, |table| quote! { ::core::option::Option::Some(#table) })
 }
 
 pub(crate) fn partition_text(

@@ -1,7 +1,7 @@
 //! Lookups through indexes and lists in other tables, their costs, and what a store is built with.
 
 use futures_util::TryStreamExt as _;
-use rowkey::{ClientOptions, Entity, ErrorKind, Projection};
+use rowkey::{ClientOptions, Entity, ErrorKind, Projection, Table};
 use rowkey_emulator::Operation;
 use rowkey_store::{Settled, Store, answers};
 use rowkey_tests::TestResult;
@@ -114,8 +114,8 @@ async fn build_names_an_index_without_another_table() -> TestResult {
 
     let table = orders.index_table("by_size").ok_or("no such index")?;
     assert_eq!((table.account().name(), table.name()), (ARCHIVE, "archived"));
-    assert_eq!(orders.index_table("by_tag").map(|table| table.name()), Some("tags"));
-    assert_eq!(orders.index_table("by_desk").map(|table| table.name()), Some("orders"));
+    assert_eq!(orders.index_table("by_tag").map(Table::name), Some("tags"));
+    assert_eq!(orders.index_table("by_desk").map(Table::name), Some("orders"));
     assert!(orders.index_table("by_sice").is_none());
     Ok(())
 }

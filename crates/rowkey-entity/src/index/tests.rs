@@ -22,6 +22,7 @@ impl Entity for Person {
     const INDEXES: &'static [Index] = &[Index {
         name: "by_name",
         scope: Scope::SamePartition,
+        table: None,
         unique: true,
         partition_head: "",
         row_head: "name_",

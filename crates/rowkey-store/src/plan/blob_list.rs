@@ -205,8 +205,13 @@ fn damaged(list: &'static List, what: &str) -> Error {
 mod tests {
     use super::*;
 
-    const LIST: List =
-        List { name: "by_tag", row_head: "list_order_by_tag_", max: 8, place: ListPlace::Blob };
+    const LIST: List = List {
+        name: "by_tag",
+        row_head: "list_order_by_tag_",
+        max: 8,
+        place: ListPlace::Blob,
+        table: None,
+    };
 
     fn listed() -> Listed {
         let keys = [("", "order_1"), ("a b", "order_2")];

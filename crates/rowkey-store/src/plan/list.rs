@@ -300,6 +300,7 @@ mod tests {
         row_head: "list_order_by_tag_",
         max: 8,
         place: ListPlace::Partition,
+        table: None,
     };
 
     fn stored(keys: &BTreeSet<String>) -> Result<DynamicEntity> {

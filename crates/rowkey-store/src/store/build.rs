@@ -281,7 +281,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             names.push(contributor.name());
         }
         // The contributor of a declaration with a table has the name of both.
-        names.extend(tables.iter().map(|other| other.declaration()));
+        for other in tables.iter() {
+            names.push(other.declaration());
+        }
         check_names(&names, &refused)?;
         if most > MAX_OPERATIONS {
             let what = format!(
