@@ -1,6 +1,7 @@
 //! Copies in entities that have a store: everything that the type of the targets declares stays in step.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, StorageAccount};
@@ -8,7 +9,7 @@ use rowkey_emulator::{Server, Snapshot};
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
 use rowkey_store::{RemoteCopies, Settled, Store, View};
 use rowkey_tests::TestResult;
-use rowkey_tests::sweep::{account, sweep_every_way};
+use rowkey_tests::sweep::{account, sweep_every_way, waiting};
 
 use super::remote_copies::{Department, department, key};
 
@@ -213,5 +214,53 @@ async fn copies_that_lead_back_to_their_source_are_refused() -> TestResult {
         .unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
     assert!(refused.to_string().contains("`department_name` copies into"), "{refused}");
+    Ok(())
+}
+
+/// Its label is a unique value, so that only one badge can have a copy.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{department}", row = "badge_{id:4}")]
+#[entity(unique(name = by_label, value = "{label}"))]
+struct Badge {
+    department: String,
+    id: u32,
+    label: Option<String>,
+}
+
+#[tokio::test]
+async fn a_target_that_its_store_refuses_does_not_stop_the_others() -> TestResult {
+    let server = Server::builder().manual_clock().start().await?;
+    let (account, clock) = waiting(&server)?;
+    let badges =
+        Store::<Badge>::builder(account.table("badges")).queue(account.queue("badges")).build()?;
+    badges.create_if_missing().await?;
+    let labels = RemoteCopies::through(
+        "labels",
+        &badges,
+        |department: &Department| [Badge::partition(&department.id)],
+        |department| department.name.clone(),
+        |badge: &mut Badge, label| badge.label = label.cloned(),
+    );
+    let departments = Store::<Department>::builder(account.table("departments"))
+        .queue(account.queue("departments"))
+        .following(labels)
+        .build()?;
+    departments.create_if_missing().await?;
+    for id in 1..=2 {
+        badges.insert(&Badge { department: "1".into(), id, label: None }).await?;
+    }
+    let written = departments.insert(&department("1", "Sales")).await?;
+    assert_eq!(written.settled, Settled::Pending);
+    let holder = badges.find(Badge::by_label("Sales")).await?.unwrap().entity.id;
+    assert_eq!(departments.work_once().await?.failed, 1, "workers report it");
+
+    badges.delete(Badge::key("1", holder)).await?;
+    let hour = Duration::from_secs(3600);
+    clock.advance(hour);
+    server.clock().advance(hour);
+    assert_eq!(departments.work_once().await?.settled, 1);
+    let other = badges.get(Badge::key("1", 3 - holder)).await?.unwrap().entity;
+    assert_eq!(other.label.as_deref(), Some("Sales"));
+    assert!(badges.verify().run().await?.is_clean());
     Ok(())
 }

@@ -241,7 +241,7 @@ async fn eight_writers_of_targets_and_their_sources_lose_no_change() -> TestResu
     let turn = |at: u32| {
         let (departments, employees) = (departments.clone(), employees.clone());
         async move {
-            if at % 2 == 0 {
+            if at.is_multiple_of(2) {
                 let rename = move |one: &mut Department| one.name = format!("name {at}");
                 return departments.update(key("1"), rename).await.map(drop);
             }
@@ -348,6 +348,8 @@ async fn many_targets_are_settled_in_turns_that_begin_where_the_last_one_ended()
     let before = setup.server.journal();
     assert_eq!(setup.departments.work_once().await?.waiting, 1);
     assert_eq!((shown(), requests(&before)), (2000, (1, 8)));
+    // The turn: the message, the op row and the entity, each read, and written or read again.
+    assert_eq!(setup.server.journal().since(&before).len(), 1 + 1 + 8 + 6);
     let before = setup.server.journal();
     assert_eq!(setup.departments.work_once().await?.waiting, 1);
     assert_eq!((shown(), requests(&before)), (2300, (1, 3)));

@@ -314,7 +314,7 @@ pub(super) const CASES: &[Case] = &[
             .boxed()
         },
     ),
-    case("name only targets in the partition of the entity", || {
+    case("name only targets in the partition of the entity, or use `RemoteCopies`", || {
         async { copied("fabrikam", "red").await }.boxed()
     }),
     case("store it first, or name it as a target only when it exists", || {

@@ -512,12 +512,9 @@ impl Executor {
         let settled = self.settle_in_rounds(op, targets, claims, &mut noted).await;
         let is_noted = self.note_finished(op, &noted).await;
         let settled = settled?;
-        // Of what was settled in turns, the first part was settled when the first turn began.
-        let ended = noted.moved.iter().filter_map(|(_, moved)| moved.ended.as_ref());
-        let settled_at =
-            ended.map(|(begun, _)| *begun).min().unwrap_or_else(|| self.table.clock().now());
-        let age = (settled_at - created).to_std().unwrap_or_default();
-        let now = (self.table.clock().now() - created).to_std().unwrap_or_default();
+        let now = self.table.clock().now();
+        let age = (noted.begun().unwrap_or(now) - created).to_std().unwrap_or_default();
+        let now = (now - created).to_std().unwrap_or_default();
         let types = targets.iter().map(|target| &target.of).chain(claims.iter().map(|one| &one.of));
         let unknown: BTreeSet<_> = types.filter(|of| !self.knows(of)).map(|of| &**of).collect();
         Ok(if noted.goes_on() && !noted.in_doubt {

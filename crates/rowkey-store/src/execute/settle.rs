@@ -250,6 +250,12 @@ impl Noted {
         self.moved.iter().any(|(_, moved)| moved.ended.is_none())
     }
 
+    /// When the first part was settled of what was settled in turns.
+    pub(crate) fn begun(&self) -> Option<DateTime<Utc>> {
+        let ended = self.moved.iter().filter_map(|(_, moved)| moved.ended.as_ref());
+        ended.map(|(begun, _)| *begun).min()
+    }
+
     /// The targets that are settled in part, each with its new address. When all have ended, they begin
     /// again: they are settled once more when no request can take effect any more.
     pub(crate) fn moves(&self) -> Vec<(&Target, &str)> {

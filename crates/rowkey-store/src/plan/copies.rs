@@ -7,7 +7,8 @@ use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Result};
 
 use super::{Change, Contribution, Contributor};
 
-/// Copies of properties of an `S` in entities of type `T` in the same partition.
+/// Copies of properties of an `S` in entities of type `T` in the same partition. [`RemoteCopies`] are in any
+/// partition or table.
 ///
 /// For example, a department shows the name of its manager. With the name copied into the department's
 /// entity, one request reads both. The store of the source keeps the copies in step with the source, in
@@ -67,6 +68,8 @@ use super::{Change, Contribution, Contributor};
 /// assert_eq!(sales.entity.manager.as_deref(), Some("Ada King"));
 /// # Ok(()) }
 /// ```
+///
+/// [`RemoteCopies`]: crate::RemoteCopies
 pub struct Copies<S, T, V> {
     name: &'static str,
     max: usize,
@@ -91,7 +94,8 @@ impl<S, T: Entity, V> Copies<S, T, V> {
     ///
     /// The targets are of a plain type, without `#[entity(store)]`. The compiler enforces this in `cargo build`
     /// and `cargo test`, when it compiles the call for the types, and not yet in `cargo check`. If both types
-    /// have stores, write both entities in one transaction:
+    /// have stores, use [`RemoteCopies::through`](crate::RemoteCopies::through), or write both entities in one
+    /// transaction:
     ///
     /// ```
     /// # use rowkey::{Entity, StorageAccount};
@@ -129,9 +133,9 @@ impl<S, T: Entity, V> Copies<S, T, V> {
         const {
             assert!(
                 !T::STORE,
-                "the type of the targets has #[entity(store)], and copies do not go through its store: write \
-                 both entities in one transaction, `Store::transaction` with `Transaction::with`, or copy \
-                 into a plain entity of the partition that has the copied properties alone"
+                "the type of the targets has #[entity(store)], and `Copies` do not go through its store: use \
+                 `RemoteCopies::through`, or write both entities in one transaction, `Store::transaction` with \
+                 `Transaction::with`"
             );
         }
         let targets = Box::new(move |source: &S| targets(source).into_iter().collect());
@@ -145,8 +149,9 @@ impl<S, T: Entity, V> Copies<S, T, V> {
             let (partition, row_key) = key.parts().map_err(Error::no_such_key)?;
             if partition != partition_key {
                 let what = format!("`{}` copies into another partition", self.name);
-                return Err(Error::refused(ErrorKind::Invalid, what)
-                    .advise("name only targets in the partition of the entity"));
+                return Err(Error::refused(ErrorKind::Invalid, what).advise(
+                    "name only targets in the partition of the entity, or use `RemoteCopies`",
+                ));
             }
             if !row_keys.iter().any(|known| known == row_key) {
                 row_keys.push(row_key.to_owned());

@@ -1,8 +1,8 @@
 //! The holders of copies: rows of a table, read by pages and written in transactions, or entities of a store,
 //! each written through the plan of its type.
 
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, TryStreamExt as _};
 use rowkey::edm::Value;
 use rowkey::{
     Continuation, DynamicEntity, ETag, Entity, Error, Outcome, Page, Result, Stored, Transaction,
@@ -44,7 +44,7 @@ pub(super) struct Held<T> {
 /// A target as it is stored.
 enum Form<T> {
     Row(DynamicEntity),
-    Head(HeldHead<T>),
+    Head(Box<HeldHead<T>>),
 }
 
 /// The new state of a target.
@@ -126,7 +126,7 @@ impl<T: Entity + Clone + Send + Sync + 'static> Holder<T> {
                         _ => None,
                     };
                     let (entity, etag) = (head.entity().clone(), head.etag().clone());
-                    Ok(Some(Held { keys, etag, entity, source, form: Form::Head(head) }))
+                    Ok(Some(Held { keys, etag, entity, source, form: Form::Head(Box::new(head)) }))
                 });
                 try_all(open, AT_A_TIME).await?.into_iter().flatten().collect()
             }
@@ -203,7 +203,7 @@ impl<T: Entity + Clone + Send + Sync + 'static> Holder<T> {
                 }
             };
             Some(async move {
-                let written = store.write_held(&held.keys, head, &after).await;
+                let written = store.write_held(&held.keys, *head, &after).await;
                 Ok((written, vec![(held.keys, held.etag)]))
             })
         });
@@ -234,9 +234,16 @@ fn read<'a>(
             let entities = table.row(&keys).await?.into_iter().collect();
             return Ok(Page { entities, continuation: None });
         }
-        let page = table.query(rows.partition()).page(PAGE, from).await;
+        let query = table.query(rows.partition()).page_size(PAGE);
+        let query = match from {
+            Some(from) => query.resume(from),
+            None => query,
+        };
+        // A page of the service, which is shorter if its rows are long.
+        let page = query.pages().try_next().await;
         // An unanswered read changed nothing.
-        page.map_err(|error| error.with_outcome(Outcome::Rejected))
+        let page = page.map_err(|error| error.with_outcome(Outcome::Rejected))?;
+        Ok(page.unwrap_or(Page { entities: Vec::new(), continuation: None }))
     }
     .boxed()
 }

@@ -26,19 +26,14 @@ impl Stretch {
         if span.rows.stretches().is_empty() {
             return Ok(None);
         }
-        match span.rows.exactly().filter(|_| span.index.is_none()) {
-            Some((from, to)) => Ok(Some(Self {
-                partition_key: span.partition_key,
-                from: from.clone(),
-                to: to.clone(),
-            })),
-            None => {
-                let what = format!("the targets of `{name}` are not one range of RowKeys");
-                Err(Error::refused(ErrorKind::Invalid, what).advise(
-                    "name keys, prefixes of RowKeys, or ranges that differ in the last part alone",
-                ))
-            }
-        }
+        let Some((from, to)) = span.rows.exactly().filter(|_| span.index.is_none()) else {
+            let what = format!("the targets of `{name}` are not one range of RowKeys");
+            return Err(Error::refused(ErrorKind::Invalid, what).advise(
+                "name keys, prefixes of RowKeys, or ranges that differ in the last part alone",
+            ));
+        };
+        let (from, to) = (from.clone(), to.clone());
+        Ok(Some(Self { partition_key: span.partition_key, from, to }))
     }
 
     /// One row.
