@@ -136,21 +136,15 @@ impl Wide {
         let first = row.iter().filter(|(name, _)| pinned(name));
         let properties: Vec<_> =
             first.chain(row.iter().filter(|(name, _)| !pinned(name))).collect();
-        let rows: Vec<(String, Vec<_>)> = match self.layout {
-            Some(layout) => {
-                let (head, others) = properties.iter().partition(|(name, _)| pinned(name));
-                let parts = layout.fill(
-                    Vec::into_iter(others),
-                    of_further(row, &layout.row_key(&row.row_key, 1), mark),
-                )?;
-                let parts = parts.into_iter();
-                let parts = parts.map(|(part, held)| (layout.row_key(&row.row_key, part), held));
-                [(row.row_key.clone(), head)].into_iter().chain(parts).collect()
-            }
-            None => {
-                let rows = pack(row, &properties, mark).into_iter().enumerate();
-                rows.map(|(number, held)| (further_key(&row.row_key, number), held)).collect()
-            }
+        let rows: Vec<(String, Vec<_>)> = if let Some(layout) = self.layout {
+            let (head, others) = properties.iter().partition(|(name, _)| pinned(name));
+            let of_part = of_further(row, &layout.row_key(&row.row_key, 1), mark);
+            let parts = layout.fill(Vec::into_iter(others), of_part)?.into_iter();
+            let parts = parts.map(|(part, held)| (layout.row_key(&row.row_key, part), held));
+            [(row.row_key.clone(), head)].into_iter().chain(parts).collect()
+        } else {
+            let rows = pack(row, &properties, mark).into_iter().enumerate();
+            rows.map(|(number, held)| (further_key(&row.row_key, number), held)).collect()
         };
         if rows.len() <= 1 {
             return Ok(Beside::None);

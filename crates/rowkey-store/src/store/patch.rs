@@ -159,6 +159,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     /// assert_eq!(read.get_as::<f64>("H0012")?, 61.5);
     /// # Ok(()) }
     /// ```
+    #[expect(clippy::needless_pass_by_value, reason = "values are given as to `set`")]
     pub fn set_named(mut self, name: impl Into<String>, value: impl Property) -> Self {
         let name = name.into();
         let value = match value.to_value() {
@@ -227,9 +228,9 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     /// removed, which a merge cannot do, or because the service cannot compare the
     /// [condition](Self::if_version).
     pub fn reads(&self) -> bool {
-        let is_wide = E::MAX_ROWS > 1 && (self.layout().is_none() || self.is_of_blobs());
+        let is_wide = E::MAX_ROWS > 1 && (Self::layout().is_none() || self.is_of_blobs());
         // An entity of an older version is converted. Parts of another version have other RowKeys.
-        let is_converted = E::VERSION > 1 && self.layout().is_none();
+        let is_converted = E::VERSION > 1 && Self::layout().is_none();
         let declares = is_wide || is_converted || !E::INDEXES.is_empty() || !E::LISTS.is_empty();
         let declares = declares || self.store.inner.has_contributors();
         declares
@@ -239,7 +240,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     }
 
     /// How the properties of the type are distributed to parts.
-    fn layout(&self) -> Option<Layout> {
+    fn layout() -> Option<Layout> {
         Layout::of::<E>()
     }
 
@@ -288,7 +289,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
             return Err(store.named("Explain", error));
         }
         if !self.reads() {
-            return match self.layout() {
+            return match Self::layout() {
                 Some(layout) => Explanation::of(&self.plan(layout)?),
                 None => Ok(Explanation::merge(self.changes.len())),
             };
@@ -315,7 +316,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
             return Err(store.named("Patch", error));
         }
         let sent = async {
-            let merged = match self.layout() {
+            let merged = match Self::layout() {
                 _ if self.reads() => Ok(None),
                 Some(layout) => self.send_parts(layout).await,
                 None => {
