@@ -105,7 +105,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // Noon of the first of July: one request, which reads one row.
     let read = years.get_properties(key(), ["H07011200"]).await?.ok_or("it is there")?;
-    assert_eq!(read.get_as::<f64>("H07011200")?, 61.5);
+    assert_eq!(read.get("H07011200"), Some(&61.5.into()));
     assert_eq!(server.journal().since(&begun).len(), 2);
 
     // The entity has another version now.
