@@ -134,7 +134,7 @@ impl BlobFields {
         pointers.collect()
     }
 
-    /// Whether a row names a blob, in whichever property: other versions and kinds of the type have other fields.
+    /// Whether a row names a blob, in any property: other versions and kinds of the type have other fields.
     pub(crate) fn is_named(row: &DynamicEntity, blob: &str) -> bool {
         row.iter().any(|(_, value)| {
             let Value::String(text) = value else { return false };
