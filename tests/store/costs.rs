@@ -3,6 +3,7 @@
 use std::pin::pin;
 
 use futures_util::future::select;
+use futures_util::stream;
 use rowkey::{Entity, Key, Result, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_store::Store;
@@ -223,5 +224,85 @@ async fn writes_in_flight_share_their_clean_up() -> TestResult {
     assert_eq!(rows.filter(|row| row.row_key().starts_with("op_")).count(), 0);
     assert_eq!(left.queue("parcels").unwrap().messages().count(), 0, "the last one cleans up");
     assert!(parcels.delete(key(99)).await?);
+    Ok(())
+}
+
+/// A parcel whose claims are spread over four partitions.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "spread_{id:4}")]
+#[entity(index(name = by_state, row = "state_{state}", many))]
+#[entity(index(name = by_courier, row = "courier_{courier}", many))]
+#[entity(index(name = by_email, partition = "email_{email}", row = "{tenant}_{id}", copy(state)))]
+#[entity(unique(name = by_number, value = "{number}", buckets = 4))]
+struct Spread {
+    tenant: String,
+    id: u32,
+    state: String,
+    courier: String,
+    email: String,
+    number: String,
+    grams: i64,
+    #[entity(blob)]
+    scan: Option<Vec<u8>>,
+}
+
+fn spread(id: u32, scan: Option<Vec<u8>>) -> Spread {
+    let Parcel { tenant, id, state, courier, email, number, grams, scan } = parcel(id, scan);
+    Spread { tenant, id, state, courier, email, number, grams, scan }
+}
+
+/// The entities of a job: enough that the requests of its end do not count.
+const MANY: u32 = 1000;
+
+/// Loads entities of one partition and deletes them. Returns the requests of both for each entity.
+async fn of_jobs<E>(
+    entity: impl Fn(u32) -> E,
+    all: rowkey::Partition<E>,
+) -> std::result::Result<[f64; 2], Box<dyn std::error::Error>>
+where
+    E: Entity + Clone + Send + Sync + 'static,
+    rowkey::Partition<E>: Clone,
+{
+    let (server, account) = start().await?;
+    let each = |before: usize| (server.journal().len() - before) as f64 / f64::from(MANY);
+    let before = server.journal().len();
+    let entities = (0..MANY).map(entity).collect::<Vec<_>>();
+    let report = store::<E>(&account)?.load(stream::iter(entities)).run().await?;
+    assert!(report.is_clean() && report.total.right == u64::from(MANY), "{report:?}");
+    let loaded = each(before);
+    let before = server.journal().len();
+    // Another program: it has written none of the rows elsewhere.
+    let report = store::<E>(&account)?.delete_where(all).run().await?;
+    assert!(report.is_clean() && report.total.right == u64::from(MANY), "{report:?}");
+    let left = server.snapshot();
+    assert_eq!(left.table("parcels").unwrap().entities().count(), 0, "nothing is left over");
+    assert_eq!(left.queue("parcels").unwrap().messages().count(), 0);
+    Ok([loaded, each(before)])
+}
+
+#[tokio::test]
+async fn jobs_cost_the_requests_that_the_page_shows() -> TestResult {
+    let scan = || Some(vec![7; 100]);
+    let local = |id| {
+        let (state, courier) = ("new".to_owned(), "kim".to_owned());
+        Local { tenant: "contoso".into(), id, state, courier }
+    };
+    let costs = [
+        ("declarations in the partition alone", of_jobs(local, Local::partition("contoso")).await?),
+        ("all of them", of_jobs(|id| parcel(id, None), Parcel::partition("contoso")).await?),
+        ("with a blob", of_jobs(|id| parcel(id, scan()), Parcel::partition("contoso")).await?),
+        ("`buckets = 4`", of_jobs(|id| spread(id, None), Spread::partition("contoso")).await?),
+        (
+            "`buckets = 4`, with a blob",
+            of_jobs(|id| spread(id, scan()), Spread::partition("contoso")).await?,
+        ),
+    ];
+    for (of, [loaded, deleted]) in costs {
+        let shown = |cost: f64| {
+            if cost < 0.1 { format!("{cost:.2}") } else { format!("{cost:.1}") }
+        };
+        shows(&format!("`load`, {of}"), &[shown(loaded)]);
+        shows(&format!("`delete_where`, {of}"), &[shown(deleted)]);
+    }
     Ok(())
 }

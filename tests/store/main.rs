@@ -21,6 +21,7 @@ mod explained;
 mod faults;
 mod foreign;
 mod formats;
+mod grouped;
 mod honest;
 mod inline;
 mod inputs;

@@ -64,6 +64,9 @@ pub(crate) struct Index {
     pub(crate) many: bool,
     /// Whether it is a `unique(..)`, whose rows only claim the value in `partition`.
     pub(crate) claims: bool,
+    /// The number of partitions over which the claims of a `unique(..)` are spread; `None` if each claim has its
+    /// own.
+    pub(crate) buckets: Option<LitInt>,
     /// The fields that copies have; `None` for all.
     pub(crate) copy: Option<Vec<Ident>>,
     /// A condition that the entity must meet to be in the index.
@@ -256,30 +259,36 @@ impl Index {
             ));
         };
         beside(partition.as_ref(), table.as_ref())?;
-        Ok(Self { name, partition, table, row, many, claims: false, copy, when })
+        Ok(Self { name, partition, table, row, many, claims: false, buckets: None, copy, when })
     }
 
-    /// `unique(name = by_number, value = "{number}")`: its rows are in partitions named after the value.
+    /// `unique(name = by_number, value = "{number}", buckets = 16)`: its rows are in partitions named after the
+    /// value, or after its bucket.
     fn parse_unique(meta: &ParseNestedMeta) -> Result<Self> {
-        let (mut name, mut partition, mut when) = (None, None, None);
-        nested(meta, UNIQUE, &["name", "value", "when"], |word, meta| {
+        let (mut name, mut template, mut buckets, mut when) = (None, None, None, None);
+        nested(meta, UNIQUE, &["buckets", "name", "value", "when"], |word, meta| {
             match word {
+                "buckets" => buckets = Some(meta.value()?.parse::<LitInt>()?),
                 "name" => name = Some(meta.value()?.parse::<Ident>()?),
-                "value" => partition = Some(value(meta)?),
+                "value" => template = Some(value(meta)?),
                 _ => when = Some(value(meta)?.parse_with(Path::parse_mod_style)?),
             }
             Ok(())
         })?;
-        let (Some(name), Some(partition)) = (name, partition) else {
+        let (Some(name), Some(template)) = (name, template) else {
             return Err(meta.error(
                 "a unique value requires a name and a template: unique(name = by_number, value = \
                  \"{number}\")",
             ));
         };
-        let row = LitStr::new("claim", partition.span());
-        let copy = Some(Vec::new());
+        let (span, copy) = (template.span(), Some(Vec::new()));
+        let (partition, row) = if buckets.is_some() {
+            (LitStr::new("", span), LitStr::new(&format!("claim_{}", template.value()), span))
+        } else {
+            (template, LitStr::new("claim", span))
+        };
         let (partition, table) = (Some(partition), None);
-        Ok(Self { name, partition, table, row, many: false, claims: true, copy, when })
+        Ok(Self { name, partition, table, row, many: false, claims: true, buckets, copy, when })
     }
 }
 

@@ -3,7 +3,7 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt as _;
-use syn::{Error, Ident, LitStr, Path, Result};
+use syn::{Error, Ident, LitInt, LitStr, Path, Result};
 
 use crate::attrs::Index as Declared;
 use crate::keys::{
@@ -13,7 +13,7 @@ use crate::keys::{
 use crate::model::{KIND, Keys, Model, combine, plain};
 use crate::names::did_you_mean;
 use crate::role::Role;
-use crate::template::{Part, Piece, Template};
+use crate::template::{MAX_BUCKETS, Part, Piece, Template};
 use crate::types::at;
 
 /// An update writes the entity, and may delete one copy and insert another in each index: 99 of the 100
@@ -37,6 +37,8 @@ pub(crate) struct Index {
     many: bool,
     /// Whether its rows only claim a value.
     pub(crate) claims: bool,
+    /// The number of partitions of its claims, if they are spread.
+    buckets: Option<u16>,
     /// The property names of copies; `None` for all.
     copy: Option<Vec<String>>,
     when: Option<Path>,
@@ -78,6 +80,12 @@ impl Index {
         self.row.head()
     }
 
+    /// The statement that ends the PartitionKey with the bucket of the RowKey, if claims are spread.
+    fn write_bucket(&self, row: &TokenStream) -> Option<TokenStream> {
+        let pk = local_named("partition");
+        self.buckets.map(|buckets| quote! { #pk.bucket_of_key(#row, #buckets); })
+    }
+
     /// The pieces of its PartitionKey.
     fn partition_pieces<'a>(&'a self, keys: &'a Keys) -> &'a [Piece] {
         self.partition.as_ref().map_or(&keys.partition.pieces, |template| &template.pieces)
@@ -113,8 +121,9 @@ pub(crate) fn indexes(
 }
 
 fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]) -> Result<Index> {
-    let Declared { name, partition, table, row, many, claims, copy, when } = declared;
+    let Declared { name, partition, table, row, many, claims, buckets, copy, when } = declared;
     let table = table.map(|table| table.value());
+    let buckets = buckets.map(|buckets| parse_buckets(&buckets)).transpose()?;
     let partition =
         partition.map(|value| if claims { claim_partition(keys, &name, &value) } else { value });
     let resolved = |mut template: Template| {
@@ -130,7 +139,7 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
         copied.collect::<Result<Vec<_>>>().map(|copied| copied.into_iter().flatten().collect())
     });
     let copy = copy.transpose()?;
-    let index = Index { name, partition, table, row, many, claims, copy, when };
+    let index = Index { name, partition, table, row, many, claims, buckets, copy, when };
     if let Some(part) = index.parts().find(|part| {
         matches!(
             model.fields[part.index].role,
@@ -148,6 +157,16 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
         return Err(Error::new(index.row.literal.span(), what));
     }
     Ok(index)
+}
+
+/// The number of partitions over which claims are spread.
+fn parse_buckets(buckets: &LitInt) -> Result<u16> {
+    let parsed = buckets.base10_parse().ok();
+    parsed.filter(|buckets| (2..=MAX_BUCKETS).contains(buckets)).ok_or_else(|| {
+        let what =
+            format!("the number of buckets must be between 2 and {MAX_BUCKETS}: buckets = 16");
+        Error::new(buckets.span(), what)
+    })
 }
 
 /// The template of the partitions of claims: different types or values in one table never share a partition.
@@ -216,7 +235,8 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Resu
     if let Some(what) = taken(model, &index.name, before.iter().map(|other| &other.name)) {
         return Err(Error::new(index.name.span(), format!("`{name}` is already {what}")));
     }
-    let of_value = if index.claims { index.partition.as_ref() } else { Some(&index.row) };
+    let is_in_partition = index.claims && index.buckets.is_none();
+    let of_value = if is_in_partition { index.partition.as_ref() } else { Some(&index.row) };
     if of_value.is_none_or(|template| template.parts().next().is_none()) {
         return fail("an index requires at least one field: `email_{email}`".to_owned());
     }
@@ -336,7 +356,10 @@ pub(crate) fn texts(model: &Model<'_>, keys: &Keys) -> Vec<(String, String)> {
         let many = if index.many { " many" } else { "" };
         let copy = index.copy.as_ref().map(|copy| format!(" copy {}", copy.join(", ")));
         let copy = copy.unwrap_or_default();
-        format!("{kind}{partition} row {row}{many}{copy}{}", when_text(index.when.as_ref()))
+        let buckets = index.buckets.map(|buckets| format!(" buckets {buckets}"));
+        let buckets = buckets.unwrap_or_default();
+        let when = when_text(index.when.as_ref());
+        format!("{kind}{partition} row {row}{many}{copy}{buckets}{when}")
     };
     keys.indexes.iter().map(|index| (plain(&index.name), text(index))).collect()
 }
@@ -392,6 +415,7 @@ pub(crate) fn index_key(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
             |template| write(model, &template.pieces, &pk, value),
         );
         let write_row = write(model, &index.row.pieces, &rk, value);
+        let write_bucket = index.write_bucket(&quote! { #rk });
         let tie_breaker = index.many.then(|| {
             let other = local_named("other");
             let partition = index.partition.as_ref().map(|_| {
@@ -410,6 +434,7 @@ pub(crate) fn index_key(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
                 #(#bind)*
                 #write_partition
                 #write_row
+                #write_bucket
                 #tie_breaker
                 true
             }
@@ -528,12 +553,14 @@ impl Constructors<'_> {
         let (arguments, bind) = arguments(model, distinct(indices(partition).chain(indices(row))));
         let write_partition = write(model, partition, &pk, local);
         let write_row = write(model, row, &rk, local);
+        let write_bucket = index.write_bucket(&quote! { &#rk });
         let body = quote! {
             #bind
             let mut #pk = #krate::key::KeyWriter::new();
             #write_partition
             let mut #rk = #krate::key::KeyWriter::new();
             #write_row
+            #write_bucket
         };
         (arguments, body)
     }

@@ -9,7 +9,7 @@ use crate::notation::{Format, Notation};
 const MAX_KEY_UNITS: usize = 512;
 
 /// The maximum number of buckets: reading all of them takes at least one request each.
-const MAX_BUCKETS: u16 = 1000;
+pub(crate) const MAX_BUCKETS: u16 = 1000;
 
 /// The template of a PartitionKey or a RowKey.
 pub(crate) struct Template {

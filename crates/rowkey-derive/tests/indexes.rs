@@ -262,3 +262,33 @@ fn an_entity_is_in_the_list_of_each_of_its_values() {
     assert_eq!((address.position(), address.list().name), (1, "by_place"));
     assert!(matches!(Order::by_tag("a", "b\n").parts(), Err(KeyError::ControlCharacter)));
 }
+
+#[derive(Clone, Debug, Entity)]
+#[entity(store, partition = "{tenant}", row = "order_{id:4}")]
+#[entity(unique(name = by_number, value = "{number}"))]
+#[entity(unique(name = by_code, value = "{code:lower}_{id}", buckets = 16))]
+struct Numbered {
+    tenant: String,
+    id: u32,
+    number: String,
+    code: Option<String>,
+}
+
+#[test]
+fn claims_with_buckets_have_the_value_in_the_row_key() {
+    let one = Numbered { tenant: "a".into(), id: 7, number: "07".into(), code: Some("X_Y".into()) };
+    let keys = |position| {
+        let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
+        one.index_key(position, &mut partition, &mut row)
+            .then(|| (partition.finish().unwrap(), row.finish().unwrap()))
+    };
+    let alone = ("unique_order_by_number_07".to_owned(), "claim".to_owned());
+    assert_eq!(keys(0), Some(alone));
+    let row = "claim_x^~y_0000000007";
+    let bucket = rowkey::key::bucket_of(row, 16);
+    let partition = format!("unique_order_by_code_{bucket:02}");
+    assert_eq!(keys(1), Some((partition.clone(), row.to_owned())));
+    assert_eq!(Numbered::by_code("x_y", 7).parts(), Ok((&*partition, row)));
+    let text = |at: usize| Numbered::DECLARATIONS[at].1;
+    assert!(text(1).ends_with(" buckets 16") && !text(0).contains("buckets"), "{}", text(1));
+}

@@ -168,12 +168,32 @@ impl Place {
     ) -> BoxFuture<'p, Result<Option<Stored<DynamicEntity>>>> {
         async move {
             let read = self.deciding(own).row(&self.keys).await;
-            read.map_err(|error| match &self.table {
-                Some(table) => table.named(error),
-                None => error,
-            })
+            read.map_err(|error| self.named(error))
         }
         .boxed()
+    }
+
+    /// Names the declaration in an error, if its rows are in another table.
+    pub(crate) fn named(&self, error: Error) -> Error {
+        match &self.table {
+            Some(table) => table.named(error),
+            None => error,
+        }
+    }
+
+    /// The name of the declaration and of its table; nothing for the table of the entities.
+    pub(crate) fn table_name(&self) -> &str {
+        self.table.as_ref().map_or("", |table| table.stored())
+    }
+
+    /// Whether both are in one table, as far as their declarations tell.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        self.table_name() == other.table_name()
+    }
+
+    /// Whether one transaction can write both.
+    pub(crate) fn shares_partition(&self, other: &Self) -> bool {
+        self.is_beside(other) && self.keys.0 == other.keys.0
     }
 
     /// Whether a failed read of the row may be left to a worker: the table is another one, which may be unavailable
@@ -183,7 +203,7 @@ impl Place {
     }
 
     fn id(&self) -> (&str, &Keys) {
-        (self.table.as_ref().map_or("", |table| table.stored()), &self.keys)
+        (self.table_name(), &self.keys)
     }
 }
 

@@ -127,6 +127,13 @@ impl KeyWriter {
         self.digits(i128::from(bucket), super::bucket::digits(buckets));
     }
 
+    /// Writes the bucket of another key: [`bucket_of`](super::bucket_of) of it as a whole, with escapes.
+    #[doc(hidden)]
+    pub fn bucket_of_key(&mut self, key: &Self, buckets: u16) {
+        let bucket = super::bucket_of(&key.text, buckets);
+        self.digits(i128::from(bucket), super::bucket::digits(buckets));
+    }
+
     /// Checks the key and returns it.
     pub fn finish(self) -> Result<String, KeyError> {
         if let Some(error) = self.error {

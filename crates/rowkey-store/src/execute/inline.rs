@@ -1,4 +1,5 @@
-//! Settling by the writer itself: one conditional write for each row elsewhere.
+//! Settling by the writer itself: one conditional write for each row elsewhere, in transactions of those that share
+//! a partition.
 //!
 //! The writer knows what it replaced. It looks at a row elsewhere before the commit, or wrote the row itself,
 //! and afterwards replaces or deletes the row only if it is unchanged since then. A new row is inserted. If a
@@ -12,11 +13,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
-use rowkey::table::{EncodedRow, RowWrite};
-use rowkey::{Blob, DynamicEntity, ETag, Error, Key, Match, Outcome, Partition, Result};
+use rowkey::table::EncodedRow;
+use rowkey::{Blob, DynamicEntity, ETag, Outcome, Partition, Result};
 
 use super::announce::Announcer;
 use super::commit::is_undecodable;
+use super::group::{self, READS};
 use super::settle::{Noted, is_lost, report};
 use crate::deciding::Deciding;
 use crate::place::Place;
@@ -27,9 +29,6 @@ use crate::together::try_all;
 
 /// How many rows elsewhere a program remembers.
 const MAX_REMEMBERED: usize = 1000;
-
-/// Rows elsewhere that are read at once.
-const READS: usize = 8;
 
 /// What the writer itself does with a target.
 pub(crate) struct Inline {
@@ -130,32 +129,47 @@ pub(crate) async fn look(table: &Deciding, announcer: &Announcer, plan: &mut Pla
         Effect::Row(row) if row.known == Known::Unread => Some((at, row)),
         _ => None,
     });
-    let known = rows.map(|(at, row)| async move {
-        if let Some(etag) = announcer.rows.find(row) {
-            return Ok::<_, Error>((at, Known::Present(etag)));
+    let (mut known, mut unknown) = (Vec::new(), Vec::new());
+    for (at, row) in rows {
+        match announcer.rows.find(row) {
+            Some(etag) => known.push((at, Known::Present(etag))),
+            None => unknown.push((at, row)),
         }
-        let found = match row.place.row(table).await {
-            Ok(found) => found,
-            // The write does not wait for a table that is unavailable. A worker settles the row.
-            Err(error) if row.place.may_be_left(&error) => {
-                tracing::debug!(%error, "a row elsewhere was not read before the commit");
-                return Ok((at, Known::Unread));
-            }
-            Err(error) => return Err(error),
-        };
-        let own = found.filter(|found| {
-            text(&found.entity, INDEX) == Some(row.index)
-                && primary_keys(&found.entity).as_ref() == Some(&row.owner)
-        });
-        Ok((at, own.map_or(Known::Missing, |found| Known::Present(found.etag))))
-    });
-    let known = try_all(known, READS).await?;
+    }
+    unknown.sort_by(|(_, one), (_, other)| one.place.table_name().cmp(other.place.table_name()));
+    let by_table = unknown.chunk_by(|(_, row), (_, next)| row.place.is_beside(&next.place));
+    let found = try_all(by_table.map(|rows| look_at(table, rows)), READS).await?;
+    known.extend(found.into_iter().flatten());
     for (at, now) in known {
         if let Effect::Row(row) = &mut plan.inline[at].effect {
             row.known = now;
         }
     }
     Ok(())
+}
+
+/// Looks at rows of one table. If another table than that of the entities is unavailable, they stay unread: the write
+/// does not wait for it, and a worker settles the rows.
+async fn look_at(table: &Deciding, rows: &[(usize, &RowElsewhere)]) -> Result<Vec<(usize, Known)>> {
+    let Some((_, RowElsewhere { place, .. })) = rows.first() else { return Ok(Vec::new()) };
+    let keys: Vec<_> = rows.iter().map(|(_, row)| &row.place.keys).collect();
+    let found = group::read(place.deciding(table), &keys).await;
+    let found = match found.map_err(|error| place.named(error)) {
+        Ok(found) => found,
+        Err(error) if place.may_be_left(&error) => {
+            tracing::debug!(%error, "rows elsewhere were not read before the commit");
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error),
+    };
+    let known = rows.iter().zip(found).map(|((at, row), found)| {
+        let own = found.filter(|found| {
+            text(&found.entity, INDEX) == Some(row.index)
+                && primary_keys(&found.entity).as_ref() == Some(&row.owner)
+        });
+        (*at, own.map_or(Known::Missing, |found| Known::Present(found.etag)))
+    });
+    Ok(known.collect())
 }
 
 /// Writes the rows elsewhere of a committed plan, in the order of its targets, until a write is refused.
@@ -177,33 +191,46 @@ pub(crate) async fn write_rows(
         freed.any(|one| one.target == *target)
     };
     let mut left: Vec<_> = plan.targets.iter().filter(|target| !is_free(target)).cloned().collect();
-    for (target, row) in rows() {
-        let there = row.place.deciding(table);
-        let transaction = there.transaction();
-        let transaction = match (&row.write, &row.known) {
-            (Some(write), Known::New) => transaction.row(write, RowWrite::Insert),
-            (Some(write), Known::Present(etag)) => {
-                transaction.row(write, RowWrite::Replace(Match::ETag(etag.clone())))
-            }
-            (None, Known::Present(etag)) => {
-                let (partition_key, row_key) = &row.place.keys;
-                let key = Key::<DynamicEntity>::new(&**partition_key, &**row_key);
-                transaction.delete(key, Match::ETag(etag.clone()))
-            }
-            (_, Known::Unread | Known::Missing) | (None, Known::New) => break,
+    let all: Vec<_> = rows().collect();
+    let of_all: Vec<_> = all.iter().map(|(_, row)| *row).collect();
+    let mut is_done = vec![false; all.len()];
+    // After a refusal, the others are written one by one, to find the row that is in the way.
+    let mut groups = true;
+    let mut at = 0;
+    while at < all.len() {
+        if is_done[at] {
+            at += 1;
+            continue;
+        }
+        let sent = match groups {
+            true => group::together(table, &of_all, &is_done, at),
+            false => group::operation(table, of_all[at]).map(|one| (one, vec![at])),
         };
-        match there.write(transaction).await {
-            Ok(etag) => {
-                announcer.rows.wrote(row, etag);
-                report(table.table(), op, &target.contributor, &Ok(super::settle::Settled::Done));
-                left.retain(|other| other != target);
+        let Some((transaction, group)) = sent else { break };
+        match transaction.submit().await {
+            Ok(etags) => {
+                for (one, etag) in group.into_iter().zip(etags) {
+                    let (target, row) = all[one];
+                    is_done[one] = true;
+                    announcer.rows.wrote(row, etag);
+                    let done = Ok(super::settle::Settled::Done);
+                    report(table.table(), op, &target.contributor, &done);
+                    left.retain(|other| other != target);
+                }
             }
             Err(error) => {
-                announcer.rows.wrote(row, None);
+                for one in &group {
+                    announcer.rows.wrote(of_all[*one], None);
+                }
                 noted.in_doubt |= error.outcome() == Outcome::Unknown;
                 if is_undecodable(&error) {
                     return Err(error);
                 }
+                if group.len() > 1 && is_lost(&error) {
+                    groups = false;
+                    continue;
+                }
+                let (target, row) = all[at];
                 if row.known == Known::New && is_lost(&error) {
                     noted.met.push(target.clone());
                 }
@@ -248,17 +275,8 @@ async fn targets_of_others(table: &Deciding, op: &Keys) -> Result<Option<Vec<Tar
 /// Deletes the claims that a committed plan releases, if they are as they were before the commit. Returns the
 /// others.
 pub(crate) async fn release(table: &Deciding, plan: &Plan) -> Result<Vec<ClaimRef>> {
-    let mut left = Vec::new();
-    for (claim, etag) in plan.released.iter().zip(&plan.released_at) {
-        let key = Key::<DynamicEntity>::new(&*claim.keys.0, &*claim.keys.1);
-        match table.table().delete(key, Match::ETag(etag.clone())).await {
-            Ok(()) => {}
-            Err(error) if is_undecodable(&error) => return Err(error),
-            // It is looked at again.
-            Err(_) => left.push(claim.clone()),
-        }
-    }
-    Ok(left)
+    let claims: Vec<_> = plan.released.iter().zip(&plan.released_at).collect();
+    group::release(table, &claims).await
 }
 
 /// Deletes the blobs that a committed plan frees. Returns the targets of those that could not be deleted.

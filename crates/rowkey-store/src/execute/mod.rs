@@ -4,6 +4,7 @@
 //! - `claim`: claims of values before the commit
 //! - `commit`: the transaction
 //! - `ending`: clean-up that writes in flight share
+//! - `group`: requests that rows of one partition share
 //! - `inline`: settling by the writer, by conditional writes
 //! - [`settle`]: the changes in other places after the commit, by what is stored
 
@@ -31,6 +32,7 @@ pub(crate) mod announce;
 pub(crate) mod claim;
 pub(crate) mod commit;
 pub(crate) mod ending;
+pub(crate) mod group;
 pub(crate) mod inline;
 pub(crate) mod settle;
 
@@ -141,15 +143,12 @@ impl Executor {
         };
         let mut in_doubt = false;
         let mut claimed = Vec::new();
-        for new in &plan.claims {
-            claimed.push(new);
-            let claim = claim::claim(&self.table, announcer, new, &plan.op, &mut in_doubt);
-            if let Err(error) = claim.await {
-                forget(&plan, in_doubt).await;
-                self.undo(&op, claimed, announced, in_doubt).await;
-                let error = error.with_outcome(Outcome::Rejected);
-                return Err(error.at_operation(plan.step_of(&new.owner.1)));
-            }
+        let table = (&self.table, announcer);
+        let made = group::claim_all(table, &plan, &mut claimed, &mut in_doubt).await;
+        if let Err(error) = made {
+            forget(&plan, in_doubt).await;
+            self.undo(&op, claimed, announced, in_doubt).await;
+            return Err(error.with_outcome(Outcome::Rejected));
         }
         let etags = match commit(&self.table, &plan, &mut in_doubt).await {
             Ok(Committed::Yes(etags)) => etags,
@@ -201,12 +200,16 @@ impl Executor {
         checked.map(drop).map_err(|error| error.with_outcome(Outcome::Rejected))
     }
 
-    /// Looks up the operations that wrote the claims to be released. One request each.
+    /// Looks up the operations that wrote the claims to be released. One request each, and fewer if several are
+    /// in one partition.
     async fn read_released(&self, plan: &mut Plan) -> Result<()> {
+        let claims = std::mem::take(&mut plan.released);
+        let keys: Vec<_> = claims.iter().map(|claim| &claim.keys).collect();
+        let rows = group::read(&self.table, &keys).await?;
         let (mut released, mut released_at) = (Vec::new(), Vec::new());
-        for claim in std::mem::take(&mut plan.released) {
+        for (claim, found) in claims.into_iter().zip(rows) {
             // A claim that does not exist or belongs to another entity needs no release.
-            let Some(found) = self.table.row(&claim.keys).await? else { continue };
+            let Some(found) = found else { continue };
             let etag = found.etag;
             let found = Claim::read(&found.entity)?;
             if found.owner == (plan.partition_key.clone(), claim.row_key.clone()) {

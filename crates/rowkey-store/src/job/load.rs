@@ -34,7 +34,12 @@ pub trait Batch: Send + Sync {
 pub struct Loading<S> {
     groups: S,
     per_partition: usize,
+    around: Option<Around>,
 }
+
+/// Runs the whole load: does something before and after it.
+type Around =
+    Box<dyn for<'w> FnOnce(BoxFuture<'w, Result<()>>) -> BoxFuture<'w, Result<()>> + Send>;
 
 impl<S, B> Job<'_, Loading<S>>
 where
@@ -88,7 +93,16 @@ where
     /// # Ok(()) }
     /// ```
     pub fn load(name: impl Into<String>, table: &Table, groups: S) -> Self {
-        Self::new(name, table, Loading { groups, per_partition: 1 })
+        Self::new(name, table, Loading { groups, per_partition: 1, around: None })
+    }
+
+    /// Runs the load inside another future.
+    pub(crate) fn around<F>(mut self, around: F) -> Self
+    where
+        F: for<'w> FnOnce(BoxFuture<'w, Result<()>>) -> BoxFuture<'w, Result<()>> + Send + 'static,
+    {
+        self.work.around = Some(Box::new(around));
+        self
     }
 
     /// Stores up to this many groups of one partition at once, at least 1. With more than one, their
@@ -137,7 +151,11 @@ where
 {
     async fn load(self, run: &Run<'_>, table: &Table) -> Result<()> {
         let groups = self.groups.map(|group| Box::new(group) as AnyGroup<'_>);
-        load(groups.boxed(), self.per_partition, run, table).boxed().await
+        let load = load(groups.boxed(), self.per_partition, run, table).boxed();
+        match self.around {
+            Some(around) => around(load).await,
+            None => load.await,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use futures_util::{Stream, StreamExt as _};
+use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use rowkey::{Entity, Error, ErrorKind, Result};
 
 use super::{Inner, Store, is_race};
@@ -85,14 +85,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         replaces: bool,
         entities: impl Stream<Item = E> + Send + 'static,
     ) -> Job<'static, Loading<Packs<Group<E>>>> {
-        let store = self.clone();
+        let (store, all) = (self.clone(), self.clone());
         let groups = entities.map(move |entity| Group::of(store.clone(), replaces, entity));
         Job::load(format!("{name} {}", Inner::<E>::of()), &self.inner.table, pack(groups))
+            .around(move |load| async move { all.executor().sharing(load).await }.boxed())
     }
 }
 
 /// Returns the most operations for an insert of the entity, without those of further rows.
-fn rows_of<E: Entity>(entity: &E) -> usize {
+pub(super) fn rows_of<E: Entity>(entity: &E) -> usize {
     let local = E::INDEXES.iter().enumerate().filter(|(position, index)| {
         index.scope == rowkey::index::Scope::SamePartition
             && index_keys(entity, *position).is_ok_and(|keys| keys.is_some())

@@ -7,6 +7,7 @@ use rowkey::{
     Column, DynamicEntity, Entity, Error, ErrorKind, Key, Page, Partition, Result, Stored,
 };
 
+use super::bulk::rows_of;
 use super::examine::{note_failure, remains};
 use super::{Inner, ReadHead, Store, is_race, parts};
 use crate::execute::Ran;
@@ -205,6 +206,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
 impl<E: Entity + Clone + Send + Sync + 'static> PageStep<DynamicEntity> for Deletions<E> {
     async fn step(&self, page: Page<DynamicEntity>, pace: &Pace) -> Result<Report> {
+        self.store.executor().sharing(self.delete_page(page, pace)).await
+    }
+}
+
+impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
+    async fn delete_page(&self, page: Page<DynamicEntity>, pace: &Pace) -> Result<Report> {
         let mut report = Report::default();
         let mut heads = Vec::with_capacity(page.entities.len());
         for stored in page.entities {
@@ -215,9 +222,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> PageStep<DynamicEntity> for Dele
                 Err(error) => note_failure(error, &keys, &mut report)?,
             }
         }
-        let each = self.store.inner.operations();
+        let added = self.store.inner.added_operations();
         for partition in heads.chunk_by(|one, other| one.0.0 == other.0.0) {
-            for group in groups(partition, each) {
+            for group in groups(partition, added) {
                 match self.delete(group, pace).await {
                     Ok(()) => report.note(None, Verdict::Right, group.len() as u64),
                     // One by one, because others of the group can be deleted.
@@ -235,9 +242,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> PageStep<DynamicEntity> for Dele
         }
         Ok(report)
     }
-}
 
-impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
     /// Opens a row; `None` if it was deleted.
     async fn open(&self, stored: Stored<DynamicEntity>) -> Result<Option<(Keys, ReadHead<E>)>> {
         let inner = &self.store.inner;
@@ -278,19 +283,21 @@ fn is_of_one(error: &Error) -> bool {
     is_of_row || error.details().index.is_some()
 }
 
-/// Groups as many entities as fit into a transaction with their rows.
+/// Groups as many entities as fit into a transaction with their rows. `added`: the most operations of each entity
+/// that contributors of the program add.
 fn groups<E: Entity>(
     mut heads: &[(Keys, ReadHead<E>)],
-    each: usize,
+    added: usize,
 ) -> Vec<&[(Keys, ReadHead<E>)]> {
     let mut groups = Vec::new();
     while !heads.is_empty() {
         // The op row.
         let mut operations = 1;
         let fit = heads.iter().take_while(|(_, head)| {
-            // A program that allows more rows may have written the entity.
             let beside = head.closed().map_or(0, |closed| closed.beside.stored().len());
-            operations += each + beside.saturating_sub(E::MAX_ROWS - 1);
+            // Rows that an older version of the type declared.
+            let older = if head.older.is_some() { E::OLDER.beside } else { 0 };
+            operations += rows_of(&head.entity) + added + beside + older;
             operations <= MAX_OPERATIONS
         });
         let (group, others) = heads.split_at(fit.count().max(1));

@@ -570,7 +570,9 @@ fn index_of(row: &DynamicEntity, owner: &Keys, indexes: &[Index], of: &str) -> O
 fn claimed(indexes: &[Index], keys: &Keys) -> Option<usize> {
     indexes.iter().position(|index| {
         index.scope == Scope::Claim
-            && keys.1 == index.row_head
+            && (keys.1 == index.row_head
+                // With `buckets`, the RowKey has the value.
+                || (index.row_template.len() > 1 && keys.1.starts_with(index.row_head)))
             && keys.0.starts_with(index.partition_head)
     })
 }

@@ -104,7 +104,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let store = self.clone();
         let step: Step = Box::new(move |page| {
             let store = store.clone();
-            async move { store.rewrite_page(page, part, current).await }.boxed()
+            async move {
+                let rewritten = store.rewrite_page(page, part, current);
+                store.executor().sharing(rewritten).await
+            }
+            .boxed()
         });
         let walk =
             Walk::new(&self.inner.table, |table| table.scan::<E>().project::<DynamicEntity>());

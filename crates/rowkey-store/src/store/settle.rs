@@ -28,6 +28,12 @@ impl<E: Entity> Inner<E> {
         self.contributors.iter().map(|one| one.operations()).sum::<usize>() + E::MAX_ROWS
     }
 
+    /// The most operations of a change of one entity that contributors of the program add.
+    pub(super) fn added_operations(&self) -> usize {
+        let declared = self.contributors.len() - self.added;
+        self.contributors.iter().skip(declared).map(|one| one.operations()).sum()
+    }
+
     /// Returns the layers for entities that are read to be settled or replaced. They do not read fields in
     /// blobs, which decide nothing, unless the program has contributors that may look at them.
     pub(super) fn deciding_layers(&self) -> Layers {

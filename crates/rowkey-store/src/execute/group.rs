@@ -1,0 +1,261 @@
+//! Requests that rows of one partition share: claims, copies elsewhere and releases of a write of several
+//! entities.
+//!
+//! A transaction of several claims is the same as these claims one by one, all in one instant. If it is refused or
+//! not answered, the claims are made one by one, which also looks for the effect of the transaction. The same is
+//! true of copies and releases. So a group adds no state that another program could see.
+
+use std::collections::HashMap;
+
+use rowkey::table::RowWrite;
+use rowkey::{
+    DynamicEntity, ETag, Error, ErrorKind, Key, Match, Outcome, Partition, Result, Stored,
+    Transaction,
+};
+
+use super::Executor;
+use super::announce::Announcer;
+use super::claim::claim;
+use super::commit::is_undecodable;
+use super::inline::{Known, RowElsewhere};
+use crate::deciding::Deciding;
+use crate::plan::op::{ClaimRef, Op};
+use crate::plan::{MAX_OPERATIONS, NewClaim, Plan};
+use crate::row::{Claim, Keys};
+use crate::together::try_all;
+
+/// Rows that are read at once.
+pub(super) const READS: usize = 8;
+
+/// How many rows a query may return for each row that is wanted. Rows that it does not return are read one by one.
+const SPARE: usize = 4;
+
+/// How many claims of a group are made alone, because others are in their way, before all are.
+const ALONE: usize = 3;
+
+impl Executor {
+    /// Runs writes that share their clean-up, as writes in flight at the same time do. Deletes what they leave at the
+    /// end. If the future is dropped, workers do.
+    pub(crate) async fn sharing<T>(&self, writes: impl Future<Output = T>) -> T {
+        let Some(announcer) = self.announcer.as_deref() else { return writes.await };
+        let flight = announcer.ending.begin();
+        let written = writes.await;
+        drop(flight);
+        self.clean_up(announcer).await;
+        written
+    }
+}
+
+/// Claims the values of a plan in the order of their keys, as many of a partition as a transaction takes. One
+/// request for each partition if the values are free.
+///
+/// Adds to `claimed` the claims that may exist afterwards. Sets `in_doubt` if a request may take effect later.
+/// Errors name the operation of the caller.
+pub(crate) async fn claim_all<'p>(
+    (table, announcer): (&Deciding, &Announcer),
+    plan: &'p Plan,
+    claimed: &mut Vec<&'p NewClaim>,
+    in_doubt: &mut bool,
+) -> Result<()> {
+    let of_one = |one: &NewClaim, other: &NewClaim| one.reference.keys.0 == other.reference.keys.0;
+    for partition in plan.claims.chunk_by(of_one) {
+        for chunk in partition.chunks(MAX_OPERATIONS) {
+            let mut left: Vec<&NewClaim> = chunk.iter().collect();
+            let mut alone = 0;
+            while !left.is_empty() {
+                if left.len() > 1 && alone < ALONE {
+                    match insert(table, &left, &plan.op).await {
+                        Ok(()) => {
+                            claimed.append(&mut left);
+                            break;
+                        }
+                        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                            // Its value is taken, or the claim is left over.
+                            let at = error.details().operation_index.unwrap_or_default();
+                            let at = at.min(left.len() - 1);
+                            left.swap(0, at);
+                            left[1..].sort_by(|a, b| a.reference.keys.cmp(&b.reference.keys));
+                        }
+                        Err(error) if is_repeated(&error) => {
+                            *in_doubt = true;
+                            alone = ALONE;
+                            claimed.extend(&left);
+                        }
+                        Err(error) => {
+                            if error.outcome() == Outcome::Unknown {
+                                *in_doubt = true;
+                                claimed.extend(&left);
+                            }
+                            let at = error.details().operation_index.and_then(|at| left.get(at));
+                            let new = at.unwrap_or(&left[0]);
+                            return Err(error.at_operation(plan.step_of(&new.owner.1)));
+                        }
+                    }
+                    alone += 1;
+                }
+                let new = left.remove(0);
+                if !claimed.iter().any(|other| std::ptr::eq(*other, new)) {
+                    claimed.push(new);
+                }
+                let made = claim(table, announcer, new, &plan.op, in_doubt).await;
+                made.map_err(|error| error.at_operation(plan.step_of(&new.owner.1)))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a request got no answer, so that its effect is looked for by doing its parts one by one.
+fn is_repeated(error: &Error) -> bool {
+    error.outcome() == Outcome::Unknown && !is_undecodable(error)
+}
+
+async fn insert(table: &Deciding, claims: &[&NewClaim], op: &Op) -> Result<()> {
+    let op = op.row_key()?;
+    let add = |transaction: Transaction, new: &&NewClaim| {
+        let wanted = Claim { owner: new.owner.clone(), op: op.clone() };
+        transaction.insert(&wanted.row(&new.reference.keys))
+    };
+    claims.iter().fold(table.transaction(), add).submit().await.map(drop)
+}
+
+/// Reads rows. One request for each row of a partition from which no other is wanted. The rows of a partition are
+/// read by one query, unless too many others are between them: those that it does not return are read one by one.
+pub(crate) async fn read(
+    table: &Deciding,
+    wanted: &[&Keys],
+) -> Result<Vec<Option<Stored<DynamicEntity>>>> {
+    let queries = by_partition(wanted).into_iter().filter(|group| group.len() > 2);
+    let queries = queries.map(|group| async move { range(table, wanted, &group).await });
+    let found = try_all(queries, READS).await?;
+    let mut found: HashMap<Keys, Stored<DynamicEntity>> = found.into_iter().flatten().collect();
+    let rows: Vec<_> = wanted.iter().map(|keys| found.remove(*keys)).collect();
+    let rows = wanted.iter().zip(rows).map(|(keys, row)| async move {
+        match row {
+            Some(row) => Ok(Some(row)),
+            None => table.row(keys).await,
+        }
+    });
+    try_all(rows, READS).await
+}
+
+/// Queries a partition for the rows from the first to the last that are wanted.
+async fn range(
+    table: &Deciding,
+    wanted: &[&Keys],
+    group: &[usize],
+) -> Result<Vec<(Keys, Stored<DynamicEntity>)>> {
+    let row_keys = || group.iter().map(|at| &wanted[*at].1);
+    let (Some(first), Some(last)) = (row_keys().min(), row_keys().max()) else {
+        return Ok(Vec::new());
+    };
+    let partition_key = &*wanted[group[0]].0;
+    let key = |row_key: &str| Key::<DynamicEntity>::new(partition_key, row_key);
+    let partition = Partition::<DynamicEntity>::new(partition_key).range(key(first)..=key(last));
+    let most = u32::try_from(group.len() * SPARE).unwrap_or(u32::MAX).min(1000);
+    // An unanswered read changed nothing.
+    let page = table.query(partition).page(most, None).await;
+    let page = page.map_err(|error| error.with_outcome(Outcome::Rejected))?;
+    let keyed = |row: Stored<DynamicEntity>| {
+        ((row.entity.partition_key.clone(), row.entity.row_key.clone()), row)
+    };
+    Ok(page.entities.into_iter().map(keyed).collect())
+}
+
+/// Groups the positions of keys by partition, in the order in which the partitions come first.
+fn by_partition(keys: &[&Keys]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut of: HashMap<&str, usize> = HashMap::new();
+    for (at, keys) in keys.iter().enumerate() {
+        let group = *of.entry(&keys.0).or_insert(groups.len());
+        if group == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[group].push(at);
+    }
+    groups
+}
+
+/// Deletes claims that are unchanged, as many of a partition as a transaction takes. Returns those that it could
+/// not delete.
+pub(crate) async fn release(
+    table: &Deciding,
+    claims: &[(&ClaimRef, &ETag)],
+) -> Result<Vec<ClaimRef>> {
+    let keys: Vec<_> = claims.iter().map(|(claim, _)| &claim.keys).collect();
+    let key = |at: usize| Key::<DynamicEntity>::new(&*keys[at].0, &*keys[at].1);
+    let mut left = Vec::new();
+    for group in by_partition(&keys) {
+        for chunk in group.chunks(MAX_OPERATIONS) {
+            let delete = |transaction: Transaction, at: &usize| {
+                transaction.delete(key(*at), Match::ETag(claims[*at].1.clone()))
+            };
+            if chunk.len() > 1 {
+                match chunk.iter().fold(table.transaction(), delete).submit().await {
+                    Ok(_) => continue,
+                    Err(error) if is_undecodable(&error) => return Err(error),
+                    Err(_) => {}
+                }
+            }
+            for at in chunk {
+                let (claim, etag) = claims[*at];
+                match table.table().delete(key(*at), Match::ETag(etag.clone())).await {
+                    Ok(()) => {}
+                    Err(error) if is_undecodable(&error) => return Err(error),
+                    // It is looked at again.
+                    Err(_) => left.push(claim.clone()),
+                }
+            }
+        }
+    }
+    Ok(left)
+}
+
+/// Returns the operation that writes or deletes a row elsewhere under what is known of it; `None` if it must be
+/// looked at first.
+pub(crate) fn operation(table: &Deciding, row: &RowElsewhere) -> Option<Transaction> {
+    let transaction = row.place.deciding(table).transaction();
+    match (&row.write, &row.known) {
+        (Some(write), Known::New) => Some(transaction.row(write, RowWrite::Insert)),
+        (Some(write), Known::Present(etag)) => {
+            Some(transaction.row(write, RowWrite::Replace(Match::ETag(etag.clone()))))
+        }
+        (None, Known::Present(etag)) => {
+            let key = Key::<DynamicEntity>::new(&*row.place.keys.0, &*row.place.keys.1);
+            Some(transaction.delete(key, Match::ETag(etag.clone())))
+        }
+        (_, Known::Unread | Known::Missing) | (None, Known::New) => None,
+    }
+}
+
+/// Collects the rows elsewhere from the first one that is not done which one transaction can write: those of its
+/// partition. The new copy of an entity comes before the old one goes: a lookup finds both copies or one, never
+/// none.
+pub(crate) fn together(
+    table: &Deciding,
+    rows: &[&RowElsewhere],
+    is_done: &[bool],
+    first: usize,
+) -> Option<(Transaction, Vec<usize>)> {
+    let mut transaction = operation(table, rows[first])?;
+    let mut group = vec![first];
+    for at in first + 1..rows.len() {
+        let row = rows[at];
+        if is_done[at] || !row.place.shares_partition(&rows[first].place) {
+            continue;
+        }
+        // Its new copy would come later.
+        let is_early = row.write.is_none()
+            && (first..at).any(|other| {
+                let other_row = rows[other];
+                let is_open = !is_done[other] && !group.contains(&other);
+                is_open && (other_row.index, &other_row.owner) == (row.index, &row.owner)
+            });
+        let Some(one) = operation(table, row).filter(|_| !is_early) else { continue };
+        if transaction.fits(&one) {
+            transaction = transaction.append(one);
+            group.push(at);
+        }
+    }
+    Some((transaction, group))
+}
