@@ -264,7 +264,10 @@ where
     rowkey::Partition<E>: Clone,
 {
     let (server, account) = start().await?;
-    let each = |before: usize| (server.journal().len() - before) as f64 / f64::from(MANY);
+    let each = |before: usize| {
+        let sent = u32::try_from(server.journal().len() - before).unwrap();
+        f64::from(sent) / f64::from(MANY)
+    };
     let before = server.journal().len();
     let entities = (0..MANY).map(entity).collect::<Vec<_>>();
     let report = store::<E>(&account)?.load(stream::iter(entities)).run().await?;

@@ -202,9 +202,10 @@ pub(crate) async fn write_rows(
             at += 1;
             continue;
         }
-        let sent = match groups {
-            true => group::together(table, &of_all, &is_done, at),
-            false => group::operation(table, of_all[at]).map(|one| (one, vec![at])),
+        let sent = if groups {
+            group::together(table, &of_all, &is_done, at)
+        } else {
+            group::operation(table, of_all[at]).map(|one| (one, vec![at]))
         };
         let Some((transaction, group)) = sent else { break };
         match transaction.submit().await {

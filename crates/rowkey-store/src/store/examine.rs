@@ -567,7 +567,7 @@ fn index_of(row: &DynamicEntity, owner: &Keys, indexes: &[Index], of: &str) -> O
 }
 
 /// Returns the position of the unique value whose claim has these keys.
-fn claimed(indexes: &[Index], keys: &Keys) -> Option<usize> {
+pub(super) fn claimed(indexes: &[Index], keys: &Keys) -> Option<usize> {
     indexes.iter().position(|index| {
         index.scope == Scope::Claim
             && (keys.1 == index.row_head
