@@ -155,7 +155,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let key = "Zm9vYmFyYmF6";
-    /// # let server = rowkey_emulator::Server::builder().account("eu", [key]).account("archive", [key]).start().await?;
+    /// # let server = rowkey_emulator::Server::builder().account("current", [key]).account("archive", [key]).start().await?;
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// # let text = server.connection_string().replace(account.name(), "archive");
     /// # let archive = StorageAccount::from_connection_string(&text)?;
