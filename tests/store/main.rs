@@ -11,6 +11,7 @@ mod blob_lists;
 mod bulk;
 mod bulk_delete;
 mod changing;
+mod combined;
 mod conditions;
 mod contributors;
 mod copies;

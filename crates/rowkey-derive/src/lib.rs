@@ -302,8 +302,8 @@ use syn::DeriveInput;
 /// - `rest`: on one field of type `Properties`, which receives the properties that no other field names, each
 ///   with its stored type, and writes them back. If all have one type, or if names are data, use a
 ///   `BTreeMap<String, V>` with `V` any property type. Writing fails for an entry with the name of another
-///   field, or of a property that the service or a store writes (`Timestamp`, `EntityType`, `EntityOp` and so
-///   on).
+///   field, or of a property that the service or a store writes (`Timestamp`, `EntityType`, `EntityOp`, names that
+///   begin with `CopiedFrom_`, and so on).
 /// - `flatten`, `flatten, prefix = ".."`: the fields of a struct that derives `Flatten` are properties of the
 ///   entity, with the prefix before their names. Such an entity is read with all columns. No key, index or
 ///   list can name a field of the struct. (An `Option` of the struct is not supported: make its fields

@@ -13,7 +13,7 @@ use super::flatten::{self, Names, full};
 use super::properties::Rest;
 use super::property::{Property, PropertyError};
 use crate::EncodeError;
-use crate::index::{INDEX_NAME, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, ROW_FORMAT};
+use crate::index::{COPIED_FROM, INDEX_NAME, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, ROW_FORMAT};
 use crate::key::{KeyReadError, KeyWriter};
 use crate::odata::encode::EntityWriter;
 
@@ -39,6 +39,11 @@ pub(crate) const OWN: [&str; 12] = [
     PRIMARY_ROW_KEY,
     ROW_FORMAT,
 ];
+
+/// Whether a property is one of [`OWN`], or names the source of a copy.
+fn is_own(name: &str) -> bool {
+    OWN.contains(&name) || name.starts_with(COPIED_FROM)
+}
 
 /// Writes the properties of an entity for a request.
 pub struct RowWriter {
@@ -160,7 +165,7 @@ impl RowWriter {
             if !self.takes(name) {
                 return;
             }
-            if flatten::has(taken, name) || OWN.contains(&name) {
+            if flatten::has(taken, name) || is_own(name) {
                 let what = "an entry of the open field has this name, and another field, the service or \
                             the store writes this property; give the entry another name";
                 self.fail(name, PropertyError::new(what));
@@ -400,7 +405,7 @@ impl<'a> RowReader<'a> {
     pub fn rest<R: Rest>(&self, taken: &Names<'_>) -> Result<R, DecodeError> {
         let is_sealed = |name: &str| self.sealed.iter().any(|sealed| sealed == name);
         let is_open =
-            |name: &str| !flatten::has(taken, name) && !OWN.contains(&name) && !is_sealed(name);
+            |name: &str| !flatten::has(taken, name) && !is_own(name) && !is_sealed(name);
         R::collect(self.values()?.into_iter().filter(|(name, _)| is_open(name)))
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result};
 
-use super::patch::NOT_DATA;
+use super::patch::is_data;
 use super::{Store, parts};
 use crate::row::{Keys, check_format};
 use crate::together::all_until;
@@ -161,6 +161,6 @@ fn asked<'r>(
     properties: impl Iterator<Item = (&'r str, &'r Value)>,
     is_asked: &dyn Fn(&str) -> bool,
 ) -> Properties {
-    let properties = properties.filter(|(name, _)| is_asked(name) && !NOT_DATA.contains(name));
+    let properties = properties.filter(|(name, _)| is_asked(name) && is_data(name));
     properties.map(|(name, value)| (name, value.clone())).collect()
 }

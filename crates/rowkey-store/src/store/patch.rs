@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use rowkey::edm::{Value, ValueRef};
-use rowkey::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
+use rowkey::index::{COPIED_FROM, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
 use rowkey::{
     Arg, Column, DynamicEntity, Entity, Error, ErrorCode, ErrorKind, Key, Match, Outcome,
     Properties, Property, Result,
@@ -61,7 +61,7 @@ pub struct Patch<'s, E> {
 type Changes = Vec<(Cow<'static, str>, Option<Value>)>;
 
 /// The properties that are not data of an entity. (A type may have a discriminator in addition.)
-pub(super) const NOT_DATA: [&str; 11] = [
+const NOT_DATA: [&str; 11] = [
     "PartitionKey",
     "RowKey",
     "Timestamp",
@@ -74,6 +74,11 @@ pub(super) const NOT_DATA: [&str; 11] = [
     PRIMARY_ROW_KEY,
     PRIMARY_PARTITION_KEY,
 ];
+
+/// Whether a property is data of an entity.
+pub(super) fn is_data(name: &str) -> bool {
+    !NOT_DATA.contains(&name) && !name.starts_with(COPIED_FROM)
+}
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Begins a change of single properties of the entity at a key.
@@ -163,7 +168,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     pub fn set_named(mut self, name: impl Into<String>, value: impl Property) -> Self {
         let name = name.into();
         let value = match value.to_value() {
-            _ if NOT_DATA.contains(&&*name) || name == E::DISCRIMINATOR => {
+            _ if !is_data(&name) || name == E::DISCRIMINATOR => {
                 Err(format!("property `{name}` is not data of the entity"))
             }
             Ok(value) => Ok(value.map(ValueRef::into_owned)),

@@ -15,6 +15,7 @@ mod walk;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey::index::COPIED_FROM;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Result, Table};
 
 use super::contributor::StoredType;
@@ -238,7 +239,7 @@ impl<S, T: Entity, V> RemoteCopies<S, T, V> {
         let targets = Box::new(move |source: &S| {
             targets(source).into_iter().map(Into::into).collect::<Vec<_>>()
         });
-        let source = format!("CopiedFrom_{name}");
+        let source = format!("{COPIED_FROM}{name}");
         Self { name, source, holder, targets, what: Box::new(what), set: Box::new(set) }
     }
 
