@@ -1,10 +1,11 @@
 //! Copies elsewhere, rows in other tables and shared requests together: each keeps its promises beside the others.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use rowkey::{Entity, StorageAccount};
-use rowkey_emulator::Server;
-use rowkey_store::{RemoteCopies, Store};
+use rowkey_emulator::{ErrorCode, Fault, Server};
+use rowkey_store::{RemoteCopies, Settled, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, account_named};
 
@@ -156,5 +157,43 @@ struct Plain {
 async fn a_source_takes_away_its_own_copy_from_targets_with_properties_of_any_name() -> TestResult {
     own_copy!(Seat, "seats");
     own_copy!(Chair, "chairs");
+    Ok(())
+}
+
+/// The account of the index is down: the copies, in an account that is up, go on in turns.
+#[tokio::test]
+async fn copies_go_on_in_turns_while_the_account_of_an_index_is_unavailable() -> TestResult {
+    let server = server().await?;
+    let (current, _) = teams(&server)?;
+    teams(&server)?.1.create_if_missing().await?;
+    let players = current.table("players");
+    players.create().await?;
+    for chunk in (0..2300).collect::<Vec<_>>().chunks(100) {
+        let insert = |transaction: rowkey::Transaction, id: &u32| transaction.insert(&player(*id));
+        chunk.iter().fold(players.transaction(), insert).submit().await?;
+    }
+    let down = server.inject(Fault::any().resource("sites").reject(ErrorCode::SERVER_BUSY));
+    assert_eq!(teams(&server)?.1.insert(&team(1, "red")).await?.settled, Settled::Pending);
+    let shown = || {
+        let snapshot = server.snapshot();
+        let rows = snapshot.table("players").unwrap().entities();
+        rows.filter(|row| row.get("team").is_some()).count()
+    };
+    assert_eq!(shown(), 1000);
+    for expected in [2000, 2300] {
+        server.clock().advance(Duration::from_secs(3601));
+        let worked = teams(&server)?.1.work_once().await?;
+        assert_eq!(worked.settled, 0, "{worked:?}");
+        assert_eq!(shown(), expected);
+    }
+    drop(down);
+    for _ in 0..5 {
+        server.clock().advance(Duration::from_secs(3601));
+        teams(&server)?.1.work_once().await?;
+    }
+    let (_, teams) = teams(&server)?;
+    assert!(teams.find(Team::by_site("leeds", 1)).await?.is_some());
+    assert!(teams.verify().run().await?.is_clean());
+    assert_eq!(server.snapshot().queue("teams").unwrap().messages().count(), 0);
     Ok(())
 }

@@ -70,6 +70,15 @@ pub(crate) struct Move {
     pub(crate) ended: Option<(DateTime<Utc>, String)>,
 }
 
+impl Move {
+    /// Does not begin again at its end, because other targets of the write are not settled.
+    pub(crate) fn waits(&mut self) {
+        if let Some((_, all)) = &mut self.ended {
+            all.clone_from(&self.to);
+        }
+    }
+}
+
 impl Seen {
     /// Records the error of a write, or its success.
     fn wrote(&mut self, error: Option<Error>) -> Result<Settled> {

@@ -125,11 +125,18 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
             }
             all = both(all, one);
         }
-        let settled = all?;
-        if settled == Settled::Done && !settling.is_unchanged().await? {
+        let is_settled = matches!(all, Ok(Settled::Done));
+        if is_settled && !settling.is_unchanged().await? {
             return Ok(Settled::Pending);
         }
-        if settled == Settled::Done {
+        // A target that fails, for example because its table is unavailable, does not stop the turns of others.
+        if !is_settled && !moved.is_empty() && settling.is_unchanged().await.unwrap_or(false) {
+            moved.iter_mut().for_each(|(_, one)| one.waits());
+            noted.moved.extend(moved);
+            return all;
+        }
+        let settled = all?;
+        if is_settled {
             noted.moved.extend(moved);
         }
         Ok(if noted.goes_on() { Settled::Pending } else { settled })
