@@ -13,7 +13,9 @@ use super::flatten::{self, Names, full};
 use super::properties::Rest;
 use super::property::{Property, PropertyError};
 use crate::EncodeError;
-use crate::index::{COPIED_FROM, INDEX_NAME, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, ROW_FORMAT};
+use crate::index::{
+    COPIED_FROM, INDEX_NAME, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, ROW_FORMAT,
+};
 use crate::key::{KeyReadError, KeyWriter};
 use crate::odata::encode::EntityWriter;
 
@@ -404,8 +406,7 @@ impl<'a> RowReader<'a> {
     /// written by the service, the type or a store, nor encrypted by another version of the program.
     pub fn rest<R: Rest>(&self, taken: &Names<'_>) -> Result<R, DecodeError> {
         let is_sealed = |name: &str| self.sealed.iter().any(|sealed| sealed == name);
-        let is_open =
-            |name: &str| !flatten::has(taken, name) && !is_own(name) && !is_sealed(name);
+        let is_open = |name: &str| !flatten::has(taken, name) && !is_own(name) && !is_sealed(name);
         R::collect(self.values()?.into_iter().filter(|(name, _)| is_open(name)))
     }
 
