@@ -13,7 +13,7 @@ use rowkey_tests::sweep::{once, stopped_at_every_request_on, sweep_on};
 use super::{Accounts, CURRENT, Order, agreed, connect, key, order, start};
 
 /// The worker, a minute later.
-async fn recover(accounts: &Accounts) -> TestResult {
+pub(super) async fn recover(accounts: &Accounts) -> TestResult {
     let orders = accounts.store()?;
     for _ in 0..3 {
         orders.drain_backlog().await?;

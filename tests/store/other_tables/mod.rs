@@ -1,7 +1,9 @@
 //! Indexes and lists in other tables and accounts: the entity of these tests, and the invariants of its rows.
 //!
 //! - `faults`: every request fails in every way, tables are missing, an account is unavailable
+//! - `grouped`: transactions of several entities
 //! - `jobs`: verifying, repairing, cleaning, loading and deleting
+//! - `older`: versions of the type
 //! - `reads`: lookups, costs, and what a store is built with
 //! - `versions`: programs that declare other tables
 
@@ -14,7 +16,9 @@ use rowkey_store::Store;
 use rowkey_tests::sweep;
 
 mod faults;
+mod grouped;
 mod jobs;
+mod older;
 mod reads;
 mod versions;
 
