@@ -6,6 +6,7 @@
 //! - `foreign`: rows of other programs where further rows have to be
 //! - `lost_answers`: writes whose answer is lost
 //! - `parts`: properties in known rows, which are read and patched alone
+//! - `patched`: patches beside other writers and copies
 //! - `declarations`: everything else that a type declares, beside further rows
 
 use std::collections::BTreeMap;
@@ -29,6 +30,7 @@ mod declarations;
 mod foreign;
 mod lost_answers;
 mod parts;
+mod patched;
 
 /// Numbers of a year under names that are data.
 #[derive(Clone, Debug, PartialEq, Entity)]
