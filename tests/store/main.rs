@@ -18,6 +18,7 @@ mod copies;
 mod copies_through;
 mod costs;
 mod damaged_rows;
+mod expiry;
 mod explained;
 mod faults;
 mod foreign;

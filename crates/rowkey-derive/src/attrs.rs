@@ -114,6 +114,8 @@ pub(crate) struct Field {
     pub(crate) prefix: Option<LitStr>,
     /// A module whose functions convert the field.
     pub(crate) with: Option<(Path, Span)>,
+    /// Whether the entity is expired from this time on.
+    pub(crate) expiry: Option<Span>,
     pub(crate) system: Option<(System, Span)>,
 }
 
@@ -369,6 +371,7 @@ impl Field {
             "flatten",
             "prefix",
             "with",
+            "expiry",
         ];
         let systems = ["partition_key", "row_key", "timestamp"];
         visit(attrs, "entity", &[&own[..], &systems[..]].concat(), |name, meta| {
@@ -416,6 +419,12 @@ impl Field {
                 "with" => {
                     this.with = Some((value(meta)?.parse_with(Path::parse_mod_style)?, span));
                 }
+                "expiry" if system => {
+                    return Err(meta.error(
+                        "`expiry` is only valid in entities: projections are read without a store",
+                    ));
+                }
+                "expiry" => this.expiry = Some(span),
                 "partition_key" => this.system = Some((System::PartitionKey, span)),
                 "row_key" => this.system = Some((System::RowKey, span)),
                 _ => this.system = Some((System::Timestamp, span)),

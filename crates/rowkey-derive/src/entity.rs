@@ -294,6 +294,19 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     });
     let properties = model.fields.iter().filter_map(|field| write(model, field, &out));
     let store = keys.store.then(|| quote! { const STORE: bool = true; });
+    let expiry = model.expiry().map(|(field, name)| {
+        let (ident, ty) = (field.ident, field.ty);
+        let expires = quote_spanned! { at(ty) =>
+            <#ty as #krate::entity::derive::Expiry>::expires_at(&self.#ident)
+        };
+        quote! {
+            const EXPIRY: ::core::option::Option<&'static str> = ::core::option::Option::Some(#name);
+
+            fn expires_at(&self) -> ::core::option::Option<#krate::edm::DateTime> {
+                #expires
+            }
+        }
+    });
     let most = model.rows();
     let wide = (most > 1).then(|| quote! { const MAX_ROWS: usize = #most; });
     let parts = model.parts.map(|first| {
@@ -319,6 +332,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             #indexes
             #lists
             const DECLARATIONS: &'static [(&'static str, &'static str)] = &[#(#texts),*];
+            #expiry
             #older
 
             fn partition_key(&self, #out: &mut #krate::key::KeyWriter) {

@@ -296,6 +296,9 @@ use syn::DeriveInput;
 ///   `rowkey_store::Store::upload`. The entity stores it in four properties: the path under the name of the field, and
 ///   its length, digest and type under that name with `_Length`, `_Sha256` and `_ContentType`. The type is recognised by
 ///   its name. Not with `encrypt`; projections can have such a field, too.
+/// - `expiry`, on one field of type `chrono::DateTime<Utc>`, `edm::DateTime` or an `Option` of them, with `store`: the
+///   time from which on a store reads the entity as if it did not exist; `None` never expires.
+///   `Store::delete_expired` removes such entities. Not with `wide`, `compat` or other attributes than `rename`.
 /// - `encrypt`: stored encrypted, by the store with the keys of the crate `rowkey-encryption`; a String or
 ///   Binary property, or one with `json`. The type needs `store`, a `Table` neither writes nor reads it, and
 ///   a store refuses a filter that compares the field. With `blob` the content of the blob is encrypted.

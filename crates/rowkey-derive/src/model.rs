@@ -101,6 +101,8 @@ pub(crate) struct Field<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) ty: &'a Type,
     pub(crate) role: Role,
+    /// Whether the entity is expired from this time on.
+    pub(crate) expiry: Option<Span>,
 }
 
 impl<'a> Model<'a> {
@@ -197,6 +199,7 @@ impl<'a> Model<'a> {
                 Role::Property { encrypt: true, .. }
                 | Role::Property { blob: true, .. }
                 | Role::Reference(_) => "put `encrypt` and `blob` on fields of the entity",
+                _ if field.expiry.is_some() => "put `expiry` on a field of the entity",
                 _ => continue,
             };
             let what = format!("a flattened struct can only have plain properties: {what}");
@@ -273,11 +276,12 @@ impl<'a> Model<'a> {
         for (i, field) in declared.iter().enumerate() {
             let Some(ident) = &field.ident else { continue };
             let role = Attrs::parse(&field.attrs, system).and_then(|attrs| {
-                let of = (is_key(i), system);
-                role((ident, &field.ty), attrs, of, container.rename_all)
+                let (of, expiry) = ((is_key(i), system), attrs.expiry);
+                let role = role((ident, &field.ty), attrs, of, container.rename_all)?;
+                Ok((role, expiry))
             });
             match role {
-                Ok(role) => fields.push(Field { ident, ty: &field.ty, role }),
+                Ok((role, expiry)) => fields.push(Field { ident, ty: &field.ty, role, expiry }),
                 Err(error) => combine(&mut errors, error),
             }
         }
@@ -387,6 +391,12 @@ impl<'a> Model<'a> {
             Role::Flatten(prefix) => Some((field, prefix.as_str())),
             _ => None,
         })
+    }
+
+    /// The field that has the time from which on the entity is expired, and the name of its property.
+    pub(crate) fn expiry(&self) -> Option<(&Field<'a>, &str)> {
+        let field = self.fields.iter().find(|field| field.expiry.is_some())?;
+        Some((field, field.role.names().first()?))
     }
 
     /// Whether a field receives the properties that no other field names.

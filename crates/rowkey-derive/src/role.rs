@@ -79,6 +79,7 @@ pub(crate) fn role(
         flatten,
         prefix,
         with,
+        expiry,
         system,
     } = attrs;
     let converted = with.as_ref().map(|(_, span)| *span);
@@ -109,6 +110,12 @@ pub(crate) fn role(
         let mut others = given.into_iter().filter(|(name, _)| !but.contains(name));
         others.find_map(|(_, span)| span).map_or(Ok(()), |span| Err(refuse(span, why)))
     };
+    if expiry.is_some() {
+        alone(&["rename"], "is the expiry, which a store compares as it is stored by default")?;
+    }
+    if let Some(span) = expiry.filter(|_| is_key) {
+        return Err(refuse(span, "is part of a key, not a property"));
+    }
     if is_key {
         alone(&[], "is part of a key, not a property")?;
         return Ok(Role::Key);

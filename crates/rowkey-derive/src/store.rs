@@ -58,7 +58,9 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
         let reference = model.references().next();
         let reference = reference.map(|(field, _)| ("a reference to a blob", field.ident.span()));
         let wide = model.wide.as_ref().map(|wide| ("an entity of several rows", wide.span()));
-        return match unique.or(list).or(sealed).or(blob).or(reference).or(wide) {
+        let expiry = model.fields.iter().find_map(|field| field.expiry);
+        let expiry = expiry.map(|span| ("an expiry", span));
+        return match unique.or(list).or(sealed).or(blob).or(reference).or(wide).or(expiry) {
             Some((what, span)) => {
                 let what = format!("{what} requires a store: #[entity(store, ..)]");
                 Err(Error::new(span, what))
@@ -85,6 +87,7 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
             return Err(Error::new(keys.row.literal.span(), what));
         }
     }
+    expiry(model)?;
     branch_keys(model, keys)?;
     for blob in model.blobs() {
         let pointer = format!("{blob}{POINTER}");
@@ -110,6 +113,24 @@ pub(crate) fn check(model: &Model<'_>, keys: &Keys, store: Option<Span>) -> Resu
         }
     }
     model.wide.as_ref().map_or(Ok(()), |number| wide(model, keys, number.span()))
+}
+
+/// Checks that an entity has one expiry, which the service can compare.
+fn expiry(model: &Model<'_>) -> Result<()> {
+    let mut fields = model.fields.iter().filter_map(|field| Some((field, field.expiry?)));
+    let Some((first, span)) = fields.next() else { return Ok(()) };
+    if let Some((_, span)) = fields.next() {
+        let what = format!("duplicate `expiry`: `{}` is the expiry already", first.ident);
+        return Err(Error::new(span, what));
+    }
+    let unfit = [
+        (model.wide.is_some(), "`wide`: its property may be in a further row"),
+        (model.compat.is_some(), "`compat`, which may store it as another type"),
+    ];
+    match unfit.into_iter().find(|(is_given, _)| *is_given) {
+        Some((_, why)) => Err(Error::new(span, format!("`expiry` cannot be combined with {why}"))),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a type with encrypted fields whose rows may have the keys of branch key records.

@@ -1,5 +1,7 @@
 //! The two traits that the derives implement.
 
+use rowkey_wire::edm::DateTime;
+
 use super::blob_ref::BlobRef;
 use super::older::{Older, OlderRows};
 use super::row::{DecodeError, RowReader, RowWriter};
@@ -160,6 +162,15 @@ pub trait Entity: Projection {
     const DECLARATIONS: &'static [(&'static str, &'static str)] = &[];
     /// The lists of the type: for each value, the RowKeys of the entities that have it.
     const LISTS: &'static [List] = &[];
+
+    /// The property of [`expires_at`](Self::expires_at), if a field of the type has `#[entity(expiry)]`.
+    const EXPIRY: Option<&'static str> = None;
+
+    /// The time from which on the entity is expired: a store reads it as if it did not exist. `None` if it never
+    /// expires.
+    fn expires_at(&self) -> Option<DateTime> {
+        None
+    }
 
     /// The value of the `EntityVersion` property, from 2 on; entities without it have version 1.
     const VERSION: i32 = 1;

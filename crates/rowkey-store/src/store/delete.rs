@@ -7,8 +7,11 @@ use rowkey::{
     Column, DynamicEntity, Entity, Error, ErrorKind, Key, Page, Partition, Result, Stored,
 };
 
+use rowkey::edm::DateTime;
+
 use super::bulk::rows_of;
 use super::examine::{note_failure, remains};
+use super::expiry::is_expired;
 use super::{Inner, ReadHead, Store, is_race, parts};
 use crate::execute::Ran;
 use crate::job::walk::PageStep;
@@ -25,6 +28,9 @@ const PARTITION_KEY: Column<String> = Column::named("PartitionKey");
 pub struct Deletions<E> {
     store: Store<E>,
     walk: Walk<DynamicEntity>,
+    /// Deletes only entities that are expired at this time: the row of an older version of the type may have the
+    /// property, and the entity another time.
+    expired: Option<DateTime>,
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
@@ -131,7 +137,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         walk: Walk<E>,
     ) -> Job<'static, Walking<DynamicEntity, Deletions<E>>> {
         let walk = walk.project();
-        let step = Deletions { store: self.clone(), walk: walk.clone() };
+        let step = Deletions { store: self.clone(), walk: walk.clone(), expired: None };
         Job::stepping(format!("delete {}", Inner::<E>::of()), walk, step)
     }
 
@@ -211,12 +217,28 @@ impl<E: Entity + Clone + Send + Sync + 'static> PageStep<DynamicEntity> for Dele
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
+    /// Deletes the entities that the walk finds and that are expired at this time.
+    pub(super) fn of_expired(
+        store: &Store<E>,
+        walk: Walk<DynamicEntity>,
+        expired: DateTime,
+    ) -> Self {
+        Self { store: store.clone(), walk, expired: Some(expired) }
+    }
+
+    fn is_meant(&self, head: &ReadHead<E>) -> bool {
+        self.expired.is_none_or(|now| is_expired(&head.entity, now))
+    }
+
     async fn delete_page(&self, page: Page<DynamicEntity>, pace: &Pace) -> Result<Report> {
         let mut report = Report::default();
         let mut heads = Vec::with_capacity(page.entities.len());
         for stored in page.entities {
             let keys = (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
             match self.open(stored).await {
+                Ok(Some((_, head))) if !self.is_meant(&head) => {
+                    report.note(None, Verdict::Skipped, 1);
+                }
                 Ok(head) => heads.extend(head),
                 // It stays unchanged, and does not end the job.
                 Err(error) => note_failure(error, &keys, &mut report)?,
@@ -267,6 +289,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
                 return Ok(if is_gone { Verdict::Right } else { Verdict::Skipped });
             };
             let Some(head) = self.open(found).await? else { return Ok(Verdict::Right) };
+            if !self.is_meant(&head.1) {
+                return Ok(Verdict::Skipped);
+            }
             match self.delete(&[head], pace).await {
                 Ok(()) => return Ok(Verdict::Right),
                 Err(error) if is_race(&error) => {}

@@ -3,6 +3,7 @@
 //! - this file: [`Store`] and its writes
 //! - `build`: [`StoreBuilder`]
 //! - `copying`: copies that another store keeps in the entities
+//! - `expiry`: entities that are expired, and the job that removes them
 //! - `explain`: plans that are shown and not run
 //! - `patch`: changes of single properties
 //! - `parts`: reads of single properties of a wide entity
@@ -42,6 +43,7 @@ pub(crate) mod copying;
 mod delete;
 mod download;
 mod examine;
+mod expiry;
 mod explain;
 mod list;
 mod manifest;
@@ -172,13 +174,20 @@ pub struct Written {
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Inserts a new entity. Costs one request if no declaration is outside the partition.
     ///
+    /// An expired entity with these keys (`#[entity(expiry)]`) is replaced: one read and one more write after the first
+    /// was refused.
+    ///
     /// Fails with [`ErrorKind::AlreadyExists`] if an entity with these keys exists or a unique value
     /// is taken; [`ErrorDetails::index`](rowkey::ErrorDetails::index) then names the declaration.
     ///
     /// [`ErrorKind::AlreadyExists`]: rowkey::ErrorKind::AlreadyExists
     pub async fn insert(&self, entity: &E) -> Result<Written> {
         let keys = keys_of(entity).map_err(|error| self.named("Insert", error))?;
-        let written = self.write(&keys, None, Some(entity), &mut self.rounds(&keys)).await;
+        let mut rounds = self.rounds(&keys);
+        let written = match self.write(&keys, None, Some(entity), &mut rounds).await {
+            Err(error) => self.insert_over(&keys, entity, error, &mut rounds).await,
+            written => written,
+        };
         written
             .map(|(written, _)| version_of(&written))
             .map_err(|error| self.named("Insert", error))
@@ -234,7 +243,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let keys = keys_of(entity)?;
             let mut rounds = self.rounds(&keys);
             loop {
-                let before = self.read_before(&keys).await?;
+                let before = self.replaced(self.read_before(&keys).await?);
                 let error = match self.write(&keys, before, Some(entity), &mut rounds).await {
                     Ok((written, _)) => return Ok(version_of(&written)),
                     Err(error) => error,

@@ -237,7 +237,8 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
         // An entity of an older version is converted. Parts of another version have other RowKeys.
         let is_converted = E::VERSION > 1 && Self::layout().is_none();
         let declares = is_wide || is_converted || !E::INDEXES.is_empty() || !E::LISTS.is_empty();
-        let declares = declares || self.store.inner.has_contributors();
+        // An expired entity is not changed, as if it did not exist.
+        let declares = declares || self.store.inner.has_contributors() || E::EXPIRY.is_some();
         declares
             || self.store.inner.sealer.is_some()
             || self.changes.iter().any(|(_, value)| value.is_none())

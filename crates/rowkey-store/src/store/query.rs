@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::future::{self, BoxFuture, FutureExt as _};
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use rowkey::index::{Copied, IndexRange, ListKey, Scope};
 use rowkey::{
@@ -12,6 +12,7 @@ use rowkey::{
     Projection, Result, Stored,
 };
 
+use super::expiry::is_expired;
 use super::{Inner, Store};
 use crate::plan::Explanation;
 use crate::row::{Copy, Head, Keys, Pointer, Seen};
@@ -102,10 +103,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     /// Counts the rows that a query reads. Costs one request per 1,000 rows; for a list, one
-    /// request.
+    /// request. If entities of the type expire, it counts the entities of the [query](Self::query), at its cost.
     pub async fn count(&self, source: impl Into<Selection<E>>) -> Result<u64> {
+        let source = source.into();
+        if E::EXPIRY.is_some() {
+            let found = self.query(source).stream();
+            return found.try_fold(0, |count, _| future::ready(Ok(count + 1))).await;
+        }
         let table = &self.inner.table;
-        match source.into().0 {
+        match source.0 {
             Rows::Entities(partition) => table.query(partition).count().await,
             Rows::Index(position, partition) => {
                 let name = E::INDEXES[position].name;
@@ -352,8 +358,19 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         }
     }
 
-    /// Reads up to `entities` entities, from one page of the source.
+    /// Reads up to `entities` entities that are not expired, from one page of the source.
     async fn some(&self, entities: u32, from: Option<Continuation>) -> Result<Part<E>> {
+        let mut part = self.stored(entities, from).await?;
+        if E::EXPIRY.is_some() {
+            let now = self.store.now();
+            let is_expired = |one: &Versioned<E>| is_expired(&one.entity, now);
+            part.rows.retain(|row| !row.as_ref().is_ok_and(is_expired));
+        }
+        Ok(part)
+    }
+
+    /// Reads up to `entities` entities, expired ones among them, from one page of the source.
+    async fn stored(&self, entities: u32, from: Option<Continuation>) -> Result<Part<E>> {
         let mut compared = self.filter.iter().flat_map(Filter::columns);
         if let Some(name) = compared.find(|name| E::ENCRYPTED.contains(name)) {
             let what = format!("the filter compares `{name}`, which is encrypted");

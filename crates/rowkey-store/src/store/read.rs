@@ -12,13 +12,14 @@ use crate::together::all_until;
 use crate::version::{Version, Versioned};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Reads the entity at a key; `None` if it does not exist. One request.
+    /// Reads the entity at a key; `None` if it does not exist or is expired. One request.
     pub async fn get(&self, key: Key<E>) -> Result<Option<Versioned<E>>> {
         let read = self.inner.layers.head::<E>(&self.inner.table, key).await?;
-        Ok(read.map(|stored| Versioned {
+        let read = read.map(|stored| Versioned {
             entity: stored.entity.entity,
             version: Version::of_head(&stored.etag),
-        }))
+        });
+        Ok(self.unexpired(read))
     }
 
     /// Reads many entities by key, 16 at a time, in the order of the keys. One request each.
@@ -42,8 +43,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         all_until(keys.into_iter().map(|key| self.get(key)), 16, ends).await
     }
 
-    /// Whether an entity exists at a key. One request, whose response has no properties.
+    /// Whether an entity exists at a key and is not expired. One request, whose response has no properties if
+    /// entities of the type never expire.
     pub async fn exists(&self, key: Key<E>) -> Result<bool> {
+        if E::EXPIRY.is_some() {
+            return Ok(self.get(key).await?.is_some());
+        }
         Ok(self.inner.table.get_as::<crate::row::Marked>(key).await?.is_some())
     }
 
@@ -69,7 +74,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     match copy {
                         Ok(Copy { value: entity, mark: Some(mark), digest, .. }) => {
                             let version = Version::of_copy(&mark, digest);
-                            return Ok(Some(Versioned { entity, version }));
+                            return Ok(self.unexpired(Some(Versioned { entity, version })));
                         }
                         // A copy that no store wrote has no version.
                         Ok(Copy { primary, .. }) | Err(primary) => primary,
@@ -142,11 +147,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Refuses to read selected properties of rows that have to be opened as a whole.
     pub(super) fn may_project(&self) -> Result<()> {
-        if self.inner.layers.is_empty() {
+        let what = if E::EXPIRY.is_some() {
+            "entities of this type may be expired, so single properties of them cannot be read"
+        } else if !self.inner.layers.is_empty() {
+            "rows of this type are opened as a whole, so single properties of them cannot be read"
+        } else {
             return Ok(());
-        }
-        let what =
-            "rows of this type are opened as a whole, so single properties of them cannot be read";
+        };
         Err(Error::refused(ErrorKind::Invalid, what).advise("read entities instead"))
     }
 

@@ -251,10 +251,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         condition: Option<&IfMatch>,
     ) -> Result<ReadHead<E>> {
         if let Some(condition) = condition {
-            return self.read_opened(keys, condition, &self.inner.layers).await;
+            let head = self.read_opened(keys, condition, &self.inner.layers).await?;
+            return self.unexpired_head(Some(head)).ok_or_else(conflict);
         }
         let missing = || Error::refused(ErrorKind::NotFound, "there is no such entity");
-        self.read(keys).await?.ok_or_else(missing)
+        self.unexpired_head(self.read(keys).await?).ok_or_else(missing)
     }
 
     pub(super) fn executor(&self) -> Executor {

@@ -124,6 +124,15 @@ impl Chore {
         })
     }
 
+    /// [`Store::delete_expired`], once a day. Compiles for types with `#[entity(expiry)]`.
+    pub fn delete_expired<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
+        let (name, store) = (of_store("delete expired", store), store.clone());
+        Self::new(name, DAY, move |_| {
+            let store = store.clone();
+            async move { reported(store.delete_expired().run().await) }
+        })
+    }
+
     /// [`Store::sweep`], once a day: deletes blobs, and keys in lists in blobs, that no entity refers to.
     pub fn sweep<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
         let (name, store) = (of_store("sweep", store), store.clone());
