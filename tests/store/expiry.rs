@@ -1,6 +1,7 @@
 //! Entities that expire: reads of every kind leave them out, inserts replace them, and a job removes them.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -10,9 +11,12 @@ use rowkey::{
     StorageAccount, edm,
 };
 use rowkey_emulator::{Fault, Operation, Server, Snapshot};
+use rowkey_large::LeaseLock;
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, sweep_every_way};
+use rowkey_worker::janitor::{Chore, Janitor};
+use tokio::sync::Notify;
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(store, partition = "{tenant}", row = "session_{id:4}")]
@@ -33,7 +37,7 @@ struct Session {
     until: Option<DateTime<Utc>>,
 }
 
-fn session(id: u32, until: Option<DateTime<Utc>>) -> Session {
+fn session(id: u32, until: impl Into<Option<DateTime<Utc>>>) -> Session {
     Session {
         tenant: "contoso".into(),
         id,
@@ -41,7 +45,7 @@ fn session(id: u32, until: Option<DateTime<Utc>>) -> Session {
         badge: id,
         place: "leeds".into(),
         token: format!("token{id}"),
-        until,
+        until: until.into(),
     }
 }
 
@@ -71,8 +75,8 @@ impl Setup {
         Ok(Self { server, account, clock, sessions })
     }
 
-    fn after(&self, seconds: i64) -> Option<DateTime<Utc>> {
-        Some(self.clock.now() + TimeDelta::seconds(seconds))
+    fn after(&self, seconds: i64) -> DateTime<Utc> {
+        self.clock.now() + TimeDelta::seconds(seconds)
     }
 
     fn pass(&self, seconds: u64) {
@@ -130,7 +134,8 @@ impl Setup {
 #[tokio::test]
 async fn reads_of_every_kind_leave_out_expired_entities() -> TestResult {
     let setup = Setup::start().await?;
-    let until = [setup.after(60), None, setup.after(120), setup.after(60)];
+    let [soon, later] = [60, 120].map(|seconds| Some(setup.after(seconds)));
+    let until = [soon, None, later, soon];
     for (id, until) in (1..).zip(until) {
         setup.sessions.insert(&session(id, until)).await?;
     }
@@ -155,7 +160,7 @@ async fn reads_of_every_kind_leave_out_expired_entities() -> TestResult {
 async fn pages_are_full_and_reads_cost_the_same() -> TestResult {
     let setup = Setup::start().await?;
     for id in 1..=6 {
-        let until = if id % 2 == 0 { None } else { setup.after(0) };
+        let until = (id % 2 != 0).then(|| setup.after(0));
         setup.sessions.insert(&session(id, until)).await?;
     }
     let of_ada = || setup.sessions.query(Session::by_user("contoso", "ada"));
@@ -292,7 +297,7 @@ async fn a_job_removes_expired_entities_with_all_their_rows() -> TestResult {
     let setup = Setup::start().await?;
     let sessions = &setup.sessions;
     for id in 1..=30 {
-        let until = [None, setup.after(60), setup.after(61)][id as usize % 3];
+        let until = [None, Some(setup.after(60)), Some(setup.after(61))][id as usize % 3];
         sessions.insert(&session(id, until)).await?;
     }
     assert_eq!(sessions.delete_expired().run().await?.total.examined, 0);
@@ -406,6 +411,28 @@ async fn the_property_of_an_older_version_removes_nothing() -> TestResult {
     Ok(())
 }
 
+/// The costs on the page, of a type without declarations elsewhere.
+#[tokio::test]
+async fn inserts_and_patches_cost_what_the_page_says() -> TestResult {
+    let setup = Setup::start().await?;
+    let now = edm::DateTime::try_from(setup.clock.now())?;
+    let later = edm::DateTime::try_from(setup.clock.now() + TimeDelta::seconds(60))?;
+    let tickets = store::<newer::Ticket>(&setup.account)?;
+    let ticket = |until| newer::Ticket { tenant: "contoso".into(), id: 1, until };
+    let mut costs = Vec::new();
+    for until in [now, later] {
+        let before = setup.server.journal();
+        tickets.insert(&ticket(until)).await?;
+        costs.push(setup.server.journal().since(&before).len());
+    }
+    let before = setup.server.journal();
+    let key = newer::Ticket::key("contoso", 1);
+    tickets.patch(key).set(newer::Ticket::UNTIL, now).send().await?;
+    costs.push(setup.server.journal().since(&before).len());
+    assert_eq!(costs, [1, 3, 2]);
+    Ok(())
+}
+
 /// A server with two expired sessions and one that is not.
 async fn expired() -> Result<(Server, DateTime<Utc>), Box<dyn std::error::Error>> {
     let server = Server::builder().manual_clock().start().await?;
@@ -417,6 +444,26 @@ async fn expired() -> Result<(Server, DateTime<Utc>), Box<dyn std::error::Error>
         sessions.insert(&session(id, until)).await?;
     }
     Ok((server, now))
+}
+
+/// The chore of a janitor removes them, and counts what it examined.
+#[tokio::test]
+async fn a_janitor_removes_expired_entities() -> TestResult {
+    let (server, _) = expired().await?;
+    let account = sweep::account(&server)?;
+    account.container("locks").create().await?;
+    let sessions = store::<Session>(&account)?;
+    let ended = Arc::new(Notify::new());
+    let observed = Arc::clone(&ended);
+    let janitor = Janitor::new(LeaseLock::new(account.container("locks").blob("janitor")))
+        .chore(Chore::delete_expired(&sessions).jitter(Duration::ZERO))
+        .observe(move |_| observed.notify_one());
+    janitor.run_until(ended.notified()).await?;
+    let reports = janitor.reports().await?;
+    let report = reports.last().ok_or("no report")?;
+    assert!(report.is_done() && report.counts.get("examined") == Some(&2), "{report:?}");
+    assert_eq!(sessions.list_keys(&Session::by_tag("contoso", "ada")).await?.len(), 1);
+    Ok(())
 }
 
 /// Settles what an interrupted write left, as a worker does a minute later.
