@@ -14,6 +14,9 @@ use rowkey_tests::sweep::{is_made, once, stopped_at_every_request_on, sweep_on};
 use super::faults::recover;
 use super::{Accounts, Order, agreed, connect, key, order, start};
 
+/// What becomes of requests.
+type Way = fn(Matching) -> Fault;
+
 /// Inserts an order, changes two, one of which changes places with the other, and deletes one.
 async fn several(orders: &Store<Order>) -> rowkey::Result<Submitted> {
     let new = order(5);
@@ -65,8 +68,8 @@ async fn rows_of_several_orders_in_other_tables_agree_after_any_fault_or_crash()
 /// The answer to each request is lost, before or after its effect, and another writer comes at once.
 #[tokio::test]
 async fn another_writer_after_a_lost_answer_leaves_all_tables_in_agreement() -> TestResult {
-    let lost: [Option<fn(Matching) -> Fault>; 3] =
-        [None, Some(|any| any.close_before_commit()), Some(|any| any.close_after_commit())];
+    let lost: [Option<Way>; 3] =
+        [None, Some(Matching::close_before_commit), Some(Matching::close_after_commit)];
     let (server, accounts, _) = with_orders().await?;
     let before = server.journal();
     several(&accounts.store()?).await?;
@@ -110,10 +113,10 @@ async fn another_writer_after_a_lost_answer_leaves_all_tables_in_agreement() -> 
 
 #[tokio::test]
 async fn transactions_do_not_fail_while_an_account_is_unavailable_in_any_way() -> TestResult {
-    let ways: [fn(Matching) -> Fault; 3] = [
+    let ways: [Way; 3] = [
         |any| any.reject(ErrorCode::SERVER_BUSY),
-        |any| any.close_before_commit(),
-        |any| any.close_after_commit(),
+        Matching::close_before_commit,
+        Matching::close_after_commit,
     ];
     for (at, way) in ways.into_iter().enumerate() {
         let (server, accounts, _) = with_orders().await?;

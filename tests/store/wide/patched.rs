@@ -70,7 +70,7 @@ async fn a_patch_under_an_old_version_changes_nothing_whatever_wrote_the_new_one
         assert_eq!(error.kind(), ErrorKind::Conflict, "{way}: {error}");
         assert_eq!(layout(&server.snapshot()), layout(&rows), "{way}");
         if let Some(now) = spans.get(at()).await? {
-            assert_eq!(now.entity.hours["H00007"], 1.0, "{way}");
+            assert_eq!(now.entity.hours.get("H00007"), Some(&1.0), "{way}");
             let patch = spans.patch(at()).set_named("H00007", 1.0).if_version(&now.version);
             let patched = patch.send().await?;
             let chained = spans.patch(at()).set_named("H00008", 3.0).if_version(&patched);

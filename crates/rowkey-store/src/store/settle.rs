@@ -131,7 +131,9 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
         }
         // A target that fails, for example because its table is unavailable, does not stop the turns of others.
         if !is_settled && !moved.is_empty() && settling.is_unchanged().await.unwrap_or(false) {
-            moved.iter_mut().for_each(|(_, one)| one.waits());
+            for (_, one) in &mut moved {
+                one.waits();
+            }
             noted.moved.extend(moved);
             return all;
         }
