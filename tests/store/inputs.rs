@@ -17,7 +17,7 @@ struct Visit {
     guest: String,
 }
 
-/// Each place whose name begins with the prefix, and no other one, whatever the prefix.
+/// A deletion under a prefix deletes all places whose names begin with it, and no others, for any prefix.
 #[tokio::test]
 async fn a_deletion_under_a_prefix_takes_the_partitions_that_begin_with_it() -> TestResult {
     let places = [

@@ -1,4 +1,4 @@
-//! Copies elsewhere: the employees of a department show its name, whatever fails.
+//! Copies elsewhere: the employees of a department show its name after any fault.
 
 use std::collections::BTreeMap;
 use std::pin::pin;

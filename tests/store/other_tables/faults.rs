@@ -48,18 +48,28 @@ async fn rows_in_other_tables_agree_eventually_after_any_fault_or_crash() -> Tes
     orders.insert(&order(1)).await?;
     for (name, write) in WRITES {
         eprintln!("{name}");
-        let recovered = async |accounts: &Accounts, _: &_| recover(accounts).await;
-        let agree = |snapshot: &Snapshot| assert!(agreed(snapshot) <= 2);
-        let check = |snapshot: &Snapshot, _: &_| agree(snapshot);
         let scenario = async |accounts: &Accounts| write(accounts.store()?).await;
-        sweep_on(&server, connect, scenario, recovered, check).await?;
-        let without_retries = |server: &Server| {
-            let Accounts { current, archive } = connect(server)?;
-            Ok(Accounts { current: once(&current), archive: once(&archive) })
-        };
-        sweep_on(&server, without_retries, scenario, recovered, check).await?;
-        stopped_at_every_request_on(&server, connect, scenario, recover, agree).await?;
+        swept(&server, scenario, |snapshot| assert!(agreed(snapshot) <= 2)).await?;
     }
+    Ok(())
+}
+
+/// Sweeps a scenario over all faults, with and without retries, and stops it at each request.
+#[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
+pub(super) async fn swept<T: 'static>(
+    server: &Server,
+    scenario: impl AsyncFn(&Accounts) -> T,
+    agree: impl Fn(&Snapshot),
+) -> TestResult {
+    let recovered = async |accounts: &Accounts, _: &_| recover(accounts).await;
+    let check = |snapshot: &Snapshot, _: &_| agree(snapshot);
+    sweep_on(server, connect, &scenario, recovered, check).await?;
+    let without_retries = |server: &Server| {
+        let Accounts { current, archive } = connect(server)?;
+        Ok(Accounts { current: once(&current), archive: once(&archive) })
+    };
+    sweep_on(server, without_retries, &scenario, recovered, check).await?;
+    stopped_at_every_request_on(server, connect, &scenario, recover, &agree).await?;
     Ok(())
 }
 

@@ -9,9 +9,9 @@ use rowkey::{ErrorKind, Outcome};
 use rowkey_emulator::{ErrorCode, Fault, Matching, Server, Snapshot};
 use rowkey_store::{Settled, Store, Submitted};
 use rowkey_tests::TestResult;
-use rowkey_tests::sweep::{is_made, once, stopped_at_every_request_on, sweep_on};
+use rowkey_tests::sweep::is_made;
 
-use super::faults::recover;
+use super::faults::{recover, swept};
 use super::{Accounts, Order, agreed, connect, key, order, start};
 
 /// What becomes of requests.
@@ -52,17 +52,7 @@ async fn recovered(server: &Server) -> TestResult {
 async fn rows_of_several_orders_in_other_tables_agree_after_any_fault_or_crash() -> TestResult {
     let (server, _, _) = with_orders().await?;
     let scenario = async |accounts: &Accounts| several(&accounts.store()?).await;
-    let recovered = async |accounts: &Accounts, _: &_| recover(accounts).await;
-    let agree = |snapshot: &Snapshot| assert_eq!(agreed(snapshot), 4);
-    let check = |snapshot: &Snapshot, _: &_| agree(snapshot);
-    sweep_on(&server, connect, scenario, recovered, check).await?;
-    let without_retries = |server: &Server| {
-        let Accounts { current, archive } = connect(server)?;
-        Ok(Accounts { current: once(&current), archive: once(&archive) })
-    };
-    sweep_on(&server, without_retries, scenario, recovered, check).await?;
-    stopped_at_every_request_on(&server, connect, scenario, recover, agree).await?;
-    Ok(())
+    swept(&server, scenario, |snapshot| assert_eq!(agreed(snapshot), 4)).await
 }
 
 /// The answer to each request is lost, before or after its effect, and another writer comes at once.

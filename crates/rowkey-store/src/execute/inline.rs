@@ -123,7 +123,7 @@ impl Remembered {
 }
 
 /// Looks at the rows elsewhere that a plan replaces or deletes, before its commit. One request for each that
-/// this program does not remember.
+/// this program does not remember, and fewer if more than two are in one partition.
 pub(crate) async fn look(table: &Deciding, announcer: &Announcer, plan: &mut Plan) -> Result<()> {
     let rows = plan.inline.iter().enumerate().filter_map(|(at, inline)| match &inline.effect {
         Effect::Row(row) if row.known == Known::Unread => Some((at, row)),

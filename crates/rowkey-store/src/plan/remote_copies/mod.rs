@@ -264,7 +264,7 @@ impl<S, T: Entity, V> RemoteCopies<S, T, V> {
         Ok(all)
     }
 
-    /// What the entity says now. Invalid targets are as good as none: they were refused when they were written.
+    /// What the entity says now. An entity with invalid targets has none: a write of it is refused.
     fn wanted(&self, source: Option<&S>) -> Wanted<V> {
         let targets = self.targets(source).unwrap_or_default();
         Wanted { targets, value: source.map(&self.what) }
