@@ -210,8 +210,8 @@ impl Vending {
         Ok(Vended { token, expires, renew_after: expires - margin })
     }
 
-    /// The first of the user's expiry times that is at least the margin away, and the margin. The expiry
-    /// times are spaced by the difference of lifetime and margin.
+    /// The first of the user's expiry times that is at least the margin away, and the margin. There is
+    /// one expiry time every (lifetime − margin).
     fn expiry(&self, user: &str, now: DateTime<Utc>) -> Option<(DateTime<Utc>, TimeDelta)> {
         let seconds = |duration: Duration| i64::try_from(duration.as_secs()).ok();
         let margin = seconds(self.margin)? + i64::from(self.margin.subsec_nanos() > 0);

@@ -204,14 +204,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         let mut explanation = Explanation::default();
         match &self.source.0 {
             Rows::Entities(_) => {
-                explanation.read("rows of a partition, 1,000 a request", pages);
+                explanation.read("rows of a partition, 1,000 per request", pages);
                 if self.store.inner.layers.is_wide() {
                     explanation.read("the further rows of each entity that has some", entities);
                 }
             }
             Rows::Index(position, _) => {
                 let index = &E::INDEXES[*position];
-                let rows = format!("rows of the index {}, 1,000 a request", index.name);
+                let rows = format!("rows of the index {}, 1,000 per request", index.name);
                 explanation.read(&rows, pages);
                 let is_whole = self.store.inner.layers.copies_are_whole();
                 if !is_whole || (index.scope, index.copy) != (Scope::SamePartition, Copied::All) {
