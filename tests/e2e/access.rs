@@ -33,7 +33,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    async fn new() -> Result<Self, Box<dyn std::error::Error>> {
+    async fn new() -> TestResult<Self> {
         let server = Server::builder().manual_clock().start().await?;
         let clock = ManualClock::auto_advancing(START.parse()?);
         let builder = StorageAccount::builder().connection_string(server.connection_string())?;

@@ -92,7 +92,7 @@ async fn integers_written_by_plain_serde_decode_as_their_original_types() -> Tes
 #[tokio::test]
 async fn each_library_stores_numbers_as_documented() -> TestResult {
     let fixture = Fixture::new().await?;
-    let of = async |writer, row: &str, name: &str| -> Result<Value, Box<dyn std::error::Error>> {
+    let of = async |writer, row: &str, name: &str| -> TestResult<Value> {
         let table = replay(&fixture, writer, "numbers").await?;
         let row = table.get(DynamicEntity::new("n", row).key()).await?.ok_or("no row")?;
         Ok(row.entity.get(name).ok_or("no property")?.clone())

@@ -232,7 +232,7 @@ struct Other {
 }
 
 impl Other {
-    fn new(table: &TestTable) -> Result<Self, Box<dyn std::error::Error>> {
+    fn new(table: &TestTable) -> TestResult<Self> {
         let token = Sas::table(table.name())
             .permissions(TablePermissions::QUERY | TablePermissions::ADD)
             .expires(table.account().clock().now() + TimeDelta::minutes(10))
@@ -252,7 +252,7 @@ impl Other {
         Ok(())
     }
 
-    async fn get(&self, id: &str) -> Result<serde_json::Value, Box<dyn std::error::Error>> {
+    async fn get(&self, id: &str) -> TestResult<serde_json::Value> {
         let address = format!("{}(PartitionKey='s',RowKey='{id}')?{}", self.address, self.query);
         let request =
             self.client.get(address).header("accept", "application/json;odata=nometadata");

@@ -9,7 +9,7 @@ use rowkey_tests::{Fixture, TestResult};
 use crate::model::{Badge, Employee, Grade, Pay, Review, employee};
 
 #[expect(clippy::future_not_send, reason = "awaited where it is called")]
-pub(crate) async fn staff(count: u32) -> Result<Staff, Box<dyn std::error::Error>> {
+pub(crate) async fn staff(count: u32) -> TestResult<Staff> {
     let table = Fixture::new().await?.table_with_server().await?;
     for first in (1..=count).step_by(100) {
         let mut transaction = table.transaction();

@@ -49,7 +49,7 @@ async fn with_tokens(
     server: ServerBuilder,
     audience: &'static str,
     change: impl FnOnce(StorageAccountBuilder, &Server) -> StorageAccountBuilder,
-) -> Result<(Server, std::sync::Arc<Directory>, StorageAccount), Box<dyn std::error::Error>> {
+) -> TestResult<(Server, std::sync::Arc<Directory>, StorageAccount)> {
     let server = server.manual_clock().start().await?;
     let clock = ManualClock::auto_advancing(START.parse()?);
     let directory = Directory { clock: clock.clone(), audience, asked: AtomicUsize::new(0) };

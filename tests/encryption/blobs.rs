@@ -1,6 +1,7 @@
 //! Encrypted fields in blobs: contents of the container, rejected blobs, and key rotation.
 
 use rowkey_emulator::Snapshot;
+use rowkey_tests::TestResult;
 
 use super::*;
 
@@ -68,7 +69,7 @@ where
     store.blobs(account.container("reports")).keys(ring).build()
 }
 
-async fn start() -> std::result::Result<(Server, StorageAccount, Store<Report>), Failure> {
+async fn start() -> TestResult<(Server, StorageAccount, Store<Report>)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let store = reports(&account, ring(26))?;

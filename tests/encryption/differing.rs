@@ -1,6 +1,7 @@
 //! Types of two versions that declare one field differently: what cannot stay encrypted is refused by name.
 
 use rowkey::{Column, Properties};
+use rowkey_tests::TestResult;
 
 use super::*;
 
@@ -78,9 +79,7 @@ where
     }
 }
 
-async fn begin(
-    ring: KeyRing,
-) -> std::result::Result<(Server, StorageAccount, Store<Exam>), Failure> {
+async fn begin(ring: KeyRing) -> TestResult<(Server, StorageAccount, Store<Exam>)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let exams = open::<Exam>(&account, Some(ring))?;

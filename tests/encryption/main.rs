@@ -107,15 +107,13 @@ fn store(account: &StorageAccount, ring: KeyRing) -> Result<Store<Patient>> {
     Store::builder(account.table("patients")).queue(account.queue("patients")).keys(ring).build()
 }
 
-async fn start() -> std::result::Result<(Server, StorageAccount, Store<Patient>), Failure> {
+async fn start() -> TestResult<(Server, StorageAccount, Store<Patient>)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let patients = store(&account, ring(26))?;
     patients.create_if_missing().await?;
     Ok((server, account, patients))
 }
-
-type Failure = Box<dyn std::error::Error>;
 
 /// The clock of the account passes short waits alone.
 async fn wait(account: &StorageAccount, seconds: u64) {

@@ -1,6 +1,7 @@
 //! Rolling deployments: versions of a type, programs without keys, and settings that differ beside encrypted fields.
 
 use rowkey::Properties;
+use rowkey_tests::TestResult;
 
 use super::*;
 
@@ -89,10 +90,7 @@ fn full() -> Full {
     Full { ward: "north".into(), number: 1, bed: 7, name: "Lovelace".into(), finding }
 }
 
-async fn begin<E>(
-    ring: KeyRing,
-    entity: &E,
-) -> std::result::Result<(Server, StorageAccount, Store<E>), Failure>
+async fn begin<E>(ring: KeyRing, entity: &E) -> TestResult<(Server, StorageAccount, Store<E>)>
 where
     E: Entity + Clone + Send + Sync + 'static,
 {

@@ -1,6 +1,7 @@
 //! Encrypted tasks: contents of queues, containers and op rows, and rejected messages.
 
 use futures_util::TryStreamExt as _;
+use rowkey_tests::TestResult;
 use rowkey_worker::dead_letters::{Inspected, Selection};
 use rowkey_worker::outbox::Outbox as _;
 use rowkey_worker::worker::{Attempt, Done, Step, Worker};
@@ -38,7 +39,7 @@ async fn work(tasks: &Tasks<Discharge>, expected: Discharge) -> Result<Step> {
 }
 
 /// The text of the next message, which shows nothing of a task.
-async fn hidden(queue: &rowkey::Queue) -> std::result::Result<String, Failure> {
+async fn hidden(queue: &rowkey::Queue) -> TestResult<String> {
     let text = queue.peek(1).await?.first().ok_or("no message")?.text().to_owned();
     assert!(!text.contains("\"Ada") && !text.contains("Fracture"), "{text}");
     Ok(text)

@@ -1,12 +1,13 @@
 //! Properties that the type does not know, beside encrypted ones: a newer program added them.
 
 use super::*;
+use rowkey_tests::TestResult;
 
 /// The entity and its whole copies in its partition.
 const ROWS: [&str; 2] = ["patient_000001", "bed_0000000001"];
 
 /// A patient to whom the newer program has added properties, in the entity as in its copies.
-async fn extended() -> std::result::Result<(Server, StorageAccount, Store<Patient>), Failure> {
+async fn extended() -> TestResult<(Server, StorageAccount, Store<Patient>)> {
     let (server, account, patients) = start().await?;
     patients.insert(&patient(1)).await?;
     let mut more = DynamicEntity::new("north", "patient_000001");

@@ -5,6 +5,7 @@
 
 use rowkey::Properties;
 use rowkey_store::Patch;
+use rowkey_tests::{TestError, TestResult};
 
 use super::*;
 
@@ -217,7 +218,7 @@ async fn write<P: Program>(how: &str, store: &Store<P>) -> TestResult {
         let read = store.get(P::at(1)).await?.ok_or("there is no such entity")?;
         let mut entity = read.entity;
         entity.change();
-        Ok::<_, Failure>((entity, read.version))
+        Ok::<_, TestError>((entity, read.version))
     };
     let job = match how {
         "update" => {

@@ -57,7 +57,7 @@ impl Contributor<User> for Badge {
     }
 }
 
-async fn start() -> Result<(Server, Store<User>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, Store<User>)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let table = account.table("users");

@@ -11,6 +11,7 @@ mod queues;
 
 use rowkey::{Entity, StorageAccount, Table};
 use rowkey_emulator::Server;
+use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
 
 /// A counter.
@@ -27,7 +28,7 @@ fn counter(kind: &str, id: u32) -> Counter {
 }
 
 /// A server with a manual clock, an account on it, and an empty table.
-async fn start() -> Result<(Server, StorageAccount, Table), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount, Table)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let table = account.table("counters");

@@ -58,7 +58,7 @@ fn worker(account: &StorageAccount) -> Worker<Deposit, impl Handler<Deposit> + u
     Worker::new(deposits(account), handler).retry_backoff(Duration::ZERO, Duration::ZERO)
 }
 
-async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     account.table("balances").create().await?;

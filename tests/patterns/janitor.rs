@@ -36,7 +36,7 @@ fn janitor(account: &StorageAccount) -> Janitor {
     Janitor::new(LeaseLock::new(account.container("locks").blob("janitor")).term(TERM))
 }
 
-async fn start() -> Result<Server, Box<dyn std::error::Error>> {
+async fn start() -> TestResult<Server> {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     account.container("locks").create().await?;
@@ -84,7 +84,7 @@ struct World {
 }
 
 impl World {
-    async fn start() -> Result<Self, Box<dyn std::error::Error>> {
+    async fn start() -> TestResult<Self> {
         Ok(Self { programs: Programs::new(start().await?), log: Arc::default() })
     }
 

@@ -21,7 +21,7 @@ fn lock(account: &StorageAccount) -> LeaseLock {
 }
 
 /// A server, an account whose clock is `clock`, and a container for locks.
-async fn start() -> Result<(Server, ManualClock, StorageAccount), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, ManualClock, StorageAccount)> {
     let server = Server::builder().manual_clock().start().await?;
     let clock = ManualClock::new(server.clock().now().to_chrono());
     let account = account(&server, clock.clone())?;
@@ -374,7 +374,7 @@ fn critical_sections_do_not_overlap_under_any_schedule() -> TestResult {
 }
 
 /// All on one lock: a schedule finds it as the one before has left it, a term later.
-async fn schedules(seeds: impl Iterator<Item = u64>) -> Result<Seen, Box<dyn std::error::Error>> {
+async fn schedules(seeds: impl Iterator<Item = u64>) -> TestResult<Seen> {
     let (server, clock, account) = start().await?;
     let lock = lock(&account).term(Duration::from_secs(15));
     let pass = |seconds: u32| {

@@ -52,7 +52,7 @@ fn texts<'a>(entries: impl IntoIterator<Item = &'a rowkey::Stored<Line>>) -> Vec
 }
 
 /// A server whose clock stands, an account that sees the same time, and an empty table.
-async fn standing() -> Result<(Server, ManualClock, LogTail), Box<dyn std::error::Error>> {
+async fn standing() -> TestResult<(Server, ManualClock, LogTail)> {
     let server = Server::builder().manual_clock().start().await?;
     let clock = ManualClock::auto_advancing(start());
     let account = StorageAccount::builder()

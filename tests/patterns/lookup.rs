@@ -42,7 +42,7 @@ fn key(code: &str) -> Key<State> {
 }
 
 /// A server, a clock, and a table of three states.
-async fn standing() -> Result<(Server, ManualClock, Table), Box<dyn std::error::Error>> {
+async fn standing() -> TestResult<(Server, ManualClock, Table)> {
     let server = Server::builder().manual_clock().start().await?;
     let (account, clock) = waiting(&server)?;
     let table = once(&account).table("states");

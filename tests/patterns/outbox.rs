@@ -54,7 +54,7 @@ pub(crate) fn store(account: &StorageAccount) -> Result<Store<Price>, rowkey::Er
     builder.following(tasks(account)).build()
 }
 
-async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     store(&account)?.create_if_missing().await?;

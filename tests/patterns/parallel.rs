@@ -13,7 +13,7 @@ use rowkey_emulator::{ErrorCode, Fault, Operation, Pages, Server};
 use rowkey_patterns::parallel::{Checkpoint, Failure, Found, Parallel, key_ranges};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, once, sweep};
-use rowkey_tests::{Fixture, TestResult};
+use rowkey_tests::{Fixture, TestError, TestResult};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(partition = "{state}", row = "{code:4}")]
@@ -49,7 +49,7 @@ async fn fill(table: &Table, state: &str, codes: impl IntoIterator<Item = u32>) 
 }
 
 /// Five partitions; the query at place `n` finds the codes `n`, `n + 5`, `n + 10` and so on.
-async fn filled(rows: u32) -> Result<(Server, Table), Box<dyn std::error::Error>> {
+async fn filled(rows: u32) -> TestResult<(Server, Table)> {
     let server = Server::builder().manual_clock().start().await?;
     let table = account(&server)?.table("airports");
     table.create().await?;
@@ -280,7 +280,7 @@ async fn dropping_the_stream_cancels_the_remaining_requests() -> TestResult {
 }
 
 /// Five tables with the same partition, so that a fault can be of one query.
-async fn in_tables(rows: u32) -> Result<(Server, [Table; 5]), Box<dyn std::error::Error>> {
+async fn in_tables(rows: u32) -> TestResult<(Server, [Table; 5])> {
     let server = Server::builder().manual_clock().start().await?;
     let account = once(&account(&server)?);
     let tables = ["tab0", "tab1", "tab2", "tab3", "tab4"].map(|name| account.table(name));
@@ -406,7 +406,7 @@ async fn a_checkpoint_of_other_queries_is_rejected_before_sending() -> TestResul
         for _ in 0..rows {
             found.next().await.ok_or("there are rows")??;
         }
-        Ok::<_, Box<dyn std::error::Error>>(found.checkpoint())
+        Ok::<_, TestError>(found.checkpoint())
     };
     let after_two = checkpoint(queries(&table).into(), 8).await?;
     assert_eq!(after_two.open().collect::<Vec<_>>(), [2]);

@@ -36,7 +36,7 @@ fn midnight(time: DateTime<Utc>) -> DateTime<Utc> {
 }
 
 /// A server at noon of 2030-11-21.
-async fn start() -> Result<Server, Box<dyn std::error::Error>> {
+async fn start() -> TestResult<Server> {
     let server = Server::builder().manual_clock().start().await?;
     let now = server.clock().now().to_chrono();
     let until = (day("2030-11-21") - now).to_std()?;

@@ -25,7 +25,7 @@ fn day(day: u32) -> Key<Day> {
     Day::key("sea", day)
 }
 
-async fn started() -> Result<(Server, rowkey::Table), Box<dyn std::error::Error>> {
+async fn started() -> TestResult<(Server, rowkey::Table)> {
     let server = Server::builder().manual_clock().start().await?;
     let table = account(&server)?.table("series");
     table.create().await?;

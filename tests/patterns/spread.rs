@@ -66,7 +66,7 @@ fn rows<E>(found: &[Found<E>]) -> Vec<&str> {
     found.iter().map(|found| found.row_key.as_str()).collect()
 }
 
-async fn started() -> Result<(Server, Table), Box<dyn std::error::Error>> {
+async fn started() -> TestResult<(Server, Table)> {
     let server = Server::builder().manual_clock().start().await?;
     let table = account(&server)?.table("events");
     table.create().await?;

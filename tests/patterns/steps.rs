@@ -186,7 +186,7 @@ fn contract(id: u32) -> String {
     format!("contract of {id}")
 }
 
-async fn start() -> Result<(Server, Office), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, Office)> {
     let key = ["a2V5"];
     let server = Server::builder().account(CURRENT, key).account(ARCHIVE, key).manual_clock();
     let server = server.start().await?;
@@ -333,7 +333,7 @@ async fn while_held<T>(
     fault: Fault,
     work: impl Future<Output = T>,
     meanwhile: impl Future<Output = TestResult>,
-) -> Result<T, Box<dyn std::error::Error>> {
+) -> TestResult<T> {
     let held = server.inject(fault);
     let interfere = async {
         held.wait_until_held().await;

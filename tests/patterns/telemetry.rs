@@ -59,7 +59,7 @@ impl Kept {
 }
 
 /// A server, and an account with its clock and telemetry.
-async fn start() -> Result<(Server, StorageAccount, Arc<Kept>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount, Arc<Kept>)> {
     let server = Server::builder().manual_clock().start().await?;
     let kept = Arc::new(Kept::default());
     let account = StorageAccount::builder()

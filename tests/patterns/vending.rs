@@ -36,7 +36,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    async fn new() -> Result<Self, Box<dyn std::error::Error>> {
+    async fn new() -> TestResult<Self> {
         let server = Server::builder().manual_clock().start().await?;
         let clock = ManualClock::new(server.clock().now().to_chrono());
         let builder = StorageAccount::builder().connection_string(server.connection_string())?;

@@ -70,7 +70,7 @@ fn store<E: Entity + Clone + Send + Sync + 'static>(
         .build()
 }
 
-async fn start() -> Result<(Server, Store<Mail>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, Store<Mail>)> {
     let server = Server::builder().manual_clock().start().await?;
     let mails = store::<Mail>(&account(&server)?)?;
     mails.create_if_missing().await?;

@@ -37,7 +37,7 @@ mod soak;
 mod verdict;
 
 /// What everything here returns.
-type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+type Result<T = ()> = rowkey_tests::TestResult<T>;
 
 /// Processes are stopped by signals, which Unix has.
 #[cfg(not(unix))]

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use super::rows::{Order, agreed, left, order, start, store};
 
 /// Runs the drain of a janitor once, and returns its count.
-async fn drain(account: &StorageAccount) -> Result<u64, Box<dyn std::error::Error>> {
+async fn drain(account: &StorageAccount) -> TestResult<u64> {
     account.container("locks").create_if_missing().await?;
     let lock = LeaseLock::new(account.container("locks").blob("janitor"));
     let ended = Arc::new(Notify::new());

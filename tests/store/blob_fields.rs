@@ -76,7 +76,7 @@ fn store(account: &StorageAccount) -> rowkey::Result<Store<Order>> {
         .build()
 }
 
-async fn start() -> Result<(Server, Store<Order>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, Store<Order>)> {
     let server = Server::builder().manual_clock().start().await?;
     let orders = store(&account(&server)?)?;
     orders.create_if_missing().await?;

@@ -59,7 +59,7 @@ fn store(account: &StorageAccount) -> rowkey::Result<Store<Employee>> {
         .build()
 }
 
-async fn start() -> Result<(Server, Store<Employee>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, Store<Employee>)> {
     let server = Server::builder().manual_clock().start().await?;
     let staff = store(&account(&server)?)?;
     staff.create_if_missing().await?;

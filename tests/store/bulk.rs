@@ -38,7 +38,7 @@ fn large(row: u32, bytes: usize) -> DynamicEntity {
     entity
 }
 
-async fn start() -> Result<(Server, Table), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, Table)> {
     let server = Server::builder().manual_clock().start().await?;
     let table = account(&server)?.table("readings");
     table.create().await?;

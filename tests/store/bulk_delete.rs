@@ -38,7 +38,7 @@ fn unimportant(table: &Table, page: u32) -> Walk<Event> {
     Walk::new(table, move |table| table.scan::<Event>().filter(Event::LEVEL.is(0)).page_size(page))
 }
 
-async fn start() -> Result<(Server, Table), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, Table)> {
     let server = Server::builder().manual_clock().start().await?;
     let table = account(&server)?.table("events");
     table.create().await?;
@@ -285,10 +285,7 @@ struct Unique {
 }
 
 /// Deletes 120 entities of one partition. Returns the number of queries, and of all other requests.
-async fn cost<E>(
-    entity: impl Fn(u32) -> E,
-    all: rowkey::Partition<E>,
-) -> Result<[usize; 2], Box<dyn std::error::Error>>
+async fn cost<E>(entity: impl Fn(u32) -> E, all: rowkey::Partition<E>) -> TestResult<[usize; 2]>
 where
     E: Entity + Clone + Send + Sync + 'static,
     rowkey::Partition<E>: Clone,

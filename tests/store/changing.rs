@@ -57,7 +57,7 @@ fn with_receipts(account: &StorageAccount) -> rowkey::Result<Store<Order>> {
 }
 
 /// A server with two orders and a till.
-async fn begun() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn begun() -> TestResult<(Server, StorageAccount)> {
     let (server, account) = start().await?;
     account.queue("receipts").create().await?;
     let (orders, tills) = (store(&account)?, tills(&account)?);

@@ -43,7 +43,7 @@ fn player(id: u32) -> Player {
 
 const NAMES: [&str; 2] = ["current", "archive"];
 
-async fn server() -> Result<Server, Box<dyn std::error::Error>> {
+async fn server() -> TestResult<Server> {
     let [current, archive] = NAMES;
     let key = ["a2V5"];
     let server = Server::builder().account(current, key).account(archive, key).manual_clock();

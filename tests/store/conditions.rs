@@ -30,7 +30,7 @@ fn lights(account: &StorageAccount) -> rowkey::Result<Store<Light>> {
     Store::builder(account.table("lights")).build()
 }
 
-async fn with_light() -> Result<(Server, Store<Light>, Version), Box<dyn std::error::Error>> {
+async fn with_light() -> TestResult<(Server, Store<Light>, Version)> {
     let server = Server::builder().manual_clock().start().await?;
     let lights = lights(&account(&server)?)?;
     lights.create_if_missing().await?;

@@ -68,7 +68,7 @@ fn departments(account: &StorageAccount) -> rowkey::Result<Store<Department>> {
         .build()
 }
 
-async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let staff = employees(&account)?;

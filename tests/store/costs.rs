@@ -255,10 +255,7 @@ fn spread(id: u32, scan: Option<Vec<u8>>) -> Spread {
 const MANY: u32 = 1000;
 
 /// Loads entities of one partition and deletes them. Returns the requests of both for each entity.
-async fn of_jobs<E>(
-    entity: impl Fn(u32) -> E,
-    all: rowkey::Partition<E>,
-) -> std::result::Result<[f64; 2], Box<dyn std::error::Error>>
+async fn of_jobs<E>(entity: impl Fn(u32) -> E, all: rowkey::Partition<E>) -> TestResult<[f64; 2]>
 where
     E: Entity + Clone + Send + Sync + 'static,
     rowkey::Partition<E>: Clone,

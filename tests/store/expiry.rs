@@ -67,7 +67,7 @@ struct Setup {
 }
 
 impl Setup {
-    async fn start() -> Result<Self, Box<dyn std::error::Error>> {
+    async fn start() -> TestResult<Self> {
         let server = Server::builder().manual_clock().start().await?;
         let (account, clock) = sweep::waiting(&server)?;
         let sessions = store(&account)?;
@@ -434,7 +434,7 @@ async fn inserts_and_patches_cost_what_the_page_says() -> TestResult {
 }
 
 /// A server with two expired sessions and one that is not.
-async fn expired() -> Result<(Server, DateTime<Utc>), Box<dyn std::error::Error>> {
+async fn expired() -> TestResult<(Server, DateTime<Utc>)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     let sessions = store(&account)?;
@@ -467,7 +467,7 @@ async fn a_janitor_removes_expired_entities() -> TestResult {
 }
 
 /// Settles what an interrupted write left, as a worker does a minute later.
-async fn settle(account: &StorageAccount) -> Result<Store<Session>, Box<dyn std::error::Error>> {
+async fn settle(account: &StorageAccount) -> TestResult<Store<Session>> {
     let sessions = store::<Session>(account)?;
     for _ in 0..3 {
         sessions.drain_backlog().await?;

@@ -44,7 +44,7 @@ const WRITES: [(&str, Write); 5] = [
 ];
 
 /// A server with one order.
-async fn with_one() -> Result<Server, Box<dyn std::error::Error>> {
+async fn with_one() -> TestResult<Server> {
     let (server, account) = start().await?;
     store(&account)?.insert(&order(1)).await?;
     Ok(server)

@@ -43,7 +43,7 @@ where
     Store::builder(account.table("items")).queue(account.queue("items")).build()
 }
 
-async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     store::<Item>(&account)?.create_if_missing().await?;

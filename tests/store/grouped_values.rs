@@ -41,7 +41,7 @@ fn seats(account: &StorageAccount) -> rowkey::Result<Store<Seat>> {
     Store::builder(account.table("seats")).queue(account.queue("seats")).build()
 }
 
-async fn start() -> Result<(Server, Store<Seat>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, Store<Seat>)> {
     let server = Server::builder().manual_clock().start().await?;
     let seats = seats(&account(&server)?)?;
     seats.create_if_missing().await?;

@@ -8,8 +8,8 @@ use futures_util::future::BoxFuture;
 use rowkey::{Error, Outcome, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Matching, Server, Snapshot};
 use rowkey_store::Store;
-use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, is_in_sample, once};
+use rowkey_tests::{TestError, TestResult};
 
 use super::rows::{Order, agreed, left, order, start, store};
 
@@ -73,7 +73,7 @@ pub(crate) const FAILURES: [Fail; 4] = [
 ];
 
 /// A server with one order.
-pub(crate) async fn with_one() -> Result<Server, Box<dyn std::error::Error>> {
+pub(crate) async fn with_one() -> TestResult<Server> {
     let (server, account) = start().await?;
     store(&account)?.insert(&order(1)).await?;
     Ok(server)
@@ -87,7 +87,7 @@ pub(crate) async fn one(
     faults: &[Fault],
     repeats: bool,
     expected: Option<&(Orders, Orders)>,
-) -> Result<(Vec<(String, i64)>, usize, bool), Box<dyn std::error::Error>> {
+) -> TestResult<(Vec<(String, i64)>, usize, bool)> {
     let server = server.fork().await?;
     let injected: Vec<_> = faults.iter().map(|fault| server.inject(fault.clone())).collect();
     let connect = |server: &Server| -> Result<StorageAccount, Error> {
@@ -111,7 +111,7 @@ pub(crate) async fn one(
         orders.drain_backlog().await?;
         let worked = orders.work_once().await?;
         assert_eq!(worked.failed, 0, "{worked:?}");
-        Ok::<_, Box<dyn std::error::Error>>(())
+        Ok::<_, TestError>(())
     };
     work(61).await?;
     work(2).await?;

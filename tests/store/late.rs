@@ -13,7 +13,7 @@ use futures_util::future::{Either, join, select};
 use rowkey::{ManualClock, Outcome, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Service};
 use rowkey_store::Store;
-use rowkey_tests::{TestResult, sweep};
+use rowkey_tests::{TestError, TestResult, sweep};
 
 use super::rows::{self, Order, agreed, left, order, store};
 
@@ -33,7 +33,7 @@ struct Shared {
 }
 
 impl Late {
-    pub(crate) fn start(server: &Server) -> Result<Self, Box<dyn std::error::Error>> {
+    pub(crate) fn start(server: &Server) -> TestResult<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let (port, server) = (listener.local_addr()?.port(), table_port(server)?);
         let shared = Arc::new(Mutex::new(Shared::default()));
@@ -77,7 +77,7 @@ impl Late {
     }
 }
 
-fn table_port(server: &Server) -> Result<u16, Box<dyn std::error::Error>> {
+fn table_port(server: &Server) -> TestResult<u16> {
     let url = reqwest::Url::parse(server.table_endpoint())?;
     Ok(url.port().ok_or("no port")?)
 }
@@ -126,7 +126,7 @@ fn ask(request: &[u8], server: u16) -> std::io::Result<Vec<u8>> {
 }
 
 /// A server, the proxy before it, and a store behind the proxy with a clock of its own.
-async fn start() -> Result<(Server, Late, ManualClock, Store<Order>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, Late, ManualClock, Store<Order>)> {
     let (server, _) = rows::start().await?;
     let late = Late::start(&server)?;
     let clock = ManualClock::auto_advancing(server.clock().now().to_chrono());
@@ -205,7 +205,7 @@ async fn a_delayed_writer_does_not_report_a_committed_write_as_failed() -> TestR
             store(&sweep::account(&server)?)?.work_once().await?;
         }
         held.release();
-        Ok::<_, Box<dyn std::error::Error>>(())
+        Ok::<_, TestError>(())
     };
     let (inserted, other) = join(Box::pin(orders.insert(&one)), other).await;
     other?;
@@ -238,7 +238,7 @@ async fn a_writer_delayed_before_its_commit_does_not_affect_others() -> TestResu
         let taken = Order { number: Some("A1".into()), ..order(3) };
         store(&sweep::account(&server)?)?.insert(&taken).await?;
         held.release();
-        Ok::<_, Box<dyn std::error::Error>>(())
+        Ok::<_, TestError>(())
     };
     let (submitted, other) = join(submit, other).await;
     other?;
@@ -266,7 +266,7 @@ async fn the_void_of_a_write_that_the_backlog_announced_is_removed() -> TestResu
         let worked = store(&sweep::account(&server)?)?.drain_backlog().await?;
         assert_eq!(worked.waiting, 1);
         held.release();
-        Ok::<_, Box<dyn std::error::Error>>(())
+        Ok::<_, TestError>(())
     };
     let (_, other) = join(Box::pin(orders.insert(&one)), other).await;
     other?;
@@ -334,7 +334,7 @@ async fn a_late_commit_conflicts_with_its_void_despite_clock_skew() -> TestResul
         let taken = Order { number: Some("A1".into()), ..order(3) };
         worker.insert(&taken).await?;
         commit.release();
-        Ok::<_, Box<dyn std::error::Error>>(())
+        Ok::<_, TestError>(())
     };
     let (inserted, others) = join(Box::pin(writer.insert(&one)), others).await;
     others?;

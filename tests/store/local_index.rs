@@ -67,7 +67,7 @@ fn key(id: u32) -> Key<Employee> {
     Employee::key("sales", id)
 }
 
-async fn start() -> Result<(TestTable, Store<Employee>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(TestTable, Store<Employee>)> {
     let fixture = Fixture::new().await?;
     let table = fixture.table_with_server().await?;
     let staff = Store::builder(Table::clone(&table)).build()?;

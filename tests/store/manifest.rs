@@ -73,7 +73,7 @@ struct Setup {
 }
 
 impl Setup {
-    async fn start() -> Result<Self, Box<dyn std::error::Error>> {
+    async fn start() -> TestResult<Self> {
         let server = Server::builder().manual_clock().start().await?;
         let (account, clock) = sweep::waiting(&server)?;
         account.table("tasks").create().await?;

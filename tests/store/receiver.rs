@@ -10,8 +10,8 @@ use futures_util::future::{BoxFuture, join};
 use rowkey::{Clock, ManualClock, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, Store};
-use rowkey_tests::TestResult;
 use rowkey_tests::sweep::once;
+use rowkey_tests::{TestError, TestResult};
 
 use super::rows::{Order, agreed, left, order, start, store};
 
@@ -73,7 +73,7 @@ async fn a_pending_write_is_settled_at_once_by_the_receiver_of_its_program() -> 
             until(|| settled(&server) == 1).await;
             is_settled.store(true, Ordering::Relaxed);
             orders.insert(&order(2)).await?;
-            Ok::<_, Box<dyn std::error::Error>>(())
+            Ok::<_, TestError>(())
         })
         .await;
         written?;

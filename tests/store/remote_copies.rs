@@ -84,7 +84,7 @@ pub(super) async fn hire(
 }
 
 /// A server with employees of `1` and `2`.
-async fn start() -> Result<(Server, Store<Department>, Table), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, Store<Department>, Table)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let (departments, employees) = (store(&account)?, account.table("employees"));
@@ -270,7 +270,7 @@ struct Setup {
 }
 
 impl Setup {
-    async fn start() -> Result<Self, Box<dyn std::error::Error>> {
+    async fn start() -> TestResult<Self> {
         let (server, _, employees) = start().await?;
         let (account, clock) = waiting(&server)?;
         Ok(Self { departments: store(&account)?, server, clock, employees })

@@ -76,7 +76,7 @@ fn store(account: &StorageAccount) -> rowkey::Result<Store<Employee>> {
         .build()
 }
 
-async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     account.table("cities").create().await?;

@@ -8,8 +8,8 @@ use rowkey::edm::Value;
 use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Key, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server, Snapshot};
 use rowkey_store::{Settled, Store};
-use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, stopped_at_every_request, sweep_every_way};
+use rowkey_tests::{TestError, TestResult};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(store, partition = "{team}", row = "task_{id:4}")]
@@ -46,7 +46,7 @@ fn store(account: &StorageAccount) -> rowkey::Result<Store<Task>> {
     Store::builder(account.table("tasks")).queue(account.queue("tasks")).build()
 }
 
-async fn start() -> Result<(Server, StorageAccount, Store<Task>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount, Store<Task>)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     let tasks = store(&account)?;
@@ -247,7 +247,7 @@ async fn writers_beyond_the_kept_room_are_listed_when_there_is_room() -> TestRes
         held.wait_until_held().await;
         account.table("tasks").upsert(&list_of(18_720)?).await?;
         held.release();
-        Ok::<_, Box<dyn std::error::Error>>(())
+        Ok::<_, TestError>(())
     };
     let (written, filled) = futures_util::future::join(tasks.insert(&long), fill).await;
     filled?;

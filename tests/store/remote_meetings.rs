@@ -62,7 +62,7 @@ struct House {
 }
 
 impl House {
-    async fn start(guests: u32) -> Result<Self, Box<dyn std::error::Error>> {
+    async fn start(guests: u32) -> TestResult<Self> {
         let server = Server::builder().manual_clock().start().await?;
         let (account, clock) = waiting(&server)?;
         let leads = leads(&account)?;

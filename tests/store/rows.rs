@@ -6,6 +6,7 @@ use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, StorageAccount};
 use rowkey_emulator::{Server, Snapshot, StoredEntity};
 use rowkey_store::{Change, Contribution, Contributor, Store};
+use rowkey_tests::TestResult;
 
 /// An order with all declarations: a unique and a non-unique index in its partition, a full and a partial
 /// index in another partition, and a unique value.
@@ -45,7 +46,7 @@ pub(crate) fn store(account: &StorageAccount) -> Result<Store<Order>, rowkey::Er
 }
 
 /// A server with the table and the queue.
-pub(crate) async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+pub(crate) async fn start() -> TestResult<(Server, StorageAccount)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = rowkey_tests::sweep::account(&server)?;
     store(&account)?.create_if_missing().await?;

@@ -93,7 +93,7 @@ fn store<E: Entity + Clone + Send + Sync + 'static>(
     Store::builder(account.table("orders")).queue(account.queue("orders")).build()
 }
 
-async fn start() -> Result<(Server, Store<OrderV1>, Store<Order>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, Store<OrderV1>, Store<Order>)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let (first, second) = (store::<OrderV1>(&account)?, store::<Order>(&account)?);

@@ -35,7 +35,7 @@ fn desks(account: &StorageAccount) -> rowkey::Result<Store<Desk>> {
 }
 
 /// Entities of three tenants, two of which begin alike.
-async fn begun() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn begun() -> TestResult<(Server, StorageAccount)> {
     let (server, account) = start().await?;
     let (orders, desks, events) = (store(&account)?, desks(&account)?, account.table("events"));
     desks.create_if_missing().await?;

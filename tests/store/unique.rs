@@ -27,7 +27,7 @@ fn store(account: &StorageAccount) -> rowkey::Result<Store<User>> {
     Store::builder(account.table("users")).queue(account.queue("users")).build()
 }
 
-async fn start() -> Result<(Server, StorageAccount, Store<User>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount, Store<User>)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     let users = store(&account)?;

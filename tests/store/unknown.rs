@@ -37,7 +37,7 @@ const FLOOR: Column<i32> = Column::named("Floor");
 const WEIGHT: Column<f64> = Column::named("Weight");
 
 /// An order, to which the newer program has added columns.
-async fn start() -> Result<(Server, StorageAccount, Store<Order>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount, Store<Order>)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     let orders = Store::builder(account.table("orders")).queue(account.queue("orders")).build()?;
@@ -50,10 +50,7 @@ async fn start() -> Result<(Server, StorageAccount, Store<Order>), Box<dyn std::
     Ok((server, account, orders))
 }
 
-async fn row(
-    account: &StorageAccount,
-    keys: (&str, &str),
-) -> Result<DynamicEntity, Box<dyn std::error::Error>> {
+async fn row(account: &StorageAccount, keys: (&str, &str)) -> TestResult<DynamicEntity> {
     let key = Key::<DynamicEntity>::new(keys.0, keys.1);
     Ok(account.table("orders").get(key).await?.ok_or("there is no such row")?.entity)
 }

@@ -63,7 +63,7 @@ fn store(account: &StorageAccount) -> rowkey::Result<Store<Task>> {
     Store::builder(account.table("tasks")).queue(account.queue("tasks")).build()
 }
 
-async fn start() -> Result<(Server, Store<Task>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, Store<Task>)> {
     let server = Server::builder().manual_clock().start().await?;
     let tasks = store(&account(&server)?)?;
     tasks.create_if_missing().await?;
@@ -296,7 +296,7 @@ const WRITES: [(&str, Write); 5] = [
     ("delete", |tasks| async move { tasks.delete(key(2)).await.map(drop) }.boxed()),
 ];
 
-async fn with_two() -> Result<Server, Box<dyn std::error::Error>> {
+async fn with_two() -> TestResult<Server> {
     let (server, tasks) = start().await?;
     tasks.insert(&task(1, &["a", "b"])).await?;
     tasks.insert(&task(2, &["b", "e"])).await?;

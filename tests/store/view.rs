@@ -77,7 +77,7 @@ pub(super) fn store(account: &StorageAccount) -> rowkey::Result<Store<Employee>>
         .build()
 }
 
-pub(super) async fn start() -> Result<(Server, Store<Employee>), Box<dyn std::error::Error>> {
+pub(super) async fn start() -> TestResult<(Server, Store<Employee>)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     account.table("departments").create().await?;
@@ -228,7 +228,7 @@ async fn a_summary_is_stored_with_the_types_of_its_declaration() -> TestResult {
         .following(view)
         .build()?;
     staff.create_if_missing().await?;
-    let stored = async || -> Result<DynamicEntity, Box<dyn std::error::Error>> {
+    let stored = async || -> TestResult<DynamicEntity> {
         let key = Key::<DynamicEntity>::new("sales", "read by others");
         Ok(departments.get(key).await?.ok_or("no summary")?.entity)
     };

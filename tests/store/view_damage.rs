@@ -9,7 +9,7 @@ use rowkey_tests::sweep::account;
 use super::view::{Employee, assert_exact, employee, key, start, store, view};
 
 /// Two departments: four employees in `it`, two in `hr`.
-async fn staffed() -> Result<(Server, Store<Employee>, Table), Box<dyn std::error::Error>> {
+async fn staffed() -> TestResult<(Server, Store<Employee>, Table)> {
     let (server, staff) = start().await?;
     for id in 1..=4 {
         staff.insert(&employee(id, "it", 10 * id, id)).await?;

@@ -16,8 +16,6 @@ use rowkey_store::{Store, answers};
 use rowkey_tests::TestResult;
 use wiremock::{Mock, MockServer, matchers};
 
-type Failure = Box<dyn std::error::Error>;
-
 /// A type with some declaration over `a`.
 trait Sample: Entity + Clone + PartialEq + Debug + Send + Sync + 'static {
     /// Whether the store must have keys.
@@ -215,7 +213,7 @@ async fn stubbed<E: Sample>() -> Result<(MockServer, Store<E>)> {
 }
 
 /// An emulator, and a store on it.
-async fn emulated<E: Sample>() -> std::result::Result<(Server, Store<E>), Failure> {
+async fn emulated<E: Sample>() -> TestResult<(Server, Store<E>)> {
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     let store = store(&account)?;

@@ -2,26 +2,26 @@
 //! and its result are [`Any`].
 
 use std::any::Any;
-use std::error::Error;
 use std::marker::PhantomData;
 use std::pin::Pin;
 
 use rowkey_emulator::{Server, Sweep, SweepError, Swept};
 
-type AnyError = Box<dyn Error>;
+use crate::{TestError, TestResult};
+
 type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// The four parts of a scenario.
 trait Scenario {
-    fn setup<'a>(&'a self, server: &'a Server) -> LocalFuture<'a, Result<Box<dyn Any>, AnyError>>;
+    fn setup<'a>(&'a self, server: &'a Server) -> LocalFuture<'a, TestResult<Box<dyn Any>>>;
     fn act<'a>(&'a self, state: &'a dyn Any) -> LocalFuture<'a, Box<dyn Any>>;
-    fn settle<'a>(&'a self, state: &'a dyn Any) -> LocalFuture<'a, Result<(), AnyError>>;
+    fn settle<'a>(&'a self, state: &'a dyn Any) -> LocalFuture<'a, TestResult>;
     fn check<'a>(
         &'a self,
         server: &'a Server,
         state: &'a dyn Any,
         result: Option<&'a dyn Any>,
-    ) -> LocalFuture<'a, Result<(), AnyError>>;
+    ) -> LocalFuture<'a, TestResult>;
 }
 
 /// The closures of a scenario with state `A` and result `T`.
@@ -41,12 +41,12 @@ impl<A, T, Setup, Act, Settle, Check> Scenario for Closures<A, T, Setup, Act, Se
 where
     A: 'static,
     T: 'static,
-    Setup: AsyncFn(&Server) -> Result<A, AnyError>,
+    Setup: AsyncFn(&Server) -> TestResult<A>,
     Act: AsyncFn(&A) -> T,
-    Settle: AsyncFn(&A) -> Result<(), AnyError>,
-    Check: AsyncFn(&Server, &A, Option<&T>) -> Result<(), AnyError>,
+    Settle: AsyncFn(&A) -> TestResult,
+    Check: AsyncFn(&Server, &A, Option<&T>) -> TestResult,
 {
-    fn setup<'a>(&'a self, server: &'a Server) -> LocalFuture<'a, Result<Box<dyn Any>, AnyError>> {
+    fn setup<'a>(&'a self, server: &'a Server) -> LocalFuture<'a, TestResult<Box<dyn Any>>> {
         Box::pin(async { Ok(Box::new((self.setup)(server).await?) as Box<dyn Any>) })
     }
 
@@ -54,7 +54,7 @@ where
         Box::pin(async { Box::new((self.act)(as_its_type(state)).await) as Box<dyn Any> })
     }
 
-    fn settle<'a>(&'a self, state: &'a dyn Any) -> LocalFuture<'a, Result<(), AnyError>> {
+    fn settle<'a>(&'a self, state: &'a dyn Any) -> LocalFuture<'a, TestResult> {
         Box::pin((self.settle)(as_its_type(state)))
     }
 
@@ -63,7 +63,7 @@ where
         server: &'a Server,
         state: &'a dyn Any,
         result: Option<&'a dyn Any>,
-    ) -> LocalFuture<'a, Result<(), AnyError>> {
+    ) -> LocalFuture<'a, TestResult> {
         Box::pin((self.check)(server, as_its_type(state), result.map(as_its_type)))
     }
 }
@@ -72,10 +72,10 @@ where
 #[expect(clippy::future_not_send, reason = "tests have a thread of their own")]
 pub async fn run<A: 'static, T: 'static>(
     sweep: Sweep<'_>,
-    setup: impl AsyncFn(&Server) -> Result<A, AnyError>,
+    setup: impl AsyncFn(&Server) -> TestResult<A>,
     act: impl AsyncFn(&A) -> T,
-    settle: impl AsyncFn(&A) -> Result<(), AnyError>,
-    check: impl AsyncFn(&Server, &A, Option<&T>) -> Result<(), AnyError>,
+    settle: impl AsyncFn(&A) -> TestResult,
+    check: impl AsyncFn(&Server, &A, Option<&T>) -> TestResult,
 ) -> Result<Swept, SweepError> {
     let scenario = Closures { setup, act, settle, check, types: PhantomData };
     let ran: LocalFuture<'_, _> = Box::pin(run_scenario(sweep, &scenario));
@@ -86,12 +86,18 @@ pub async fn run<A: 'static, T: 'static>(
 async fn run_scenario(sweep: Sweep<'_>, scenario: &dyn Scenario) -> Result<Swept, SweepError> {
     sweep
         .run(
-            async |server| scenario.setup(server).await,
+            async |server| scenario.setup(server).await.map_err(|error| as_error(&error)),
             async |state: &Box<dyn Any>| scenario.act(&**state).await,
-            async |state| scenario.settle(&**state).await,
+            async |state| scenario.settle(&**state).await.map_err(|error| as_error(&error)),
             async |server, state, result: Option<&Box<dyn Any>>| {
-                scenario.check(server, &**state, result.map(|result| &**result)).await
+                let result = result.map(|result| &**result);
+                scenario.check(server, &**state, result).await.map_err(|error| as_error(&error))
             },
         )
         .await
+}
+
+/// The error with its line, as text.
+fn as_error(error: &TestError) -> Box<dyn std::error::Error> {
+    error.to_string().into()
 }

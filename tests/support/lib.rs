@@ -6,6 +6,7 @@
 //! `AZURE_STORAGE_CONNECTION_STRING`).
 
 pub mod erased;
+mod failure;
 pub mod random;
 pub mod recorded;
 pub mod rows;
@@ -16,14 +17,12 @@ pub mod traces;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+pub use failure::{TestError, TestResult};
 use rowkey::{StorageAccount, Table};
 use rowkey_emulator::Server;
 
 /// The environment variable with the connection string of the account in Azure.
 pub const AZURE_VARIABLE: &str = "AZURE_STORAGE_CONNECTION_STRING";
-
-/// The result of a test.
-pub type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 /// An account for tests. Our own server runs until this is dropped.
 #[derive(Debug)]
@@ -57,7 +56,7 @@ pub fn arm() -> Arm {
 
 impl Fixture {
     /// Connects to the server under test.
-    pub async fn new() -> Result<Self, Box<dyn std::error::Error>> {
+    pub async fn new() -> TestResult<Self> {
         let variable = match arm() {
             Arm::Azure => AZURE_VARIABLE,
             Arm::Azurite => "ROWKEY_AZURITE",

@@ -1,6 +1,5 @@
 //! Sweep scenarios: accounts whose waits take no time, and the faults from which tests select.
 
-use std::error::Error;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -88,7 +87,7 @@ pub async fn sweep<T: 'static>(
     scenario: impl AsyncFn(&StorageAccount) -> T,
     recover: impl AsyncFn(&StorageAccount, &T) -> TestResult,
     invariants: impl Fn(&Snapshot, &T),
-) -> Result<Runs, Box<dyn Error>> {
+) -> TestResult<Runs> {
     sweep_on(server, account, scenario, recover, invariants).await
 }
 
@@ -99,7 +98,7 @@ pub async fn sweep_all<T: 'static>(
     scenario: impl AsyncFn(&StorageAccount) -> T,
     recover: impl AsyncFn(&StorageAccount, &T) -> TestResult,
     invariants: impl Fn(&Snapshot, &T),
-) -> Result<Runs, Box<dyn Error>> {
+) -> TestResult<Runs> {
     let answered = Sweep::new(server).faults(ANSWERED);
     answers(answered, account, scenario, recover, invariants).await
 }
@@ -112,7 +111,7 @@ pub async fn sweep_sample<T: 'static>(
     scenario: impl AsyncFn(&StorageAccount) -> T,
     recover: impl AsyncFn(&StorageAccount, &T) -> TestResult,
     invariants: impl Fn(&Snapshot, &T),
-) -> Result<Runs, Box<dyn Error>> {
+) -> TestResult<Runs> {
     let answered = sample(Sweep::new(server).faults(ANSWERED), name);
     answers(answered, account, scenario, recover, invariants).await
 }
@@ -126,7 +125,7 @@ pub async fn sweep_on<A: 'static, T: 'static>(
     scenario: impl AsyncFn(&A) -> T,
     recover: impl AsyncFn(&A, &T) -> TestResult,
     invariants: impl Fn(&Snapshot, &T),
-) -> Result<Runs, Box<dyn Error>> {
+) -> TestResult<Runs> {
     let answered = brief(Sweep::new(server).faults(ANSWERED));
     answers(answered, connect, scenario, recover, invariants).await
 }
@@ -138,7 +137,7 @@ async fn answers<A: 'static, T: 'static>(
     scenario: impl AsyncFn(&A) -> T,
     recover: impl AsyncFn(&A, &T) -> TestResult,
     invariants: impl Fn(&Snapshot, &T),
-) -> Result<Runs, Box<dyn Error>> {
+) -> TestResult<Runs> {
     run(sweep, connect, scenario, async |server, connected, result| {
         if let Some(result) = result {
             recover(connected, result).await?;
@@ -158,7 +157,7 @@ pub async fn stopped_at_every_request<T: 'static>(
     scenario: impl AsyncFn(&StorageAccount) -> T,
     recover: impl AsyncFn(&StorageAccount) -> TestResult,
     invariants: impl Fn(&Snapshot),
-) -> Result<Runs, Box<dyn Error>> {
+) -> TestResult<Runs> {
     stopped_at_every_request_on(server, account, scenario, recover, invariants).await
 }
 
@@ -170,7 +169,7 @@ pub async fn stopped_at_every_request_on<A: 'static, T: 'static>(
     scenario: impl AsyncFn(&A) -> T,
     recover: impl AsyncFn(&A) -> TestResult,
     invariants: impl Fn(&Snapshot),
-) -> Result<Runs, Box<dyn Error>> {
+) -> TestResult<Runs> {
     let dropped = brief(Sweep::new(server).faults([SweepFault::Dropped]));
     run(dropped, connect, scenario, async |server, connected, _| {
         recover(connected).await?;
@@ -205,7 +204,7 @@ async fn run<A: 'static, T: 'static>(
     connect: impl Fn(&Server) -> Result<A, rowkey::Error>,
     scenario: impl AsyncFn(&A) -> T,
     check: impl AsyncFn(&Server, &A, Option<&T>) -> TestResult,
-) -> Result<Runs, Box<dyn Error>> {
+) -> TestResult<Runs> {
     let connect = async |server: &Server| Ok(connect(server)?);
     let swept = erased::run(sweep, connect, scenario, async |_| Ok(()), check).await?;
     eprintln!("sweep: {swept}");

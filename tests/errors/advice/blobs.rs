@@ -4,8 +4,9 @@ use futures_util::FutureExt as _;
 use rowkey::{Entity, Key, StorageAccount};
 use rowkey_emulator::Server;
 use rowkey_store::{Store, StoreBuilder, Transaction};
+use rowkey_tests::TestResult;
 
-use super::{Case, Failure, case, refused, start};
+use super::{Case, case, refused, start};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(store, partition = "{tenant}", row = "scan_{id}")]
@@ -77,7 +78,7 @@ fn builder<E: Entity + Clone + Send + Sync + 'static>(account: &StorageAccount) 
         .blobs(account.container("scans"))
 }
 
-async fn scans() -> Result<(Server, StorageAccount, Store<Scan>), Failure> {
+async fn scans() -> TestResult<(Server, StorageAccount, Store<Scan>)> {
     let (server, account) = start().await?;
     let scans = builder::<Scan>(&account).build()?;
     scans.create_if_missing().await?;
@@ -93,7 +94,7 @@ fn key() -> Key<Scan> {
 }
 
 /// The names of the blobs of the field, or else of the lists.
-async fn blobs(account: &StorageAccount, of_field: bool) -> Result<Vec<String>, Failure> {
+async fn blobs(account: &StorageAccount, of_field: bool) -> TestResult<Vec<String>> {
     let all = account.container("scans").blobs().all().await?;
     let names = all.into_iter().map(|blob| blob.name);
     let is_list = |name: &String| name.contains("by_city");

@@ -4,6 +4,7 @@ use futures_util::FutureExt as _;
 use rowkey::{DynamicEntity, Entity, ErrorKind, StorageAccount};
 use rowkey_emulator::Server;
 use rowkey_store::{Change, Contribution, Contributor, Store};
+use rowkey_tests::TestResult;
 
 use super::{Case, Tried, case, refused, start};
 
@@ -76,7 +77,7 @@ fn task(id: u32, title: &str, tags: &[&str]) -> Task {
     Task { tenant: "contoso".into(), id, title: title.into(), tags }
 }
 
-async fn tasks() -> Result<(Server, StorageAccount, Store<Task>), Box<dyn std::error::Error>> {
+async fn tasks() -> TestResult<(Server, StorageAccount, Store<Task>)> {
     let (server, account) = start().await?;
     let tasks = Store::<Task>::builder(account.table("tasks")).build()?;
     tasks.create_if_missing().await?;

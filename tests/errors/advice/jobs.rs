@@ -7,9 +7,10 @@ use rowkey::{Clock as _, DynamicEntity, Entity, Key, StorageAccount, Table, Tran
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_store::job::{Attempt, Batch, Job, Pace, Report, Verdict, Walk};
 use rowkey_store::{Contributor, Store, StoreBuilder, View};
+use rowkey_tests::TestResult;
 use rowkey_tests::timeline::Timeline;
 
-use super::{Case, Failure, case, refused, reported, start};
+use super::{Case, case, refused, reported, start};
 
 /// Inserts a row.
 struct Insert(Table, DynamicEntity);
@@ -35,7 +36,7 @@ fn inserts(table: &Table, rows: u32) -> impl Iterator<Item = Insert> {
     (0..rows).map(move |number| Insert(table.clone(), row(number)))
 }
 
-async fn readings() -> Result<(Server, StorageAccount, Table), Failure> {
+async fn readings() -> TestResult<(Server, StorageAccount, Table)> {
     let (server, account) = start().await?;
     let table = account.table("readings");
     table.create().await?;
@@ -84,7 +85,7 @@ fn sales(
     views.into_iter().fold(builder, StoreBuilder::following).build()
 }
 
-async fn sold() -> Result<(Server, StorageAccount), Failure> {
+async fn sold() -> TestResult<(Server, StorageAccount)> {
     let (server, account) = start().await?;
     account.table("groups").create().await?;
     sales(&account, [view(&account, "one", "")])?.create_if_missing().await?;

@@ -7,9 +7,9 @@ use futures_util::future::join;
 use rowkey::{DynamicEntity, Entity, ErrorKind, ManualClock, Match, ScanPolicy, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_store::{Stage, Store};
-use rowkey_tests::sweep;
+use rowkey_tests::{TestResult, sweep};
 
-use super::{Case, Failure, case, refused, start};
+use super::{Case, case, refused, start};
 
 mod old {
     use rowkey::Entity;
@@ -115,7 +115,7 @@ struct Setup {
 
 impl Setup {
     /// A table that the older program has opened and written to.
-    async fn start() -> Result<Self, Failure> {
+    async fn start() -> TestResult<Self> {
         let server = Server::builder().manual_clock().start().await?;
         let (account, clock) = sweep::waiting(&server)?;
         account.table("tasks").create().await?;
@@ -138,7 +138,7 @@ impl Setup {
     }
 
     /// The index of the newer program in this stage.
-    async fn at(&self, stage: Stage) -> Result<Store<new::Task>, Failure> {
+    async fn at(&self, stage: Stage) -> TestResult<Store<new::Task>> {
         let new = self.open::<new::Task>().await?;
         if stage != Stage::Announced {
             assert_eq!(new.advance("by_tag").await?, Stage::Required);
@@ -151,7 +151,7 @@ impl Setup {
     }
 
     /// Takes the index out of use; returns a store of the older program.
-    async fn retired(&self, new: &Store<new::Task>) -> Result<Store<old::Task>, Failure> {
+    async fn retired(&self, new: &Store<new::Task>) -> TestResult<Store<old::Task>> {
         new.retire("by_tag").await?;
         self.pass(721);
         let old = self.open::<old::Task>().await?;

@@ -26,14 +26,12 @@ use futures_util::future::BoxFuture;
 use rowkey::{Error, ErrorKind, StorageAccount};
 use rowkey_emulator::Server;
 use rowkey_store::job::Report;
+use rowkey_tests::TestResult;
 
 use excused::{EXCUSED, UNTRIED};
 
-/// What ends a case that fails.
-type Failure = Box<dyn std::error::Error>;
-
 /// An error that was provoked, after its advice was followed with success.
-type Tried = Result<Error, Failure>;
+type Tried = TestResult<Error>;
 
 /// An advice, as the source has it, and a test of it.
 struct Case {
@@ -73,7 +71,7 @@ fn reported(report: &Report, what: &str) -> Tried {
 }
 
 /// A server, and an account on it whose waits take no time.
-async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = rowkey_tests::sweep::account(&server)?;
     Ok((server, account))

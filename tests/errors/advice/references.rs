@@ -8,8 +8,9 @@ use futures_util::future::select;
 use rowkey::{BlobRef, Entity, Key, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_store::Store;
+use rowkey_tests::TestResult;
 
-use super::{Case, Failure, case, refused, start};
+use super::{Case, case, refused, start};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(store, partition = "{album}", row = "photo_{number:4}")]
@@ -20,7 +21,7 @@ struct Photo {
     image: BlobRef,
 }
 
-async fn photos() -> Result<(Server, StorageAccount, Store<Photo>), Failure> {
+async fn photos() -> TestResult<(Server, StorageAccount, Store<Photo>)> {
     let (server, account) = start().await?;
     let photos = Store::<Photo>::builder(account.table("photos"))
         .queue(account.queue("photos"))

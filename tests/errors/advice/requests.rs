@@ -7,6 +7,7 @@ use rowkey::rounds::Rounds;
 use rowkey::{ClientOptions, Entity, ErrorKind, RetryOptions, StorageAccount, Table};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_store::Store;
+use rowkey_tests::TestResult;
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 
 use super::{Case, case, refused, start};
@@ -39,7 +40,7 @@ fn order(id: u32) -> Order {
     Order { tenant: "contoso".into(), id, customer: "ada".into(), cents: 100, note: "x".into() }
 }
 
-async fn orders() -> Result<(Server, StorageAccount, Table), Box<dyn std::error::Error>> {
+async fn orders() -> TestResult<(Server, StorageAccount, Table)> {
     let (server, account) = start().await?;
     let table = account.table("orders");
     table.create().await?;

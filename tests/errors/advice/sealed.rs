@@ -5,8 +5,9 @@ use rowkey::{DynamicEntity, Entity, Filter, Key, Operator, Projection, StorageAc
 use rowkey_emulator::Server;
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
 use rowkey_store::{Store, StoreBuilder};
+use rowkey_tests::TestResult;
 
-use super::{Case, Failure, case, refused, start};
+use super::{Case, case, refused, start};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(store, partition = "{ward}", row = "patient_{id:4}")]
@@ -62,7 +63,7 @@ fn sealed(account: &StorageAccount) -> StoreBuilder<Patient> {
     Store::builder(account.table("patients"))
 }
 
-async fn patients() -> Result<(Server, StorageAccount, Store<Patient>), Failure> {
+async fn patients() -> TestResult<(Server, StorageAccount, Store<Patient>)> {
     let (server, account) = start().await?;
     let patients = sealed(&account).keys(ring()).build()?;
     patients.create_if_missing().await?;

@@ -4,6 +4,7 @@ use futures_util::FutureExt as _;
 use rowkey::{DynamicEntity, Entity, Key, Match, Projection, StorageAccount};
 use rowkey_emulator::Server;
 use rowkey_store::{Change, Contribution, Contributor, Copies, RemoteCopies, Store, Version};
+use rowkey_tests::TestResult;
 
 use super::{Case, case, refused, start};
 
@@ -61,7 +62,7 @@ struct Member {
     team: Option<(String, String)>,
 }
 
-async fn users() -> Result<(Server, StorageAccount, Store<User>), Box<dyn std::error::Error>> {
+async fn users() -> TestResult<(Server, StorageAccount, Store<User>)> {
     let (server, account) = start().await?;
     let users =
         Store::<User>::builder(account.table("users")).queue(account.queue("users")).build()?;

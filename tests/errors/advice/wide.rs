@@ -8,8 +8,9 @@ use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_store::Store;
+use rowkey_tests::TestResult;
 
-use super::{Case, Failure, case, refused, reported, start};
+use super::{Case, case, refused, reported, start};
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(store, wide = 6, partition = "all", row = "year_{name}")]
@@ -74,7 +75,7 @@ fn key() -> Key<Year> {
     Year::key("a")
 }
 
-async fn years() -> Result<(Server, StorageAccount, Store<Year>), Failure> {
+async fn years() -> TestResult<(Server, StorageAccount, Store<Year>)> {
     let (server, account) = start().await?;
     let years = Store::<Year>::builder(account.table("years")).build()?;
     years.create_if_missing().await?;

@@ -84,7 +84,7 @@ fn worker(account: &StorageAccount, is_mended: bool) -> Worker<Job, Program> {
     worker.visibility(Duration::from_secs(30)).retry_backoff(Duration::ZERO, Duration::ZERO)
 }
 
-async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     account.table("effects").create().await?;

@@ -16,10 +16,7 @@ use super::{Job, dead, job, large, letters, put_aside, start, tasks, texts};
 const LATER: Duration = Duration::from_secs(61);
 
 /// Works until no message is left, and returns how often the handler ran.
-async fn handled(
-    server: &Server,
-    account: &StorageAccount,
-) -> Result<usize, Box<dyn std::error::Error>> {
+async fn handled(server: &Server, account: &StorageAccount) -> TestResult<usize> {
     let worker = Worker::new(tasks(account), |_: Job, _: Attempt| async { Ok(Done::Applied) });
     while !texts(&server.snapshot(), "jobs").is_empty() {
         while worker.step().await? != Step::Idle {}

@@ -44,7 +44,7 @@ async fn declarations_for_tables_of_other_libraries_match_the_compiled_ones() ->
 }
 
 /// Rows whose keys have several parts, as programs make them of text.
-async fn composite(fixture: &Fixture) -> Result<rowkey::Table, Box<dyn std::error::Error>> {
+async fn composite(fixture: &Fixture) -> TestResult<rowkey::Table> {
     let table = fixture.account.table(&rowkey_tests::unique_name());
     table.create().await?;
     for (partition, row) in [

@@ -20,7 +20,7 @@ fn log(account: &StorageAccount) -> BlobLog {
     BlobLog::new(account.container("logs"), "web").max_blob(150)
 }
 
-async fn start() -> Result<Server, Box<dyn std::error::Error>> {
+async fn start() -> TestResult<Server> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     account.container("logs").create().await?;

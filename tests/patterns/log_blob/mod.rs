@@ -29,7 +29,7 @@ pub(crate) fn after(seconds: i64) -> DateTime<Utc> {
 }
 
 /// A server, a clock that the test moves, and a container for logs.
-async fn start() -> Result<(Server, ManualClock, Container), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, ManualClock, Container)> {
     let server = Server::builder().manual_clock().start().await?;
     let clock = ManualClock::new(begin());
     // Requests have to be dated as the server is.
@@ -217,7 +217,7 @@ async fn the_blob_format_is_stable() -> TestResult {
     let properties = container.blob(name).properties().await?.ok_or("it exists")?;
     assert_eq!(properties.kind, Some(BlobType::Append));
     assert_eq!(properties.headers.content_type.as_deref(), Some("text/plain; charset=utf-8"));
-    let metadata = async |name: &str| -> Result<Vec<_>, Box<dyn std::error::Error>> {
+    let metadata = async |name: &str| -> TestResult<Vec<_>> {
         let properties = container.blob(name).properties().await?.ok_or("it exists")?;
         Ok(properties.metadata.into_iter().collect())
     };

@@ -14,6 +14,7 @@ use chrono::TimeDelta;
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Key, StorageAccount, Table};
 use rowkey_emulator::Server;
+use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
 use rowkey_worker::partitions::{Owned, Partitions};
 use tokio::sync::Notify;
@@ -33,7 +34,7 @@ fn partitions(account: &StorageAccount) -> Partitions {
     Partitions::new(account.container("locks"), "orders", COUNT)
 }
 
-async fn start() -> Result<Server, Box<dyn std::error::Error>> {
+async fn start() -> TestResult<Server> {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     account.container("locks").create().await?;
@@ -77,7 +78,7 @@ struct World {
 }
 
 impl World {
-    async fn start() -> Result<Self, Box<dyn std::error::Error>> {
+    async fn start() -> TestResult<Self> {
         Ok(Self { programs: Programs::new(start().await?), log: Arc::default() })
     }
 

@@ -15,12 +15,13 @@ use std::time::Duration;
 use futures_util::future::{FutureExt as _, LocalBoxFuture};
 use rowkey::StorageAccount;
 use rowkey_emulator::{JournalEntry, Server};
+use rowkey_tests::TestResult;
 
 /// After this time a loop is taken for one that does not end.
 const NEVER: Duration = Duration::from_secs(60);
 
 /// A server and an account, both with the machine's clock.
-async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount)> {
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     Ok((server, account))

@@ -18,6 +18,7 @@ use std::time::Duration;
 use rowkey::edm;
 use rowkey::{Clock, Entity, Error, ErrorKind, ManualClock, StorageAccount, Table};
 use rowkey_emulator::{Server, Snapshot, StoredQueue};
+use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
 use rowkey_worker::dead_letters::{Selection, Summary};
 use rowkey_worker::worker::{Attempt, Done, Handler, Worker};
@@ -96,7 +97,7 @@ fn worker(account: &StorageAccount) -> Worker<Resize, Resizer> {
 }
 
 /// A server with everything in place, and an account whose short waits take no time.
-async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     account.table("small").create().await?;

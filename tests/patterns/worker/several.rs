@@ -41,9 +41,7 @@ fn of(account: &StorageAccount, queue: &str) -> Tasks<Send> {
 }
 
 /// A server whose queues have as many tasks as `counts` says.
-async fn filled(
-    counts: [usize; 3],
-) -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn filled(counts: [usize; 3]) -> TestResult<(Server, StorageAccount)> {
     let (server, account) = start().await?;
     for (queue, count) in QUEUES.into_iter().zip(counts) {
         of(&account, queue).create_if_missing().await?;

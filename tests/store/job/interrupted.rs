@@ -138,7 +138,7 @@ async fn drop_everywhere(
     server: &Server,
     job: impl AsyncFn(&StorageAccount, &Told) -> Result<Report, Interrupted>,
     check: impl Fn(&Server, &Report),
-) -> Result<usize, Box<dyn std::error::Error>> {
+) -> TestResult<usize> {
     for polls in 1.. {
         let server = server.fork().await?;
         let (account, told) = (account(&server)?, Told::default());

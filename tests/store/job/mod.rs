@@ -12,6 +12,7 @@ use rowkey_emulator::{Server, Snapshot};
 use rowkey_store::job::{
     Attempt, Batch, Checkpoint, Interrupted, Job, Pace, Report, Target, Verdict, Walk, paced,
 };
+use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
 
 const PARTITIONS: usize = 5;
@@ -135,7 +136,7 @@ impl Told {
 }
 
 /// A server with an empty table.
-async fn empty() -> Result<Server, Box<dyn std::error::Error>> {
+async fn empty() -> TestResult<Server> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     account.table("readings").create().await?;
@@ -144,7 +145,7 @@ async fn empty() -> Result<Server, Box<dyn std::error::Error>> {
 }
 
 /// A server with all rows.
-async fn full() -> Result<Server, Box<dyn std::error::Error>> {
+async fn full() -> TestResult<Server> {
     let server = empty().await?;
     load_all(&account(&server)?, &Told::default()).await?;
     Ok(server)

@@ -68,7 +68,7 @@ async fn load(
     shared: bool,
     seed: u64,
     partition: impl Fn(usize, usize) -> String,
-) -> Result<Outcome, Box<dyn std::error::Error>> {
+) -> TestResult<Outcome> {
     let server = Server::builder().manual_clock().throttle(targets).start().await?;
     let timeline = Timeline::new(server.clock());
     let account = StorageAccount::builder()

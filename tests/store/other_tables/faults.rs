@@ -115,7 +115,7 @@ async fn writes_do_not_fail_while_the_table_of_a_list_is_unavailable() -> TestRe
 }
 
 /// A store whose tables were not created.
-async fn without_tables() -> Result<(Server, Accounts, Store<Order>), Box<dyn std::error::Error>> {
+async fn without_tables() -> TestResult<(Server, Accounts, Store<Order>)> {
     let (server, accounts, orders) = start().await?;
     orders.insert(&order(1)).await?;
     accounts.archive.table("archived").delete_table().await?;

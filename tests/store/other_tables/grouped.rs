@@ -31,7 +31,7 @@ async fn several(orders: &Store<Order>) -> rowkey::Result<Submitted> {
         .await
 }
 
-async fn with_orders() -> Result<(Server, Accounts, Store<Order>), Box<dyn std::error::Error>> {
+async fn with_orders() -> TestResult<(Server, Accounts, Store<Order>)> {
     let (server, accounts, orders) = start().await?;
     for id in 1..=4 {
         orders.insert(&order(id)).await?;

@@ -13,7 +13,7 @@ use rowkey::edm::Value;
 use rowkey::{Entity, Key, StorageAccount};
 use rowkey_emulator::{Server, Snapshot, StoredEntity};
 use rowkey_store::Store;
-use rowkey_tests::sweep;
+use rowkey_tests::{TestResult, sweep};
 
 mod faults;
 mod grouped;
@@ -86,7 +86,7 @@ impl Accounts {
     }
 }
 
-async fn start() -> Result<(Server, Accounts, Store<Order>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, Accounts, Store<Order>)> {
     let key = ["a2V5"];
     let server = Server::builder().account(CURRENT, key).account(ARCHIVE, key).manual_clock();
     let server = server.start().await?;

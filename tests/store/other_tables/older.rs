@@ -89,7 +89,7 @@ fn build<E: Entity + Clone + Send + Sync + 'static>(
     Store::<E>::builder(account.table("jobs")).queue(account.queue("jobs")).build()
 }
 
-async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     build::<First>(&account)?.create_if_missing().await?;

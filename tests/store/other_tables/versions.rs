@@ -63,7 +63,7 @@ fn build<E: Entity + Clone + Send + Sync + 'static>(
     Store::<E>::builder(account.table("tasks")).queue(account.queue("tasks")).build()
 }
 
-async fn start() -> Result<Server, Box<dyn std::error::Error>> {
+async fn start() -> TestResult<Server> {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     build::<first::Task>(&account)?.create_if_missing().await?;
@@ -93,7 +93,7 @@ async fn rows(table: &Table) -> rowkey::Result<usize> {
     Ok(rows.iter().filter(|row| row.entity.get("IndexName").is_some()).count())
 }
 
-async fn counted(server: &Server) -> Result<[usize; 5], Box<dyn std::error::Error>> {
+async fn counted(server: &Server) -> TestResult<[usize; 5]> {
     let account = sweep::account(server)?;
     let mut counted = [0; 5];
     for (count, name) in counted.iter_mut().zip(["tasks", "owners", "tags", "people", "labels"]) {

@@ -12,7 +12,7 @@ use rowkey_tests::sweep::{account, stopped_at_every_request, sweep};
 use super::{Year, key, layout, start, store, year};
 
 /// The unit of the year, and the value that all its hours have.
-async fn whole(years: &Store<Year>) -> Result<(String, String), Box<dyn std::error::Error>> {
+async fn whole(years: &Store<Year>) -> TestResult<(String, String)> {
     let stored = years.get(key()).await?.ok_or("it is there")?.entity;
     let value = stored.hours["H00000"];
     let is_same = |hour: &f64| hour.to_bits() == value.to_bits();

@@ -1,6 +1,7 @@
 //! Wide entities with everything else that a type declares.
 
 use super::*;
+use rowkey_tests::TestResult;
 
 /// A year with what else a type declares.
 #[derive(Clone, Debug, PartialEq, Entity)]
@@ -65,7 +66,7 @@ fn connect(server: &Server) -> rowkey::Result<StorageAccount> {
     Ok(account.with_options(options))
 }
 
-async fn with_stations() -> Result<(Server, Store<Station>), Box<dyn std::error::Error>> {
+async fn with_stations() -> TestResult<(Server, Store<Station>)> {
     let server = Server::builder().manual_clock().start().await?;
     let stations = stations(&account(&server)?, "2025")?;
     stations.create_if_missing().await?;

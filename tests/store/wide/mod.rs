@@ -22,8 +22,8 @@ use rowkey::{
 use rowkey_emulator::{Fault, Operation, Pages, Server, Snapshot, Sweep};
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
 use rowkey_store::Store;
-use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, brief};
+use rowkey_tests::{TestError, TestResult};
 
 mod changing;
 mod declarations;
@@ -63,7 +63,7 @@ fn store(account: &StorageAccount) -> rowkey::Result<Store<Year>> {
     Store::builder(account.table("years")).build()
 }
 
-async fn start() -> Result<(Server, StorageAccount, Store<Year>), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount, Store<Year>)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let years = store(&account)?;
@@ -230,7 +230,7 @@ async fn damaged_rows_are_an_error() -> TestResult {
         let report = years.verify().run().await?;
         let found = (report.part("further rows").missing, report.total.orphaned);
         assert_eq!(found, (1, 0), "{report:?}");
-        Ok::<_, Box<dyn std::error::Error>>(())
+        Ok::<_, TestError>(())
     };
     is_damaged().await?;
     let mut second = table.get(row(2)).await?.unwrap();

@@ -4,6 +4,7 @@
 use super::*;
 
 use rowkey_tests::sweep::{stopped_at_every_request, sweep};
+use rowkey_tests::{TestError, TestResult};
 
 /// The rows of a [`Year`], with a row for each name.
 #[derive(Clone, Debug, PartialEq, Entity)]
@@ -60,8 +61,7 @@ fn parts(account: &StorageAccount) -> rowkey::Result<Store<Parted>> {
 }
 
 /// A store with a year of 600 hours.
-async fn with_hours() -> Result<(Server, StorageAccount, Store<Parted>), Box<dyn std::error::Error>>
-{
+async fn with_hours() -> TestResult<(Server, StorageAccount, Store<Parted>)> {
     let (server, account, _) = start().await?;
     let years = parts(&account)?;
     years.insert(&parted(600, 1.0)).await?;
@@ -342,7 +342,7 @@ async fn a_patch_is_applied_once_or_not_after_any_fault() -> TestResult {
         assert!(is_patched || now == parted(600, 1.0), "half of a patch");
         let report = years.verify().run().await?;
         assert!(report.is_clean() && report.total.drifted() == 0, "{report:?}");
-        Ok::<_, Box<dyn std::error::Error>>(is_patched)
+        Ok::<_, TestError>(is_patched)
     };
     let recover = async |account: &StorageAccount, patched: &rowkey::Result<_>| {
         let is_patched = state(account).await?;
@@ -410,7 +410,7 @@ async fn damaged_parts_are_an_error_and_left_ones_are_orphans() -> TestResult {
             assert_eq!((found.missing, report.total.orphaned), (1, 0), "{report:?}");
         }
         assert!(layout(&server.snapshot()).len() >= 8, "nothing is deleted");
-        Ok::<_, Box<dyn std::error::Error>>(())
+        Ok::<_, TestError>(())
     };
     table.delete(part.key(), Match::Any).await?;
     is_damaged().await?;
