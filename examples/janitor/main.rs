@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rowkey::{Entity, ManualClock, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
-use rowkey_large::LeaseLock;
+use rowkey_patterns::lease_lock::LeaseLock;
 use rowkey_store::Store;
 use rowkey_worker::janitor::{Chore, Counts, Janitor, Leadership};
 use tokio::sync::Notify;

@@ -9,8 +9,7 @@ use std::time::Duration;
 use futures_util::future::join;
 use rowkey::{Entity, ErrorKind, ManualClock, StorageAccount, Table};
 use rowkey_emulator::Server;
-use rowkey_large::LeaseLock;
-use rowkey_large::lease_lock::{Guarded, Held, Lost};
+use rowkey_patterns::lease_lock::{Guarded, Held, LeaseLock, Lost};
 
 /// The protected data. `fence` is the token of its last writer.
 #[derive(Clone, Debug, Entity)]

@@ -10,8 +10,7 @@ use futures_util::future::join;
 use futures_util::{TryStreamExt as _, future};
 use rowkey::StorageAccount;
 use rowkey_emulator::{Operation, Server};
-use rowkey_large::BlobLog;
-use rowkey_large::log_blob::LogLine;
+use rowkey_patterns::log_blob::{BlobLog, LogLine};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 type Failure = Box<dyn std::error::Error>;

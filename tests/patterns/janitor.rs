@@ -11,7 +11,7 @@ use chrono::TimeDelta;
 use rowkey::queue::Body;
 use rowkey::{Entity, ErrorKind, StorageAccount, Table};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
-use rowkey_large::LeaseLock;
+use rowkey_patterns::lease_lock::LeaseLock;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once, stopped_at_every_request};
 use rowkey_worker::dead_letters::Selection;

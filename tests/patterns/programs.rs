@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use rowkey::{Attempt, AttemptResult, ErrorKind, ManualClock, Policy, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Server, Snapshot};
-use rowkey_large::LeaseLock;
+use rowkey_patterns::lease_lock::LeaseLock;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once};
 use rowkey_worker::janitor::Janitor;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rowkey::StorageAccount;
 use rowkey_emulator::{ErrorCode, Fault, Service};
-use rowkey_large::LeaseLock;
+use rowkey_patterns::lease_lock::LeaseLock;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once};
 use rowkey_worker::janitor::{Chore, Janitor};

@@ -11,7 +11,7 @@ use rowkey::{
     StorageAccount, edm,
 };
 use rowkey_emulator::{Fault, Operation, Server, Snapshot};
-use rowkey_large::LeaseLock;
+use rowkey_patterns::lease_lock::LeaseLock;
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, sweep_every_way};

@@ -13,7 +13,7 @@ const PRELUDE: &str = "AsyncFn AsyncFnMut AsyncFnOnce AsMut AsRef Box Clone Copy
 
 /// Crates, and what stands for one.
 const CRATES: &str = "std core crate self super axum bool char f64 i32 i64 str u8 u16 u32 u64 usize azure_identity chrono csv \
-     futures_util reqwest rowkey rowkey_emulator rowkey_encryption rowkey_entity rowkey_large rowkey_patterns \
+     futures_util reqwest rowkey rowkey_emulator rowkey_encryption rowkey_entity rowkey_patterns \
      rowkey_store rowkey_worker serde serde_json tokio tracing tracing_subscriber wiremock";
 
 /// What a page lacks, each with its line.

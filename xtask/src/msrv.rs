@@ -12,7 +12,7 @@ use crate::structure::{root, target};
 const FEATURES: [(&str, &str); 5] = [
     ("rowkey", "--no-default-features"),
     ("rowkey", "--all-features"),
-    ("rowkey-large", "--all-features"),
+    ("rowkey-patterns", "--all-features"),
     ("rowkey-encryption", "--all-features"),
     ("rowkey-emulator", "--features tls"),
 ];

@@ -8,8 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Crates of patterns: they stand on the client alone.
-const PATTERNS: [&str; 4] =
-    ["rowkey-patterns", "rowkey-worker", "rowkey-large", "rowkey-encryption"];
+const PATTERNS: [&str; 3] = ["rowkey-patterns", "rowkey-worker", "rowkey-encryption"];
 
 /// Patterns that are declarations and jobs of a store: the name of their page and example, and the file of
 /// their tests.

@@ -1,6 +1,6 @@
-//! The patterns of the Azure Table storage design guide that use only tables.
+//! The patterns of the Azure Table storage design guide that need no write plan.
 //!
-//! Each module is one pattern: a helper over [`rowkey::Table`] that keeps its guarantee even if requests
+//! Each module is one pattern: a helper over [`rowkey::Table`] or [`rowkey::Container`] that keeps its guarantee even if requests
 //! fail, and whose page states the cost.
 //!
 //! | module | name in the guide | guarantee |
@@ -12,7 +12,11 @@
 //! | [`spread`] | prepend/append anti-pattern | inserts are spread over buckets by a stable hash or in turn, and read back in order; hot partitions are reported |
 //! | [`lookup`] | relationships: joins in the client | a small reference table, read as one snapshot, once per time to live |
 //! | [`parallel`] | (many partitions at once) | many queries as one stream, in order, in bounded memory, resumable |
+//! | [`lease_lock`] | pessimistic concurrency | one holder at a time; work stops when the lease is lost, and late writes are detected by their fencing token |
+//! | [`log_blob`] | log data anti-pattern, inverted | every flushed line is in a blob exactly once, despite failures; a read of a time range opens only the blobs it needs |
 //! | [`vending`] | access by shared access signatures | each user's token gives access only to the user's rows, for a short time |
+//!
+//! The feature `tracing-subscriber` adds `LogWriter::layer`, which writes events of `tracing` to a log in blobs.
 //!
 //! Indexes, lists, unique values, views, copies and wide entities, which keep several rows of one type
 //! consistent, and jobs over many entities are in `rowkey-store`. [`rowkey::rounds`] retries an operation that
@@ -20,6 +24,8 @@
 
 mod hash;
 pub mod inspect;
+pub mod lease_lock;
+pub mod log_blob;
 pub mod log_tail;
 pub mod lookup;
 pub mod parallel;

@@ -8,8 +8,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use rowkey::{ManualClock, StorageAccount};
 use rowkey_emulator::{Fault, Server};
-use rowkey_large::BlobLog;
-use rowkey_large::log_blob::LogWriter;
+use rowkey_patterns::log_blob::{BlobLog, LogWriter};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, once, sweep};
 

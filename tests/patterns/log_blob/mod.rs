@@ -13,8 +13,7 @@ use futures_util::future::join;
 use rowkey::{Clock as _, ErrorKind, ManualClock, Outcome, StorageAccount};
 use rowkey::{Container, blob::BlobType};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
-use rowkey_large::BlobLog;
-use rowkey_large::log_blob::{LogLine, LogWriter};
+use rowkey_patterns::log_blob::{BlobLog, LogLine, LogWriter};
 use rowkey_tests::sweep::once;
 use rowkey_tests::{Fixture, TestResult, unique_name};
 

@@ -8,7 +8,7 @@ use chrono::TimeDelta;
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, ErrorKind, Key, ManualClock, Match, Outcome, StorageAccount};
 use rowkey_emulator::{Fault, Operation};
-use rowkey_large::LeaseLock;
+use rowkey_patterns::lease_lock::LeaseLock;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep;

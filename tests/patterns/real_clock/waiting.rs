@@ -6,7 +6,7 @@ use futures_util::TryStreamExt as _;
 use futures_util::future::join;
 use rowkey::StorageAccount;
 use rowkey_emulator::{JournalEntry, Operation};
-use rowkey_large::{BlobLog, LeaseLock};
+use rowkey_patterns::{lease_lock::LeaseLock, log_blob::BlobLog};
 use rowkey_store::job::{Pace, Target};
 use rowkey_tests::TestResult;
 use rowkey_worker::partitions::{Owned, Partitions};

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use rowkey::{ClientOptions, Error, ErrorKind, Result};
-use rowkey_large::LeaseLock;
+use rowkey_patterns::lease_lock::LeaseLock;
 use serde::{Deserialize, Serialize};
 
 mod chore;
@@ -36,7 +36,7 @@ use crate::worker::attempt::text;
 /// use std::time::Duration;
 ///
 /// use rowkey::{Entity, StorageAccount};
-/// use rowkey_large::LeaseLock;
+/// use rowkey_patterns::lease_lock::LeaseLock;
 /// use rowkey_store::Store;
 /// use rowkey_worker::janitor::{Chore, Counts, Janitor, Leadership};
 ///
@@ -152,7 +152,7 @@ impl Janitor {
     /// ```
     /// # use std::time::Duration;
     /// # use rowkey::StorageAccount;
-    /// # use rowkey_large::LeaseLock;
+    /// # use rowkey_patterns::lease_lock::LeaseLock;
     /// # use rowkey_worker::janitor::{Chore, Counts, Janitor, Leadership};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -38,7 +38,7 @@ pub struct Fence {
 
 impl Fence {
     /// Claims a PartitionKey for a token that grows with each owner, such as
-    /// [`Held::token`](rowkey_large::lease_lock::Held::token) of a lease lock. [`Owned::fence`](super::Owned::fence)
+    /// [`Held::token`](rowkey_patterns::lease_lock::Held::token) of a lease lock. [`Owned::fence`](super::Owned::fence)
     /// is this for the owner of a partition. Two requests, on the primary; one if this token has claimed it before.
     ///
     /// Fails with [`ErrorKind::Leased`] if a larger token has claimed it.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::{Clock, StorageAccount};
-use rowkey_large::lease_lock::{Held, Lost};
+use rowkey_patterns::lease_lock::{Held, Lost};
 use rowkey_store::Waits;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinError};

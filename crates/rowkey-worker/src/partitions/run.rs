@@ -9,8 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use rowkey::{ClientOptions, Clock, Container, Error, ErrorCode, ErrorKind, Result};
-use rowkey_large::LeaseLock;
-use rowkey_large::lease_lock::{Held, Lost};
+use rowkey_patterns::lease_lock::{Held, LeaseLock, Lost};
 use tokio::sync::watch;
 
 use super::hold::{End, Holding, Wish};

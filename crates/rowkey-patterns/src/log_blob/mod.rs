@@ -47,7 +47,7 @@ const DELETIONS: usize = 8;
 ///
 /// ```
 /// use futures_util::TryStreamExt as _;
-/// use rowkey_large::BlobLog;
+/// use rowkey_patterns::log_blob::BlobLog;
 /// # use chrono::TimeDelta;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -104,7 +104,7 @@ impl BlobLog {
     /// ```
     /// use std::time::Duration;
     ///
-    /// # use rowkey_large::BlobLog;
+    /// # use rowkey_patterns::log_blob::BlobLog;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -195,7 +195,7 @@ impl BlobLog {
     ///
     /// ```
     /// # use chrono::TimeDelta;
-    /// # use rowkey_large::BlobLog;
+    /// # use rowkey_patterns::log_blob::BlobLog;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;

@@ -21,8 +21,7 @@ const FENCE: &str = "fence";
 /// A lock that programs on many machines share: the lease on a blob.
 ///
 /// ```
-/// use rowkey_large::LeaseLock;
-/// use rowkey_large::lease_lock::Guarded;
+/// use rowkey_patterns::lease_lock::{Guarded, LeaseLock};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = rowkey_emulator::Server::start().await?;
@@ -114,7 +113,7 @@ impl LeaseLock {
     /// Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob)
     ///
     /// ```
-    /// # use rowkey_large::LeaseLock;
+    /// # use rowkey_patterns::lease_lock::LeaseLock;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -158,7 +157,7 @@ impl LeaseLock {
     /// ```
     /// use std::time::Duration;
     ///
-    /// # use rowkey_large::LeaseLock;
+    /// # use rowkey_patterns::lease_lock::LeaseLock;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -219,7 +218,7 @@ impl Held {
     /// holder has written it.
     ///
     /// ```
-    /// # use rowkey_large::LeaseLock;
+    /// # use rowkey_patterns::lease_lock::LeaseLock;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -280,7 +279,7 @@ impl Held {
     /// ```
     /// use futures_util::future::{Either, select};
     ///
-    /// # use rowkey_large::LeaseLock;
+    /// # use rowkey_patterns::lease_lock::LeaseLock;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -339,7 +338,7 @@ impl Held {
     /// arrives last wins.
     ///
     /// ```
-    /// # use rowkey_large::LeaseLock;
+    /// # use rowkey_patterns::lease_lock::LeaseLock;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;

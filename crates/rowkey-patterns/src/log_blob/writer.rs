@@ -78,7 +78,7 @@ impl LogWriter {
     /// ```
     /// # use chrono::TimeDelta;
     /// # use futures_util::TryStreamExt as _;
-    /// # use rowkey_large::BlobLog;
+    /// # use rowkey_patterns::log_blob::BlobLog;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -109,7 +109,7 @@ impl LogWriter {
     /// Logs a line with the current time, or returns `false` without logging it if the buffer is full.
     ///
     /// ```
-    /// # use rowkey_large::BlobLog;
+    /// # use rowkey_patterns::log_blob::BlobLog;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -131,7 +131,7 @@ impl LogWriter {
     /// [counted](Self::dropped), and as soon as there is room a line of the log reports their number.
     ///
     /// ```
-    /// # use rowkey_large::BlobLog;
+    /// # use rowkey_patterns::log_blob::BlobLog;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -171,7 +171,7 @@ impl LogWriter {
     /// After an error, or if this future is dropped, the lines wait for the next flush.
     ///
     /// ```
-    /// # use rowkey_large::BlobLog;
+    /// # use rowkey_patterns::log_blob::BlobLog;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -205,7 +205,7 @@ impl LogWriter {
     /// A failed flush is tried again after `flush_every`. Run this once per writer.
     ///
     /// ```
-    /// # use rowkey_large::BlobLog;
+    /// # use rowkey_patterns::log_blob::BlobLog;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
