@@ -11,46 +11,21 @@ use rowkey_wire::edm::{DateTime, ValueRef};
 use rowkey_wire::filter;
 use rowkey_wire::odata::Metadata;
 
+use op::entity::{self, Entity, Keys, Strictness};
+use op::table::{Address, Change, ChangeKind, Condition};
 use store::account::Account;
 use store::filter::Compiled;
 use store::query::{Scan, Step, Window};
-use table::wire::entity::{self, Entity, Keys, Strictness};
-use table::wire::op::{Address, Change, ChangeKind, Condition};
 
 #[expect(dead_code, unreachable_pub, unused_imports, reason = "it is a part of the library")]
 #[path = "../src/clock.rs"]
 mod clock;
-#[expect(dead_code, reason = "it is a part of the library")]
-#[path = "../src/metadata.rs"]
-mod metadata;
-#[path = "../src/options.rs"]
-mod options;
-#[path = "../src/random.rs"]
-mod random;
-#[expect(unused_imports, reason = "it is a part of the library")]
-#[path = "../src/rejection.rs"]
-mod rejection;
+#[expect(dead_code, unused_imports, reason = "it is a part of the library")]
+#[path = "../src/op/mod.rs"]
+mod op;
 #[expect(dead_code, unused_imports, reason = "it is a part of the library")]
 #[path = "../src/store/mod.rs"]
 mod store;
-#[expect(dead_code, unused_imports, unused_macros, reason = "it is a part of the library")]
-#[path = "../src/table/wire/mod.rs"]
-mod table_wire;
-mod table {
-    pub(crate) use crate::table_wire as wire;
-}
-#[expect(dead_code, unused_imports, reason = "it is a part of the library")]
-#[path = "../src/queue/wire/mod.rs"]
-mod queue_wire;
-mod queue {
-    pub(crate) use crate::queue_wire as wire;
-}
-#[expect(dead_code, unused_imports, reason = "it is a part of the library")]
-#[path = "../src/blob/wire/mod.rs"]
-mod blob_wire;
-mod blob {
-    pub(crate) use crate::blob_wire as wire;
-}
 
 /// Reports allocations in addition to times.
 #[global_allocator]

@@ -10,7 +10,7 @@ use rowkey_wire::error::Rejection;
 use crate::auth::wire::{parse_key_info, render_delegation_key};
 use crate::auth::{self, Access};
 use crate::documents;
-use crate::rejection::invalid_document;
+use crate::op::rejection::invalid_document;
 use crate::respond::{HttpResponse, ResponseContext};
 use crate::state::Account;
 

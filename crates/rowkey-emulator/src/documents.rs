@@ -9,7 +9,7 @@ use rowkey_wire::xml::{
     render_acl, render_properties,
 };
 
-use crate::rejection::invalid_document;
+use crate::op::rejection::invalid_document;
 use crate::respond::{self, HttpResponse, NO_CACHE, ResponseContext};
 use crate::state::Account;
 

@@ -12,13 +12,13 @@ use rowkey_wire::token::encode;
 pub use crate::durable::fuzzing::{journal, rows};
 
 use crate::auth::wire::{IpRange, parse_authorization, parse_key_info};
-use crate::blob::wire::marker::Marker;
-use crate::blob::wire::tag::{Match, Tag};
-use crate::metadata::Metadata;
+use crate::op::condition::{Match, Tag};
+use crate::op::entity::{self, Keys, Strictness};
+use crate::op::marker::Marker;
+use crate::op::metadata::Metadata;
+use crate::op::table::Target;
 use crate::options::{Options, decode_path};
 use crate::queue::wire::receipt;
-use crate::table::wire::entity::{self, Keys, Strictness};
-use crate::table::wire::op::Target;
 use crate::table::wire::{batch, parse, token};
 use crate::{blob, queue};
 

@@ -34,9 +34,10 @@
 //! | module | contents |
 //! |---|---|
 //! | `server` | [`Server`], [`ServerBuilder`] |
-//! | `listener`, `connection`, `metadata`, `spelling`, `service` | sockets and threads, metadata and the case of its names, and the steps common to all requests |
+//! | `listener`, `connection`, `spelling`, `service` | sockets and threads, the case of the names of metadata, and the steps common to all requests |
 //! | `head`, `hosts`, `route`, `auth`, `cors` | the account that a request is for, its authentication, and what scripts may do |
-//! | `options`, `rejection` | decoded query strings and paths; errors that the services share |
+//! | `op` | what requests ask, as values: operations, entities, conditions, metadata |
+//! | `options` | decoded query strings and paths |
 //! | `request_body`, `pace`, `redact` | bodies, read after the head is accepted; addresses as the log shows them |
 //! | `table`, `queue`, `blob` | the services: they turn requests into operations on the store, and results into responses |
 //! | `documents` | properties, statistics and policies: the XML that all services share |
@@ -65,14 +66,12 @@ pub mod fuzzing;
 mod head;
 mod hosts;
 mod listener;
-mod metadata;
+mod op;
 mod operation;
 mod options;
 mod pace;
 mod queue;
-mod random;
 mod redact;
-mod rejection;
 mod request_body;
 mod respond;
 mod route;

@@ -18,7 +18,7 @@ use crate::auth::AUTHENTICATION_ERROR_DETAIL;
 use crate::body::Body;
 use crate::clock::unix_seconds;
 use crate::error_body::{render_xml, render_xml_plain, render_xml_version};
-use crate::table::wire::op::Prefer;
+use crate::op::table::Prefer;
 use crate::table::wire::parse::ResponseFormat;
 
 /// A response as hyper sends it.

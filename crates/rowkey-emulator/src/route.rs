@@ -169,7 +169,7 @@ pub(crate) fn inner<'a>(target: &'a str, prefix: &str) -> Result<(&'a str, &'a s
 
 #[cfg(test)]
 mod tests {
-    use crate::table::wire::entity::Strictness;
+    use crate::op::entity::Strictness;
     use http::Request;
 
     use super::*;

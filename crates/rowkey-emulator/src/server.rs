@@ -13,10 +13,10 @@ use crate::connection::KeepAlive;
 use crate::control::{Control, Targets};
 use crate::hosts::Hosts;
 use crate::listener::{self, Listeners, Running};
+use crate::op::entity::Strictness;
 use crate::service::Service;
 use crate::state::State;
 use crate::store::Names;
-use crate::table::wire::entity::Strictness;
 use crate::tls::Scheme;
 
 /// The name of the development account, which emulators share.

@@ -12,7 +12,7 @@ use memchr::memmem;
 use rowkey_wire::headers::METADATA_PREFIX;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::metadata::Spelling;
+use crate::op::metadata::Spelling;
 
 const END: &[u8] = b"\r\n\r\n";
 /// What may precede the head of a response.

@@ -16,6 +16,7 @@ use crate::connection::KeepAlive;
 use crate::control::Control;
 use crate::durable::{Durable, Records, StoreGuard};
 use crate::hosts::Hosts;
+use crate::op::entity::Strictness;
 use crate::respond::RequestIds;
 use crate::route::Route;
 use crate::secondary::Replica;
@@ -23,7 +24,6 @@ use crate::store;
 use crate::store::Names;
 use crate::store::blob::Blobs;
 use crate::store::queue::Queues;
-use crate::table::wire::entity::Strictness;
 
 /// The shared state.
 #[derive(Debug)]

@@ -12,11 +12,11 @@ use rowkey_wire::xml::SignedIdentifier;
 
 use super::*;
 use crate::clock::ServerClock;
+use crate::op::entity::{Strictness, fields};
 use crate::options::Options;
 use crate::state::State;
 use crate::store::Names;
 use crate::table::permit;
-use crate::table::wire::entity::{Strictness, fields};
 use crate::table::wire::parse;
 
 const KEY: &str = "YmFy";

@@ -24,10 +24,10 @@ use crate::auth::{self, Caller};
 use crate::blob::wire::batch::{
     MAX_BYTES, MAX_SUBREQUESTS, ResponseWriter, Subrequest, parse as parse_batch,
 };
-use crate::blob::wire::op::{BlobOp, Op, Target};
 use crate::blob::wire::parse;
 use crate::error_body::render_xml_plain;
 use crate::head;
+use crate::op::blob::{BlobOp, Op, Target};
 use crate::options::{Options, decode_path};
 use crate::respond::{self, HttpResponse, RequestError, ResponseContext};
 use crate::route::{self, Route};

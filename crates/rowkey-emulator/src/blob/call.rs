@@ -13,9 +13,9 @@ use rowkey_wire::headers;
 
 use super::{batch, change, containers, copy, permit, read, upload, write};
 use crate::auth::{self, Access, Caller};
-use crate::blob::wire::op::{AccountOp, BlobOp, ContainerOp, Op, Target};
 use crate::blob::wire::parse;
 use crate::delegation;
+use crate::op::blob::{AccountOp, BlobOp, ContainerOp, Op, Target};
 use crate::options::{Options, decode_path};
 use crate::respond::{self, HttpResponse, RequestError, ResponseContext};
 use crate::route::Route;

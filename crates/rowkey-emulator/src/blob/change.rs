@@ -10,10 +10,10 @@ use rowkey_wire::error::Rejection;
 
 use super::call::{Call, Names, TRUE, versioned};
 use super::upload;
-use crate::blob::wire::op::{Delete, Guard, SetTier};
-use crate::blob::wire::tag::Conditions;
-use crate::blob::wire::tags::Tags;
-use crate::metadata::Metadata;
+use crate::op::blob::{Delete, Guard, SetTier};
+use crate::op::condition::Conditions;
+use crate::op::metadata::Metadata;
+use crate::op::tags::Tags;
 use crate::respond::{self, HttpResponse, RequestError};
 use crate::store::blob::lease::Leased;
 

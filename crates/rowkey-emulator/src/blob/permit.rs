@@ -4,8 +4,8 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::blob::PublicAccess;
 use rowkey_wire::error::Rejection;
 
-use super::wire::op::{AccountOp, BlobOp, ContainerOp, Op, Put, Target};
 use crate::auth::{Access, Need};
+use crate::op::blob::{AccountOp, BlobOp, ContainerOp, Op, Put, Target};
 use crate::state::Account;
 
 /// Any permission is sufficient.

@@ -13,8 +13,8 @@ use rowkey_wire::xml::XmlError;
 use super::call::{Call, Names, TRUE, versioned};
 use super::upload::{self, MAX_BODY, Upload};
 use super::wire;
-use crate::blob::wire::op::{Description, Guard, Put};
-use crate::rejection::invalid_document;
+use crate::op::blob::{Description, Guard, Put};
+use crate::op::rejection::invalid_document;
 use crate::respond::{self, HttpResponse, RequestError};
 use crate::store::blob::Container;
 

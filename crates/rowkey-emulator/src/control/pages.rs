@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::random::split_mix;
+use crate::op::random::split_mix;
 use crate::store::query::Cut;
 
 /// The most rows that a cut page looks at.

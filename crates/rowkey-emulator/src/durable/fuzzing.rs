@@ -10,13 +10,13 @@ use super::check;
 use super::frames::{self, Scan};
 use super::journal::Space;
 use super::open;
-use crate::blob::wire::op::{Description, Guard, ListContainers};
 use crate::clock::ServerClock;
-use crate::queue::wire::op::Listing;
+use crate::op::blob::{Description, Guard, ListContainers};
+use crate::op::entity::Strictness;
+use crate::op::queue::Listing;
 use crate::state::{AccountData, State};
 use crate::store::Names;
 use crate::store::blob::{Content, Kind};
-use crate::table::wire::entity::Strictness;
 
 /// The name of the account whose rows are read.
 const ACCOUNT: &str = "a";

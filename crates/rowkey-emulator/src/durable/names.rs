@@ -17,7 +17,7 @@ use rowkey_wire::xml::{
 
 use super::code::{Decoder, Encoder, counted, invalid};
 use super::journal::{Journal, Space, Unit};
-use crate::metadata::{Metadata, Spelling};
+use crate::op::metadata::{Metadata, Spelling};
 
 /// The kind of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -165,7 +165,7 @@ mod tests {
     use rowkey_wire::edm::DateTime;
 
     use super::*;
-    use crate::metadata::Metadata;
+    use crate::op::metadata::Metadata;
     use crate::store::Names;
 
     fn message(stamp: i64, number: u64) -> Vec<u8> {

@@ -13,10 +13,10 @@ use super::disk::Disk;
 use super::journal::{Space, Unit};
 use super::names::{self, Kind};
 use super::{blobs, contents, queues, tables};
+use crate::op::entity::Strictness;
 use crate::server::DEVELOPMENT_ACCOUNT;
 use crate::store::queue::Queues;
 use crate::store::{Account, Key, Names};
-use crate::table::wire::entity::Strictness;
 
 /// The start of 1970, for resources without a stored time.
 const LONG_AGO: i64 = 621_355_968_000_000_000;

@@ -8,7 +8,7 @@ use uuid::fmt::Hyphenated;
 use super::call::Call;
 use super::queues::drop_apart;
 use crate::documents;
-use crate::queue::wire::op::Handle;
+use crate::op::queue::Handle;
 use crate::queue::wire::render::{self, Messages};
 use crate::queue::wire::{parse, receipt};
 use crate::respond::{self, HttpResponse};

@@ -3,8 +3,8 @@
 use rowkey_wire::auth::Service;
 use rowkey_wire::error::Rejection;
 
-use super::wire::op::Op;
 use crate::auth::{Access, Need};
+use crate::op::queue::Op;
 
 /// Rejects an operation for which the request lacks the permissions.
 pub(super) fn check(access: &Access, op: &Op<'_>) -> Result<(), Rejection> {

@@ -8,8 +8,8 @@ use rowkey_wire::xml::ServiceProperties;
 
 use super::call::Call;
 use crate::documents;
-use crate::metadata::Metadata;
-use crate::queue::wire::op::Listing;
+use crate::op::metadata::Metadata;
+use crate::op::queue::Listing;
 use crate::queue::wire::render;
 use crate::respond::{self, HttpResponse, NO_CACHE};
 use crate::store::properties;

@@ -11,9 +11,9 @@ use rowkey_wire::filter::{Comparison, Filter, Operator};
 use rowkey_wire::limits::MAX_PAGE;
 use rowkey_wire::xml::ServiceProperties;
 
-use crate::table::wire::entity::Strictness;
-use crate::table::wire::op::{Change, TableQuery};
-use crate::table::wire::parse::check_table_name;
+use crate::op::entity::Strictness;
+use crate::op::names::check_table_name;
+use crate::op::table::{Change, TableQuery};
 #[cfg(feature = "durable")]
 use rowkey_wire::xml::SignedIdentifier;
 

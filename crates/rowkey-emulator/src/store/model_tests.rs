@@ -10,8 +10,8 @@ use super::account::Account;
 use super::filter::Compiled;
 use super::names::Names;
 use super::query::{Scan, Step, Window};
-use crate::table::wire::entity::{Entity, Strictness};
-use crate::table::wire::op::{Address, Change, ChangeKind, Condition};
+use crate::op::entity::{Entity, Strictness};
+use crate::op::table::{Address, Change, ChangeKind, Condition};
 
 /// Few keys, so that operations collide. They sort differently as bytes and as UTF-16.
 const KEYS: [&str; 7] =

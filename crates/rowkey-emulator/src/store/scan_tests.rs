@@ -8,7 +8,7 @@ use super::account::Account;
 use super::filter::Compiled;
 use super::query::{STEP, Scan, Step, Window};
 use super::tests::{account, at, entity, everything, insert, later, start};
-use crate::table::wire::op::{Change, ChangeKind, Condition};
+use crate::op::table::{Change, ChangeKind, Condition};
 
 /// A scan of the table that has paused once, and the keys it has found so far.
 fn paused(account: &Account) -> (Scan, Vec<String>) {

@@ -16,9 +16,9 @@ use rowkey_wire::xml::SignedIdentifier;
 use super::partition::{Key, Partition};
 use super::row::{Property, Row};
 use super::shape::Shapes;
-use crate::table::wire::entity as parse;
-use crate::table::wire::entity::{Entity, Strictness};
-use crate::table::wire::op::{Address, Change, ChangeKind, Condition};
+use crate::op::entity as parse;
+use crate::op::entity::{Entity, Strictness};
+use crate::op::table::{Address, Change, ChangeKind, Condition};
 
 /// What a change writes.
 #[derive(Clone, Copy, Debug)]

@@ -9,8 +9,8 @@ use super::filter::Compiled;
 use super::names::Names;
 use super::partition::Key;
 use super::query::{Scan, Step, Window};
-use crate::table::wire::entity::{Entity, Strictness};
-use crate::table::wire::op::{Address, Change, ChangeKind, Condition};
+use crate::op::entity::{Entity, Strictness};
+use crate::op::table::{Address, Change, ChangeKind, Condition};
 
 pub(super) fn start() -> DateTime {
     "2026-01-01T00:00:00Z".parse().unwrap()

@@ -8,8 +8,8 @@ use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 
 use super::table::{Table, Written};
-use crate::table::wire::entity::Strictness;
-use crate::table::wire::op::Change;
+use crate::op::entity::Strictness;
+use crate::op::table::Change;
 
 /// The error of a transaction, and the change that caused it.
 #[derive(Debug)]

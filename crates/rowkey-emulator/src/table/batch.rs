@@ -19,14 +19,14 @@ use super::entity::{self, View};
 use super::page;
 use super::permit;
 use crate::control::hub::NotCommitted;
+use crate::op::entity as odata;
+use crate::op::table::{Change, ChangeKind, Op, Prefer};
 use crate::options;
 use crate::options::Options;
 use crate::respond::{self, Failure, HttpResponse};
 use crate::store::table::Written;
 use crate::table::wire::batch::{BatchRequest, PartHead, PartRequest, parse_request};
-use crate::table::wire::entity as odata;
 use crate::table::wire::location::write_entity_location;
-use crate::table::wire::op::{Change, ChangeKind, Op, Prefer};
 use crate::table::wire::parse;
 use crate::{head, route};
 

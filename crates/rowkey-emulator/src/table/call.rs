@@ -13,6 +13,8 @@ use rowkey_wire::odata::render::Origin;
 use super::{batch, entity, page, permit, service, tables};
 use crate::auth::{self, Access, Caller};
 use crate::delegation;
+use crate::op::entity as odata;
+use crate::op::table::{Address, Op, Target};
 use crate::options::{self, Options};
 use crate::request_body::RequestBody;
 use crate::respond::{Failure, HttpResponse, RequestError, ResponseContext};
@@ -20,8 +22,6 @@ use crate::route::Route;
 use crate::secondary::Replica;
 use crate::service::too_large;
 use crate::state::{Account, State};
-use crate::table::wire::entity as odata;
-use crate::table::wire::op::{Address, Op, Target};
 use crate::table::wire::parse::{self, ResponseFormat};
 
 /// An authenticated request, with everything needed to answer it.

@@ -10,11 +10,11 @@ use rowkey_wire::odata::Metadata;
 use rowkey_wire::odata::render::{self, Origin};
 
 use super::call::Call;
+use crate::op::table::{Address, Change, ChangeKind, Prefer, Select};
 use crate::respond::{self, Failure, HttpResponse};
 use crate::store::Row;
 use crate::store::table::Written;
 use crate::table::wire::location::entity_location;
-use crate::table::wire::op::{Address, Change, ChangeKind, Prefer, Select};
 
 /// Get Entity.
 pub(super) fn get(

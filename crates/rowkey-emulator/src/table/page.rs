@@ -9,11 +9,11 @@ use rowkey_wire::token;
 
 use super::call::Call;
 use super::entity::View;
+use crate::op::table::EntityQuery;
 use crate::respond::{self, Failure, HttpResponse};
 use crate::store::Key;
 use crate::store::filter::Compiled;
 use crate::store::query::{Cut, Scan, Step};
-use crate::table::wire::op::EntityQuery;
 
 /// The time limit of the service for one page: 5 s, in ticks.
 const PAGE_TIME: i64 = 5 * 10_000_000;

@@ -5,8 +5,8 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
-use super::wire::op::{Address, ChangeKind, Op, Target};
 use crate::auth::{Access, Need, Scope};
+use crate::op::table::{Address, ChangeKind, Op, Target};
 use crate::store::Key;
 use crate::store::query::Window;
 

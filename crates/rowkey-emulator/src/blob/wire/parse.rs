@@ -9,16 +9,16 @@ use rowkey_wire::blob::{AppendLimits, BlobType, ContentHeaders};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
-use super::marker::Marker;
-use super::op::{
+use super::unsupported::{self, unsupported};
+use super::values;
+use crate::op::blob::{
     AccountOp, BlobOp, BlockLists, ContainerOp, Copy, Delete, Description, FindByTags, ListBlobs,
     ListContainers, Op, Put, Read, SetTier, Target,
 };
-use super::tag_filter::{Context, TagFilter};
-use super::tags::Tags;
-use super::unsupported::{self, unsupported};
-use super::values;
-use crate::metadata::Metadata;
+use crate::op::marker::Marker;
+use crate::op::metadata::Metadata;
+use crate::op::tag_filter::{Context, TagFilter};
+use crate::op::tags::Tags;
 use crate::options::Options;
 
 /// The most bytes in the id of a block, before base64.

@@ -9,11 +9,12 @@ use rowkey_wire::edm::DateTime;
 use rowkey_wire::headers::http_date;
 use rowkey_wire::xml::{Writer, push_escaped};
 
-use super::op::{FindByTags, ListBlobs, ListContainers};
-use super::tag::Tag;
-use super::tags::{self, Tags};
-use super::tier::{AccessTier, TierView};
-use crate::metadata::Metadata;
+use crate::op::blob::{FindByTags, ListBlobs, ListContainers};
+use crate::op::condition::Tag;
+use crate::op::metadata::Metadata;
+use crate::op::tags::{self, Tags};
+use crate::op::tier::{AccessTier, TierView};
+use crate::op::views::{FoundView, LeaseView};
 
 /// The first version in which listings contain the creation time of a blob.
 const CREATION_TIME: &str = "2017-11-09";
@@ -27,17 +28,6 @@ pub(crate) const TIERS: &str = "2017-04-17";
 pub(crate) const TAGS: &str = "2019-12-12";
 /// The first version in which a search returns all tags that were searched for.
 const FOUND_TAGS: &str = "2020-04-08";
-
-/// A lease in a listing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LeaseView {
-    /// `unlocked` or `locked`
-    pub(crate) status: &'static str,
-    /// `available`, `leased`, `expired`, `breaking` or `broken`
-    pub(crate) state: &'static str,
-    /// `fixed` or `infinite`, if the lease is held
-    pub(crate) duration: Option<&'static str>,
-}
 
 /// A container in a listing.
 #[derive(Clone, Copy, Debug)]
@@ -111,17 +101,6 @@ pub(crate) struct BlobView<'a> {
     pub(crate) tags: &'a Tags,
     /// Its metadata, if requested.
     pub(crate) metadata: Option<&'a Metadata>,
-}
-
-/// A blob that Find Blobs by Tags returns.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FoundView<'a> {
-    /// Its container.
-    pub(crate) container: &'a str,
-    /// Its name.
-    pub(crate) name: &'a str,
-    /// Its tags.
-    pub(crate) tags: &'a Tags,
 }
 
 /// The response to List Containers. `next` is the name at which the next page starts.

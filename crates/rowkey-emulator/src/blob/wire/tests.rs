@@ -6,16 +6,17 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 
-use super::op::{
+use super::parse;
+use super::render::{self, BlobView, ContainerView, Item as View};
+use super::values::decode_any;
+use crate::op::blob::{
     AccountOp, BlobOp, ContainerOp, Delete, ListBlobs, ListContainers, Op, Range, Target,
 };
-use super::parse;
-use super::render::{self, BlobView, ContainerView, FoundView, Item as View, LeaseView};
-use super::tag::{Match, Tag};
-use super::tags::Tags;
-use super::tier::{AccessTier, RehydratePriority, TierView};
-use super::values::decode_any;
-use crate::metadata::Metadata;
+use crate::op::condition::{Match, Tag};
+use crate::op::metadata::Metadata;
+use crate::op::tags::Tags;
+use crate::op::tier::{AccessTier, RehydratePriority, TierView};
+use crate::op::views::{FoundView, LeaseView};
 use crate::options::Options;
 
 /// `test_container.test_list_blobs_with_delimiter`, version 2019-07-07, except for the tier.

@@ -12,11 +12,11 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::parse_http_date;
 use uuid::Uuid;
 
-use super::op::{Guard, Range};
-use super::tag::{Conditions, Match};
-use super::tag_filter::{Context, TagFilter};
-use super::tags::Tags;
-use super::tier::{AccessTier, RehydratePriority};
+use crate::op::blob::{Guard, Range};
+use crate::op::condition::{Conditions, Match};
+use crate::op::tag_filter::{Context, TagFilter};
+use crate::op::tags::Tags;
+use crate::op::tier::{AccessTier, RehydratePriority};
 use crate::options::Options;
 
 /// The content type of a blob that was written without one.

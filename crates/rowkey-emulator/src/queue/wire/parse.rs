@@ -7,11 +7,11 @@ use rowkey_wire::limits::{MAX_LISTING, MAX_MESSAGE, MAX_MESSAGES, MAX_VISIBILITY
 use rowkey_wire::queue::{self, NameError};
 use rowkey_wire::xml::{Element, XmlError};
 
-use super::op::{Handle, Listing, Op, Target};
 use super::receipt;
-use crate::metadata::Metadata;
+use crate::op::metadata::Metadata;
+use crate::op::queue::{Handle, Listing, Op, Target};
+use crate::op::rejection::invalid_document;
 use crate::options::Options;
-use crate::rejection::invalid_document;
 
 /// The default visibility timeout of a received message, in seconds.
 const VISIBILITY: u32 = 30;

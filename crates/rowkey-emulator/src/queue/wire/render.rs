@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::xml::{Writer, push_escaped};
 
-use super::op::Listing;
-use crate::metadata::Metadata;
+use crate::op::metadata::Metadata;
+use crate::op::queue::Listing;
 
 /// The start of every document: a byte order mark and a declaration.
 const DECLARATION: &str = "\u{FEFF}<?xml version=\"1.0\" encoding=\"utf-8\"?>";
@@ -129,11 +129,6 @@ pub(crate) fn list<'a>(
     writer.leaf("NextMarker", marker.as_deref().unwrap_or_default());
     writer.end("EnumerationResults");
     writer.finish()
-}
-
-/// The name of the queue in a marker, `/account/queue`.
-pub(crate) fn marker_name(marker: &str) -> &str {
-    marker.rsplit('/').next().unwrap_or(marker)
 }
 
 fn write_metadata(writer: &mut Writer, metadata: &Metadata) {

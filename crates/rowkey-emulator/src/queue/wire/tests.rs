@@ -8,9 +8,10 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 
-use super::op::{Handle, Op, Target};
-use super::{op, parse, receipt, render};
-use crate::metadata::Metadata;
+use super::{parse, receipt, render};
+use crate::op::metadata::Metadata;
+use crate::op::queue as op;
+use crate::op::queue::{Handle, Op, Target};
 use crate::options::Options;
 
 /// A version with all that there is.
@@ -103,7 +104,7 @@ fn responses_match_recordings() {
     };
     let queues = [(name, &described)];
     assert_eq!(render::list(ENDPOINT, "storagename", &listing, queues, None), DESCRIBED);
-    assert_eq!(render::marker_name("/storagename/listqueue3560410cb"), "listqueue3560410cb");
+    assert_eq!(op::marker_name("/storagename/listqueue3560410cb"), "listqueue3560410cb");
 }
 
 #[test]

@@ -12,10 +12,10 @@ use super::condition;
 use super::container::{Container, Touch, blob_not_found};
 use super::entry::Blob;
 use super::lease::{Lease, Leased, Subject};
-use crate::blob::wire::op::{Delete, Guard};
-use crate::blob::wire::tag::Conditions;
-use crate::blob::wire::tags::Tags;
-use crate::metadata::Metadata;
+use crate::op::blob::{Delete, Guard};
+use crate::op::condition::Conditions;
+use crate::op::metadata::Metadata;
+use crate::op::tags::Tags;
 
 impl Container {
     /// Replaces a blob's HTTP headers. Headers that are not given are removed.

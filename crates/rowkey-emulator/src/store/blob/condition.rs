@@ -7,9 +7,9 @@ use rowkey_wire::error::Rejection;
 use super::account::Version;
 use super::container::Container;
 use super::entry::Blob;
-use crate::blob::wire::tag::{Conditions, Match, Outcome};
-use crate::blob::wire::tags::Tags;
 use crate::clock::unix_seconds;
+use crate::op::condition::{Conditions, Match, Outcome};
+use crate::op::tags::Tags;
 
 /// The current values that conditions are compared with.
 #[derive(Clone, Copy, Debug)]

@@ -14,10 +14,10 @@ use super::account::Version;
 use super::condition;
 use super::entry::{Blob, Entry};
 use super::lease::{Lease, Leased, Subject};
-use crate::blob::wire::op::Guard;
-use crate::blob::wire::tag::Conditions;
-use crate::blob::wire::tags::Tags;
-use crate::metadata::Metadata;
+use crate::op::blob::Guard;
+use crate::op::condition::Conditions;
+use crate::op::metadata::Metadata;
+use crate::op::tags::Tags;
 use crate::store::touched::Touched;
 
 /// A container.

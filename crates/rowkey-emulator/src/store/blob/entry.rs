@@ -9,8 +9,8 @@ use super::account::Version;
 use super::content::Content;
 use super::lease::Lease;
 use super::tier::Tier;
-use crate::blob::wire::tags::Tags;
-use crate::metadata::Metadata;
+use crate::op::metadata::Metadata;
+use crate::op::tags::Tags;
 
 /// How long uncommitted blocks are kept: a week, in ticks.
 const STAGED: i64 = 7 * 86_400 * 10_000_000;

@@ -1,9 +1,9 @@
 //! Searches for blobs by their tags, over an account or in one container.
 
 use super::account::Blobs;
-use crate::blob::wire::marker::Marker;
-use crate::blob::wire::op::FindByTags;
-use crate::blob::wire::render::FoundView;
+use crate::op::blob::FindByTags;
+use crate::op::marker::Marker;
+use crate::op::views::FoundView;
 
 impl Blobs {
     /// A page of at most `room` blobs whose tags match, by container and name, and where the next

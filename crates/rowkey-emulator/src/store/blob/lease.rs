@@ -11,7 +11,7 @@ use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use uuid::Uuid;
 
-use crate::blob::wire::render::LeaseView;
+use crate::op::views::LeaseView;
 
 /// Ticks in a second.
 const SECOND: i64 = 10_000_000;

@@ -6,8 +6,8 @@ use rowkey_wire::edm::DateTime;
 
 use super::container::Container;
 use super::entry::{Blob, Entry};
-use crate::blob::wire::marker::Marker;
-use crate::blob::wire::op::ListBlobs;
+use crate::op::blob::ListBlobs;
+use crate::op::marker::Marker;
 
 /// The most entries on one page.
 pub(crate) const MAX_PAGE: u32 = 5000;

@@ -13,11 +13,11 @@ use super::content::Content;
 use super::entry::{Copied, Kind};
 use super::list::Listed;
 use super::write::{Appended, copy_source};
-use crate::blob::wire::op::{Copy, Delete, Description, Guard, ListBlobs, ListContainers};
-use crate::blob::wire::tag::{Conditions, Match, Tag};
-use crate::blob::wire::tags::Tags;
-use crate::blob::wire::tier::RehydratePriority;
-use crate::metadata::Metadata;
+use crate::op::blob::{Copy, Delete, Description, Guard, ListBlobs, ListContainers};
+use crate::op::condition::{Conditions, Match, Tag};
+use crate::op::metadata::Metadata;
+use crate::op::tags::Tags;
+use crate::op::tier::RehydratePriority;
 use crate::store::Names;
 
 const A: Uuid = Uuid::from_u128(0xA);

@@ -13,8 +13,8 @@ use super::condition;
 use super::container::{Container, Touch, blob_not_found};
 use super::entry::Blob;
 use super::lease::Subject;
-use crate::blob::wire::op::{Description, Guard, SetTier};
-use crate::blob::wire::tier::{AccessTier, RehydratePriority, TierView};
+use crate::op::blob::{Description, Guard, SetTier};
+use crate::op::tier::{AccessTier, RehydratePriority, TierView};
 
 /// Ticks in an hour.
 const HOUR: i64 = 3600 * 10_000_000;

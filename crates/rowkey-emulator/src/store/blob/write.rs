@@ -18,8 +18,8 @@ use super::content::Content;
 use super::entry::{Blob, Copied, Kind};
 use super::lease::Subject;
 use super::tier::{self, Rehydration, Tier};
-use crate::blob::wire::op::{Copy, Description, Guard};
-use crate::blob::wire::tier::AccessTier;
+use crate::op::blob::{Copy, Description, Guard};
+use crate::op::tier::AccessTier;
 
 /// The most uncommitted blocks of a blob.
 const MAX_STAGED: usize = 100_000;
@@ -289,7 +289,7 @@ impl Container {
         }
         blob.lease.check_write(guard.lease, Subject::Blob, now)?;
         // Recorded: only here, an ETag from before the service existed is out of range.
-        if let Some(crate::blob::wire::tag::Match::Tag(tag)) = guard.conditions.matches
+        if let Some(crate::op::condition::Match::Tag(tag)) = guard.conditions.matches
             && tag.0 < FILETIME
         {
             return Err(Rejection::new(ErrorCode::OUT_OF_RANGE_INPUT));

@@ -10,10 +10,10 @@ use rowkey_wire::xml::ServiceProperties;
 use uuid::{Builder, Uuid};
 
 use super::messages::Queue;
-use crate::metadata::Metadata;
-use crate::queue::wire::op::Listing;
-use crate::queue::wire::render::marker_name;
-use crate::random::split_mix;
+use crate::op::metadata::Metadata;
+use crate::op::queue::Listing;
+use crate::op::queue::marker_name;
+use crate::op::random::split_mix;
 use crate::store::names::{Names, being_deleted};
 use crate::store::properties;
 use crate::store::touched::Touched;

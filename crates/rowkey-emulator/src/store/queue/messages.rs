@@ -12,7 +12,7 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::SignedIdentifier;
 use uuid::Uuid;
 
-use crate::metadata::Metadata;
+use crate::op::metadata::Metadata;
 use crate::store::touched::Touched;
 
 /// Ticks (100 ns) in a second.

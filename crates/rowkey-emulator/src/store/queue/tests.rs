@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::account::{Created, Queues};
 use super::messages::{Message, Queue};
-use crate::metadata::Metadata;
-use crate::queue::wire::op::Listing;
+use crate::op::metadata::Metadata;
+use crate::op::queue::Listing;
 use crate::store::Names;
 
 /// The instant this number of seconds after the start of the test.

@@ -2,7 +2,7 @@
 
 use rowkey_wire::key;
 
-use super::op::Address;
+use crate::op::table::Address;
 
 /// The address of a table, as in `Location` and `DataServiceId`.
 pub(crate) fn table_location(endpoint: &str, name: &str) -> String {

@@ -12,11 +12,12 @@ use rowkey_wire::headers;
 use rowkey_wire::limits::{MAX_COMPARISONS, MAX_PAGE};
 use rowkey_wire::odata::{Fields, Metadata, Scalar};
 
-use super::entity::{self, Keys, Strictness};
-use super::op::{
+use super::token;
+use crate::op::entity::{self, Keys, Strictness};
+use crate::op::names::check_table_name;
+use crate::op::table::{
     Address, Change, ChangeKind, Condition, EntityQuery, Op, Prefer, Select, TableQuery, Target,
 };
-use super::token;
 use crate::options::Options;
 
 /// The first version with user delegation keys, and signatures made with them.
@@ -250,24 +251,6 @@ const fn accept(level: Metadata) -> &'static str {
         Metadata::Minimal => "application/json;odata=minimalmetadata",
         Metadata::None => "application/json;odata=nometadata",
     }
-}
-
-/// Rejects an invalid table name, as the service does wherever a table is named.
-pub(crate) fn check_table_name(name: &str) -> Result<(), Rejection> {
-    let letters = name.bytes().all(|b| b.is_ascii_alphanumeric());
-    if !letters
-        || name.starts_with(|c: char| c.is_ascii_digit())
-        || name.eq_ignore_ascii_case("tables")
-    {
-        return Err(Rejection::new(ErrorCode::INVALID_RESOURCE_NAME));
-    }
-    if !(3..=63).contains(&name.len()) {
-        return Err(Rejection::with_message(
-            ErrorCode::OUT_OF_RANGE_INPUT,
-            "The specified resource name length is not within the permissible limits.",
-        ));
-    }
-    Ok(())
 }
 
 fn is_merge(method: &Method) -> bool {

@@ -7,7 +7,7 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::{Element, Writer, XmlError};
 
-use crate::rejection::invalid_document;
+use super::rejection::invalid_document;
 
 /// The most tags of a blob.
 const MAX_TAGS: usize = 10;
@@ -103,7 +103,7 @@ impl Tags {
 }
 
 /// Writes `<Tags>` as in responses and listings.
-pub(super) fn write<'a>(writer: &mut Writer, tags: impl Iterator<Item = (&'a str, &'a str)>) {
+pub(crate) fn write<'a>(writer: &mut Writer, tags: impl Iterator<Item = (&'a str, &'a str)>) {
     writer.start("Tags");
     writer.start("TagSet");
     for (key, value) in tags {

@@ -7,12 +7,12 @@ use rowkey_wire::blob::{AppendLimits, BlobType, ContentHeaders, LeaseAction, Pub
 use rowkey_wire::edm::DateTime;
 use uuid::Uuid;
 
+use super::condition::Conditions;
 use super::marker::Marker;
-use super::tag::Conditions;
+use super::metadata::Metadata;
 use super::tag_filter::TagFilter;
 use super::tags::Tags;
 use super::tier::{AccessTier, RehydratePriority};
-use crate::metadata::Metadata;
 
 /// The resource that an address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

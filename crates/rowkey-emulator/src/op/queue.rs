@@ -4,7 +4,7 @@
 //! the [`Op`] from everything except the body, so that it can be authorized before the body is
 //! read.
 
-use crate::metadata::Metadata;
+use super::metadata::Metadata;
 
 /// The resource that an address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ pub(crate) struct Handle<'a> {
     pub(crate) queue: &'a str,
     /// The message's id as the client wrote it.
     pub(crate) id: &'a str,
-    /// The value in the pop receipt; see [`super::receipt`].
+    /// The value in the pop receipt; see [`crate::queue::wire::receipt`].
     pub(crate) stamp: i64,
 }
 
@@ -129,4 +129,9 @@ pub(crate) struct Listing {
     pub(crate) max: Option<u32>,
     /// Whether the listing includes metadata.
     pub(crate) metadata: bool,
+}
+
+/// The name of the queue in a marker, `/account/queue`.
+pub(crate) fn marker_name(marker: &str) -> &str {
+    marker.rsplit('/').next().unwrap_or(marker)
 }
