@@ -17,22 +17,22 @@ use crate::op::entity::{self, Keys, Strictness};
 use crate::op::marker::Marker;
 use crate::op::metadata::Metadata;
 use crate::op::table::Target;
-use crate::options::{Options, decode_path};
-use crate::queue::wire::receipt;
-use crate::table::wire::{batch, parse, token};
-use crate::{blob, queue};
+use crate::wire;
+use crate::wire::options::{Options, decode_path};
+use crate::wire::queue::receipt;
+use crate::wire::table::{batch, parse, token};
 
 /// Decodes a request as far as possible, as each service would.
 pub fn request(method: &Method, path: &str, query: &str, headers: &HeaderMap, body: &[u8]) {
     table_request(method, path, query, headers, body);
     let (Ok(options), Ok(path)) = (Options::parse(query), decode_path(path)) else { return };
     for version in ["2009-09-19", "2019-02-02", "2026-04-06"] {
-        if let Ok(target) = queue::wire::parse::target(&path, &options) {
-            let _ = queue::wire::parse::op(method, target, &options, headers, version);
+        if let Ok(target) = wire::queue::parse::target(&path, &options) {
+            let _ = wire::queue::parse::op(method, target, &options, headers, version);
         }
     }
-    let target = blob::wire::parse::target(&path, &options);
-    let _ = blob::wire::parse::op(method, target, &options, headers);
+    let target = wire::blob::parse::target(&path, &options);
+    let _ = wire::blob::parse::op(method, target, &options, headers);
 }
 
 /// Decodes a request to the Table service as far as possible.
@@ -113,19 +113,19 @@ pub fn address(path: &str) -> Option<Option<(String, String)>> {
 /// Whether `text` is a query string.
 pub fn options(text: &str) -> bool {
     let Ok(options) = Options::parse(text) else { return false };
-    let _ = queue::wire::parse::target("/q", &options);
-    let _ = blob::wire::parse::target("/q", &options);
+    let _ = wire::queue::parse::target("/q", &options);
+    let _ = wire::blob::parse::target("/q", &options);
     true
 }
 
 /// The text of a message in a Put Message request.
 pub fn message(body: &[u8]) -> Option<String> {
-    queue::wire::parse::message(body, "2026-10-06").ok()
+    wire::queue::parse::message(body, "2026-10-06").ok()
 }
 
 /// The blocks that a Put Block List request commits, each with the list in which it is looked up.
 pub fn blocks(body: &[u8]) -> Option<Vec<(BlockSource, String)>> {
-    blob::wire::block_list::parse(body).ok()
+    wire::blob::block_list::parse(body).ok()
 }
 
 /// Continuation tokens of a query as the server writes them.

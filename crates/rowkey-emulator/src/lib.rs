@@ -37,13 +37,13 @@
 //! | `listener`, `connection`, `spelling`, `service` | sockets and threads, the case of the names of metadata, and the steps common to all requests |
 //! | `head`, `hosts`, `route`, `auth`, `cors` | the account that a request is for, its authentication, and what scripts may do |
 //! | `op` | what requests ask, as values: operations, entities, conditions, metadata |
-//! | `options` | decoded query strings and paths |
+//! | `wire` | the formats: requests to operations, results to parts of responses |
 //! | `request_body`, `pace`, `redact` | bodies, read after the head is accepted; addresses as the log shows them |
 //! | `table`, `queue`, `blob` | the services: they turn requests into operations on the store, and results into responses |
 //! | `documents` | properties, statistics and policies: the XML that all services share |
 //! | `store` | tables, entities, queues, messages and blobs, independent of HTTP and the clock |
 //! | `durable` | keeps the data on disk, with the feature `durable` |
-//! | `respond`, `error_body` | response headers and errors |
+//! | `respond` | response headers and errors |
 //! | `tls` | certificates for HTTPS, with the feature `tls` |
 //! | `clock` | [`ServerClock`] |
 //! | `operation`, `control` | features for tests: [`Fault`], [`Journal`], [`Pages`], [`Targets`] |
@@ -60,7 +60,6 @@ mod cors;
 mod delegation;
 mod documents;
 mod durable;
-mod error_body;
 #[doc(hidden)]
 pub mod fuzzing;
 mod head;
@@ -68,7 +67,6 @@ mod hosts;
 mod listener;
 mod op;
 mod operation;
-mod options;
 mod pace;
 mod queue;
 mod redact;
@@ -86,6 +84,7 @@ mod sweep;
 mod table;
 mod testing;
 mod tls;
+mod wire;
 
 pub use clock::ServerClock;
 pub use control::{Chaos, Fault, Injected, Journal, JournalEntry, Matching, Pages, Targets};

@@ -11,8 +11,8 @@ use http::request::Parts;
 use rowkey_wire::auth::Service;
 use rowkey_wire::headers;
 
-use crate::options::decode_path;
 use crate::route;
+use crate::wire::options::decode_path;
 
 const COPY_SOURCE: HeaderName = HeaderName::from_static("x-ms-copy-source");
 const COPY_REQUIRES_SYNC: HeaderName = HeaderName::from_static("x-ms-requires-sync");

@@ -17,9 +17,9 @@ use rowkey_wire::odata::Metadata;
 use crate::auth::AUTHENTICATION_ERROR_DETAIL;
 use crate::body::Body;
 use crate::clock::unix_seconds;
-use crate::error_body::{render_xml, render_xml_plain, render_xml_version};
 use crate::op::table::Prefer;
-use crate::table::wire::parse::ResponseFormat;
+use crate::wire::error_body::{render_xml, render_xml_plain, render_xml_version};
+use crate::wire::table::parse::ResponseFormat;
 
 /// A response as hyper sends it.
 pub(crate) type HttpResponse = Response<ResponseBody>;

@@ -19,13 +19,13 @@ use tracing::{debug, error};
 use crate::control::cut::{self, SentResponse};
 use crate::control::hub;
 use crate::durable::{self, Unavailable};
-use crate::options::Options;
 use crate::pace::Pace;
 use crate::redact::RedactedUri;
 use crate::request_body::RequestBody;
 use crate::respond::{self, Failure, HttpResponse, Layer, RequestError, ResponseContext};
 use crate::state::State;
-use crate::table::wire::parse;
+use crate::wire::options::Options;
+use crate::wire::table::parse;
 use crate::{blob, cors, head, queue, table};
 
 /// The first version that returns the client's request id.

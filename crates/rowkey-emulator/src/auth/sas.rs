@@ -19,7 +19,7 @@ use crate::state::Account;
 use crate::store::Key;
 use crate::store::query::Window;
 use crate::tls::Https;
-use crate::{queue, table};
+use crate::wire;
 
 /// The parameters of signatures besides [`PARTS`]: the signature itself, and a directory's depth.
 /// Each parameter may occur once.
@@ -154,8 +154,8 @@ fn check_delegation(sas: &Sas, key: &Delegation, caller: Caller<'_>) -> Result<(
     let is_of_service = key.service.as_deref() == Some(letter(caller.service));
     let first = match caller.service {
         Service::Blob => "2018-11-09",
-        Service::Queue => queue::wire::parse::DELEGATION_KEYS,
-        Service::Table => table::wire::parse::DELEGATION_KEYS,
+        Service::Queue => wire::queue::parse::DELEGATION_KEYS,
+        Service::Table => wire::table::parse::DELEGATION_KEYS,
     };
     let is_known = sas.version.as_deref().is_some_and(|version| version >= first);
     let is_plain = sas.identifier.is_none() && !sas.is_account();

@@ -13,11 +13,11 @@ use rowkey_wire::xml::SignedIdentifier;
 use super::*;
 use crate::clock::ServerClock;
 use crate::op::entity::{Strictness, fields};
-use crate::options::Options;
 use crate::state::State;
 use crate::store::Names;
 use crate::table::permit;
-use crate::table::wire::parse;
+use crate::wire::options::Options;
+use crate::wire::table::parse;
 
 const KEY: &str = "YmFy";
 const NOW: &str = "2026-01-01T12:00:00Z";

@@ -21,17 +21,17 @@ use super::call::Call;
 use super::change;
 use super::{permit, upload};
 use crate::auth::{self, Caller};
-use crate::blob::wire::batch::{
-    MAX_BYTES, MAX_SUBREQUESTS, ResponseWriter, Subrequest, parse as parse_batch,
-};
-use crate::blob::wire::parse;
-use crate::error_body::render_xml_plain;
 use crate::head;
 use crate::op::blob::{BlobOp, Op, Target};
-use crate::options::{Options, decode_path};
 use crate::respond::{self, HttpResponse, RequestError, ResponseContext};
 use crate::route::{self, Route};
 use crate::tls::Https;
+use crate::wire::blob::batch::{
+    MAX_BYTES, MAX_SUBREQUESTS, ResponseWriter, Subrequest, parse as parse_batch,
+};
+use crate::wire::blob::parse;
+use crate::wire::error_body::render_xml_plain;
+use crate::wire::options::{Options, decode_path};
 
 const SERVER: HeaderValue = HeaderValue::from_static("Windows-Azure-Blob/1.0");
 const XML: HeaderValue = HeaderValue::from_static("application/xml");

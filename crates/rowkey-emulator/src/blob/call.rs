@@ -13,14 +13,14 @@ use rowkey_wire::headers;
 
 use super::{batch, change, containers, copy, permit, read, upload, write};
 use crate::auth::{self, Access, Caller};
-use crate::blob::wire::parse;
 use crate::delegation;
 use crate::op::blob::{AccountOp, BlobOp, ContainerOp, Op, Target};
-use crate::options::{Options, decode_path};
 use crate::respond::{self, HttpResponse, RequestError, ResponseContext};
 use crate::route::Route;
 use crate::state::{Account, State};
 use crate::store::blob::Version;
+use crate::wire::blob::parse;
+use crate::wire::options::{Options, decode_path};
 
 /// A request that is authenticated and authorized.
 #[derive(Clone, Copy, Debug)]

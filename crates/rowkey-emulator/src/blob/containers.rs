@@ -10,8 +10,6 @@ use rowkey_wire::error::Rejection;
 use super::call::{Call, versioned, write_version};
 use super::change::write_lease;
 use super::upload;
-use crate::blob::wire::render::{self, BlobView, ContainerView, CopyView, Item};
-use crate::blob::wire::unsupported::check_properties;
 use crate::documents;
 use crate::op::blob::{FindByTags, Guard, ListBlobs, ListContainers};
 use crate::op::condition::Conditions;
@@ -20,6 +18,8 @@ use crate::respond::{self, HttpResponse, RequestError};
 use crate::store::blob::Container;
 use crate::store::blob::list::{Listed, MAX_PAGE};
 use crate::store::properties;
+use crate::wire::blob::render::{self, BlobView, ContainerView, CopyView, Item};
+use crate::wire::blob::unsupported::check_properties;
 
 const FALSE: HeaderValue = HeaderValue::from_static("false");
 const SKU: HeaderValue = HeaderValue::from_static("Standard_RAGRS");

@@ -13,15 +13,15 @@ use super::call::{Call, Names, versioned};
 use super::permit;
 use super::write::check_overwrite;
 use crate::auth::{self, Access, Caller};
-use crate::blob::wire::parse;
-use crate::blob::wire::unsupported::unsupported;
 use crate::op::blob::{BlobOp, Copy, Guard, Op, Read, Target};
-use crate::options::Options;
 use crate::respond::{self, HttpResponse};
 use crate::route;
 use crate::store::blob::entry::Copied;
 use crate::store::blob::write::copy_source;
 use crate::tls::Https;
+use crate::wire::blob::parse;
+use crate::wire::blob::unsupported::unsupported;
+use crate::wire::options::Options;
 
 pub(super) const SUCCESS: HeaderValue = HeaderValue::from_static("success");
 

@@ -11,7 +11,6 @@
 //! | [`read`] | blobs, their properties and metadata |
 //! | [`change`] | headers, metadata, leases, snapshots, deletion |
 //! | [`containers`] | containers, listings, and the service's documents |
-//! | [`wire`] | the formats: operations, requests, responses |
 //! | [`permit`] | the permissions that each operation requires |
 
 mod batch;
@@ -22,5 +21,4 @@ mod copy;
 mod permit;
 mod read;
 pub(crate) mod upload;
-pub(crate) mod wire;
 mod write;

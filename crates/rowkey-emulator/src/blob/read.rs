@@ -10,15 +10,15 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::odata::Metadata;
 
 use super::call::{Call, Names, TRUE, write_version};
-use super::wire;
 use super::write::CONTENT_MD5;
-use crate::blob::wire::render::{TAGS, TIERS};
 use crate::body::Body;
 use crate::documents;
 use crate::op::blob::{BlockLists, Guard, Range, Read};
 use crate::respond::{self, Failure, HttpResponse};
 use crate::store::blob::{Blob, Kind};
-use crate::table::wire::parse::ResponseFormat;
+use crate::wire::blob::block_list;
+use crate::wire::blob::render::{TAGS, TIERS};
+use crate::wire::table::parse::ResponseFormat;
 
 const BYTES: HeaderValue = HeaderValue::from_static("bytes");
 const BLOCK_BLOB: HeaderValue = HeaderValue::from_static(BlobType::Block.as_str());
@@ -161,7 +161,7 @@ pub(super) fn block_list(
     };
     let committed = committed.iter().map(|(id, size)| (&**id, *size));
     let staged = staged.into_iter().map(|(id, content)| (id, content.len()));
-    let mut answer = documents::document(wire::block_list::render(
+    let mut answer = documents::document(block_list::render(
         (lists != BlockLists::Uncommitted).then_some(committed),
         (lists != BlockLists::Committed).then_some(staged),
     ));

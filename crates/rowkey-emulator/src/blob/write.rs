@@ -12,11 +12,11 @@ use rowkey_wire::xml::XmlError;
 
 use super::call::{Call, Names, TRUE, versioned};
 use super::upload::{self, MAX_BODY, Upload};
-use super::wire;
 use crate::op::blob::{Description, Guard, Put};
 use crate::op::rejection::invalid_document;
 use crate::respond::{self, HttpResponse, RequestError};
 use crate::store::blob::Container;
+use crate::wire::blob::block_list;
 
 /// The first version with CRC64.
 const CRC64: &str = "2019-02-02";
@@ -114,7 +114,7 @@ pub(super) async fn put_block_list(
     let headers = &call.request.headers;
     let (document, upload) = upload::receive_document(body, headers, checksum).await?;
     upload::verify(sums, &upload)?;
-    let list = wire::block_list::parse(&document).map_err(|error| match error {
+    let list = block_list::parse(&document).map_err(|error| match error {
         XmlError::TooMany { limit: MAX_BLOCKS, .. } => {
             Rejection::new(ErrorCode::BLOCK_LIST_TOO_LONG)
         }

@@ -19,7 +19,7 @@ use super::throttle::{Targets, Throttle};
 use crate::clock::ServerClock;
 use crate::operation::{Operation, Subject};
 use crate::respond::HttpResponse;
-use crate::table::wire::batch;
+use crate::wire::table::batch;
 
 /// The number of enabled features that affect every request.
 #[derive(Debug, Default)]

@@ -13,13 +13,13 @@ use super::{message, permit, queues};
 use crate::auth::{self, Access, Caller};
 use crate::delegation;
 use crate::op::queue::{Op, Target};
-use crate::options::{Options, decode_path};
-use crate::queue::wire::parse;
 use crate::request_body::RequestBody;
 use crate::respond::{HttpResponse, RequestError, ResponseContext};
 use crate::route::Route;
 use crate::service::too_large;
 use crate::state::{Account, State};
+use crate::wire::options::{Options, decode_path};
+use crate::wire::queue::parse;
 
 /// A request that is authenticated and authorized.
 #[derive(Clone, Copy, Debug)]

@@ -9,10 +9,10 @@ use super::call::Call;
 use super::queues::drop_apart;
 use crate::documents;
 use crate::op::queue::Handle;
-use crate::queue::wire::render::{self, Messages};
-use crate::queue::wire::{parse, receipt};
 use crate::respond::{self, HttpResponse};
 use crate::store::queue::Message;
+use crate::wire::queue::render::{self, Messages};
+use crate::wire::queue::{parse, receipt};
 
 /// The first version in which the response to Put Message contains the message.
 const SHOWS_PUT: &str = "2016-05-31";

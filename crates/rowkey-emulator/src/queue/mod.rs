@@ -6,11 +6,9 @@
 //! | [`call`] | [`Call`](call::Call): one authorized request, and its dispatch to an operation |
 //! | [`message`] | messages: put, get, peek, update, delete, clear |
 //! | [`queues`] | the queues themselves, and the service's documents |
-//! | [`wire`] | the formats: operations, requests, responses |
 //! | [`permit`] | the permissions that each operation requires |
 
 pub(crate) mod call;
 mod message;
 mod permit;
 mod queues;
-pub(crate) mod wire;

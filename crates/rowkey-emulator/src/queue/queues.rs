@@ -10,11 +10,11 @@ use super::call::Call;
 use crate::documents;
 use crate::op::metadata::Metadata;
 use crate::op::queue::Listing;
-use crate::queue::wire::render;
 use crate::respond::{self, HttpResponse, NO_CACHE};
 use crate::store::properties;
 use crate::store::queue::Queue;
 use crate::store::queue::account::Created;
+use crate::wire::queue::render;
 
 /// A deleted queue with at least this many messages is freed on another thread.
 const LARGE: usize = 10_000;

@@ -21,13 +21,13 @@ use super::permit;
 use crate::control::hub::NotCommitted;
 use crate::op::entity as odata;
 use crate::op::table::{Change, ChangeKind, Op, Prefer};
-use crate::options;
-use crate::options::Options;
 use crate::respond::{self, Failure, HttpResponse};
 use crate::store::table::Written;
-use crate::table::wire::batch::{BatchRequest, PartHead, PartRequest, parse_request};
-use crate::table::wire::location::write_entity_location;
-use crate::table::wire::parse;
+use crate::wire::options;
+use crate::wire::options::Options;
+use crate::wire::table::batch::{BatchRequest, PartHead, PartRequest, parse_request};
+use crate::wire::table::location::write_entity_location;
+use crate::wire::table::parse;
 use crate::{head, route};
 
 const NOSNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");

@@ -15,14 +15,14 @@ use crate::auth::{self, Access, Caller};
 use crate::delegation;
 use crate::op::entity as odata;
 use crate::op::table::{Address, Op, Target};
-use crate::options::{self, Options};
 use crate::request_body::RequestBody;
 use crate::respond::{Failure, HttpResponse, RequestError, ResponseContext};
 use crate::route::Route;
 use crate::secondary::Replica;
 use crate::service::too_large;
 use crate::state::{Account, State};
-use crate::table::wire::parse::{self, ResponseFormat};
+use crate::wire::options::{self, Options};
+use crate::wire::table::parse::{self, ResponseFormat};
 
 /// An authenticated request, with everything needed to answer it.
 #[derive(Clone, Copy, Debug)]

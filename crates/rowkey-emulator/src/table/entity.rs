@@ -14,7 +14,7 @@ use crate::op::table::{Address, Change, ChangeKind, Prefer, Select};
 use crate::respond::{self, Failure, HttpResponse};
 use crate::store::Row;
 use crate::store::table::Written;
-use crate::table::wire::location::entity_location;
+use crate::wire::table::location::entity_location;
 
 /// Get Entity.
 pub(super) fn get(

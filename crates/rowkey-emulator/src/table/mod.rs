@@ -9,7 +9,6 @@
 //! | [`batch`] | entity group transactions |
 //! | [`tables`] | operations on tables |
 //! | [`permit`] | the permissions that each operation requires |
-//! | [`wire`] | the formats: operations, requests, responses |
 //! | [`service`] | access policies, service properties, statistics |
 
 mod batch;
@@ -19,4 +18,3 @@ mod page;
 pub(crate) mod permit;
 mod service;
 mod tables;
-pub(crate) mod wire;

@@ -5,9 +5,9 @@ use http::header;
 use rowkey_wire::headers;
 
 use super::call::Call;
-use super::wire::{location, render, token};
 use crate::op::table::{Prefer, TableQuery};
 use crate::respond::{self, Failure, HttpResponse};
+use crate::wire::table::{location, render, token};
 
 /// A deleted table with at least this many entities is freed on another thread.
 const LARGE: usize = 10_000;

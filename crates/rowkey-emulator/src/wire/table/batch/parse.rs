@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use memchr::{memmem, memrchr};
 use rowkey_wire::multipart::{self, BatchError, BatchFault, Ending, Header, Part};
 
-use crate::options::decode_path;
+use crate::wire::options::decode_path;
 
 /// The contents of a batch request.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use crate::op::metadata::Metadata;
 use crate::op::tags::Tags;
 use crate::op::tier::{AccessTier, RehydratePriority, TierView};
 use crate::op::views::{FoundView, LeaseView};
-use crate::options::Options;
+use crate::wire::options::Options;
 
 /// `test_container.test_list_blobs_with_delimiter`, version 2019-07-07, except for the tier.
 /// The MD5 of `hello world`.

@@ -11,7 +11,7 @@ use super::receipt;
 use crate::op::metadata::Metadata;
 use crate::op::queue::{Handle, Listing, Op, Target};
 use crate::op::rejection::invalid_document;
-use crate::options::Options;
+use crate::wire::options::Options;
 
 /// The default visibility timeout of a received message, in seconds.
 const VISIBILITY: u32 = 30;

@@ -17,7 +17,7 @@ use crate::op::condition::{Conditions, Match};
 use crate::op::tag_filter::{Context, TagFilter};
 use crate::op::tags::Tags;
 use crate::op::tier::{AccessTier, RehydratePriority};
-use crate::options::Options;
+use crate::wire::options::Options;
 
 /// The content type of a blob that was written without one.
 const OCTETS: HeaderValue = HeaderValue::from_static("application/octet-stream");

@@ -19,7 +19,7 @@ use crate::op::marker::Marker;
 use crate::op::metadata::Metadata;
 use crate::op::tag_filter::{Context, TagFilter};
 use crate::op::tags::Tags;
-use crate::options::Options;
+use crate::wire::options::Options;
 
 /// The most bytes in the id of a block, before base64.
 const MAX_BLOCK_ID: usize = 64;

@@ -12,7 +12,7 @@ use super::{parse, receipt, render};
 use crate::op::metadata::Metadata;
 use crate::op::queue as op;
 use crate::op::queue::{Handle, Op, Target};
-use crate::options::Options;
+use crate::wire::options::Options;
 
 /// A version with all that there is.
 const NEWEST: &str = "2026-10-06";

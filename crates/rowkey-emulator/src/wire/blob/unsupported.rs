@@ -10,7 +10,7 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::Element;
 
-use crate::options::Options;
+use crate::wire::options::Options;
 
 /// The encryption scope that every account has, and the default of every container.
 const DEFAULT_SCOPE: &[u8] = b"$account-encryption-key";

@@ -18,7 +18,7 @@ use crate::op::names::check_table_name;
 use crate::op::table::{
     Address, Change, ChangeKind, Condition, EntityQuery, Op, Prefer, Select, TableQuery, Target,
 };
-use crate::options::Options;
+use crate::wire::options::Options;
 
 /// The first version with user delegation keys, and signatures made with them.
 pub(crate) const DELEGATION_KEYS: &str = "2025-07-05";

@@ -4,7 +4,7 @@ use http::HeaderValue;
 
 use super::entity::fields;
 use super::*;
-use crate::options::decode_path;
+use crate::wire::options::decode_path;
 
 fn options(query: &str) -> Options<'_> {
     Options::parse(query).unwrap()
