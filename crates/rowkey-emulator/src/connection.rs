@@ -135,7 +135,7 @@ async fn requests(
         }
         let (state, heads, pace) = (Arc::clone(&shared), heads.clone(), pace.clone());
         let watched = watched.clone();
-        route::settle(&state, &mut request);
+        route::settle(&state.accounts, state.product_style, &mut request);
         async move {
             if let Some(IdleTimeout { is_idle, .. }) = &watched {
                 is_idle.send_replace(false);

@@ -8,14 +8,14 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::CorsRule;
 
+use crate::account::{self, Account};
 use crate::respond::{self, HttpResponse};
 use crate::route::{self, Route};
-use crate::state::State;
 
 /// Answers a preflight request: whether a script may send the request it announces. Preflights are
 /// not authenticated.
 pub(crate) fn preflight(
-    state: &State,
+    accounts: &[Account],
     service: Service,
     route: &Route<'_>,
     request: &Parts,
@@ -35,7 +35,7 @@ pub(crate) fn preflight(
         .map(str::trim)
         .filter(|name| !name.is_empty())
         .collect();
-    let rules = rules(state, service, route.account);
+    let rules = rules(accounts, service, route.account);
     let rule = rules.iter().find(|rule| {
         allows_origin(rule, origin)
             && rule.allowed_methods.iter().any(|allowed| allowed == method)
@@ -62,14 +62,19 @@ pub(crate) fn preflight(
 }
 
 /// Adds the headers that let a script read the response to its request.
-pub(crate) fn apply(state: &State, service: Service, request: &Parts, answer: &mut HttpResponse) {
+pub(crate) fn apply(
+    accounts: &[Account],
+    service: Service,
+    request: &Parts,
+    answer: &mut HttpResponse,
+) {
     if request.method == http::Method::OPTIONS {
         return;
     }
     // Nearly all requests come from programs, not scripts, and return here.
     let Some(origin) = text(request, &header::ORIGIN) else { return };
     let Ok(route) = route::parse(request) else { return };
-    let rules = rules(state, service, route.account);
+    let rules = rules(accounts, service, route.account);
     if rules.is_empty() {
         return;
     }
@@ -115,8 +120,8 @@ const ALWAYS_EXPOSED: [&str; 11] = [
     "Transfer-Encoding",
 ];
 
-fn rules(state: &State, service: Service, account: &str) -> Vec<CorsRule> {
-    state.account(account).map(|account| account.cors(service)).unwrap_or_default()
+fn rules(accounts: &[Account], service: Service, name: &str) -> Vec<CorsRule> {
+    account::find(accounts, name).map(|account| account.cors(service)).unwrap_or_default()
 }
 
 fn allows_origin(rule: &CorsRule, origin: &str) -> bool {

@@ -7,12 +7,12 @@ use rowkey_wire::auth::{KeyInfo, parse_time};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
+use crate::account::Account;
 use crate::auth::wire::{parse_key_info, render_delegation_key};
 use crate::auth::{self, Access};
 use crate::documents;
 use crate::op::rejection::invalid_document;
 use crate::respond::{HttpResponse, ResponseContext};
-use crate::state::Account;
 
 /// The maximum validity of a key.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);

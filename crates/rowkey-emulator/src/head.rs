@@ -8,9 +8,9 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::headers;
 
 use crate::auth;
+use crate::hosts::Hosts;
 use crate::respond::{Failure, Layer, ResponseContext};
 use crate::route::{self, Route};
-use crate::state::State;
 
 /// HTTP headers that must have one value. If one is repeated, a proxy may use the first and the
 /// server the last.
@@ -36,14 +36,14 @@ pub(crate) const MAX_CLIENT_REQUEST_ID: usize = 1024;
 
 /// Checks a head, and returns the endpoint that the request is for.
 pub(crate) fn check<'a>(
-    state: &State,
+    hosts: &Hosts,
     request: &'a Parts,
     context: &ResponseContext,
 ) -> Result<Route<'a>, Failure> {
     check_version(request, context)?;
     check_repeated(&request.headers).map_err(Failure::front_end)?;
     let route = route::parse(request).map_err(Failure::front_end)?;
-    state.hosts.check(request).map_err(Failure::front_end)?;
+    hosts.check(request).map_err(Failure::front_end)?;
     Ok(route)
 }
 

@@ -42,6 +42,7 @@
 //! | `table`, `queue`, `blob` | the services: they turn requests into operations on the store, and results into responses |
 //! | `documents` | properties, statistics and policies: the XML that all services share |
 //! | `store` | tables, entities, queues, messages and blobs, independent of HTTP and the clock |
+//! | `account` | accounts: names, credentials and locked contents |
 //! | `durable` | keeps the data on disk, with the feature `durable` |
 //! | `respond` | response headers and errors |
 //! | `tls` | certificates for HTTPS, with the feature `tls` |
@@ -50,6 +51,7 @@
 //! | `snapshot`, `testing` | [`Snapshot`], and the methods of [`Server`] that are for tests |
 //! | `sweep` | [`Sweep`]: runs a scenario with every fault at every request |
 
+mod account;
 mod auth;
 mod blob;
 mod body;
@@ -86,6 +88,7 @@ mod testing;
 mod tls;
 mod wire;
 
+pub use account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 pub use clock::ServerClock;
 pub use control::{Chaos, Fault, Injected, Journal, JournalEntry, Matching, Pages, Targets};
 #[cfg(feature = "durable")]
@@ -94,6 +97,6 @@ pub use operation::Operation;
 pub use rowkey_wire::auth::Service;
 pub use rowkey_wire::code::ErrorCode;
 pub use secondary::HeldBack;
-pub use server::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Server, ServerBuilder};
+pub use server::{Server, ServerBuilder};
 pub use snapshot::{Snapshot, StoredEntity, StoredMessage, StoredQueue, StoredTable};
 pub use sweep::{Sweep, SweepError, SweepFailure, SweepFault, Swept};

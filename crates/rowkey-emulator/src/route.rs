@@ -15,7 +15,7 @@ use http::{HeaderMap, Method, Request, Uri, header};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
-use crate::state::State;
+use crate::account::{self, Account};
 use crate::tls::Https;
 
 const SECONDARY: &str = "-secondary";
@@ -82,27 +82,34 @@ enum UrlStyle {
     Path,
 }
 
-/// Decides where a request names its account, using the accounts that exist.
-pub(crate) fn settle<B>(state: &State, request: &mut Request<B>) {
-    if let Some(style) = style(state, request.uri(), request.headers()) {
+/// Decides where a request names its account, using the accounts that exist. `product_style` tells
+/// whether a host may name one.
+pub(crate) fn settle<B>(accounts: &[Account], product_style: bool, request: &mut Request<B>) {
+    if let Some(style) = style(accounts, product_style, request.uri(), request.headers()) {
         request.extensions_mut().insert(style);
     }
 }
 
-fn style(state: &State, uri: &Uri, headers: &HeaderMap) -> Option<UrlStyle> {
+fn style(
+    accounts: &[Account],
+    product_style: bool,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Option<UrlStyle> {
     let host = host(uri, headers)?;
     let (label, _) = host.split_once('.')?;
     // Nearly all requests return here: 127.0.0.1 is not an account.
     if label.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let is_known =
-        |account: &str| state.account(account.strip_suffix(SECONDARY).unwrap_or(account)).is_some();
+    let is_known = |name: &str| {
+        account::find(accounts, name.strip_suffix(SECONDARY).unwrap_or(name)).is_some()
+    };
     let first_segment = || uri.path().split('/').nth(1).unwrap_or_default();
     match (is_known(label), host_account(host).is_some()) {
-        (_, true) if !state.product_style => Some(UrlStyle::Path),
+        (_, true) if !product_style => Some(UrlStyle::Path),
         (false, true) if is_known(first_segment()) => Some(UrlStyle::Path),
-        (true, false) if state.product_style => Some(UrlStyle::Host),
+        (true, false) if product_style => Some(UrlStyle::Host),
         _ => None,
     }
 }
@@ -173,7 +180,7 @@ mod tests {
     use http::Request;
 
     use super::*;
-    use crate::clock::ServerClock;
+    use crate::account::Rules;
     use crate::store::Names;
 
     fn parts(host: &str, path: &str) -> Parts {
@@ -204,11 +211,10 @@ mod tests {
     /// The account and the rest of the path, on a server with the accounts `acc` and `other`.
     fn account_of(host: &str, path: &str, product_style: bool) -> (String, String) {
         let accounts = ["acc", "other"].map(|name| (name.to_owned(), vec!["YmFy".to_owned()]));
-        let clock = ServerClock::real();
-        let mut state = State::new(&accounts, clock, Strictness::Strict, Names::Blocked).unwrap();
-        state.product_style = product_style;
+        let rules = Rules { strict: Strictness::Strict, names: Names::Blocked };
+        let accounts = account::accounts(&accounts, rules, 0).unwrap();
         let mut request = Request::builder().uri(path).header("host", host).body(()).unwrap();
-        settle(&state, &mut request);
+        settle(&accounts, product_style, &mut request);
         let parts = request.into_parts().0;
         let found = parse(&parts).unwrap();
         (found.account.to_owned(), found.path.to_owned())

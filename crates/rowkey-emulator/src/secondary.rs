@@ -1,30 +1,9 @@
-//! The secondary: the same account, or its contents at an earlier instant.
+//! Holds back the secondary, so that it shows the contents at an earlier instant.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::server::Server;
-use crate::state::{Account, State};
-
-/// The account that serves a request: at the secondary endpoint it may be an old copy.
-#[derive(Debug)]
-pub(crate) enum Replica<'a> {
-    /// The current contents.
-    Live(&'a Account),
-    /// The contents at the instant when the secondary was held back.
-    Behind(Arc<Account>),
-}
-
-impl Deref for Replica<'_> {
-    type Target = Account;
-
-    fn deref(&self) -> &Account {
-        match self {
-            Self::Live(account) => account,
-            Self::Behind(account) => account,
-        }
-    }
-}
+use crate::state::State;
 
 /// Keeps the secondary from catching up; see [`Server::hold_back_secondary`].
 #[derive(Debug)]

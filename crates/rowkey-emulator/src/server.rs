@@ -8,6 +8,7 @@ use std::{fmt, io};
 
 use rowkey_wire::edm::DateTime;
 
+use crate::account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Rules};
 use crate::clock::ServerClock;
 use crate::connection::KeepAlive;
 use crate::control::{Control, Targets};
@@ -18,13 +19,6 @@ use crate::service::Service;
 use crate::state::State;
 use crate::store::Names;
 use crate::tls::Scheme;
-
-/// The name of the development account, which emulators share.
-pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
-
-/// The published key of [`DEVELOPMENT_ACCOUNT`]. It is not a secret.
-pub const DEVELOPMENT_KEY: &str =
-    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 /// The time at which a manual clock starts.
 const MANUAL_START: &str = "2026-01-01T00:00:00Z";
@@ -465,7 +459,8 @@ impl ServerBuilder {
         clock: ServerClock,
         prepare: impl FnOnce(&State),
     ) -> io::Result<Server> {
-        let mut state = State::new(&self.accounts, clock, self.strict, self.names)?;
+        let rules = Rules { strict: self.strict, names: self.names };
+        let mut state = State::new(&self.accounts, clock, rules)?;
         state.control = Control::new(self.journal, self.targets);
         state.debug_signing = self.debug_signing;
         state.keep_alive = self.keep_alive;
@@ -480,7 +475,9 @@ impl ServerBuilder {
         let mut tls = self.scheme.acceptor()?;
         #[cfg(feature = "durable")]
         if let Some((location, sync)) = &self.location {
-            crate::durable::open::attach(&mut state, location, &self.beside, *sync)?;
+            let accounts = &mut state.accounts;
+            state.durable =
+                Some(crate::durable::open::attach(accounts, rules, location, &self.beside, *sync)?);
         }
         prepare(&state);
         let bound = [&self.blob, &self.queue, &self.table].map(|(host, port)| bind(host, *port));

@@ -70,7 +70,7 @@ fn is_authenticated(
     request: &Parts,
     context: &ResponseContext,
 ) -> bool {
-    head::check(state, request, context)
+    head::check(&state.hosts, request, context)
         .is_ok_and(|route| table::call::admit(state, &route, address, request, context).is_ok())
 }
 
@@ -91,14 +91,14 @@ async fn execute(
         (None, Some(durable)) => {
             let request = durable::Request { service, parts };
             loop {
-                let admission = match durable.admit(state, &request) {
+                let admission = match durable.admit(&state.accounts, &request) {
                     Ok(admission) => admission,
                     Err(refused) => break Err(not_kept(refused)),
                 };
                 let attempt = attempt(state, service, address, parts, body, &context);
                 let (outcome, handed) = durable::follow(attempt).await;
                 // No response may depend on changes that can still be lost.
-                match durable.settle(state, &request, admission, handed).await {
+                match durable.settle(&state.accounts, &request, admission, handed).await {
                     Ok(true) => break outcome?,
                     Ok(false) => {}
                     Err(refused) => break Err(not_kept(refused)),
@@ -127,7 +127,7 @@ async fn execute(
         }
         answer
     });
-    cors::apply(state, service, parts, &mut answer);
+    cors::apply(&state.accounts, service, parts, &mut answer);
     respond::finish(&mut answer, context);
     Ok(answer)
 }
@@ -202,9 +202,9 @@ async fn respond_to(
     body: &mut RequestBody,
     context: &ResponseContext,
 ) -> Result<HttpResponse, RequestError> {
-    let route = head::check(state, request, context)?;
+    let route = head::check(&state.hosts, request, context)?;
     if request.method == http::Method::OPTIONS {
-        return Ok(cors::preflight(state, service, &route, request)?);
+        return Ok(cors::preflight(&state.accounts, service, &route, request)?);
     }
     match service {
         Service::Table => table::call::answer(state, &route, address, request, body, context).await,

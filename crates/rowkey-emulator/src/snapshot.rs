@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rowkey_wire::edm::{DateTime, Value};
 
-use crate::state::AccountData;
+use crate::account::AccountData;
 use crate::store::blob::Container;
 use crate::store::queue::{Message, Queue};
 use crate::store::table::Table;

@@ -2,13 +2,13 @@
 
 use std::io;
 
+use crate::account::AccountData;
 use crate::control::journal::Record;
 use crate::control::{Chaos, Fault, Injected, Journal, Pages};
 #[cfg(feature = "durable")]
 use crate::durable::Durable;
 use crate::server::Server;
 use crate::snapshot::Snapshot;
-use crate::state::AccountData;
 
 /// Methods for tests.
 impl Server {
@@ -111,9 +111,9 @@ impl Server {
 
     /// Deletes everything: data, faults, chaos and the journal. The clock keeps its time.
     pub fn reset(&self) {
-        let now = self.state.now();
+        let seed = self.state.now().ticks().cast_unsigned();
         for account in &self.state.accounts {
-            account.replace(AccountData::new(self.state.strict, self.state.names, now));
+            account.replace(AccountData::new(self.state.rules, seed));
         }
         #[cfg(feature = "durable")]
         self.state.durable.iter().for_each(Durable::write_now);

@@ -14,8 +14,8 @@ use rowkey_wire::headers::VERSION;
 use serde::Deserialize;
 
 use super::{Caller, explain, failed};
+use crate::account::Account;
 use crate::clock::unix_seconds;
-use crate::state::Account;
 use crate::tls::Https;
 
 /// The claims of a token that are used here.

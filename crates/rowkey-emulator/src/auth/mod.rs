@@ -27,7 +27,7 @@ use rowkey_wire::error::Rejection;
 use tracing::info;
 use wire::{Authorization, parse_authorization};
 
-use crate::state::Account;
+use crate::account::Account;
 
 /// The element of a 403 or 401 with the reason why a request is not authenticated.
 pub(crate) const AUTHENTICATION_ERROR_DETAIL: &str = "AuthenticationErrorDetail";

@@ -15,7 +15,7 @@ use rowkey_wire::xml::SignedIdentifier;
 use super::access::{Access, Grant, Scope};
 use super::wire::IpRange;
 use super::{Caller, failed};
-use crate::state::Account;
+use crate::account::Account;
 use crate::store::Key;
 use crate::store::query::Window;
 use crate::tls::Https;

@@ -10,8 +10,8 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::{MS_DATE, VERSION};
 
 use super::{Caller, failed};
+use crate::account::Account;
 use crate::clock::unix_seconds;
-use crate::state::Account;
 
 /// The largest difference, in seconds, between a request's date and the clock.
 const MAX_CLOCK_SKEW_SECONDS: i64 = 15 * 60;

@@ -11,9 +11,8 @@ use rowkey_wire::edm::DateTime;
 use rowkey_wire::xml::SignedIdentifier;
 
 use super::*;
-use crate::clock::ServerClock;
+use crate::account::{self, Rules};
 use crate::op::entity::{Strictness, fields};
-use crate::state::State;
 use crate::store::Names;
 use crate::table::permit;
 use crate::wire::options::Options;
@@ -22,13 +21,13 @@ use crate::wire::table::parse;
 const KEY: &str = "YmFy";
 const NOW: &str = "2026-01-01T12:00:00Z";
 
-fn state() -> State {
+fn account() -> Account {
     let accounts = [("acc".to_owned(), vec!["YmF6".to_owned(), KEY.to_owned()])];
     let now = NOW.parse().unwrap();
-    let clock = ServerClock::manual(now);
-    let state = State::new(&accounts, clock, Strictness::Strict, Names::Blocked).unwrap();
-    state.accounts[0].store().create_table("Things", now).unwrap();
-    state
+    let rules = Rules { strict: Strictness::Strict, names: Names::Blocked };
+    let account = account::accounts(&accounts, rules, 0).unwrap().remove(0);
+    account.store().create_table("Things", now).unwrap();
+    account
 }
 
 fn now() -> DateTime {
@@ -68,14 +67,14 @@ fn request(query: &str) -> Parts {
     Request::builder().uri(uri).body(()).unwrap().into_parts().0
 }
 
-fn code_of(state: &State, query: &str) -> Option<ErrorCode> {
-    authenticate(&state.accounts[0], caller(), &request(query)).err().map(|r| r.code)
+fn code_of(account: &Account, query: &str) -> Option<ErrorCode> {
+    authenticate(account, caller(), &request(query)).err().map(|r| r.code)
 }
 
 /// The result of an operation that is requested with this signature.
 fn asked(query: &str, method: &str, path: &str, body: &str) -> Option<ErrorCode> {
-    let state = state();
-    let access = authenticate(&state.accounts[0], caller(), &request(query)).unwrap();
+    let account = account();
+    let access = authenticate(&account, caller(), &request(query)).unwrap();
     let options = Options::parse(query).unwrap();
     let fields = fields(body.as_bytes()).unwrap();
     let mut request = request("");
@@ -91,10 +90,10 @@ fn asked(query: &str, method: &str, path: &str, body: &str) -> Option<ErrorCode>
 
 #[test]
 fn both_account_keys_are_accepted() {
-    assert_eq!(code_of(&state(), &signed(&[])), None);
+    assert_eq!(code_of(&account(), &signed(&[])), None);
     let forged = signed(&[]).replace("sp=raud", "sp=r");
-    assert_eq!(code_of(&state(), &forged), Some(ErrorCode::AUTHENTICATION_FAILED));
-    assert_eq!(code_of(&state(), ""), Some(ErrorCode::NO_AUTHENTICATION_INFORMATION));
+    assert_eq!(code_of(&account(), &forged), Some(ErrorCode::AUTHENTICATION_FAILED));
+    assert_eq!(code_of(&account(), ""), Some(ErrorCode::NO_AUTHENTICATION_INFORMATION));
 }
 
 #[test]
@@ -110,7 +109,7 @@ fn a_sas_is_valid_from_its_start_to_its_expiry() {
         (&[("sv", "")], failed.clone()),
         (&[("tn", "")], failed),
     ] {
-        assert_eq!(code_of(&state(), &signed(changes)), expected, "{changes:?}");
+        assert_eq!(code_of(&account(), &signed(changes)), expected, "{changes:?}");
     }
 }
 
@@ -124,26 +123,26 @@ fn a_sas_can_be_limited_to_ip_ranges_and_https() {
         (&[("spr", "https,http")], None),
         (&[("spr", "https")], Some(ErrorCode::AUTHORIZATION_PROTOCOL_MISMATCH)),
     ] {
-        assert_eq!(code_of(&state(), &signed(changes)), expected, "{changes:?}");
+        assert_eq!(code_of(&account(), &signed(changes)), expected, "{changes:?}");
     }
 }
 
 #[test]
 fn a_stored_policy_supplies_fields_missing_from_the_sas() {
-    let state = state();
+    let account = account();
     let policy = SignedIdentifier {
         id: "p".to_owned(),
         start: None,
         expiry: Some("2026-01-01T12:30:00Z".parse().unwrap()),
         permission: Some("r".to_owned()),
     };
-    state.accounts[0].store().table_mut("things").unwrap().set_policies(vec![policy]);
+    account.store().table_mut("things").unwrap().set_policies(vec![policy]);
     let by_policy = [("si", "p"), ("sp", ""), ("se", "")];
-    assert_eq!(code_of(&state, &signed(&by_policy)), None);
+    assert_eq!(code_of(&account, &signed(&by_policy)), None);
     let failed = Some(ErrorCode::AUTHENTICATION_FAILED);
     let twice = [("si", "p"), ("se", "")];
-    assert_eq!(code_of(&state, &signed(&twice)), failed, "permissions stand in both");
-    assert_eq!(code_of(&state, &signed(&[("si", "other"), ("sp", ""), ("se", "")])), failed);
+    assert_eq!(code_of(&account, &signed(&twice)), failed, "permissions stand in both");
+    assert_eq!(code_of(&account, &signed(&[("si", "other"), ("sp", ""), ("se", "")])), failed);
 }
 
 #[test]
@@ -193,7 +192,7 @@ fn a_key_range_hides_entities_outside_of_it() {
         assert_eq!(asked(&query, "PUT", &path, "{}"), refused, "{p} {r}");
     }
     let failed = Some(ErrorCode::AUTHENTICATION_FAILED);
-    assert_eq!(code_of(&state(), &signed(&[("srk", "c")])), failed, "rows without partition");
+    assert_eq!(code_of(&account(), &signed(&[("srk", "c")])), failed, "rows without partition");
 }
 
 #[test]
@@ -253,8 +252,8 @@ fn a_line_break_in_a_sas_field_does_not_grant_another_partition() {
     let sas = Sas::from_query(&format!("{claimed}&sig=x")).unwrap();
     assert_eq!(sas.string_to_sign("acc", Resource::Table("Things")), text, "one text for both");
     let refused = Some(ErrorCode::AUTHENTICATION_FAILED);
-    assert_eq!(code_of(&state(), &format!("{claimed}&sig={signature}")), refused);
-    assert_eq!(code_of(&state(), &format!("{}&sig={signature}", theirs.encode())), refused);
+    assert_eq!(code_of(&account(), &format!("{claimed}&sig={signature}")), refused);
+    assert_eq!(code_of(&account(), &format!("{}&sig={signature}", theirs.encode())), refused);
 }
 
 #[test]
@@ -271,7 +270,7 @@ fn a_control_character_in_any_sas_field_is_rejected() {
             let text = sas.string_to_sign("acc", Resource::Table(&table));
             let signature = SigningKey::from_base64(KEY).unwrap().sign(&text);
             let signature = signature.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
-            let code = code_of(&state(), &format!("{query}&sig={signature}"));
+            let code = code_of(&account(), &format!("{query}&sig={signature}"));
             assert_eq!(code, Some(ErrorCode::AUTHENTICATION_FAILED), "{part} {character}");
         }
     }

@@ -4,9 +4,9 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::blob::PublicAccess;
 use rowkey_wire::error::Rejection;
 
+use crate::account::Account;
 use crate::auth::{Access, Need};
 use crate::op::blob::{AccountOp, BlobOp, ContainerOp, Op, Put, Target};
-use crate::state::Account;
 
 /// Any permission is sufficient.
 const ANY: &[&str] = &[""];

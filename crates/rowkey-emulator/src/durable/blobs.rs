@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use super::code::{Decoder, Encoder, invalid};
 use super::contents::{self, Contents, Segment, Stored};
-use super::guard::Recorder;
 use super::journal::{Space, Unit};
 use super::names::{self, AccountJournal, Kind, Registry};
+use crate::account::guard::Recorder;
 use crate::op::condition::Tag;
 use crate::op::tags::Tags;
 use crate::op::tier::{AccessTier, RehydratePriority};
@@ -158,6 +158,10 @@ impl Blobs {
 }
 
 impl Recorder<Store> for Blobs {
+    fn watch(&self, store: &mut Store) {
+        store.watch();
+    }
+
     fn record(&self, store: &mut Store) {
         let touched = store.touched.take();
         if touched.is_empty() {
@@ -172,7 +176,7 @@ impl Recorder<Store> for Blobs {
     }
 
     fn replace(&self, store: &mut Store) {
-        store.watch();
+        self.watch(store);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unit = Unit::default();
         let kinds = [Kind::Container, Kind::ContainerBlocked];

@@ -10,11 +10,10 @@ use super::check;
 use super::frames::{self, Scan};
 use super::journal::Space;
 use super::open;
-use crate::clock::ServerClock;
+use crate::account::{self, AccountData, Rules};
 use crate::op::blob::{Description, Guard, ListContainers};
 use crate::op::entity::Strictness;
 use crate::op::queue::Listing;
-use crate::state::{AccountData, State};
 use crate::store::Names;
 use crate::store::blob::{Content, Kind};
 
@@ -37,9 +36,8 @@ pub fn journal(input: &[u8]) {
 /// length. The rows are read space by space, in the server's order.
 pub fn rows(input: &[u8]) {
     let accounts = [(ACCOUNT.to_owned(), vec!["YmFy".to_owned()])];
-    let clock = ServerClock::manual(DateTime::MIN);
-    let state = State::new(&accounts, clock, Strictness::Strict, Names::Blocked);
-    let Ok(state) = state else { return };
+    let rules = Rules { strict: Strictness::Strict, names: Names::Blocked };
+    let Ok(accounts) = account::accounts(&accounts, rules, 0) else { return };
     let mut rows: Vec<(Space, &[u8], &[u8])> = Vec::new();
     let mut rest = input;
     while let Some((space, after)) = rest.split_first() {
@@ -49,7 +47,7 @@ pub fn rows(input: &[u8]) {
         rows.push((space, key, value));
         rest = after;
     }
-    for mut data in open::read_rows(&state, &rows) {
+    for mut data in open::read_rows(&accounts, rules, &rows) {
         for now in [DateTime::MIN, DateTime::MAX] {
             change(&mut data, now);
         }

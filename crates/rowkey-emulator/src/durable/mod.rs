@@ -1,14 +1,13 @@
 //! Keeps a server's data on disk.
 //!
 //! Requests are answered from memory. While a store is locked it notes its changes. When the lock
-//! is released, a [`Recorder`](guard::Recorder) turns the notes into rows and hands them over as one
+//! is released, a [`Recorder`](crate::account::guard::Recorder) turns the notes into rows and hands them over as one
 //! unit, in the order of the changes. A thread writes units to disk, as many at a time as are
 //! waiting. No response is sent before everything that it may depend on has been written: see
 //! [`Progress`].
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`guard`] | [`StoreGuard`]: a lock guard that records the changes to a store |
 //! | [`progress`] | [`Progress`]: how many units were handed over and how many are written |
 //! | `policy` | `SyncPolicy`: when written data is synced to the disk |
 //! | `journal` | `Journal`: the queue of units, and the threads that write and sync them |
@@ -53,7 +52,6 @@ mod disk_storage;
 mod frames;
 #[cfg(all(feature = "durable", fuzzing))]
 pub(crate) mod fuzzing;
-pub(crate) mod guard;
 #[cfg(feature = "durable")]
 mod journal;
 #[cfg(feature = "durable")]
@@ -78,17 +76,15 @@ mod tail;
 
 #[cfg(feature = "durable")]
 pub use directory::is_data_file;
-pub(crate) use guard::{Records, StoreGuard};
 #[cfg(feature = "durable")]
 pub use policy::SyncPolicy;
 use progress::{Phase, Progress};
 #[cfg(feature = "durable")]
 pub use repair::{Repair, repair};
-#[cfg(feature = "durable")]
-pub(crate) use tables::entity;
 
+use crate::account::Account;
 use crate::operation::Subject;
-use crate::state::State;
+
 /// The durable store of a server. Once it is dropped, everything has been written.
 #[derive(Debug)]
 pub(crate) struct Durable {
@@ -140,11 +136,11 @@ impl Durable {
     /// Rejects a request that cannot be executed.
     pub(crate) fn admit(
         &self,
-        state: &State,
+        accounts: &[Account],
         request: &Request<'_>,
     ) -> Result<Admission, Unavailable> {
         if self.progress.phase() == Phase::Failed {
-            self.take_back(state)?;
+            self.take_back(accounts)?;
         }
         #[cfg(feature = "durable")]
         if self.progress.phase() == Phase::Full
@@ -163,12 +159,12 @@ impl Durable {
     /// taken back.
     pub(crate) async fn settle(
         &self,
-        state: &State,
+        accounts: &[Account],
         request: &Request<'_>,
         admission: Admission,
         handed: u64,
     ) -> Result<bool, Unavailable> {
-        self.wait(state, request, handed).await?;
+        self.wait(accounts, request, handed).await?;
         let stands = if handed > 0 && request.is_write() {
             !self.progress.is_lost(handed)
         } else {
@@ -180,7 +176,7 @@ impl Durable {
     /// Waits until all units issued before have been written or rolled back.
     async fn wait(
         &self,
-        state: &State,
+        accounts: &[Account],
         request: &Request<'_>,
         handed: u64,
     ) -> Result<(), Unavailable> {
@@ -202,13 +198,13 @@ impl Durable {
         }
         match self.progress.settled().await {
             Ok(()) => Ok(()),
-            Err(progress::Failed) => self.take_back(state),
+            Err(progress::Failed) => self.take_back(accounts),
         }
     }
 
     #[cfg(feature = "durable")]
-    fn take_back(&self, state: &State) -> Result<(), Unavailable> {
-        self.recovery.take_back(state, &self.progress).map_err(|error| {
+    fn take_back(&self, accounts: &[Account]) -> Result<(), Unavailable> {
+        self.recovery.take_back(accounts, &self.progress).map_err(|error| {
             tracing::error!("cannot reload the data from disk: {error}");
             Unavailable::Unreadable
         })
@@ -216,7 +212,7 @@ impl Durable {
 
     #[cfg(not(feature = "durable"))]
     #[expect(clippy::unused_self, reason = "nothing is kept")]
-    fn take_back(&self, _: &State) -> Result<(), Unavailable> {
+    fn take_back(&self, _: &[Account]) -> Result<(), Unavailable> {
         Err(Unavailable::Unreadable)
     }
 

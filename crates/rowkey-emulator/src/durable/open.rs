@@ -15,23 +15,23 @@ use super::contents::Stored;
 use super::directory::Directory;
 use super::disk::Disk;
 use super::disk_storage::DiskStorage;
-use super::guard::Records;
 use super::journal::{Journal, RowStorage, Space, Unit, Writer};
 use super::mark::Mark;
 use super::names::{self, AccountJournal, Kind, Registry};
 use super::policy::SyncPolicy;
 use super::progress::{Phase, Progress};
 use super::{Durable, blobs, queues, tables};
-use crate::state::{Account, AccountData, State};
+use crate::account::{Account, AccountData, Records, Rules};
 use crate::store::Key;
 
 /// Fills a server's accounts from a directory, and keeps later changes there.
 pub(crate) fn attach(
-    state: &mut State,
+    accounts: &mut [Account],
+    rules: Rules,
     location: &Path,
     beside: &[PathBuf],
     policy: SyncPolicy,
-) -> io::Result<()> {
+) -> io::Result<Durable> {
     let directory = Directory::take(location, beside)?;
     let within = |error: io::Error| {
         let message = format!("cannot read the data in {}: {error}", location.display());
@@ -47,7 +47,7 @@ pub(crate) fn attach(
         torn.cut().map_err(within)?;
     }
     let storage = DiskStorage::open(location, store, found.extents).map_err(within)?;
-    let load = Load::of(state, &storage).map_err(within)?;
+    let load = Load::of(accounts, rules, &storage).map_err(within)?;
     for name in &load.unserved {
         warn!("account {name} is kept in {} and not served", location.display());
     }
@@ -56,8 +56,8 @@ pub(crate) fn attach(
     let progress = Arc::new(Progress::new());
     let journal = Arc::new(Journal::new(Arc::clone(&progress)));
     let next_owner = Arc::new(AtomicU64::new(load.next_owner));
-    let mut accounts = Vec::with_capacity(state.accounts.len());
-    for (account, loaded) in state.accounts.iter_mut().zip(load.accounts) {
+    let mut recorders = Vec::with_capacity(accounts.len());
+    for (account, loaded) in accounts.iter_mut().zip(load.accounts) {
         let account_journal = AccountJournal::new(&account.name, &journal, &next_owner);
         let tables = Arc::new(tables::Tables::new(account_journal.clone(), loaded.tables));
         let queues = Arc::new(queues::Queues::new(account_journal.clone(), loaded.queues));
@@ -68,15 +68,15 @@ pub(crate) fn attach(
             queues: Arc::clone(&queues) as _,
             blobs: Arc::clone(&blobs) as _,
         });
-        accounts.push(Recorders { tables, queues, blobs });
+        recorders.push(Recorders { tables, queues, blobs });
     }
     journal.append(Unit { changes: Vec::new(), swept: load.swept });
     let storage = Arc::new(storage);
     let rows: Arc<dyn RowStorage> = Arc::<DiskStorage>::clone(&storage);
     let writer = Writer::start(&journal, &rows, policy)?;
-    let recovery = Recovery { journal, storage, accounts, repaired: Mutex::new(()) };
-    state.durable = Some(Durable { progress, writer, recovery, _directory: directory });
-    Ok(())
+    let recovery =
+        Recovery { journal, storage, rules, accounts: recorders, repaired: Mutex::new(()) };
+    Ok(Durable { progress, writer, recovery, _directory: directory })
 }
 
 /// The error when a directory is damaged, with the ways to continue.
@@ -103,6 +103,7 @@ fn damaged(location: &Path, damage: &Damage, count: usize) -> io::Error {
 pub(super) struct Recovery {
     journal: Arc<Journal>,
     storage: Arc<DiskStorage>,
+    rules: Rules,
     accounts: Vec<Recorders>,
     /// Locked during the restoration.
     repaired: Mutex<()>,
@@ -118,16 +119,16 @@ struct Recorders {
 
 impl Recovery {
     /// After a failed write: removes data from memory that is not on disk.
-    pub(super) fn take_back(&self, state: &State, progress: &Progress) -> io::Result<()> {
+    pub(super) fn take_back(&self, accounts: &[Account], progress: &Progress) -> io::Result<()> {
         let _alone = self.repaired.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.phase() != Phase::Failed {
             return Ok(());
         }
         let _pause = self.journal.pause();
         self.storage.reopen()?;
-        let load = Load::of(state, &self.storage)?;
+        let load = Load::of(accounts, self.rules, &self.storage)?;
         // Until everything is restored, no request can read or change anything.
-        let mut held: Vec<_> = state.accounts.iter().map(Account::lock_all).collect();
+        let mut held: Vec<_> = accounts.iter().map(Account::lock_all).collect();
         for ((stores, recorders), loaded) in held.iter_mut().zip(&self.accounts).zip(load.accounts)
         {
             stores.put_back(loaded.data);
@@ -157,8 +158,12 @@ impl Recovery {
 
 /// Reads rows like a start does, space by space. Returns the accounts, or none if a row is damaged.
 #[cfg(fuzzing)]
-pub(super) fn read_rows(state: &State, rows: &[(Space, &[u8], &[u8])]) -> Vec<AccountData> {
-    let mut load = Load::new(state);
+pub(super) fn read_rows(
+    accounts: &[Account],
+    rules: Rules,
+    rows: &[(Space, &[u8], &[u8])],
+) -> Vec<AccountData> {
+    let mut load = Load::new(accounts, rules);
     for space in [Space::Names, Space::Bytes, Space::Rows] {
         for (_, key, value) in rows.iter().filter(|(of, ..)| *of == space) {
             let read = match space {
@@ -219,27 +224,26 @@ enum Owner {
 
 impl Load {
     /// Reads everything in the directory.
-    fn of(state: &State, storage: &DiskStorage) -> io::Result<Self> {
-        let mut load = Self::new(state);
+    fn of(accounts: &[Account], rules: Rules, storage: &DiskStorage) -> io::Result<Self> {
+        let mut load = Self::new(accounts, rules);
         storage.read(|disk| load.read(disk))?;
         Ok(load)
     }
 
-    fn new(state: &State) -> Self {
+    fn new(accounts: &[Account], rules: Rules) -> Self {
         let loaded = |_: &_| {
-            let mut data = AccountData::new(state.strict, state.names, state.now());
             // With a manual clock, ids derived from the time would repeat.
-            data.queues.reseed(RandomState::new().hash_one(()));
+            let seed = RandomState::new().hash_one(());
             Loaded {
-                data,
+                data: AccountData::new(rules, seed),
                 tables: Registry::default(),
                 queues: Registry::default(),
                 blobs: blobs::BlobRegistry::default(),
             }
         };
         Self {
-            accounts: state.accounts.iter().map(loaded).collect(),
-            names: state.accounts.iter().map(|account| account.name.clone()).collect(),
+            accounts: accounts.iter().map(loaded).collect(),
+            names: accounts.iter().map(|account| account.name.clone()).collect(),
             unserved: BTreeSet::new(),
             owners: HashMap::new(),
             next_owner: 1,

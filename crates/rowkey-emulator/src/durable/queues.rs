@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use uuid::Uuid;
 
 use super::code::{Decoder, Encoder, invalid};
-use super::guard::Recorder;
 use super::journal::{Space, Unit};
 use super::names::{self, AccountJournal, Kind, Registry};
+use crate::account::guard::Recorder;
 use crate::store::queue::account::Touch;
 use crate::store::queue::messages::Touch as QueueTouch;
 use crate::store::queue::{Message, Queue, Queues as Store};
@@ -87,6 +87,10 @@ impl Queues {
 }
 
 impl Recorder<Store> for Queues {
+    fn watch(&self, store: &mut Store) {
+        store.watch();
+    }
+
     fn record(&self, store: &mut Store) {
         let touched = store.touched.take();
         if touched.is_empty() {
@@ -101,7 +105,7 @@ impl Recorder<Store> for Queues {
     }
 
     fn replace(&self, store: &mut Store) {
-        store.watch();
+        self.watch(store);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unit = Unit::default();
         known.clear(&self.account_journal, [Kind::Queue, Kind::QueueBlocked], &mut unit);

@@ -13,8 +13,8 @@ use super::disk::Disk;
 use super::journal::{Space, Unit};
 use super::names::{self, Kind};
 use super::{blobs, contents, queues, tables};
+use crate::account::DEVELOPMENT_ACCOUNT;
 use crate::op::entity::Strictness;
-use crate::server::DEVELOPMENT_ACCOUNT;
 use crate::store::queue::Queues;
 use crate::store::{Account, Key, Names};
 

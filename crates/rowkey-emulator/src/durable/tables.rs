@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use rowkey_wire::edm::{DateTime, Guid, Type, ValueRef};
 
 use super::code::{Decoder, Encoder, invalid};
-use super::guard::Recorder;
 use super::journal::{Space, Unit};
 use super::names::{self, AccountJournal, Kind, Registry};
+use crate::account::guard::Recorder;
 use crate::store::account::Touch;
 use crate::store::row::Property;
 use crate::store::{Account, Key, Row};
@@ -82,6 +82,10 @@ impl Tables {
 }
 
 impl Recorder<Account> for Tables {
+    fn watch(&self, store: &mut Account) {
+        store.watch(entity);
+    }
+
     fn record(&self, store: &mut Account) {
         let touched = store.touched.take();
         if touched.is_empty() {
@@ -96,7 +100,7 @@ impl Recorder<Account> for Tables {
     }
 
     fn replace(&self, store: &mut Account) {
-        store.watch(entity);
+        self.watch(store);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut unit = Unit::default();
         known.clear(&self.account_journal, [Kind::Table, Kind::TableBlocked], &mut unit);
@@ -128,7 +132,7 @@ fn entity_key(owner: u64, partition_key: &Key, row_key: &Key) -> Vec<u8> {
 }
 
 /// Encodes the properties of an entity, and the Timestamp of its row.
-pub(crate) fn entity(properties: &[Property<'_>], row: &Row) -> Vec<u8> {
+fn entity(properties: &[Property<'_>], row: &Row) -> Vec<u8> {
     let mut out = Encoder::with_capacity(row.rendered_len());
     out.instant(row.timestamp()).length(properties.len());
     for (name, value) in properties {

@@ -10,6 +10,7 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::limits::MAX_MESSAGE;
 
 use super::{message, permit, queues};
+use crate::account::Account;
 use crate::auth::{self, Access, Caller};
 use crate::delegation;
 use crate::op::queue::{Op, Target};
@@ -17,7 +18,7 @@ use crate::request_body::RequestBody;
 use crate::respond::{HttpResponse, RequestError, ResponseContext};
 use crate::route::Route;
 use crate::service::too_large;
-use crate::state::{Account, State};
+use crate::state::State;
 use crate::wire::options::{Options, decode_path};
 use crate::wire::queue::parse;
 

@@ -174,7 +174,8 @@ fn understand<'a>(
     let target = parse::target(&address.path, &address.options)?;
     let method = parse::method(&part.method, &part.head.headers)?;
     let options = &address.options;
-    let op = parse::op(&method, target, options, &part.head.headers, fields, call.state.strict)?;
+    let op =
+        parse::op(&method, target, options, &part.head.headers, fields, call.state.rules.strict)?;
     parse::check_version(&op, call.context.version())?;
     permit::check(call.access, &op)?;
     match op {
@@ -303,8 +304,14 @@ async fn query_alone(call: &Call<'_>, part: &PartRequest<'_>) -> Result<HttpResp
     let Address { path, options } = Address::of(part, call.route.prefix).map_err(Failure::data)?;
     let target = parse::target(&path, &options).map_err(Failure::data)?;
     let fields = Fields::default();
-    let op =
-        parse::op(&Method::GET, target, &options, &part.head.headers, &fields, call.state.strict);
+    let op = parse::op(
+        &Method::GET,
+        target,
+        &options,
+        &part.head.headers,
+        &fields,
+        call.state.rules.strict,
+    );
     let op = op.map_err(Failure::data)?;
     permit::check(call.access, &op).map_err(Failure::data)?;
     let format = parse::response_format(&options, &part.head.headers);

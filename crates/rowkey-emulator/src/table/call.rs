@@ -11,6 +11,8 @@ use rowkey_wire::odata::Fields;
 use rowkey_wire::odata::render::Origin;
 
 use super::{batch, entity, page, permit, service, tables};
+use crate::account::Account;
+use crate::account::Replica;
 use crate::auth::{self, Access, Caller};
 use crate::delegation;
 use crate::op::entity as odata;
@@ -18,9 +20,8 @@ use crate::op::table::{Address, Op, Target};
 use crate::request_body::RequestBody;
 use crate::respond::{Failure, HttpResponse, RequestError, ResponseContext};
 use crate::route::Route;
-use crate::secondary::Replica;
 use crate::service::too_large;
-use crate::state::{Account, State};
+use crate::state::State;
 use crate::wire::options::{self, Options};
 use crate::wire::table::parse::{self, ResponseFormat};
 
@@ -101,7 +102,7 @@ pub(crate) async fn answer(
         Fields::default()
     };
     let table = if let Target::Entities(table) = target { Some(table) } else { None };
-    let op = parse::op(&method, target, &options, &request.headers, &fields, state.strict);
+    let op = parse::op(&method, target, &options, &request.headers, &fields, state.rules.strict);
     let op = op.map_err(|rejection| match table {
         // A missing table is reported before missing parts of the entity (recorded).
         Some(table) if rejection.code == ErrorCode::PROPERTIES_NEED_VALUE => {

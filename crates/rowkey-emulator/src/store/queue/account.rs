@@ -177,11 +177,6 @@ impl Queues {
         self.by_name.insert(name.to_owned(), queue);
     }
 
-    /// Derives later message ids from another seed.
-    pub(crate) fn reseed(&mut self, seed: u64) {
-        self.seed = seed;
-    }
-
     /// Restores a blocked name.
     pub(crate) fn restore_blocked(&mut self, name: &str, until: DateTime) {
         self.blocked.insert(name.to_owned(), until);

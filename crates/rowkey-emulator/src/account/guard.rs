@@ -10,6 +10,10 @@ use crate::store::queue::Queues;
 
 /// Turns recorded changes into rows, and hands them over to be written.
 pub(crate) trait Recorder<T>: Debug + Send + Sync {
+    /// Makes a store note its changes, so that they can be recorded.
+    #[cfg(feature = "durable")]
+    fn watch(&self, store: &mut T);
+
     /// Hands over all changes since the last call, as one unit.
     fn record(&self, store: &mut T);
 

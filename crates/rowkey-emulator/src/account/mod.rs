@@ -1,0 +1,234 @@
+//! The accounts: names, credentials and locked contents.
+//!
+//! - [`guard`]: [`StoreGuard`], a lock guard that records the changes to a store
+//! - [`replica`]: [`Replica`], the contents that a request reads
+
+pub(crate) mod guard;
+pub(crate) mod replica;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{fmt, io};
+
+pub(crate) use guard::{Records, StoreGuard};
+pub(crate) use replica::Replica;
+use rowkey_wire::auth::Resource;
+use rowkey_wire::auth::{Service, SigningKey};
+use rowkey_wire::edm::DateTime;
+use rowkey_wire::xml::{CorsRule, SignedIdentifier};
+
+use crate::op::entity::Strictness;
+use crate::store;
+use crate::store::Names;
+use crate::store::blob::Blobs;
+use crate::store::queue::Queues;
+
+/// The name of the development account, which emulators share.
+pub const DEVELOPMENT_ACCOUNT: &str = "devstoreaccount1";
+
+/// The published key of [`DEVELOPMENT_ACCOUNT`]. It is not a secret.
+pub const DEVELOPMENT_KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/// The rules for the contents of accounts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) strict: Strictness,
+    pub(crate) names: Names,
+}
+
+/// Empty accounts with these names and base64 keys.
+pub(crate) fn accounts(
+    named: &[(String, Vec<String>)],
+    rules: Rules,
+    seed: u64,
+) -> io::Result<Vec<Account>> {
+    let account = |(name, keys): &(String, Vec<String>)| {
+        let keys: Result<_, _> = keys.iter().map(|key| SigningKey::from_base64(key)).collect();
+        let keys = keys.map_err(|error| {
+            let message = format!("account {name}: {error}");
+            io::Error::new(io::ErrorKind::InvalidInput, message)
+        })?;
+        Ok(Account::new(name.clone(), keys, AccountData::new(rules, seed)))
+    };
+    named.iter().map(account).collect()
+}
+
+/// The account with this name.
+pub(crate) fn find<'a>(accounts: &'a [Account], name: &str) -> Option<&'a Account> {
+    accounts.iter().find(|account| account.name == name)
+}
+
+/// An account: its name, credentials and contents.
+pub(crate) struct Account {
+    pub(crate) name: String,
+    pub(crate) keys: Vec<SigningKey>,
+    /// Whether bearer tokens are accepted.
+    pub(crate) takes_tokens: bool,
+    store: Mutex<store::Account>,
+    queues: Mutex<Queues>,
+    blobs: Mutex<Blobs>,
+    /// Receives the changes, if the data is kept on disk.
+    records: Option<Records>,
+    /// The contents that the secondary shows while it is held back.
+    behind: Mutex<Option<Arc<Self>>>,
+    /// The last sync time of a copy that the secondary shows.
+    pub(crate) in_step: Option<DateTime>,
+}
+
+/// The contents of an account. Clones share data that neither has changed since.
+#[derive(Clone, Debug)]
+pub(crate) struct AccountData {
+    pub(crate) tables: store::Account,
+    pub(crate) queues: Queues,
+    pub(crate) blobs: Blobs,
+}
+
+impl AccountData {
+    /// The contents of a new account. The ids of messages follow from `seed`.
+    pub(crate) fn new(rules: Rules, seed: u64) -> Self {
+        let Rules { strict, names } = rules;
+        let queues = Queues::new(names, seed);
+        Self { tables: store::Account::new(strict, names), queues, blobs: Blobs::new(names) }
+    }
+}
+
+impl Account {
+    fn new(name: String, keys: Vec<SigningKey>, data: AccountData) -> Self {
+        let AccountData { tables, queues, blobs } = data;
+        let (store, queues, blobs) = (Mutex::new(tables), Mutex::new(queues), Mutex::new(blobs));
+        let (behind, in_step, records) = (Mutex::new(None), None, None);
+        let takes_tokens = false;
+        Self { name, keys, takes_tokens, store, queues, blobs, records, behind, in_step }
+    }
+
+    /// Freezes the secondary at the current contents.
+    pub(crate) fn hold_back(&self, now: DateTime) {
+        let mut copy = Self::new(self.name.clone(), self.keys.clone(), self.data());
+        copy.takes_tokens = self.takes_tokens;
+        copy.in_step = Some(now);
+        *self.behind() = Some(Arc::new(copy));
+    }
+
+    /// Makes the secondary show the current contents again.
+    pub(crate) fn catch_up(&self) {
+        *self.behind() = None;
+    }
+
+    /// The contents that a request reads: those of the secondary may be held back.
+    pub(crate) fn replica(&self, secondary: bool) -> Replica<'_> {
+        let behind = if secondary { self.behind().clone() } else { None };
+        behind.map_or(Replica::Live(self), Replica::Behind)
+    }
+
+    fn behind(&self) -> MutexGuard<'_, Option<Arc<Self>>> {
+        lock(&self.behind)
+    }
+
+    /// Locks the tables. The lock is never held across an await.
+    pub(crate) fn store(&self) -> StoreGuard<'_, store::Account> {
+        StoreGuard::new(lock(&self.store), self.records.as_ref().map(|records| &*records.tables))
+    }
+
+    /// Locks the queues. The lock is never held across an await.
+    pub(crate) fn queues(&self) -> StoreGuard<'_, Queues> {
+        StoreGuard::new(lock(&self.queues), self.records.as_ref().map(|records| &*records.queues))
+    }
+
+    /// Locks the containers and blobs. The lock is never held across an await.
+    pub(crate) fn blobs(&self) -> StoreGuard<'_, Blobs> {
+        StoreGuard::new(lock(&self.blobs), self.records.as_ref().map(|records| &*records.blobs))
+    }
+
+    /// A consistent copy of everything the account contains.
+    pub(crate) fn data(&self) -> AccountData {
+        let (tables, queues, blobs) = (self.store(), self.queues(), self.blobs());
+        AccountData { tables: tables.clone(), queues: queues.clone(), blobs: blobs.clone() }
+    }
+
+    /// Replaces everything the account contains.
+    pub(crate) fn replace(&self, data: AccountData) {
+        let (mut tables, mut queues, mut blobs) = (self.store(), self.queues(), self.blobs());
+        tables.replace(data.tables);
+        queues.replace(data.queues);
+        blobs.replace(data.blobs);
+    }
+
+    /// Locks all stores at one instant, to restore data from disk.
+    #[cfg(feature = "durable")]
+    pub(crate) fn lock_all(&self) -> Stores<'_> {
+        Stores {
+            tables: lock(&self.store),
+            queues: lock(&self.queues),
+            blobs: lock(&self.blobs),
+            records: self.records.as_ref(),
+        }
+    }
+
+    /// Hands all later changes to `records`, which keep them on disk.
+    #[cfg(feature = "durable")]
+    pub(crate) fn keep(&mut self, records: Records) {
+        records.tables.watch(&mut self.store());
+        records.queues.watch(&mut self.queues());
+        records.blobs.watch(&mut self.blobs());
+        self.records = Some(records);
+    }
+
+    /// The stored access policy with this id of a table, queue or container.
+    pub(crate) fn policy(&self, resource: Resource<'_>, id: &str) -> Option<SignedIdentifier> {
+        let find =
+            |policies: &[SignedIdentifier]| policies.iter().find(|policy| policy.id == id).cloned();
+        match resource {
+            Resource::Table(name) => find(self.store().table(name).ok()?.policies()),
+            Resource::Queue(name) => find(self.queues().queue(name).ok()?.policies()),
+            Resource::Blob { container, .. } | Resource::Container(container) => {
+                find(&self.blobs().container(container).ok()?.policies)
+            }
+        }
+    }
+
+    /// The CORS rules.
+    pub(crate) fn cors(&self, service: Service) -> Vec<CorsRule> {
+        let rules = match service {
+            Service::Blob => self.blobs().properties().cors.clone(),
+            Service::Queue => self.queues().properties().cors.clone(),
+            Service::Table => self.store().properties().cors.clone(),
+        };
+        rules.unwrap_or_default()
+    }
+}
+
+// Leaves out the keys and the data.
+impl fmt::Debug for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Account").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// All stores of an account, locked.
+#[cfg(feature = "durable")]
+pub(crate) struct Stores<'a> {
+    tables: MutexGuard<'a, store::Account>,
+    queues: MutexGuard<'a, Queues>,
+    blobs: MutexGuard<'a, Blobs>,
+    records: Option<&'a Records>,
+}
+
+#[cfg(feature = "durable")]
+impl Stores<'_> {
+    /// Restores data from disk, without recording it as a change.
+    pub(crate) fn put_back(&mut self, data: AccountData) {
+        let AccountData { mut tables, mut queues, mut blobs } = data;
+        if let Some(records) = self.records {
+            records.tables.watch(&mut tables);
+            records.queues.watch(&mut queues);
+            records.blobs.watch(&mut blobs);
+        }
+        (*self.tables, *self.queues, *self.blobs) = (tables, queues, blobs);
+    }
+}
+
+fn lock<T>(store: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic while the lock was held has been answered with 500 and logged; continue with the data
+    // as it is.
+    store.lock().unwrap_or_else(PoisonError::into_inner)
+}
