@@ -18,44 +18,12 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tracing::debug;
 
-use crate::pace::{Pace, Paced};
-use crate::route;
+use crate::front::pace::{Pace, Paced};
+use crate::front::route;
 use crate::service::{self, Service};
 use crate::spelling::{Connection, Heads};
 use crate::state::State;
 use crate::tls::{Acceptor, Https};
-
-/// How long connections may be idle, by service. Unlimited by default.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct KeepAlive {
-    blob: Option<Duration>,
-    queue: Option<Duration>,
-    table: Option<Duration>,
-}
-
-impl KeepAlive {
-    pub(crate) fn set(&mut self, service: Service, limit: Duration) {
-        let own = match service {
-            Service::Blob => &mut self.blob,
-            Service::Queue => &mut self.queue,
-            Service::Table => &mut self.table,
-        };
-        *own = Some(limit);
-    }
-
-    fn of(self, service: Service) -> Option<Duration> {
-        match service {
-            Service::Blob => self.blob,
-            Service::Queue => self.queue,
-            Service::Table => self.table,
-        }
-    }
-
-    /// Whether any service has a limit. If none has, no timer is needed.
-    pub(crate) fn is_limited(self) -> bool {
-        self.blob.or(self.queue).or(self.table).is_some()
-    }
-}
 
 /// The state of a connection whose idle time is limited.
 #[derive(Clone)]

@@ -8,11 +8,11 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
 use crate::account::Account;
-use crate::auth::wire::{parse_key_info, render_delegation_key};
-use crate::auth::{self, Access};
-use crate::documents;
+use crate::front::auth::wire::{parse_key_info, render_delegation_key};
+use crate::front::auth::{self, Access};
+use crate::front::documents;
+use crate::front::respond::{HttpResponse, ResponseContext};
 use crate::op::rejection::invalid_document;
-use crate::respond::{HttpResponse, ResponseContext};
 
 /// The maximum validity of a key.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);

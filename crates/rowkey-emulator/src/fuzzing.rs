@@ -11,7 +11,7 @@ use rowkey_wire::token::encode;
 #[cfg(all(feature = "durable", fuzzing))]
 pub use crate::durable::fuzzing::{journal, rows};
 
-use crate::auth::wire::{IpRange, parse_authorization, parse_key_info};
+use crate::front::auth::wire::{IpRange, parse_authorization, parse_key_info};
 use crate::op::condition::{Match, Tag};
 use crate::op::entity::{self, Keys, Strictness};
 use crate::op::marker::Marker;

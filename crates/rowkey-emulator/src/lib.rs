@@ -35,46 +35,34 @@
 //! |---|---|
 //! | `server` | [`Server`], [`ServerBuilder`] |
 //! | `listener`, `connection`, `spelling`, `service` | sockets and threads, the case of the names of metadata, and the steps common to all requests |
-//! | `head`, `hosts`, `route`, `auth`, `cors` | the account that a request is for, its authentication, and what scripts may do |
+//! | `front` | what precedes the services: the account that a request is for, its authentication, CORS, bodies and response headers |
 //! | `op` | what requests ask, as values: operations, entities, conditions, metadata |
 //! | `wire` | the formats: requests to operations, results to parts of responses |
-//! | `request_body`, `pace`, `redact` | bodies, read after the head is accepted; addresses as the log shows them |
+//! | `redact` | addresses as the log shows them |
 //! | `table`, `queue`, `blob` | the services: they turn requests into operations on the store, and results into responses |
-//! | `documents` | properties, statistics and policies: the XML that all services share |
 //! | `store` | tables, entities, queues, messages and blobs, independent of HTTP and the clock |
 //! | `account` | accounts: names, credentials and locked contents |
 //! | `durable` | keeps the data on disk, with the feature `durable` |
-//! | `respond` | response headers and errors |
 //! | `tls` | certificates for HTTPS, with the feature `tls` |
 //! | `clock` | [`ServerClock`] |
-//! | `operation`, `control` | features for tests: [`Fault`], [`Journal`], [`Pages`], [`Targets`] |
+//! | `control` | features for tests: [`Fault`], [`Journal`], [`Pages`], [`Targets`] |
 //! | `snapshot`, `testing` | [`Snapshot`], and the methods of [`Server`] that are for tests |
 //! | `sweep` | [`Sweep`]: runs a scenario with every fault at every request |
 
 mod account;
-mod auth;
 mod blob;
-mod body;
 mod clock;
 mod connection;
 mod control;
-mod cors;
 mod delegation;
-mod documents;
 mod durable;
+mod front;
 #[doc(hidden)]
 pub mod fuzzing;
-mod head;
-mod hosts;
 mod listener;
 mod op;
-mod operation;
-mod pace;
 mod queue;
 mod redact;
-mod request_body;
-mod respond;
-mod route;
 mod secondary;
 mod server;
 mod service;
@@ -93,7 +81,7 @@ pub use clock::ServerClock;
 pub use control::{Chaos, Fault, Injected, Journal, JournalEntry, Matching, Pages, Targets};
 #[cfg(feature = "durable")]
 pub use durable::{Repair, SyncPolicy, is_data_file, repair};
-pub use operation::Operation;
+pub use front::operation::Operation;
 pub use rowkey_wire::auth::Service;
 pub use rowkey_wire::code::ErrorCode;
 pub use secondary::HeldBack;

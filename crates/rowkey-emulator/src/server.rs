@@ -10,9 +10,9 @@ use rowkey_wire::edm::DateTime;
 
 use crate::account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Rules};
 use crate::clock::ServerClock;
-use crate::connection::KeepAlive;
 use crate::control::{Control, Targets};
-use crate::hosts::Hosts;
+use crate::front::hosts::Hosts;
+use crate::front::keep_alive::KeepAlive;
 use crate::listener::{self, Listeners, Running};
 use crate::op::entity::Strictness;
 use crate::service::Service;

@@ -19,14 +19,15 @@ use tracing::{debug, error};
 use crate::control::cut::{self, SentResponse};
 use crate::control::hub;
 use crate::durable::{self, Unavailable};
-use crate::pace::Pace;
+use crate::front::pace::Pace;
+use crate::front::request_body::RequestBody;
+use crate::front::respond::{self, Failure, HttpResponse, Layer, RequestError, ResponseContext};
+use crate::front::{cors, head};
 use crate::redact::RedactedUri;
-use crate::request_body::RequestBody;
-use crate::respond::{self, Failure, HttpResponse, Layer, RequestError, ResponseContext};
 use crate::state::State;
 use crate::wire::options::Options;
 use crate::wire::table::parse;
-use crate::{blob, cors, head, queue, table};
+use crate::{blob, queue, table};
 
 /// The first version that returns the client's request id.
 const REPEATS_CLIENT_ID: &str = "2019-02-02";
@@ -245,9 +246,4 @@ fn unsaid_version(query: &str) -> HeaderValue {
         head::is_version(value.as_bytes()).then(|| respond::value(value.to_owned()))
     };
     option("api-version").or_else(|| option("sv")).unwrap_or(NEWEST)
-}
-
-/// The error for a body that is longer than the limit for bodies read into memory.
-pub(crate) fn too_large(max: usize) -> Rejection {
-    Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE).detail("MaxLimit", max.to_string())
 }

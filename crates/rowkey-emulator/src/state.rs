@@ -9,12 +9,12 @@ use rowkey_wire::error::Rejection;
 
 use crate::account::{self, Account, Replica, Rules};
 use crate::clock::ServerClock;
-use crate::connection::KeepAlive;
 use crate::control::Control;
 use crate::durable::Durable;
-use crate::hosts::Hosts;
-use crate::respond::RequestIds;
-use crate::route::Route;
+use crate::front::hosts::Hosts;
+use crate::front::keep_alive::KeepAlive;
+use crate::front::respond::RequestIds;
+use crate::front::route::Route;
 
 /// The shared state.
 #[derive(Debug)]

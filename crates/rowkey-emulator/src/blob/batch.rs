@@ -20,11 +20,11 @@ use rowkey_wire::multipart::boundary;
 use super::call::Call;
 use super::change;
 use super::{permit, upload};
-use crate::auth::{self, Caller};
-use crate::head;
+use crate::front::auth::{self, Caller};
+use crate::front::head;
+use crate::front::respond::{self, HttpResponse, RequestError, ResponseContext};
+use crate::front::route::{self, Route};
 use crate::op::blob::{BlobOp, Op, Target};
-use crate::respond::{self, HttpResponse, RequestError, ResponseContext};
-use crate::route::{self, Route};
 use crate::tls::Https;
 use crate::wire::blob::batch::{
     MAX_BYTES, MAX_SUBREQUESTS, ResponseWriter, Subrequest, parse as parse_batch,

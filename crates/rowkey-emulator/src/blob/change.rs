@@ -10,11 +10,11 @@ use rowkey_wire::error::Rejection;
 
 use super::call::{Call, Names, TRUE, versioned};
 use super::upload;
+use crate::front::respond::{self, HttpResponse, RequestError};
 use crate::op::blob::{Delete, Guard, SetTier};
 use crate::op::condition::Conditions;
 use crate::op::metadata::Metadata;
 use crate::op::tags::Tags;
-use crate::respond::{self, HttpResponse, RequestError};
 use crate::store::blob::lease::Leased;
 
 /// Set Blob Properties.

@@ -5,7 +5,7 @@ use rowkey_wire::blob::PublicAccess;
 use rowkey_wire::error::Rejection;
 
 use crate::account::Account;
-use crate::auth::{Access, Need};
+use crate::front::auth::{Access, Need};
 use crate::op::blob::{AccountOp, BlobOp, ContainerOp, Op, Put, Target};
 
 /// Any permission is sufficient.

@@ -11,10 +11,10 @@ use rowkey_wire::odata::Metadata;
 
 use super::call::{Call, Names, TRUE, write_version};
 use super::write::CONTENT_MD5;
-use crate::body::Body;
-use crate::documents;
+use crate::front::body::Body;
+use crate::front::documents;
+use crate::front::respond::{self, Failure, HttpResponse};
 use crate::op::blob::{BlockLists, Guard, Range, Read};
-use crate::respond::{self, Failure, HttpResponse};
 use crate::store::blob::{Blob, Kind};
 use crate::wire::blob::block_list;
 use crate::wire::blob::render::{TAGS, TIERS};

@@ -11,7 +11,7 @@ use rowkey_wire::blob::checksum::{self, Checksum, Crc64Sum, Md5Sum};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
-use crate::respond::RequestError;
+use crate::front::respond::RequestError;
 use crate::store::blob::Content;
 
 /// Bodies up to this many bytes are copied into their own memory. A slice of the connection's

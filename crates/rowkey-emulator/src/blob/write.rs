@@ -12,9 +12,9 @@ use rowkey_wire::xml::XmlError;
 
 use super::call::{Call, Names, TRUE, versioned};
 use super::upload::{self, MAX_BODY, Upload};
+use crate::front::respond::{self, HttpResponse, RequestError};
 use crate::op::blob::{Description, Guard, Put};
 use crate::op::rejection::invalid_document;
-use crate::respond::{self, HttpResponse, RequestError};
 use crate::store::blob::Container;
 use crate::wire::blob::block_list;
 

@@ -9,7 +9,7 @@ use http::Response;
 use http_body_util::{BodyExt as _, Collected, Either};
 use hyper::body::{Body, Frame, SizeHint};
 
-use crate::respond::{HttpResponse, ResponseBody};
+use crate::front::respond::{HttpResponse, ResponseBody};
 
 /// A whole or truncated response.
 pub(crate) type SentResponse = Response<Either<ResponseBody, Cut>>;

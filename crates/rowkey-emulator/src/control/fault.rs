@@ -6,7 +6,7 @@ use std::time::Duration;
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 
-use crate::operation::{Operation, Subject};
+use crate::front::operation::{Operation, Subject};
 
 /// A failure of certain requests, for [`Server::inject`](crate::Server::inject).
 ///

@@ -17,8 +17,8 @@ use super::journal::Record;
 use super::pages::ChaosState;
 use super::throttle::{Targets, Throttle};
 use crate::clock::ServerClock;
-use crate::operation::{Operation, Subject};
-use crate::respond::HttpResponse;
+use crate::front::operation::{Operation, Subject};
+use crate::front::respond::HttpResponse;
 use crate::wire::table::batch;
 
 /// The number of enabled features that affect every request.

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::fault::{Action, Fault};
 use super::hub::Active;
-use crate::operation::{Operation, Subject};
+use crate::front::operation::{Operation, Subject};
 
 /// A fault that is active until this is dropped.
 ///

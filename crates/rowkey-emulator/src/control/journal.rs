@@ -9,7 +9,7 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::edm::DateTime;
 
 use super::fault::is_about;
-use crate::operation::{Operation, Subject};
+use crate::front::operation::{Operation, Subject};
 
 /// The number of requests that a server remembers.
 const CAPACITY: usize = 10_000;

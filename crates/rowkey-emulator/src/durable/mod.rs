@@ -83,7 +83,7 @@ use progress::{Phase, Progress};
 pub use repair::{Repair, repair};
 
 use crate::account::Account;
-use crate::operation::Subject;
+use crate::front::operation::Subject;
 
 /// The durable store of a server. Once it is dropped, everything has been written.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use uuid::fmt::Hyphenated;
 
 use super::call::Call;
 use super::queues::drop_apart;
-use crate::documents;
+use crate::front::documents;
+use crate::front::respond::{self, HttpResponse};
 use crate::op::queue::Handle;
-use crate::respond::{self, HttpResponse};
 use crate::store::queue::Message;
 use crate::wire::queue::render::{self, Messages};
 use crate::wire::queue::{parse, receipt};

@@ -3,7 +3,7 @@
 use rowkey_wire::auth::Service;
 use rowkey_wire::error::Rejection;
 
-use crate::auth::{Access, Need};
+use crate::front::auth::{Access, Need};
 use crate::op::queue::Op;
 
 /// Rejects an operation for which the request lacks the permissions.

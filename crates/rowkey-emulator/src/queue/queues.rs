@@ -7,10 +7,10 @@ use rowkey_wire::limits::MAX_LISTING;
 use rowkey_wire::xml::ServiceProperties;
 
 use super::call::Call;
-use crate::documents;
+use crate::front::documents;
+use crate::front::respond::{self, HttpResponse, NO_CACHE};
 use crate::op::metadata::Metadata;
 use crate::op::queue::Listing;
-use crate::respond::{self, HttpResponse, NO_CACHE};
 use crate::store::properties;
 use crate::store::queue::Queue;
 use crate::store::queue::account::Created;

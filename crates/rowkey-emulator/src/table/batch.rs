@@ -19,16 +19,16 @@ use super::entity::{self, View};
 use super::page;
 use super::permit;
 use crate::control::hub::NotCommitted;
+use crate::front::respond::{self, Failure, HttpResponse};
+use crate::front::{head, route};
 use crate::op::entity as odata;
 use crate::op::table::{Change, ChangeKind, Op, Prefer};
-use crate::respond::{self, Failure, HttpResponse};
 use crate::store::table::Written;
 use crate::wire::options;
 use crate::wire::options::Options;
 use crate::wire::table::batch::{BatchRequest, PartHead, PartRequest, parse_request};
 use crate::wire::table::location::write_entity_location;
 use crate::wire::table::parse;
-use crate::{head, route};
 
 const NOSNIFF: (&str, &str) = ("X-Content-Type-Options", "nosniff");
 const NO_CACHE: (&str, &str) = ("Cache-Control", "no-cache");

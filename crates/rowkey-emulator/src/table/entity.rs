@@ -10,8 +10,8 @@ use rowkey_wire::odata::Metadata;
 use rowkey_wire::odata::render::{self, Origin};
 
 use super::call::Call;
+use crate::front::respond::{self, Failure, HttpResponse};
 use crate::op::table::{Address, Change, ChangeKind, Prefer, Select};
-use crate::respond::{self, Failure, HttpResponse};
 use crate::store::Row;
 use crate::store::table::Written;
 use crate::wire::table::location::entity_location;

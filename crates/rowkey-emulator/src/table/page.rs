@@ -9,8 +9,8 @@ use rowkey_wire::token;
 
 use super::call::Call;
 use super::entity::View;
+use crate::front::respond::{self, Failure, HttpResponse};
 use crate::op::table::EntityQuery;
-use crate::respond::{self, Failure, HttpResponse};
 use crate::store::Key;
 use crate::store::filter::Compiled;
 use crate::store::query::{Cut, Scan, Step};

@@ -5,7 +5,7 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
-use crate::auth::{Access, Need, Scope};
+use crate::front::auth::{Access, Need, Scope};
 use crate::op::table::{Address, ChangeKind, Op, Target};
 use crate::store::Key;
 use crate::store::query::Window;

@@ -8,8 +8,8 @@ use rowkey_wire::xml::{
 };
 
 use super::call::Call;
-use crate::documents;
-use crate::respond::{self, Failure, HttpResponse};
+use crate::front::documents;
+use crate::front::respond::{self, Failure, HttpResponse};
 use crate::store::properties;
 
 /// Get Table ACL.

@@ -5,8 +5,8 @@ use http::header;
 use rowkey_wire::headers;
 
 use super::call::Call;
+use crate::front::respond::{self, Failure, HttpResponse};
 use crate::op::table::{Prefer, TableQuery};
-use crate::respond::{self, Failure, HttpResponse};
 use crate::wire::table::{location, render, token};
 
 /// A deleted table with at least this many entities is freed on another thread.

@@ -14,8 +14,8 @@ use rowkey_wire::error::{Rejection, render_json};
 use rowkey_wire::headers;
 use rowkey_wire::odata::Metadata;
 
-use crate::auth::AUTHENTICATION_ERROR_DETAIL;
-use crate::body::Body;
+use super::auth::AUTHENTICATION_ERROR_DETAIL;
+use super::body::Body;
 use crate::clock::unix_seconds;
 use crate::op::table::Prefer;
 use crate::wire::error_body::{render_xml, render_xml_plain, render_xml_version};

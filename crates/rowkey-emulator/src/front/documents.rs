@@ -9,9 +9,9 @@ use rowkey_wire::xml::{
     render_acl, render_properties,
 };
 
+use super::respond::{self, HttpResponse, NO_CACHE, ResponseContext};
 use crate::account::Account;
 use crate::op::rejection::invalid_document;
-use crate::respond::{self, HttpResponse, NO_CACHE, ResponseContext};
 
 /// A response with an XML document, as the Queue and Blob services send it for a GET.
 pub(crate) fn document(body: String) -> HttpResponse {

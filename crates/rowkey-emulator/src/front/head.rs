@@ -7,10 +7,10 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers;
 
-use crate::auth;
-use crate::hosts::Hosts;
-use crate::respond::{Failure, Layer, ResponseContext};
-use crate::route::{self, Route};
+use super::auth;
+use super::hosts::Hosts;
+use super::respond::{Failure, Layer, ResponseContext};
+use super::route::{self, Route};
 
 /// HTTP headers that must have one value. If one is repeated, a proxy may use the first and the
 /// server the last.

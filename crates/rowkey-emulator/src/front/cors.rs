@@ -8,9 +8,9 @@ use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::CorsRule;
 
+use super::respond::{self, HttpResponse};
+use super::route::{self, Route};
 use crate::account::{self, Account};
-use crate::respond::{self, HttpResponse};
-use crate::route::{self, Route};
 
 /// Answers a preflight request: whether a script may send the request it announces. Preflights are
 /// not authenticated.

@@ -11,7 +11,7 @@ use http::request::Parts;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
-use crate::route;
+use super::route;
 
 /// The domain of Azure Storage hosts. Only Azure controls where names below it resolve.
 const AZURE: &str = "core.windows.net";

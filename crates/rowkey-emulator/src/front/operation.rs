@@ -11,7 +11,7 @@ use http::request::Parts;
 use rowkey_wire::auth::Service;
 use rowkey_wire::headers;
 
-use crate::route;
+use super::route;
 use crate::wire::options::decode_path;
 
 const COPY_SOURCE: HeaderName = HeaderName::from_static("x-ms-copy-source");

@@ -7,8 +7,10 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
+use rowkey_wire::code::ErrorCode;
+use rowkey_wire::error::Rejection;
 
-use crate::pace::Pace;
+use super::pace::Pace;
 
 /// How much of a rejected request's body is still read. Many clients write the whole body before
 /// they read the response, and would otherwise not see the error. This is the most that the
@@ -108,6 +110,11 @@ impl Drop for RequestBody {
     fn drop(&mut self) {
         self.pace.set_full(false);
     }
+}
+
+/// The error for a body that is longer than the limit for bodies read into memory.
+pub(crate) fn too_large(max: usize) -> Rejection {
+    Rejection::new(ErrorCode::REQUEST_BODY_TOO_LARGE).detail("MaxLimit", max.to_string())
 }
 
 /// Whether the client sends the body only after `100 Continue`.
