@@ -39,7 +39,7 @@
 //! | `op` | what requests ask, as values: operations, entities, conditions, metadata |
 //! | `wire` | the formats: requests to operations, results to parts of responses |
 //! | `redact` | addresses as the log shows them |
-//! | `table`, `queue`, `blob` | the services: they turn requests into operations on the store, and results into responses |
+//! | `services` | the services: they turn requests into operations on the store, and results into responses |
 //! | `store` | tables, entities, queues, messages and blobs, independent of HTTP and the clock |
 //! | `account` | accounts: names, credentials and locked contents |
 //! | `durable` | keeps the data on disk, with the feature `durable` |
@@ -50,28 +50,25 @@
 //! | `sweep` | [`Sweep`]: runs a scenario with every fault at every request |
 
 mod account;
-mod blob;
 mod clock;
 mod connection;
 mod control;
-mod delegation;
 mod durable;
 mod front;
 #[doc(hidden)]
 pub mod fuzzing;
 mod listener;
 mod op;
-mod queue;
 mod redact;
 mod secondary;
 mod server;
 mod service;
+mod services;
 mod snapshot;
 mod spelling;
 mod state;
 mod store;
 mod sweep;
-mod table;
 mod testing;
 mod tls;
 mod wire;

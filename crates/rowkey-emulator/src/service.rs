@@ -24,10 +24,10 @@ use crate::front::request_body::RequestBody;
 use crate::front::respond::{self, Failure, HttpResponse, Layer, RequestError, ResponseContext};
 use crate::front::{cors, head};
 use crate::redact::RedactedUri;
+use crate::services::{blob, queue, table};
 use crate::state::State;
 use crate::wire::options::Options;
 use crate::wire::table::parse;
-use crate::{blob, queue, table};
 
 /// The first version that returns the client's request id.
 const REPEATS_CLIENT_ID: &str = "2019-02-02";

@@ -13,8 +13,8 @@ use rowkey_wire::xml::SignedIdentifier;
 use super::*;
 use crate::account::{self, Rules};
 use crate::op::entity::{Strictness, fields};
+use crate::services::table::permit;
 use crate::store::Names;
-use crate::table::permit;
 use crate::wire::options::Options;
 use crate::wire::table::parse;
 

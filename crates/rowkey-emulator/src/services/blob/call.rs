@@ -13,11 +13,11 @@ use rowkey_wire::headers;
 
 use super::{batch, change, containers, copy, permit, read, upload, write};
 use crate::account::Account;
-use crate::delegation;
 use crate::front::auth::{self, Access, Caller};
 use crate::front::respond::{self, HttpResponse, RequestError, ResponseContext};
 use crate::front::route::Route;
 use crate::op::blob::{AccountOp, BlobOp, ContainerOp, Op, Target};
+use crate::services::delegation;
 use crate::state::State;
 use crate::store::blob::Version;
 use crate::wire::blob::parse;

@@ -11,12 +11,12 @@ use rowkey_wire::limits::MAX_MESSAGE;
 
 use super::{message, permit, queues};
 use crate::account::Account;
-use crate::delegation;
 use crate::front::auth::{self, Access, Caller};
 use crate::front::request_body::{RequestBody, too_large};
 use crate::front::respond::{HttpResponse, RequestError, ResponseContext};
 use crate::front::route::Route;
 use crate::op::queue::{Op, Target};
+use crate::services::delegation;
 use crate::state::State;
 use crate::wire::options::{Options, decode_path};
 use crate::wire::queue::parse;
