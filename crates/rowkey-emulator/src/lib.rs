@@ -31,45 +31,39 @@
 //! | `durable` | `ServerBuilder::location`: keeps the data in a directory; needs Rust 1.90 |
 //! | `tls` | `ServerBuilder::https` and `certificate`: HTTPS |
 //!
+//! # Modules
+//!
+//! Each uses only modules of the rows above it; `cargo xtask structure` checks that.
+//!
 //! | module | contents |
 //! |---|---|
-//! | `server` | [`Server`], [`ServerBuilder`] |
-//! | `listener`, `connection`, `spelling`, `service` | sockets and threads, the case of the names of metadata, and the steps common to all requests |
-//! | `front` | what precedes the services: the account that a request is for, its authentication, CORS, bodies and response headers |
-//! | `op` | what requests ask, as values: operations, entities, conditions, metadata |
-//! | `wire` | the formats: requests to operations, results to parts of responses |
-//! | `redact` | addresses as the log shows them |
-//! | `services` | the services: they turn requests into operations on the store, and results into responses |
-//! | `store` | tables, entities, queues, messages and blobs, independent of HTTP and the clock |
-//! | `account` | accounts: names, credentials and locked contents |
-//! | `durable` | keeps the data on disk, with the feature `durable` |
-//! | `tls` | certificates for HTTPS, with the feature `tls` |
 //! | `clock` | [`ServerClock`] |
+//! | `tls` | certificates for HTTPS, with the feature `tls` |
+//! | `op` | what requests ask, as values: operations, entities, conditions, metadata |
+//! | `store` | tables, entities, queues, messages and blobs, independent of HTTP and the clock |
+//! | `wire` | the formats: requests to operations, results to parts of responses |
+//! | `account` | accounts: names, credentials and locked contents |
+//! | `front` | what precedes the services: the account that a request is for, its authentication, CORS, bodies and response headers |
+//! | `durable` | keeps the data on disk, with the feature `durable` |
 //! | `control` | features for tests: [`Fault`], [`Journal`], [`Pages`], [`Targets`] |
-//! | `snapshot`, `testing` | [`Snapshot`], and the methods of [`Server`] that are for tests |
-//! | `sweep` | [`Sweep`]: runs a scenario with every fault at every request |
+//! | `state` | the accounts and settings of a server |
+//! | `services` | the services: they turn requests into operations on the store, and results into responses |
+//! | `http` | sockets, threads, connections, and the steps common to all requests |
+//! | `server` | [`Server`], [`ServerBuilder`], [`Snapshot`], [`Sweep`] |
 
 mod account;
 mod clock;
-mod connection;
 mod control;
 mod durable;
 mod front;
 #[doc(hidden)]
 pub mod fuzzing;
-mod listener;
+mod http;
 mod op;
-mod redact;
-mod secondary;
 mod server;
-mod service;
 mod services;
-mod snapshot;
-mod spelling;
 mod state;
 mod store;
-mod sweep;
-mod testing;
 mod tls;
 mod wire;
 
@@ -81,7 +75,7 @@ pub use durable::{Repair, SyncPolicy, is_data_file, repair};
 pub use front::operation::Operation;
 pub use rowkey_wire::auth::Service;
 pub use rowkey_wire::code::ErrorCode;
-pub use secondary::HeldBack;
-pub use server::{Server, ServerBuilder};
-pub use snapshot::{Snapshot, StoredEntity, StoredMessage, StoredQueue, StoredTable};
-pub use sweep::{Sweep, SweepError, SweepFailure, SweepFault, Swept};
+pub use server::{
+    HeldBack, Server, ServerBuilder, Snapshot, StoredEntity, StoredMessage, StoredQueue,
+    StoredTable, Sweep, SweepError, SweepFailure, SweepFault, Swept,
+};

@@ -15,8 +15,8 @@ use futures_util::{StreamExt as _, stream};
 use rowkey_wire::code::ErrorCode;
 use tokio::sync::Semaphore;
 
+use super::Server;
 use crate::control::{Fault, JournalEntry};
-use crate::server::Server;
 
 /// How long to wait before recovery: long enough for messages to become visible again, leases to
 /// expire and names to be reusable.

@@ -1,4 +1,16 @@
 //! [`Server`] and [`ServerBuilder`]: start a server, find its addresses, and end it.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`testing`] | the methods of [`Server`] that are for tests |
+//! | [`snapshot`] | [`Snapshot`](snapshot::Snapshot): the contents of a server at an instant |
+//! | [`held_back`] | [`HeldBack`](held_back::HeldBack): a secondary that lags |
+//! | [`sweep`] | [`Sweep`](sweep::Sweep): runs a scenario with every fault at every request |
+
+mod held_back;
+mod snapshot;
+mod sweep;
+mod testing;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs as _};
 use std::num::NonZeroUsize;
@@ -6,16 +18,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
+pub use held_back::HeldBack;
+use rowkey_wire::auth::Service;
 use rowkey_wire::edm::DateTime;
+pub use snapshot::{Snapshot, StoredEntity, StoredMessage, StoredQueue, StoredTable};
+pub use sweep::{Sweep, SweepError, SweepFailure, SweepFault, Swept};
 
 use crate::account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Rules};
 use crate::clock::ServerClock;
 use crate::control::{Control, Targets};
 use crate::front::hosts::Hosts;
 use crate::front::keep_alive::KeepAlive;
-use crate::listener::{self, Listeners, Running};
+use crate::http::listener::{self, Listeners, Running};
 use crate::op::entity::Strictness;
-use crate::service::Service;
 use crate::state::State;
 use crate::store::Names;
 use crate::tls::Scheme;

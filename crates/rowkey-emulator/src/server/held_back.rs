@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::server::Server;
+use super::Server;
 use crate::state::State;
 
 /// Keeps the secondary from catching up; see [`Server::hold_back_secondary`].

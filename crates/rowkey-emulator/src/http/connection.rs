@@ -13,15 +13,16 @@ use hyper::rt;
 use hyper::server::conn::http1;
 use hyper::service::{HttpService, service_fn};
 use hyper_util::rt::TokioIo;
+use rowkey_wire::auth::Service;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tracing::debug;
 
+use super::answer;
+use super::spelling::{Connection, Heads};
 use crate::front::pace::{Pace, Paced};
 use crate::front::route;
-use crate::service::{self, Service};
-use crate::spelling::{Connection, Heads};
 use crate::state::State;
 use crate::tls::{Acceptor, Https};
 
@@ -108,7 +109,7 @@ async fn requests(
             if let Some(IdleTimeout { is_idle, .. }) = &watched {
                 is_idle.send_replace(false);
             }
-            let mut answer = service::answer(&state, service, peer.ip(), request, pace).await?;
+            let mut answer = answer::answer(&state, service, peer.ip(), request, pace).await?;
             if let Some(IdleTimeout { is_idle, header, .. }) = watched {
                 answer.headers_mut().insert("keep-alive", header);
                 is_idle.send_replace(true);

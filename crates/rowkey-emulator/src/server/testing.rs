@@ -2,13 +2,13 @@
 
 use std::io;
 
+use super::Server;
+use super::snapshot::Snapshot;
 use crate::account::AccountData;
 use crate::control::journal::Record;
 use crate::control::{Chaos, Fault, Injected, Journal, Pages};
 #[cfg(feature = "durable")]
 use crate::durable::Durable;
-use crate::server::Server;
-use crate::snapshot::Snapshot;
 
 /// Methods for tests.
 impl Server {

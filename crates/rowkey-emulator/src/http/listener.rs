@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use rowkey_wire::auth::Service;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tracing::warn;
 
-use crate::connection::serve;
-use crate::service::Service;
+use super::connection::serve;
 use crate::state::State;
 use crate::tls::Acceptor;
 

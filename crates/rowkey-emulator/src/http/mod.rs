@@ -1,0 +1,15 @@
+//! HTTP: from a socket to a request that is answered.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`listener`] | the accept loops, and the threads that serve connections |
+//! | [`connection`] | one connection: from bytes to requests and back |
+//! | [`spelling`] | the case of the names of metadata, which the HTTP library drops |
+//! | [`answer`] | the steps that all requests have in common |
+//! | [`redact`] | addresses as the log shows them |
+
+pub(crate) mod answer;
+mod connection;
+pub(crate) mod listener;
+mod redact;
+mod spelling;
