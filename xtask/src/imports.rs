@@ -54,7 +54,7 @@ fn blocks(page: &str) -> Vec<(usize, String)> {
 }
 
 /// Names and punctuation, without comments, strings and lifetimes. `::` is one word.
-fn words(code: &str) -> Vec<&str> {
+pub(crate) fn words(code: &str) -> Vec<&str> {
     let (mut words, mut at) = (Vec::new(), 0);
     while let Some(first) = code[at..].chars().next() {
         let rest = &code[at..];

@@ -17,6 +17,7 @@ mod nightly;
 mod notes;
 mod package;
 mod pages;
+mod rooms;
 mod structure;
 mod words;
 

@@ -1,4 +1,4 @@
-//! Rules beyond the compiler: the dependencies of each crate, the length of files, that vectors
+//! Rules beyond the compiler: the dependencies of each crate and of its modules, the length of files, that vectors
 //! name their source, that doctests run and call public functions, that every pattern has its page,
 //! example and tests, and that links on pages lead somewhere.
 
@@ -57,6 +57,7 @@ pub(crate) fn check() -> bool {
     crate::architecture::check(&mut faults);
     crate::examples::check(&mut faults);
     crate::pages::check(&mut faults);
+    crate::rooms::check(&mut faults);
     crate::words::check(&mut faults);
     for fault in &faults {
         println!("   {fault}");

@@ -114,7 +114,7 @@ pub(crate) struct Handle<'a> {
     pub(crate) queue: &'a str,
     /// The message's id as the client wrote it.
     pub(crate) id: &'a str,
-    /// The value in the pop receipt; see [`crate::wire::queue::receipt`].
+    /// The value in the pop receipt.
     pub(crate) stamp: i64,
 }
 

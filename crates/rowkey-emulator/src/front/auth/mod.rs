@@ -15,7 +15,7 @@ mod shared_key;
 pub(crate) mod wire;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use access::{Access, Need, Scope};
 use http::request::Parts;

@@ -107,3 +107,6 @@ fn table_of<'a>(op: &'a Op<'_>) -> Option<&'a str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! The modules of a crate as the rooms of a house: a room uses only rooms on floors below its own, so no two rooms need
+//! each other, and a reader who starts at the lowest floor never meets a name that is explained above.
+//!
+//! Checked are the paths from `crate` and `super` in all code, in imports and elsewhere, tests included. Not checked are
+//! links in comments. What lib.rs exports is for users of the crate: a room names the room that declares it.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::imports::words;
+use crate::structure::{collect, root};
+
+/// The floors of a crate's modules.
+struct House {
+    package: &'static str,
+    /// From the lowest. Rooms of one floor, which do not use each other, are separated by spaces.
+    floors: &'static [&'static str],
+}
+
+/// The crates that are checked.
+const HOUSES: [House; 1] = [House {
+    package: "rowkey-emulator",
+    floors: &[
+        "clock",
+        "tls",
+        "op",
+        "store wire",
+        "account",
+        "front",
+        "durable control",
+        "state",
+        "services",
+        "http",
+        "server fuzzing",
+    ],
+}];
+
+/// Adds each use of a room that is not below.
+pub(crate) fn check(faults: &mut Vec<String>) {
+    for house in &HOUSES {
+        let source = root().join("crates").join(house.package).join("src");
+        let mut paths = Vec::new();
+        collect(&source, "rs", &mut paths);
+        paths.sort();
+        let files: Vec<_> = paths
+            .iter()
+            .filter_map(|path| {
+                let name = path.strip_prefix(&source).ok()?.to_string_lossy().replace('\\', "/");
+                Some((name, fs::read_to_string(path).ok()?))
+            })
+            .collect();
+        faults.extend(house.faults(&files));
+    }
+}
+
+impl House {
+    /// The faults in files, each with its path below `src` and its text.
+    fn faults(&self, files: &[(String, String)]) -> Vec<String> {
+        let (mut faults, mut rooms) = (Vec::new(), BTreeSet::new());
+        for (name, text) in files {
+            let module = module(name);
+            // lib.rs uses all rooms.
+            let Some(room) = module.first().copied() else { continue };
+            rooms.insert(room);
+            let shown = format!("crates/{}/src/{name}", self.package);
+            let Some(floor) = self.floor(room) else {
+                faults.push(format!("{shown}: give the room {room} a floor in xtask/src/rooms.rs"));
+                continue;
+            };
+            for other in uses(&words(text), &module) {
+                match self.floor(other) {
+                    _ if other == room => {}
+                    Some(below) if below < floor => {}
+                    Some(_) => faults.push(format!(
+                        "{shown} uses {other}, which is not below {room}: move what both need to a \
+                         lower floor, or pass it as an argument"
+                    )),
+                    None => faults.push(format!(
+                        "{shown} uses crate::{other}, which is not a room: name the room that \
+                         declares it"
+                    )),
+                }
+            }
+        }
+        let known = self.floors.iter().flat_map(|floor| floor.split(' '));
+        for room in known.filter(|room| !rooms.contains(room)) {
+            faults.push(format!("{}: there is no room {room}, but it has a floor", self.package));
+        }
+        faults
+    }
+
+    fn floor(&self, room: &str) -> Option<usize> {
+        self.floors.iter().position(|floor| floor.split(' ').any(|known| known == room))
+    }
+}
+
+/// The module of a file, as the names from the root.
+fn module(file: &str) -> Vec<&str> {
+    let mut module: Vec<_> = file.trim_end_matches(".rs").split('/').collect();
+    if module.last() == Some(&"mod") || module == ["lib"] {
+        module.pop();
+    }
+    module
+}
+
+/// What code uses of the root of its crate: rooms, and names that lib.rs exports.
+fn uses<'w>(words: &[&'w str], module: &[&str]) -> BTreeSet<&'w str> {
+    let mut found = BTreeSet::new();
+    let word = |at: usize| words.get(at).copied().unwrap_or_default();
+    // The modules inside the file that are open, each with the number of open braces before it.
+    let (mut inner, mut depth) = (Vec::new(), 0_usize);
+    let mut at = 0;
+    while at < words.len() {
+        match word(at) {
+            "{" => {
+                if at > 1 && word(at - 2) == "mod" {
+                    inner.push(depth);
+                }
+                depth += 1;
+            }
+            "}" => {
+                depth = depth.saturating_sub(1);
+                if inner.last() == Some(&depth) {
+                    inner.pop();
+                }
+            }
+            first @ ("crate" | "super") if word(at + 1) == "::" => {
+                let mut up = usize::from(first == "super");
+                while word(at + 2) == "super" {
+                    up += 1;
+                    at += 2;
+                }
+                if first == "crate" || up == module.len() + inner.len() {
+                    found.extend(heads(&words[at + 2..]));
+                }
+                // A group has no paths from the root, but braces, which are counted above.
+                at += 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    found
+}
+
+/// The first name of each path that words begin with: one, or those of a group.
+fn heads<'w>(words: &[&'w str]) -> Vec<&'w str> {
+    if words.first() != Some(&"{") {
+        return words.first().copied().into_iter().collect();
+    }
+    let mut depth = 0_usize;
+    let mut heads = Vec::new();
+    for two in words.windows(2) {
+        match two[0] {
+            "{" => depth += 1,
+            "}" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+        if depth == 1 && matches!(two[0], "{" | ",") && two[1] != "}" {
+            heads.push(two[1]);
+        }
+    }
+    heads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUSE: House = House { package: "house", floors: &["ground", "left right", "roof"] };
+
+    /// The faults of a house whose rooms have these texts, without what all have in common.
+    fn faults(files: &[(&str, &str)]) -> Vec<String> {
+        let all = ["ground.rs", "left.rs", "right/mod.rs", "roof.rs"];
+        let files = all.map(|name| (name, "")).into_iter().chain(files.iter().copied());
+        let files: Vec<_> = files.map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
+        let faults = HOUSE.faults(&files).into_iter();
+        faults.map(|fault| fault.trim_start_matches("crates/house/src/").to_owned()).collect()
+    }
+
+    /// The rooms that are used in vain.
+    fn wrong(file: &str, text: &str) -> Vec<String> {
+        let words = faults(&[(file, text)]).into_iter();
+        words
+            .map(|fault| {
+                let used = fault.strip_prefix(&format!("{file} uses ")).unwrap_or(&fault);
+                used.split([',', ' ']).next().unwrap_or_default().to_owned()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_room_uses_only_rooms_below() {
+        assert_eq!(
+            wrong("roof.rs", "use crate::ground::A;\nuse crate::{left, right::{B, C}};"),
+            [""; 0]
+        );
+        assert_eq!(wrong("lib.rs", "mod ground;\npub use roof::A;\nuse crate::roof::A;"), [""; 0]);
+        assert_eq!(wrong("right/door.rs", "use super::frame;\nuse super::super::ground;"), [""; 0]);
+        for arrow in [
+            "use crate::right::A;",
+            "use super::right::{self, A};",
+            "fn f() -> crate::right::A { let a = 1; }",
+            "use crate::{ground::{A, B}, right};",
+            "mod tests { use super::*; use super::super::right; }",
+            "mod tests { mod deep {} fn f() {} use super::super::right::A; }",
+            "pub(crate) use crate::right::A;",
+        ] {
+            assert_eq!(wrong("left.rs", arrow), ["right"], "{arrow}");
+        }
+        for text in [
+            "//! [`A`](crate::right::A)\n// use crate::right::A;",
+            "const A: &str = \"crate::right::A\";",
+            "pub(super) fn right() {}\npub(in crate::left) fn f() {}",
+            "use right::A;",
+            "mod tests { use super::right; }",
+        ] {
+            assert_eq!(wrong("left.rs", text), [""; 0], "{text}");
+        }
+        assert_eq!(
+            wrong("right/door.rs", "use crate::roof;\nuse super::super::left;"),
+            ["left", "roof"]
+        );
+    }
+
+    #[test]
+    fn a_circle_is_at_least_one_fault() {
+        let circle = [("ground.rs", "use crate::roof::A;"), ("roof.rs", "use crate::ground::B;")];
+        assert_eq!(
+            faults(&circle),
+            [
+                "ground.rs uses roof, which is not below ground: move what both need to a lower floor, \
+              or pass it as an argument"
+            ]
+        );
+        let level = [("left.rs", "use crate::right::A;"), ("right/a.rs", "use crate::left::B;")];
+        assert_eq!(faults(&level).len(), 2);
+    }
+
+    #[test]
+    fn the_table_names_all_rooms_and_no_others() {
+        assert_eq!(
+            faults(&[("attic.rs", "")]),
+            ["attic.rs: give the room attic a floor in xtask/src/rooms.rs"]
+        );
+        assert_eq!(
+            faults(&[("roof.rs", "use crate::A;\nuse crate::*;")]),
+            ["*", "A"].map(|name| format!(
+                "roof.rs uses crate::{name}, which is not a room: name the room that declares it"
+            ))
+        );
+        let house = House { package: "house", floors: &["ground"] };
+        assert_eq!(house.faults(&[]), ["house: there is no room ground, but it has a floor"]);
+    }
+}
