@@ -4,26 +4,21 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::clock::Clock;
+use crate::endpoint::Flavor;
 use crate::error::Result;
 use crate::options::ClientOptions;
-use crate::table::wire::encode::Flavor;
 use crate::telemetry::Telemetry;
 use crate::transport::Pipeline;
 
 pub(crate) mod builder;
 mod connection_string;
 mod consistency;
-mod endpoint;
 mod environment;
-mod sas_url;
 
-#[cfg(test)]
-mod combinations;
 #[cfg(test)]
 mod tests;
 
 use builder::StorageAccountBuilder;
-pub(crate) use endpoint::{Endpoint, Endpoints, ServiceEndpoints};
 
 /// A storage account. It creates handles for tables, queues and blobs.
 ///

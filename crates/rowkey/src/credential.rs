@@ -11,8 +11,8 @@ use std::time::Duration;
 use http::HeaderValue;
 use rowkey_wire::auth::{Scheme, SigningKey};
 
-use crate::account::Endpoint;
 use crate::clock::Clock;
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 
 #[cfg(feature = "azure-identity")]

@@ -87,6 +87,7 @@ pub mod answers;
 pub mod blob;
 mod clock;
 mod credential;
+mod endpoint;
 mod error;
 #[doc(hidden)]
 pub mod internals;

@@ -3,8 +3,8 @@
 use rowkey_wire::auth::Service;
 
 use super::consistency::{Defaults, PARTS, contradiction, no_effect};
-use super::endpoint::{ConfiguredEndpoints, Endpoint, SERVICES};
 use crate::credential::Credential;
+use crate::endpoint::{ConfiguredEndpoints, Endpoint, SERVICES};
 use crate::error::{Error, Result};
 
 /// The parts of an account that a connection string contains.

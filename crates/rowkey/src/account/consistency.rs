@@ -3,7 +3,7 @@
 
 use rowkey_wire::auth::Service;
 
-use super::endpoint::{ConfiguredEndpoints, Endpoint, SERVICES, label};
+use crate::endpoint::{ConfiguredEndpoints, Endpoint, SERVICES, label};
 use crate::error::{Error, Result};
 
 /// The settings from which endpoints are made that are not given.

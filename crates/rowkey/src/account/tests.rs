@@ -6,7 +6,10 @@ use rowkey_wire::auth::Service;
 use super::connection_string::Parts;
 use super::*;
 use crate::credential::{Authority, Credential};
+use crate::endpoint::Endpoint;
 use crate::error::ErrorKind;
+
+mod combinations;
 
 /// Base64 of `account-key`.
 const KEY: &str = "YWNjb3VudC1rZXk=";

@@ -13,11 +13,12 @@ use super::terms::Signing;
 use super::{SasToken, blob, queue, table};
 use crate::account::StorageAccount;
 use crate::blob::wire::encode as blobs;
+use crate::endpoint::Flavor;
 use crate::error::{Error, Result};
 use crate::queue::wire::encode as queues;
 use crate::service::wire::delegation;
 use crate::service::{Service, unreadable};
-use crate::table::wire::encode::{self as tables, Flavor};
+use crate::table::wire::encode as tables;
 use crate::transport::{Call, Host, Request, Safety};
 
 /// A user delegation key of a service, from [`StorageAccount::user_delegation_key`]. `Debug` does not show it.

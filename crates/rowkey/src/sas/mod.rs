@@ -33,6 +33,7 @@
 //! - [`lint()`], [`SasToken::lint`]: checks a token for unwise settings, reported as [`Warning`]s
 //! - `terms`: the common restrictions: time, IP addresses, protocol
 //! - `range`: the range of keys of a table signature
+//! - `url`: handles from URLs with a signature, the `from_sas_url` of account, table, queue, container and blob
 //!
 //! Reference: [Grant limited access with shared access signatures](https://learn.microsoft.com/azure/storage/common/storage-sas-overview).
 
@@ -47,6 +48,7 @@ mod range;
 mod table;
 mod terms;
 mod token;
+mod url;
 
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,8 @@ use super::range::Range;
 use super::terms::{Signing, Terms, endpoints, sign};
 use super::{SasToken, TablePermissions};
 use crate::account::StorageAccount;
+use crate::endpoint::Flavor;
 use crate::error::{Error, Result};
-use crate::table::wire::encode::Flavor;
 use crate::{Entity, Key, Partition};
 
 impl Sas<TablePermissions> {

@@ -5,8 +5,9 @@ use std::time::Duration;
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use rowkey_wire::auth::{DelegationKey, Resource, Sas, Service, SigningKey};
 
-use crate::account::{ServiceEndpoints, StorageAccount};
+use crate::account::StorageAccount;
 use crate::credential::{Authority, SharedKey};
+use crate::endpoint::ServiceEndpoints;
 use crate::error::{Error, Result};
 use crate::service::policies;
 

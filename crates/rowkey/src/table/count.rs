@@ -9,9 +9,9 @@ use super::handle::Table;
 use super::keyed::Keyed;
 use super::pages::{Stream, failed};
 use super::query::Query;
+use crate::endpoint::Flavor;
 use crate::entity::RowReader;
 use crate::error::{Error, Result};
-use crate::table::wire::encode::Flavor;
 use crate::{DecodeError, DynamicEntity, Projection, ScanPolicy};
 
 /// No property of an entity: only its keys are requested.

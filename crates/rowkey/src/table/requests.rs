@@ -7,9 +7,10 @@ use rowkey_wire::etag::{ETag, Match};
 use super::handle::Table;
 use super::name;
 use super::row::decode_body;
+use crate::endpoint::Flavor;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::table::wire::decode as headers;
-use crate::table::wire::encode::{self, Flavor};
+use crate::table::wire::encode;
 use crate::transport::{Call, Pipeline, Reply, Request, Safety};
 use crate::{EncodeError, Projection, Stored};
 

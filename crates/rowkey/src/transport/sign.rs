@@ -12,9 +12,9 @@ use rowkey_wire::headers::{self, CLIENT_REQUEST_ID, MS_DATE, VERSION};
 
 use super::policy::{Additions, Attempt};
 use super::retry::Jitter;
-use crate::account::Endpoint;
 use crate::clock::Clock;
 use crate::credential::{Authority, Credential, SharedKey};
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::transport::Request;
 

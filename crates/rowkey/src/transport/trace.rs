@@ -15,7 +15,7 @@ use tracing::{Level, Span};
 use super::call::{Call, Reply};
 use super::redact;
 use super::sign::Signed;
-use crate::account::Endpoint;
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::options::ClientOptions;
 use crate::transport::Request;

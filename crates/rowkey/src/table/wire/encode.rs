@@ -15,6 +15,7 @@ use rowkey_wire::headers::{HTTP_METHOD, PREFER};
 use rowkey_wire::key::write_address;
 
 use super::decode::Continuation;
+use crate::endpoint::Flavor;
 use crate::transport::Request;
 
 /// The characters that are not encoded in the value of a query parameter.
@@ -29,15 +30,6 @@ const NO_CONTENT: HeaderValue = HeaderValue::from_static("return-no-content");
 /// `DataServiceVersion`.
 const DATA_SERVICE_VERSION: http::HeaderName = http::HeaderName::from_static("dataserviceversion");
 const VERSION_3: HeaderValue = HeaderValue::from_static("3.0");
-
-/// The service that responds: the services encode a merge differently.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flavor {
-    /// Cosmos DB for Table: merge is a POST with `X-HTTP-Method`.
-    Cosmos,
-    /// Azure Storage and its emulators.
-    Storage,
-}
 
 /// The parameters of a query, besides the table.
 #[derive(Clone, Debug, Default, PartialEq)]

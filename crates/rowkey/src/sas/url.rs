@@ -4,10 +4,11 @@ use percent_encoding::percent_decode_str;
 use reqwest::Url;
 use rowkey_wire::auth::{PARTS, Service};
 
-use super::endpoint::{SERVICES, label};
-use super::{StorageAccount, StorageAccountBuilder};
+use crate::account::StorageAccount;
+use crate::account::builder::StorageAccountBuilder;
 use crate::blob::{Blob, Container};
 use crate::credential::Credential;
+use crate::endpoint::{SERVICES, label};
 use crate::error::{Error, Result};
 use crate::queue::Queue;
 use crate::table::Table;

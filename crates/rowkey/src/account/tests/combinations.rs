@@ -3,9 +3,9 @@
 
 use rowkey_wire::auth::Service;
 
-use super::endpoint::SERVICES;
 use super::*;
 use crate::credential::Credential;
+use crate::endpoint::SERVICES;
 use crate::error::ErrorKind;
 
 /// Base64 that stands for a secret.

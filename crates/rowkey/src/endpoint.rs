@@ -8,7 +8,6 @@ use reqwest::Url;
 use rowkey_wire::auth::Service;
 
 use crate::error::{Error, Result};
-use crate::table::wire::encode::Flavor;
 
 /// The base of all addresses of a service, validated.
 #[derive(Clone, PartialEq, Eq)]
@@ -30,19 +29,28 @@ pub(crate) struct Endpoint {
 
 /// A host name in Azure, in parts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AzureHost<'a> {
+pub(crate) struct AzureHost<'a> {
     /// The account, also of a secondary.
-    pub(super) account: &'a str,
-    pub(super) service: Service,
+    pub(crate) account: &'a str,
+    pub(crate) service: Service,
     /// `core.windows.net`, or that of another cloud or of Azure Cosmos DB.
-    pub(super) suffix: &'a str,
+    pub(crate) suffix: &'a str,
 }
 
 impl AzureHost<'_> {
     /// Whether the host is one of Azure Storage.
-    pub(super) fn is_storage(&self) -> bool {
+    pub(crate) fn is_storage(&self) -> bool {
         self.suffix.starts_with("core.")
     }
+}
+
+/// The service that responds: the services encode a merge differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flavor {
+    /// Cosmos DB for Table: merge is a POST with `X-HTTP-Method`.
+    Cosmos,
+    /// Azure Storage and its emulators.
+    Storage,
 }
 
 /// The longest path and query for which an address is built without reallocation.
@@ -152,17 +160,17 @@ impl Endpoint {
     }
 
     /// The path at the start of all addresses, without a slash at the end.
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
     /// Whether the port is another one than the scheme's default.
-    pub(super) fn has_port(&self) -> bool {
+    pub(crate) fn has_port(&self) -> bool {
         self.authority.as_bytes() != self.host.as_bytes()
     }
 
     /// The parts of a host name in Azure, `account.table.core.windows.net`.
-    pub(super) fn azure(&self) -> Option<AzureHost<'_>> {
+    pub(crate) fn azure(&self) -> Option<AzureHost<'_>> {
         let (account, rest) = self.host.split_once('.')?;
         let (service, suffix) = rest.split_once('.')?;
         let service = SERVICES.into_iter().find(|known| label(*known) == service)?;
@@ -238,7 +246,7 @@ impl Endpoint {
 
     /// The endpoint of another service of the same account, if the address follows the service's
     /// pattern. Without a protocol it has the same one.
-    pub(super) fn sibling(
+    pub(crate) fn sibling(
         &self,
         own: Service,
         other: Service,
@@ -255,7 +263,7 @@ impl Endpoint {
 
     /// Whether no other endpoint can be derived from this one: an emulator's, or that of Cosmos DB,
     /// which has only tables.
-    pub(super) fn stands_alone(&self) -> bool {
+    pub(crate) fn stands_alone(&self) -> bool {
         self.is_loopback() || self.path_segment().is_some() || self.flavor() == Flavor::Cosmos
     }
 
