@@ -92,6 +92,7 @@ mod error;
 #[doc(hidden)]
 pub mod internals;
 mod options;
+mod paging;
 pub mod queue;
 pub mod rounds;
 pub mod sas;
@@ -122,10 +123,9 @@ pub use credential::{
 pub use error::{Error, ErrorDetails, ErrorKind, Outcome, Result};
 pub use options::{ClientOptions, RetryOptions, ScanPolicy};
 #[doc(inline)]
+pub use paging::Continuation;
+#[doc(inline)]
 pub use queue::handle::Queue;
 #[doc(inline)]
-pub use table::{
-    continuation::Continuation, cost::Cost, handle::Table, pages::Page, query::Query,
-    transaction::Transaction,
-};
+pub use table::{cost::Cost, handle::Table, pages::Page, query::Query, transaction::Transaction};
 pub use transport::policy::{Attempt, AttemptResult, Policy};

@@ -1,13 +1,11 @@
 //! Features that the Table, Queue and Blob services share: properties, statistics and listings.
 
-pub(crate) mod listing;
 pub(crate) mod policies;
-pub(crate) mod progress;
 pub(crate) mod wire;
 
 use std::time::Duration;
 
-pub use listing::{Listing, ListingContinuation, ListingPage};
+pub use crate::paging::{Listing, ListingContinuation, ListingPage};
 pub use rowkey_wire::auth::Service;
 use rowkey_wire::xml;
 pub use rowkey_wire::xml::{

@@ -7,7 +7,7 @@ use super::container::{Container, incomplete};
 use crate::blob::wire::decode;
 use crate::blob::wire::encode::{self, ListBlobs};
 use crate::error::{Error, Result};
-use crate::service::listing::{Listing, NextPage, PageEntries};
+use crate::paging::listing::{Listing, NextPage, PageEntries};
 use crate::service::unreadable;
 use crate::transport::{Call, Safety};
 

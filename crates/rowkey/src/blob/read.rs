@@ -15,7 +15,7 @@ use super::part::{self, MAX_PART, Part};
 use super::{Check, Properties};
 use crate::blob::wire::encode::{self, Conditions as Wire};
 use crate::error::{Error, ErrorKind, Outcome, Result};
-use crate::table::Stream;
+use crate::paging::Stream;
 use crate::transport::http::Chunks;
 use crate::transport::{Reply, Safety};
 

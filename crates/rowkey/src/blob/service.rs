@@ -8,7 +8,7 @@ use crate::account::StorageAccount;
 use crate::blob::wire::decode;
 use crate::blob::wire::encode::{self, ListContainers};
 use crate::error::Result;
-use crate::service::listing::{Listing, NextPage, PageEntries};
+use crate::paging::listing::{Listing, NextPage, PageEntries};
 use crate::service::unreadable;
 use crate::transport::{Call, Safety};
 

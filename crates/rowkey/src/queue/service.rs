@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::handle::Queue;
 use crate::account::StorageAccount;
 use crate::error::Result;
+use crate::paging::listing::{Listing, NextPage, PageEntries};
 use crate::queue::wire::{decode, encode};
-use crate::service::listing::{Listing, NextPage, PageEntries};
 use crate::service::unreadable;
 use crate::transport::{Call, Safety};
 

@@ -10,11 +10,11 @@ use rowkey_wire::edm::DateTime;
 use rowkey_wire::etag::ETag;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::continuation::Continuation;
 use super::keyed::Keyed;
 use super::pages::Reader;
 use super::query::Query;
 use crate::error::{Error, Result};
+use crate::paging::Continuation;
 use crate::{FailedRow, Projection, Stored, TIMESTAMP};
 
 /// A row of a query of changes: its keys, and the entity if it decodes.

@@ -7,11 +7,12 @@ use futures_util::{StreamExt as _, stream};
 use super::cost::Cost;
 use super::handle::Table;
 use super::keyed::Keyed;
-use super::pages::{Stream, failed};
+use super::pages::failed;
 use super::query::Query;
 use crate::endpoint::Flavor;
 use crate::entity::RowReader;
 use crate::error::{Error, Result};
+use crate::paging::Stream;
 use crate::{DecodeError, DynamicEntity, Projection, ScanPolicy};
 
 /// No property of an entity: only its keys are requested.

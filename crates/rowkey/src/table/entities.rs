@@ -11,10 +11,11 @@ use rowkey_entity::internals::decode;
 use rowkey_wire::odata::Fields;
 use tokio::task::coop;
 
-use super::pages::{Reader, Source, Stream, failed};
+use super::pages::{Reader, Source, failed};
 use super::prefetch::{Response, Responses};
 use crate::entity::RowReader;
 use crate::error::{Error, Result};
+use crate::paging::Stream;
 use crate::table::wire::page::{PageReader, Position};
 use crate::{FailedRow, Projection, Stored};
 

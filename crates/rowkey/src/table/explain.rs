@@ -6,11 +6,11 @@ use std::fmt;
 use rowkey_wire::edm::Type;
 use rowkey_wire::filter::{self, Filter};
 
-use super::continuation::Continuation;
 use super::cost::Cost;
 use super::handle::Table;
 use super::plan::Plan;
 use crate::error::Result;
+use crate::paging::Continuation;
 use crate::table::wire::encode;
 
 /// The requests that a query would send.

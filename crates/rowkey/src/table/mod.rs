@@ -14,17 +14,14 @@
 //! - `keyed`: [`Keyed`], an entity with its keys as they are stored
 //! - `copies`: whether the copies in an index have the properties that a query needs
 //! - `cost`: [`Cost`](crate::Cost), how much the service reads for a query
-//! - `continuation`: [`Continuation`], the position at which a query resumes
 //! - `explain`: [`Explanation`], the requests of a query without sending them
 //! - `transaction`: [`Transaction`](crate::Transaction), entity group transactions
-//! - `service_token`: [`ServiceToken`], the continuation tokens of other libraries
 //! - `service`: the account's tables; `name`: the rules for their names
 //! - `access`: stored access policies
 
 mod access;
 mod azurite;
 mod changes;
-pub(crate) mod continuation;
 mod copies;
 pub(crate) mod cost;
 mod count;
@@ -42,17 +39,15 @@ pub(crate) mod query;
 mod requests;
 pub(crate) mod row;
 mod service;
-mod service_token;
 pub(crate) mod transaction;
 mod unknown;
 mod update;
 pub(crate) mod wire;
 
 pub use changes::{Changes, Watermark};
-pub(crate) use continuation::Continuation;
 pub use encoded::{EncodedRow, RowWrite};
 pub use explain::{ExplainedRequest, Explanation};
 pub(crate) use handle::Table;
 pub use keyed::Keyed;
-pub use pages::Stream;
-pub use service_token::ServiceToken;
+
+pub use crate::paging::{ServiceToken, Stream};

@@ -4,28 +4,24 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use futures_core::stream::BoxStream;
 use futures_util::{StreamExt as _, stream};
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::headers::parse_http_date;
 use rowkey_wire::odata::Fields;
 
 use super::azurite;
-use super::continuation::Continuation;
 use super::handle::Table;
 use super::plan::Plan;
 use crate::entity::RowReader;
 use crate::error::{Error, Result};
-use crate::service::progress::{Limits, Progress};
+use crate::paging::progress::{Limits, Progress};
+use crate::paging::{Continuation, Stream};
 use crate::table::wire::page::{self, PageError};
 use crate::table::wire::{decode as headers, encode};
 use crate::transport::{Call, Host, Reply, Safety};
 use crate::{FailedRow, Projection, Stored};
 
 const OPERATION: &str = "QueryEntities";
-
-/// A stream that can be stored, and moved to another task to be polled there.
-pub type Stream<T> = BoxStream<'static, Result<T>>;
 
 /// A page of the entities that match a query, and the continuation token of the next page.
 #[derive(Clone, Debug)]

@@ -17,7 +17,7 @@ use super::cost::Cost;
 use crate::entity::RowReader;
 use crate::error::{Error, Result};
 use crate::index::{INDEX_NAME, Index, PRIMARY_ROW_KEY, ROW_FORMAT};
-use crate::service::listing::fingerprint;
+use crate::paging::fingerprint;
 
 /// The requests of a query, checked and ready to send.
 #[derive(Clone, Debug, PartialEq)]

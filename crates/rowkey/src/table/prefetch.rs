@@ -7,11 +7,11 @@ use std::task::{Context, Poll};
 use futures_core::future::BoxFuture;
 use futures_util::StreamExt as _;
 
-use super::continuation::Continuation;
-use super::pages::{Page, Reader, RowLimits, Source, Stream, failed};
+use super::pages::{Page, Reader, RowLimits, Source, failed};
 use crate::Projection;
 use crate::error::Result;
-use crate::service::progress::Progress;
+use crate::paging::progress::Progress;
+use crate::paging::{Continuation, Stream};
 use crate::transport::Reply;
 
 /// A response, and the continuation at which its page begins.

@@ -10,7 +10,6 @@ use rowkey_wire::filter as wire;
 use rowkey_wire::filter::Operator;
 use rowkey_wire::limits::MAX_PAGE;
 
-use super::continuation::Continuation;
 use super::copies::copies_have;
 use super::cost::Cost;
 use super::explain::Explanation;
@@ -18,11 +17,11 @@ use super::handle::Table;
 use super::keyed::Keyed;
 use super::pages::{Reader, RowLimits};
 use super::plan::Plan;
-use super::service_token::ServiceToken;
 use crate::error::{Error, ErrorKind, Result};
 use crate::index::Index;
 use crate::options::{ClientOptions, ScanPolicy};
-use crate::service::progress::{Limits, limits};
+use crate::paging::progress::{Limits, limits};
+use crate::paging::{Continuation, ServiceToken};
 use crate::{DynamicEntity, Entity, FailedRow, Filter, Partition, Projection};
 
 mod reading;

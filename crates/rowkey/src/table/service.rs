@@ -10,7 +10,7 @@ use super::handle::Table;
 use crate::Filter;
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
-use crate::service::listing::{Listing, NextPage, PageEntries};
+use crate::paging::listing::{Listing, NextPage, PageEntries};
 use crate::table::wire::page;
 use crate::table::wire::{decode as headers, encode};
 use crate::transport::{Call, Safety};

@@ -1,10 +1,10 @@
 //! Reading a query: one page, pages, a stream, all entities, or the first.
 
-use super::super::continuation::Continuation;
-use super::super::pages::{Page, Stream};
+use super::super::pages::Page;
 use super::super::{entities, pages, prefetch};
 use super::Query;
 use crate::error::{ErrorKind, Result};
+use crate::paging::{Continuation, Stream};
 use crate::{Projection, Stored};
 
 impl<P: Projection + Send + 'static> Query<P> {

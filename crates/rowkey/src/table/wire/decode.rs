@@ -6,19 +6,12 @@ use http::{HeaderMap, HeaderName};
 use rowkey_wire::etag::ETag;
 use rowkey_wire::headers::{NEXT_PARTITION_KEY, NEXT_ROW_KEY, NEXT_TABLE_NAME};
 
-/// The continuation of a query of entities. Opaque; must be sent back with the same query.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Continuation {
-    /// The value of `NextPartitionKey`.
-    pub(crate) partition_key: String,
-    /// The value of `NextRowKey`; the service may leave it out.
-    pub(crate) row_key: Option<String>,
-}
+use crate::paging::Token;
 
 /// The continuation of the query, or `None` at its end. An empty page may have one, too.
-pub(crate) fn continuation(headers: &HeaderMap) -> Option<Continuation> {
+pub(crate) fn continuation(headers: &HeaderMap) -> Option<Token> {
     let partition_key = text(headers, &NEXT_PARTITION_KEY)?;
-    Some(Continuation { partition_key, row_key: text(headers, &NEXT_ROW_KEY) })
+    Some(Token { partition_key, row_key: text(headers, &NEXT_ROW_KEY) })
 }
 
 /// The continuation of the list of tables, or `None` at its end.

@@ -14,8 +14,8 @@ use rowkey_wire::etag::Match;
 use rowkey_wire::headers::{HTTP_METHOD, PREFER};
 use rowkey_wire::key::write_address;
 
-use super::decode::Continuation;
 use crate::endpoint::Flavor;
+use crate::paging::Token;
 use crate::transport::Request;
 
 /// The characters that are not encoded in the value of a query parameter.
@@ -41,7 +41,7 @@ pub(crate) struct Query<'a> {
     /// `$top`: the most entities in a page, 1 to 1000.
     pub(crate) top: Option<u32>,
     /// Where the previous page ended.
-    pub(crate) next: Option<&'a Continuation>,
+    pub(crate) next: Option<&'a Token>,
 }
 
 /// [Create Table](https://learn.microsoft.com/rest/api/storageservices/create-table).
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_query_encodes_its_options() {
-        let next = Continuation { partition_key: "1!4!cGs-".into(), row_key: None };
+        let next = Token { partition_key: "1!4!cGs-".into(), row_key: None };
         let request = query(
             "mytable",
             &Query {

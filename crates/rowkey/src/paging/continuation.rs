@@ -13,9 +13,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::fingerprint;
 use crate::error::{Error, Result};
-use crate::service::listing::fingerprint;
-use crate::table::wire::decode::Continuation as Token;
 use crate::transport::Host;
 
 /// A continuation token: the place where a query resumes.
@@ -39,6 +38,16 @@ pub struct Continuation {
     /// Whether the secondary issued the token. A token is valid only at the endpoint that issued
     /// it.
     pub(crate) secondary: bool,
+}
+
+/// The continuation of a query of entities, as the service gives it. Opaque; must be sent back with the same
+/// query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    /// The value of `NextPartitionKey`.
+    pub(crate) partition_key: String,
+    /// The value of `NextRowKey`; the service may leave it out.
+    pub(crate) row_key: Option<String>,
 }
 
 /// The first byte of a stored continuation.

@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::Token;
 use crate::error::{Error, Result};
-use crate::table::wire::decode::Continuation as Token;
 
 /// The place where a query of another library resumes, to be passed to the same query here:
 /// [`Query::continuation`](crate::Query::continuation).

@@ -11,12 +11,11 @@ use rowkey_wire::filter::Filter as WireFilter;
 use rowkey_wire::limits::{MAX_LISTING, MAX_PAGE};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::progress::{Limits, Progress, limits};
+use super::{Continuation, Stream, Token, fingerprint};
 use crate::account::StorageAccount;
 use crate::blob::Container;
 use crate::error::{Error, Result};
-use crate::service::progress::{Limits, Progress, limits};
-use crate::table::wire::decode::Continuation as Token;
-use crate::table::{Continuation, Stream};
 use crate::transport::{Host, Reply};
 
 /// A listing of an account's tables, queues or containers, or of the blobs of a container, in the order of
@@ -325,20 +324,6 @@ where
 /// The entries of the pages, one by one.
 pub(crate) fn entries<T: Send + 'static>(pages: Stream<ListingPage<T>>) -> Stream<T> {
     pages.map_ok(|page| stream::iter(page.entries.into_iter().map(Ok))).try_flatten().boxed()
-}
-
-/// A hash of the texts that is the same in every process.
-pub(crate) fn fingerprint<'a, T: AsRef<[u8]> + ?Sized + 'a>(
-    texts: impl IntoIterator<Item = &'a T>,
-) -> u64 {
-    // FNV-1a. The standard hasher may change between versions, and this hash is stored.
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for text in texts {
-        for byte in text.as_ref().iter().chain(&[0xFF]) {
-            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-    hash
 }
 
 /// Written as the continuation of a query whose first token is the marker.
