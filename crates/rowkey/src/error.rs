@@ -13,12 +13,9 @@ use rowkey_wire::code::ErrorCode;
 
 use crate::FailedRow;
 
-mod answer;
 mod entity;
 #[cfg(test)]
 mod tests;
-
-pub(crate) use answer::{Failure, is_being_deleted, outcome_of};
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -200,7 +197,23 @@ impl Error {
         Self::new(ErrorKind::NotFound, Outcome::Rejected, "it does not exist".into())
     }
 
-    /// Data that cannot be decoded. For a response see [`of_answer`](Self::of_answer) as well.
+    /// The service or the connection failed an attempt at an operation. `changes` says whether it is a write.
+    #[cold]
+    pub(crate) fn failed(
+        (kind, outcome): (ErrorKind, Outcome),
+        what: Cow<'static, str>,
+        code: Option<ErrorCode>,
+        changes: bool,
+        details: ErrorDetails,
+    ) -> Self {
+        let mut error = Self::new(kind, outcome, what);
+        error.0.code = code;
+        error.0.changes = changes;
+        error.0.details = details;
+        error
+    }
+
+    /// Data that cannot be decoded. If it is in a response, the transport adds what is known of that.
     ///
     /// `what` must not quote the data. (The errors of `serde_json` do, so they are never a source.)
     #[cold]
@@ -227,6 +240,26 @@ impl Error {
     #[cold]
     pub(crate) fn damaged(what: &'static str) -> Self {
         Self::new(ErrorKind::Damaged, Outcome::Rejected, what.into())
+    }
+
+    /// Adds the details of the successful response with this status that cannot be decoded. A write may have
+    /// been applied then; a read has changed nothing.
+    #[cold]
+    pub(crate) fn received(
+        mut self,
+        is_write: bool,
+        status: u16,
+        request_id: Option<&str>,
+        attempts: u32,
+    ) -> Self {
+        if is_write {
+            self.0.outcome = Outcome::Unknown;
+            self.0.changes = true;
+        }
+        self.0.details.status = Some(status);
+        self.0.details.request_id = request_id.map(Into::into);
+        self.0.details.attempts = attempts;
+        self
     }
 
     #[cold]

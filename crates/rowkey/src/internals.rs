@@ -10,11 +10,11 @@ use rowkey_wire::multipart::BatchError;
 use rowkey_wire::odata::Fields;
 
 use crate::error::{Error, Result};
-use crate::service::wire::error_body::ErrorBody;
 use crate::service::wire::{delegation, metadata, stats};
 use crate::table::row::decode_body;
-use crate::table::wire::batch as batches;
 use crate::table::wire::page;
+use crate::transport::batch as batches;
+use crate::transport::error_body::ErrorBody;
 use crate::{Entity, Projection, Stored, blob, queue, table};
 
 /// The bodies of responses that [`read`] decodes.

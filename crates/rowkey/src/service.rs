@@ -15,9 +15,10 @@ pub use rowkey_wire::xml::{
 
 use crate::account::StorageAccount;
 use crate::blob::wire::encode as blob;
-use crate::error::{Error, Result, is_being_deleted};
+use crate::error::{Error, Result};
 use crate::queue::wire::encode as queue;
 use crate::table::wire::encode as table;
+use crate::transport::failure::is_being_deleted;
 use crate::transport::{Call, Host, Reply, Safety};
 
 impl StorageAccount {

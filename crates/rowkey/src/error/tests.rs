@@ -5,6 +5,7 @@ use std::error::Error as _;
 use rowkey_wire::code::ErrorCode;
 
 use super::*;
+use crate::transport::failure::Failure;
 use crate::transport::{Call, Safety};
 
 const INSERT: Call<'static> = call(Safety::Insert);

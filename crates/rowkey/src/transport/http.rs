@@ -9,8 +9,8 @@ use http::{HeaderMap, StatusCode, header};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::headers::{ERROR_CODE, parse_http_date};
 
+use super::error_body::ErrorBody;
 use crate::error::{Error, ErrorKind, Outcome, Result};
-use crate::service::wire::error_body::ErrorBody;
 
 /// The longest body that is read whole. Pages have at most a thousand entities and about 4 MiB.
 const MAX_BODY: usize = 64 << 20;

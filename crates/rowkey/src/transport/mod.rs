@@ -7,10 +7,15 @@
 //! - [`retry`]: which failures are retried, and after which wait
 //! - [`sign`]: the parts that are new on every attempt: date, request id, authorization
 //! - [`http`]: the connection pool, one attempt, and the meaning of its failures
+//! - [`failure`]: errors from unsuccessful responses; [`error_body`]: the bodies of those
+//! - [`batch`]: the response to a batch, which may have failed with a successful status
 //! - [`redact`]: request targets without sensitive parts
 //! - [`trace`]: spans and events
 
+pub(crate) mod batch;
 pub(crate) mod call;
+pub(crate) mod error_body;
+pub(crate) mod failure;
 pub(crate) mod http;
 pub(crate) mod pipeline;
 pub(crate) mod policy;

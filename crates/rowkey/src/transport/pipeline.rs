@@ -13,7 +13,9 @@ use rowkey_wire::code::ErrorCode;
 use tokio::time::Instant;
 use tracing::Instrument;
 
+use super::batch;
 use super::call::{Call, Host, Reply, Safety};
+use super::failure::{Failure, outcome_of};
 use super::http::{ErrorText, Http, HttpResponse, ReadMode, TransportError, content_type};
 use super::policy::{Additions, Attempt, AttemptResult};
 use super::retry::{self, Jitter};
@@ -22,9 +24,8 @@ use super::trace;
 use crate::clock::Clock;
 use crate::credential::{Authority, Credential, Scope};
 use crate::endpoint::{Endpoint, Endpoints, ServiceEndpoints};
-use crate::error::{Error, ErrorKind, Failure, Outcome, Result, outcome_of};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
-use crate::table::wire::batch;
 use crate::telemetry::Hook;
 use crate::transport::Request;
 

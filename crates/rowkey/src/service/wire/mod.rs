@@ -1,7 +1,6 @@
 //! The parts of the protocol that the Table, Queue and Blob services share: the client's half.
 //!
 //! - [`delegation`]: user delegation keys
-//! - [`error_body`]: the bodies of failed requests
 //! - [`metadata`]: metadata headers
 //! - [`stats`]: replication statistics
 
@@ -9,6 +8,5 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub(crate) mod delegation;
-pub(crate) mod error_body;
 pub(crate) mod metadata;
 pub(crate) mod stats;

@@ -1,4 +1,4 @@
-//! Decodes the headers of responses. Bodies are decoded by [`super::page`], [`super::batch`] and
+//! Decodes the headers of responses. Bodies are decoded by [`super::page`], [`crate::transport::batch`] and
 //! [`rowkey_wire::xml`].
 
 use http::header::ETAG;

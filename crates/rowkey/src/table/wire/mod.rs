@@ -1,8 +1,8 @@
 //! The client side of the Table service's protocol.
 //!
 //! - [`encode`]: requests, with one function for each operation
-//! - [`decode`]: headers of responses; bodies are decoded by [`page`] and [`batch`]
-//! - [`batch`]: entity group transactions
+//! - [`decode`]: headers of responses; bodies are decoded by [`page`] and [`crate::transport::batch`]
+//! - [`batch`]: entity group transactions: their requests
 //! - [`page`]: pages of entities and of table names
 
 // Decoders read untrusted numbers, dates and lengths: see the wire crate.

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use rowkey_wire::code::ErrorCode;
 
-use super::{Error, ErrorKind, Outcome};
-use crate::transport::{Call, Reply, Safety};
+use super::{Call, Reply, Safety};
+use crate::error::{Error, ErrorDetails, ErrorKind, Outcome};
 
 /// An unsuccessful response: the whole one, or a part of a transaction's.
 #[derive(Debug, Default)]
@@ -31,46 +31,49 @@ impl Error {
         let Failure { status, code, message, request_id, attempts, ambiguous } = failure;
         let code = code.filter(is_plausible);
         let mut outcome = outcome_of(status, code.as_ref());
-        if ambiguous && call.safety != Safety::Read {
+        let changes = call.safety != Safety::Read;
+        if ambiguous && changes {
             // The refusal may be the effect of this operation's own first attempt.
             outcome = Outcome::Unknown;
         }
         let kind = kind_of(status, code.as_ref());
-        let mut error = Self::new(kind, outcome, what(status, code.as_ref(), kind))
-            .of(call.operation, call.resource);
-        if kind == ErrorKind::Decode {
-            error =
-                error.advise("check the endpoint: a storage service says in a code why it refuses");
-        } else if let Some(advice) = code.as_ref().and_then(for_existing) {
-            error = error.advise(advice);
+        let advice = if kind == ErrorKind::Decode {
+            Some("check the endpoint: a storage service says in a code why it refuses")
         } else if code.as_ref().is_some_and(is_being_deleted) {
-            error = error.advise(
+            Some(
                 "its name is free again 30 seconds or more after it was deleted; \
                  `create_if_missing_within` waits for that",
-            );
+            )
+        } else {
+            code.as_ref().and_then(for_existing)
+        };
+        let what = what(status, code.as_ref(), kind);
+        let details = ErrorDetails {
+            status: Some(status),
+            request_id: request_id.map(Into::into),
+            attempts,
+            service_message: message.map(String::into_boxed_str),
+            ..ErrorDetails::default()
+        };
+        let error = Self::failed((kind, outcome), what, code, changes, details)
+            .of(call.operation, call.resource);
+        match advice {
+            Some(advice) => error.advise(advice),
+            None => error,
         }
-        error.0.code = code;
-        error.0.details.status = Some(status);
-        error.0.details.request_id = request_id.map(Into::into);
-        error.0.details.attempts = attempts;
-        error.0.changes = call.safety != Safety::Read;
-        error.0.details.service_message = message.map(String::into_boxed_str);
-        error
     }
 
     /// Adds the details of the successful response that cannot be decoded. A write may have been
     /// applied then; a read has changed nothing.
     #[cold]
     pub(crate) fn of_answer(self, call: &Call<'_>, reply: &Reply) -> Self {
-        let mut error = self.of(call.operation, call.resource);
-        if call.safety != Safety::Read {
-            error.0.outcome = Outcome::Unknown;
-            error.0.changes = true;
-        }
-        error.0.details.status = Some(reply.status.as_u16());
-        error.0.details.request_id = reply.request_id().map(Into::into);
-        error.0.details.attempts = reply.attempts;
-        error
+        let (status, id) = (reply.status.as_u16(), reply.request_id());
+        self.of(call.operation, call.resource).received(
+            call.safety != Safety::Read,
+            status,
+            id,
+            reply.attempts,
+        )
     }
 
     /// The error for an attempt at `call` that got no complete response.
@@ -82,15 +85,15 @@ impl Error {
         outcome: Outcome,
         attempts: u32,
     ) -> Self {
-        let mut error = Self::new(kind, outcome, what.into()).of(call.operation, call.resource);
-        error.0.details.attempts = attempts;
-        error.0.changes = call.safety != Safety::Read;
-        error
+        let changes = call.safety != Safety::Read;
+        let details = ErrorDetails { attempts, ..ErrorDetails::default() };
+        Self::failed((kind, outcome), what.into(), None, changes, details)
+            .of(call.operation, call.resource)
     }
 }
 
 /// The kind of an unsuccessful response.
-pub(crate) fn kind_of(status: u16, code: Option<&ErrorCode>) -> ErrorKind {
+fn kind_of(status: u16, code: Option<&ErrorCode>) -> ErrorKind {
     let known = KINDS.iter().find(|(known, _)| Some(known) == code);
     if let Some((_, kind)) = known {
         return *kind;

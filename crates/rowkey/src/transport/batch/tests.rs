@@ -1,6 +1,29 @@
-//! Tests of the decoder, with responses as the service writes them.
+//! Tests of the decoder, with responses as the service writes them (`vectors/batch-*.http`).
 
 use super::*;
+
+/// A recording: a line that names its source, the `Content-Type`, an empty line, and the body.
+pub(crate) struct Recording {
+    pub(crate) content_type: &'static str,
+    pub(crate) body: &'static str,
+}
+
+pub(crate) fn recording(text: &'static str) -> Recording {
+    let (source, rest) = text.split_once('\n').unwrap();
+    assert!(source.starts_with("source: "));
+    let (content_type, body) = rest.split_once("\n\n").unwrap();
+    Recording { content_type: content_type.strip_prefix("Content-Type: ").unwrap(), body }
+}
+
+macro_rules! recording {
+    ($name:literal) => {
+        recording(include_str!(concat!("../../../vectors/batch-", $name, ".http")))
+    };
+}
+
+fn decode(recording: &Recording) -> Vec<PartResponse<'static>> {
+    decode_response(recording.content_type, recording.body.as_bytes()).unwrap()
+}
 
 #[test]
 fn responses_to_every_kind_of_write_decode_in_order() {

@@ -1,4 +1,5 @@
-//! Encodes a batch request: operations are written as they are added, only once.
+//! The client's encoding of entity group transactions: several operations in one `multipart/mixed` body.
+//! Operations are written as they are added, only once. [`crate::transport::batch`] decodes the response.
 
 #![expect(clippy::arithmetic_side_effects, reason = "lengths of data in memory")]
 
@@ -15,7 +16,7 @@ pub(crate) struct BatchWriter {
     id: String,
     body: Vec<u8>,
     /// The number of operations.
-    pub(super) operations: usize,
+    operations: usize,
 }
 
 impl BatchWriter {
@@ -157,3 +158,6 @@ const OPERATION: usize = "--changeset_\r\nContent-Type: application/http\r\n\
 
 /// The text that [`BatchWriter::finish`] writes, without the two ids.
 const CLOSING: usize = "--changeset_--\r\n\r\n--batch_--\r\n".len();
+
+#[cfg(test)]
+mod tests;

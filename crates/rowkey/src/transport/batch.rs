@@ -1,4 +1,8 @@
-//! Decodes the response to a batch: the result of each operation, by position.
+//! Decodes the response to a batch: the result of each operation, by position. A batch that failed has a
+//! successful status, so the transport reads it, too.
+
+// Decoders read untrusted numbers, dates and lengths: see the wire crate.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 use std::fmt;
 use std::ops::Range;
@@ -116,3 +120,6 @@ fn status(line: &[u8]) -> Option<u16> {
     let status = words.next().filter(|status| status.len() == 3)?;
     std::str::from_utf8(status).ok()?.parse().ok().filter(|status| (100..600).contains(status))
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -7,6 +7,9 @@
 //! | XML `error` | an invalid `x-ms-version` |
 //! | XML `Error` | Queue and Blob |
 
+// Decoders read untrusted numbers, dates and lengths: see the wire crate.
+#![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
+
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::xml::Element;
 use serde::Deserialize;

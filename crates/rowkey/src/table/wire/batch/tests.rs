@@ -1,12 +1,18 @@
-//! Tests of requests as the client writes them.
+//! Tests of requests as the client writes them, against recorded bytes (`vectors/batch-*.http`).
 
 use rowkey_wire::multipart::{self, Ending, Part};
 
 use super::*;
+use crate::transport::batch::tests::recording;
+
+/// The text between two marks.
+fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
+    text.split_once(start).unwrap().1.split_once(end).unwrap().0
+}
 
 #[test]
 fn a_batch_matches_that_of_the_python_library() {
-    let recorded = recording!("python12-all-request");
+    let recorded = recording(include_str!("../../../../vectors/batch-python12-all-request.http"));
     let batch = between(recorded.body, "--batch_", "\r\n");
     let changeset = between(recorded.body, "boundary=changeset_", "\r\n");
     // The recorded bytes are changed in two respects: that library creates two ids where we create
