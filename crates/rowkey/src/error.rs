@@ -9,9 +9,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use rowkey_entity::FailedRow;
 use rowkey_wire::code::ErrorCode;
-
-use crate::FailedRow;
 
 mod entity;
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 
 use http::HeaderMap;
 use rowkey_entity::internals::{Row, decode as odata};
+use rowkey_entity::{Entity, Projection, Stored};
 use rowkey_wire::blob::BlockSource;
 use rowkey_wire::multipart::BatchError;
 use rowkey_wire::odata::Fields;
@@ -15,7 +16,7 @@ use crate::table::row::decode_body;
 use crate::table::wire::page;
 use crate::transport::batch as batches;
 use crate::transport::error_body::ErrorBody;
-use crate::{Entity, Projection, Stored, blob, queue, table};
+use crate::{blob, queue, table};
 
 /// The bodies of responses that [`read`] decodes.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use rowkey_wire::code::ErrorCode;
 
-use crate::{Error, ErrorKind, Outcome, StorageAccount, Table};
+use crate::account::StorageAccount;
+use crate::error::{Error, ErrorKind, Outcome};
+use crate::table::Table;
 
 /// The maximum number of rounds.
 const MAX: u32 = 40;

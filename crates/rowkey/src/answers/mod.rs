@@ -46,6 +46,7 @@ mod stubs;
 
 use bytes::Bytes;
 use http::StatusCode;
+use rowkey_entity::Entity;
 use rowkey_entity::internals::{Row, decode};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::{DateTime, ValueRef};
@@ -56,7 +57,6 @@ use rowkey_wire::odata::render::{self, Origin};
 use rowkey_wire::odata::{Fields, Metadata};
 use rowkey_wire::token;
 
-use crate::Entity;
 use crate::error::{Error, Result};
 use crate::queue::Body;
 use crate::transport::sign::TABLE_VERSION;

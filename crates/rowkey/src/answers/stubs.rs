@@ -7,13 +7,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, Method};
+use rowkey_entity::{Entity, Key};
 use rowkey_wire::code::ErrorCode;
 
 use super::Answer;
 use super::exchange::{Exchange, pattern, shown};
 use super::state::{Failure, State};
 use crate::error::{ErrorKind, Result};
-use crate::{Entity, Key};
 
 tokio::task_local! {
     static STAND_IN: Arc<Mutex<State>>;
@@ -259,7 +259,7 @@ impl Stubs {
     pub fn rows(
         &self,
         table: &str,
-        with: impl FnMut(&(String, String), &[(String, crate::edm::Value)]) -> bool,
+        with: impl FnMut(&(String, String), &[(String, rowkey_entity::edm::Value)]) -> bool,
     ) -> Answer {
         self.locked().contents.list(table, with)
     }

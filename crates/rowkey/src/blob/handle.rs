@@ -5,6 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use rowkey_wire::auth::Service;
 use rowkey_wire::blob::name;
+use rowkey_wire::code::ErrorCode;
 
 use super::append::Append;
 use super::conditions::{Conditions, safety};
@@ -14,15 +15,13 @@ use super::put::Put;
 use super::read::{Content, Read};
 use super::upload::Upload;
 use super::{ContentHeaders, CopyStatus, Properties, Written};
-use crate::ErrorCode;
 use crate::account::StorageAccount;
 use crate::blob::wire::decode;
 use crate::blob::wire::encode::{self, BlobPath, Conditions as Wire, DeleteSnapshots};
-use crate::error::{Error, Outcome, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
 use crate::queue::handle::metadata_error;
-use crate::transport::Request;
-use crate::transport::{Call, Pipeline, Reply, Safety};
+use crate::transport::{Call, Pipeline, Reply, Request, Safety};
 
 /// A blob, or a snapshot of one.
 ///
@@ -568,8 +567,7 @@ pub(crate) fn check(call: &Call<'_>, blob: Option<&str>) -> Result<()> {
 
 /// Whether the blob does not exist. A missing container is a different error.
 pub(super) fn is_missing_blob(error: &Error) -> bool {
-    error.kind() == crate::ErrorKind::NotFound
-        && error.code() != Some(&ErrorCode::CONTAINER_NOT_FOUND)
+    error.kind() == ErrorKind::NotFound && error.code() != Some(&ErrorCode::CONTAINER_NOT_FOUND)
 }
 
 impl fmt::Debug for Blob {

@@ -12,7 +12,7 @@ use super::container::written;
 use super::handle::Blob;
 use super::{ContentHeaders, Written};
 use crate::blob::wire::encode;
-use crate::error::{Outcome, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::queue::handle::metadata_error;
 
 /// The checksum that protects content in transit. The service checks what is written, and the
@@ -125,7 +125,7 @@ pub(super) async fn write(
     check: Option<Check>,
 ) -> Result<Written> {
     let call = blob.call("PutBlob", safety(&blob.conditions)).expecting(&[409, 412]);
-    let named = |error: crate::Error| error.of(call.operation, call.resource);
+    let named = |error: Error| error.of(call.operation, call.resource);
     let headers = description.headers.wire().map_err(named)?;
     let sums = sums(check, &content);
     let metadata = pairs(&description.metadata);
@@ -142,8 +142,7 @@ pub(super) fn insertion(result: Result<Written>) -> Result<Insertion> {
         Ok(written) => Ok(Insertion::Inserted(written)),
         // After an unknown outcome, this call itself may have written the blob.
         Err(error)
-            if error.kind() == crate::ErrorKind::AlreadyExists
-                && error.outcome() == Outcome::Rejected =>
+            if error.kind() == ErrorKind::AlreadyExists && error.outcome() == Outcome::Rejected =>
         {
             Ok(Insertion::Exists)
         }

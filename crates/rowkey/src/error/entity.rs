@@ -1,10 +1,10 @@
 //! Errors of entities, keys and filters as errors of the client.
 
 use rowkey_entity::internals::decode::BodyError;
+use rowkey_entity::key::KeyError;
+use rowkey_entity::{EncodeError, FailedRow, FilterError};
 
 use super::Error;
-use crate::key::KeyError;
-use crate::{EncodeError, FailedRow, FilterError};
 
 impl Error {
     /// The error of an operation whose key is invalid: nothing was sent.
@@ -54,8 +54,8 @@ mod tests {
     use rowkey_wire::key;
 
     use super::*;
-    use crate::entity::PropertyError;
     use crate::{ErrorKind, Filter, Outcome};
+    use rowkey_entity::entity::PropertyError;
 
     #[test]
     fn what_exceeds_a_limit_is_too_large_and_the_rest_is_invalid() {

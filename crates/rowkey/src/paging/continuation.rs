@@ -236,7 +236,7 @@ mod tests {
         let refused = |text: &str| {
             let error = text.parse::<Continuation>().unwrap_err();
             assert!(!format!("{error:?} {error}").contains("secret"));
-            assert_eq!(error.kind(), crate::ErrorKind::Invalid);
+            assert_eq!(error.kind(), crate::error::ErrorKind::Invalid);
         };
         for text in ["", "secret", "{}", r#"{"q":"00000000000000ff","pk":"secret"}"#, "AQ", "Ag"] {
             refused(text);

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use rowkey_wire::code::ErrorCode;
 use rowkey_wire::limits::{MAX_MESSAGES, MAX_VISIBILITY_SECONDS};
 
 use super::handle::Queue;
@@ -203,7 +204,7 @@ impl Queue {
         check_parts(id, receipt).map_err(|error| error.of(call.operation, call.resource))?;
         match self.send(encode::delete_message(self.name(), id, receipt), call).await {
             Ok(_) => Ok(true),
-            Err(error) if error.code() == Some(&crate::ErrorCode::MESSAGE_NOT_FOUND) => {
+            Err(error) if error.code() == Some(&ErrorCode::MESSAGE_NOT_FOUND) => {
                 Ok(error.outcome() == Outcome::Unknown)
             }
             Err(error) => Err(error),

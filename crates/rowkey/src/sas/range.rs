@@ -4,11 +4,11 @@ use std::fmt;
 use std::ops::{Bound, RangeBounds};
 
 use rowkey_entity::internals::is_in_order;
+use rowkey_entity::key::KeyError;
+use rowkey_entity::{Entity, Key, Partition};
 use rowkey_wire::auth::Sas;
 
 use crate::error::{Error, Result};
-use crate::key::KeyError;
-use crate::{Entity, Key, Partition};
 
 /// The first and the last PartitionKey, each with an optional RowKey.
 #[derive(Clone, Default, PartialEq, Eq)]

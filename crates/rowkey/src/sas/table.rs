@@ -2,6 +2,7 @@
 
 use std::ops::RangeBounds;
 
+use rowkey_entity::{Entity, Key, Partition};
 use rowkey_wire::auth::Resource as Signed;
 use rowkey_wire::auth::Service;
 
@@ -12,7 +13,6 @@ use super::{SasToken, TablePermissions};
 use crate::account::StorageAccount;
 use crate::endpoint::Flavor;
 use crate::error::{Error, Result};
-use crate::{Entity, Key, Partition};
 
 impl Sas<TablePermissions> {
     /// Begins a signature for a table or a range of its keys. It cannot create, delete or list

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use futures_util::stream;
+use rowkey_entity::{FailedRow, Projection, Stored, TIMESTAMP};
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::etag::ETag;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -15,7 +16,6 @@ use super::pages::Reader;
 use super::query::Query;
 use crate::error::{Error, Result};
 use crate::paging::Continuation;
-use crate::{FailedRow, Projection, Stored, TIMESTAMP};
 
 /// A row of a query of changes: its keys, and the entity if it decodes.
 type Row<P> = Keyed<Result<P, FailedRow>>;

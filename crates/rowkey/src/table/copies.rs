@@ -1,7 +1,8 @@
 //! Checks that the copies in an index have the properties that a query of them needs.
 
+use rowkey_entity::index::Index;
+
 use crate::error::{Error, Result};
-use crate::index::Index;
 
 /// Fails if the copies in the index lack one of these properties.
 pub(super) fn copies_have<'a>(
@@ -25,8 +26,8 @@ pub(super) fn copies_have<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Filter;
-    use crate::index::{Copied, Scope};
+    use rowkey_entity::Filter;
+    use rowkey_entity::index::{Copied, Scope};
 
     #[test]
     fn columns_that_copies_do_not_have_are_named_with_the_index() {

@@ -3,6 +3,8 @@
 use std::ops::Bound;
 
 use futures_util::{StreamExt as _, stream};
+use rowkey_entity::entity::RowReader;
+use rowkey_entity::{DecodeError, DynamicEntity, Projection};
 
 use super::cost::Cost;
 use super::handle::Table;
@@ -10,10 +12,9 @@ use super::keyed::Keyed;
 use super::pages::failed;
 use super::query::Query;
 use crate::endpoint::Flavor;
-use crate::entity::RowReader;
 use crate::error::{Error, Result};
+use crate::options::ScanPolicy;
 use crate::paging::Stream;
-use crate::{DecodeError, DynamicEntity, Projection, ScanPolicy};
 
 /// No property of an entity: only its keys are requested.
 struct KeysOnly;

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use rowkey_entity::Entity;
 use rowkey_entity::internals::Row;
 use rowkey_wire::etag::Match;
 
-use crate::Entity;
 use crate::error::Result;
 
 /// An encoded entity: its keys and its encoded properties, without its type.

@@ -7,17 +7,17 @@ use std::task::{Context, Poll, ready};
 use std::vec;
 
 use futures_util::StreamExt as _;
+use rowkey_entity::entity::RowReader;
 use rowkey_entity::internals::decode;
+use rowkey_entity::{FailedRow, Projection, Stored};
 use rowkey_wire::odata::Fields;
 use tokio::task::coop;
 
 use super::pages::{Reader, Source, failed};
 use super::prefetch::{Response, Responses};
-use crate::entity::RowReader;
 use crate::error::{Error, Result};
 use crate::paging::Stream;
 use crate::table::wire::page::{PageReader, Position};
-use crate::{FailedRow, Projection, Stored};
 
 /// The number of entities after which the next page is polled: its response is received only while
 /// it is polled.

@@ -3,20 +3,20 @@
 use std::fmt;
 use std::time::Duration;
 
+use rowkey_entity::entity::Write;
 use rowkey_entity::internals::{Row, not_of_a_store};
+use rowkey_entity::{Entity, Key, Partition, Projection, Stored};
 use rowkey_wire::etag::{ETag, Match};
 
 use super::query::Query;
 use super::requests::gone;
 use super::transaction::Transaction;
 use crate::account::StorageAccount;
-use crate::entity::Write;
 use crate::error::{ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
 use crate::service;
 use crate::table::wire::encode;
 use crate::transport::{Call, Safety};
-use crate::{Entity, Key, Partition, Projection, Stored};
 
 /// A table of an account.
 ///

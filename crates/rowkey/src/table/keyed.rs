@@ -1,7 +1,7 @@
 //! An entity together with its keys as they are stored.
 
-use crate::entity::RowReader;
-use crate::{DecodeError, Projection};
+use rowkey_entity::entity::RowReader;
+use rowkey_entity::{DecodeError, Projection};
 
 /// A value read from an entity, and the entity's keys: from [`Query::keyed`](crate::Query::keyed).
 #[derive(Clone, Debug, PartialEq)]

@@ -1,12 +1,12 @@
 //! An insert that is safe to retry.
 
 use rowkey_entity::internals::Row;
+use rowkey_entity::{Entity, Stored};
 use rowkey_wire::etag::ETag;
 
 use super::handle::Table;
-use crate::error::{Error, Outcome, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::{ClientOptions, RetryOptions};
-use crate::{Entity, Stored};
 
 const OPERATION: &str = "InsertEntity";
 
@@ -45,7 +45,7 @@ impl Table {
             let row = row.map_err(|error| Error::from(error).of(OPERATION, self.name()))?;
             let (keys, sent) = (row.keys.clone(), row.body.clone());
             let error = match self.repeating_inserts().insert_row(Ok(row)).await {
-                Err(error) if error.kind() == crate::ErrorKind::AlreadyExists => error,
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => error,
                 result => return result,
             };
             let found = self.get_body(Ok((&keys.0, &keys.1)), None).await;

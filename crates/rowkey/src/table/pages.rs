@@ -5,6 +5,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
+use rowkey_entity::entity::RowReader;
+use rowkey_entity::{FailedRow, Projection, Stored};
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::headers::parse_http_date;
 use rowkey_wire::odata::Fields;
@@ -12,14 +14,12 @@ use rowkey_wire::odata::Fields;
 use super::azurite;
 use super::handle::Table;
 use super::plan::Plan;
-use crate::entity::RowReader;
 use crate::error::{Error, Result};
 use crate::paging::progress::{Limits, Progress};
 use crate::paging::{Continuation, Stream};
 use crate::table::wire::page::{self, PageError};
 use crate::table::wire::{decode as headers, encode};
 use crate::transport::{Call, Host, Reply, Safety};
-use crate::{FailedRow, Projection, Stored};
 
 const OPERATION: &str = "QueryEntities";
 

@@ -7,6 +7,8 @@ use std::collections::HashMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use rowkey_entity::entity::RowReader;
+use rowkey_entity::index::{INDEX_NAME, Index, PRIMARY_ROW_KEY, ROW_FORMAT};
 use rowkey_entity::internals::{Between, RowKeys, Stretch};
 use rowkey_wire::edm::{Type, Value};
 use rowkey_wire::filter::{self, Comparison, Filter, Operator};
@@ -14,9 +16,7 @@ use rowkey_wire::limits::MAX_COMPARISONS;
 use rowkey_wire::odata::Fields;
 
 use super::cost::Cost;
-use crate::entity::RowReader;
 use crate::error::{Error, Result};
-use crate::index::{INDEX_NAME, Index, PRIMARY_ROW_KEY, ROW_FORMAT};
 use crate::paging::fingerprint;
 
 /// The requests of a query, checked and ready to send.

@@ -6,9 +6,9 @@ use std::task::{Context, Poll};
 
 use futures_core::future::BoxFuture;
 use futures_util::StreamExt as _;
+use rowkey_entity::Projection;
 
 use super::pages::{Page, Reader, RowLimits, Source, failed};
-use crate::Projection;
 use crate::error::Result;
 use crate::paging::progress::Progress;
 use crate::paging::{Continuation, Stream};

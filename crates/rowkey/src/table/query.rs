@@ -5,7 +5,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Bound;
 
+use rowkey_entity::index::Index;
 use rowkey_entity::internals::{RowKeys, Span, Stretch, columns};
+use rowkey_entity::{DynamicEntity, Entity, FailedRow, Filter, Partition, Projection};
 use rowkey_wire::filter as wire;
 use rowkey_wire::filter::Operator;
 use rowkey_wire::limits::MAX_PAGE;
@@ -18,11 +20,9 @@ use super::keyed::Keyed;
 use super::pages::{Reader, RowLimits};
 use super::plan::Plan;
 use crate::error::{Error, ErrorKind, Result};
-use crate::index::Index;
 use crate::options::{ClientOptions, ScanPolicy};
 use crate::paging::progress::{Limits, limits};
 use crate::paging::{Continuation, ServiceToken};
-use crate::{DynamicEntity, Entity, FailedRow, Filter, Partition, Projection};
 
 mod reading;
 

@@ -2,6 +2,9 @@
 
 use bytes::Bytes;
 use rowkey_entity::internals::Row;
+use rowkey_entity::key::KeyError;
+use rowkey_entity::{EncodeError, Projection, Stored};
+use rowkey_wire::code::ErrorCode;
 use rowkey_wire::etag::{ETag, Match};
 
 use super::handle::Table;
@@ -12,7 +15,6 @@ use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::table::wire::decode as headers;
 use crate::table::wire::encode;
 use crate::transport::{Call, Pipeline, Reply, Request, Safety};
-use crate::{EncodeError, Projection, Stored};
 
 impl Table {
     pub(crate) fn pipeline(&self) -> &Pipeline {
@@ -82,7 +84,7 @@ impl Table {
 
     pub(super) async fn delete_row(
         &self,
-        keys: Result<(&str, &str), &crate::key::KeyError>,
+        keys: Result<(&str, &str), &KeyError>,
         condition: &Match,
         expected: &'static [u16],
     ) -> Result<Reply> {
@@ -94,7 +96,7 @@ impl Table {
 
     pub(crate) async fn get_body(
         &self,
-        keys: Result<(&str, &str), &crate::key::KeyError>,
+        keys: Result<(&str, &str), &KeyError>,
         select: Option<&[&str]>,
     ) -> Result<Option<Reply>> {
         let call = Call::new("GetEntity", self.name(), Safety::Read).expecting(&[404]);
@@ -139,5 +141,5 @@ pub(crate) fn is_missing_entity(error: &Error) -> bool {
 }
 
 fn is_resource(error: &Error) -> bool {
-    error.code() != Some(&crate::ErrorCode::TABLE_NOT_FOUND)
+    error.code() != Some(&ErrorCode::TABLE_NOT_FOUND)
 }

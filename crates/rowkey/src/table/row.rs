@@ -1,11 +1,11 @@
 //! The response to a point get.
 
+use rowkey_entity::entity::RowReader;
 use rowkey_entity::internals::decode;
+use rowkey_entity::{ETag, FailedRow, Projection, Stored};
 use rowkey_wire::odata::Fields;
 
-use crate::entity::RowReader;
 use crate::error::Result;
-use crate::{ETag, FailedRow, Projection, Stored};
 
 /// Decodes the body of a point get. The ETag of the header, which equals that of the body, takes
 /// precedence.

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use rowkey_entity::Filter;
 use rowkey_entity::internals::successor;
 use rowkey_wire::edm::Value;
 use rowkey_wire::filter::{Filter as WireFilter, Operator};
 
 use super::handle::Table;
-use crate::Filter;
 use crate::account::StorageAccount;
 use crate::error::{Error, Result};
 use crate::paging::listing::{Listing, NextPage, PageEntries};

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
+use rowkey_entity::entity::Write;
 use rowkey_entity::internals::{Row, not_of_a_store};
+use rowkey_entity::{Entity, Key, Stored};
 use rowkey_wire::etag::{ETag, Match};
 use rowkey_wire::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
 
@@ -15,12 +17,10 @@ use super::row::decode_body;
 use super::wire::batch::{BatchWriter, encode_query};
 use super::wire::encode;
 use crate::endpoint::Flavor;
-use crate::entity::Write;
 use crate::error::{Error, Result};
 use crate::transport::batch::{PartResponse, decode_response};
 use crate::transport::http::content_type;
 use crate::transport::{Call, Reply, Safety};
-use crate::{Entity, Key, Stored};
 
 const OPERATION: &str = "EntityGroupTransaction";
 const ACCEPT: (&str, &str) = ("Accept", "application/json;odata=minimalmetadata");

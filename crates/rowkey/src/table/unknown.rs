@@ -1,9 +1,9 @@
 //! The rows of an update: what is read, with the properties that the type does not know, and what
 //! is written, with those beside the changed entity.
 
-use crate::entity::{BlobField, RowReader, RowWriter};
-use crate::key::KeyWriter;
-use crate::{DecodeError, Entity, Projection, Properties, Rows};
+use rowkey_entity::entity::{BlobField, RowReader, RowWriter};
+use rowkey_entity::key::KeyWriter;
+use rowkey_entity::{DecodeError, Entity, Projection, Properties, Rows};
 
 /// An entity that is read for an update.
 pub(super) struct Known<E> {

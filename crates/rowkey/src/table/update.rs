@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use rowkey_entity::internals::{Row, names};
+use rowkey_entity::key::KeyError;
+use rowkey_entity::{Entity, Key, Stored};
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::etag::{ETag, Match};
 
 use super::handle::Table;
 use super::unknown::{Carrying, Known};
-use crate::error::{Error, Outcome, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::transport::Reply;
-use crate::{Entity, Key, Stored};
 
 /// How often a change is tried before the caller gets the conflict.
 const MAX_ROUNDS: u32 = 16;
@@ -68,7 +69,7 @@ impl Table {
         for round in 1..MAX_ROUNDS {
             match self.update_once(keys, &mut change).await {
                 Err(error)
-                    if error.kind() == crate::ErrorKind::Conflict
+                    if error.kind() == ErrorKind::Conflict
                         && error.outcome() == Outcome::Rejected => {}
                 result => return result,
             }
@@ -82,7 +83,7 @@ impl Table {
 
     async fn update_once<E: Entity>(
         &self,
-        keys: Result<(&str, &str), &crate::key::KeyError>,
+        keys: Result<(&str, &str), &KeyError>,
         change: &mut impl FnMut(&mut E),
     ) -> Result<Stored<E>> {
         let read: Stored<Known<E>> = self.decode_one(&self.read(keys).await?)?;
@@ -114,8 +115,7 @@ impl Table {
             // the stored entity equals the written one. Another writer may have written the same, though,
             // which makes a difference only if the change adds to the stored values.
             Err(error)
-                if error.kind() == crate::ErrorKind::Conflict
-                    && error.outcome() == Outcome::Unknown =>
+                if error.kind() == ErrorKind::Conflict && error.outcome() == Outcome::Unknown =>
             {
                 // If this read fails, the outcome of the write is still unknown.
                 let lost = |error: Error| error.with_outcome(Outcome::Unknown);
@@ -130,7 +130,7 @@ impl Table {
         }
     }
 
-    async fn read(&self, keys: Result<(&str, &str), &crate::key::KeyError>) -> Result<Reply> {
+    async fn read(&self, keys: Result<(&str, &str), &KeyError>) -> Result<Reply> {
         match self.get_body(keys, None).await? {
             Some(reply) => Ok(reply),
             None => Err(Error::absent().of("UpdateEntity", self.name())),

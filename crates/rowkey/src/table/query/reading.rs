@@ -1,11 +1,12 @@
 //! Reading a query: one page, pages, a stream, all entities, or the first.
 
+use rowkey_entity::{Projection, Stored};
+
 use super::super::pages::Page;
 use super::super::{entities, pages, prefetch};
 use super::Query;
 use crate::error::{ErrorKind, Result};
 use crate::paging::{Continuation, Stream};
-use crate::{Projection, Stored};
 
 impl<P: Projection + Send + 'static> Query<P> {
     /// Reads a page of `entities` entities, or all that are left if there are fewer, from the
