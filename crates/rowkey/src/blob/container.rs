@@ -15,9 +15,9 @@ use crate::blob::wire::decode;
 use crate::blob::wire::encode::{self, Conditions as Wire};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
-use crate::queue::handle::metadata_error;
 use crate::service::AccessPolicy;
 use crate::service::policies::{self, policies};
+use crate::service::wire::metadata::metadata_error;
 use crate::service::{self, unreadable};
 use crate::transport::{Call, Pipeline, Reply, Request, Safety};
 

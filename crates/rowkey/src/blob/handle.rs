@@ -20,7 +20,7 @@ use crate::blob::wire::decode;
 use crate::blob::wire::encode::{self, BlobPath, Conditions as Wire, DeleteSnapshots};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
-use crate::queue::handle::metadata_error;
+use crate::service::wire::metadata::metadata_error;
 use crate::transport::{Call, Pipeline, Reply, Request, Safety};
 
 /// A blob, or a snapshot of one.

@@ -57,7 +57,7 @@ impl Container {
     /// # Ok(()) }
     /// ```
     pub fn blobs(&self) -> Listing<BlobItem> {
-        Listing::of_container(self.clone(), OPERATION, |listing, next| {
+        Listing::of_container(self.account(), self.name(), OPERATION, |listing, next| {
             Box::pin(async move {
                 let (entries, next) = page(&listing, next).await?;
                 let blobs = entries.into_iter().filter_map(|entry| match entry {
@@ -115,7 +115,8 @@ impl Listing<BlobItem> {
 }
 
 async fn page<T>(listing: &Arc<Listing<T>>, next: Option<NextPage>) -> Result<PageEntries<Entry>> {
-    let Some(container) = &listing.container else { return Ok((Vec::new(), None)) };
+    let Some(name) = &listing.container else { return Ok((Vec::new(), None)) };
+    let container = listing.account.container(name);
     let host = NextPage::host(next.as_ref());
     let call = Call::new(OPERATION, container.name(), Safety::Read).at(host);
     let request = encode::list_blobs(

@@ -13,7 +13,7 @@ use super::handle::Blob;
 use super::{ContentHeaders, Written};
 use crate::blob::wire::encode;
 use crate::error::{Error, ErrorKind, Outcome, Result};
-use crate::queue::handle::metadata_error;
+use crate::service::wire::metadata::metadata_error;
 
 /// The checksum that protects content in transit. The service checks what is written, and the
 /// client checks what is read.

@@ -23,7 +23,7 @@ use super::handle::Blob;
 use super::put::{self, Check, Description, Insertion, Put};
 use crate::blob::wire::encode;
 use crate::error::{Error, Result};
-use crate::queue::handle::metadata_error;
+use crate::service::wire::metadata::metadata_error;
 use crate::transport::Safety;
 
 const BLOCK_SIZE: usize = 8 << 20;

@@ -14,7 +14,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::progress::{Limits, Progress, limits};
 use super::{Continuation, Stream, Token, fingerprint};
 use crate::account::StorageAccount;
-use crate::blob::Container;
 use crate::error::{Error, Result};
 use crate::transport::{Host, Reply};
 
@@ -45,8 +44,8 @@ use crate::transport::{Host, Reply};
 #[must_use = "nothing is listed until `stream`, `pages` or `all`"]
 pub struct Listing<T> {
     pub(crate) account: StorageAccount,
-    /// The container whose blobs are listed; `None`: the account's resources.
-    pub(crate) container: Option<Container>,
+    /// The name of the container whose blobs are listed; `None`: the account's resources.
+    pub(crate) container: Option<Box<str>>,
     pub(crate) prefix: Option<String>,
     /// For tables only.
     pub(crate) filter: Option<WireFilter>,
@@ -127,12 +126,13 @@ impl<T: Send + 'static> Listing<T> {
     }
 
     pub(crate) fn of_container(
-        container: Container,
+        account: &StorageAccount,
+        container: &str,
         operation: &'static str,
         read: ReadPage<T>,
     ) -> Self {
-        let listing = Self::new(container.account(), operation, read);
-        Self { container: Some(container), ..listing }
+        let listing = Self::new(account, operation, read);
+        Self { container: Some(container.into()), ..listing }
     }
 
     /// The same listing with entries of another type.
@@ -198,7 +198,7 @@ impl<T: Send + 'static> Listing<T> {
     /// Lists page by page.
     pub fn pages(mut self) -> Stream<ListingPage<T>> {
         let fingerprint = self.fingerprint();
-        let resource: Box<str> = self.container.as_ref().map_or("", Container::name).into();
+        let resource = self.container.clone().unwrap_or_default();
         let error = self.error.take().map_or(Ok(()), Err);
         let resume = self.resume.take();
         let begun = error.and_then(|()| NextPage::resume(resume, fingerprint));
@@ -224,7 +224,7 @@ impl<T: Send + 'static> Listing<T> {
         let Include { metadata, snapshots, uncommitted } = self.include;
         let shown = [metadata, snapshots, uncommitted].map(|shown| if shown { "1" } else { "" });
         let delimiter = self.delimiter.as_deref().unwrap_or_default();
-        let texts = [self.operation, container.name(), prefix, delimiter];
+        let texts = [self.operation, &**container, prefix, delimiter];
         fingerprint(texts.into_iter().chain(shown))
     }
 }

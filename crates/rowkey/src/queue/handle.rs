@@ -13,7 +13,7 @@ use crate::options::ClientOptions;
 use crate::queue::wire::{decode, encode};
 use crate::service::AccessPolicy;
 use crate::service::policies::{self, policies};
-use crate::service::wire::metadata::{self, MetadataError};
+use crate::service::wire::metadata::{self, metadata_error};
 use crate::service::{self, unreadable};
 use crate::transport::{Call, Reply, Request, Safety};
 
@@ -282,14 +282,6 @@ impl Queue {
     pub(crate) fn check_name(&self, operation: &'static str) -> Result<()> {
         check_name(&self.name)
             .map_err(|error| Error::invalid(error.to_string()).of(operation, &self.name))
-    }
-}
-
-#[cold]
-pub(crate) fn metadata_error(error: MetadataError) -> Error {
-    match error {
-        MetadataError::TooLarge => Error::too_large(error.to_string()),
-        _ => Error::invalid(error.to_string()),
     }
 }
 

@@ -9,7 +9,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use rowkey_wire::headers::{METADATA_PREFIX, decode_text};
 use rowkey_wire::limits::MAX_METADATA;
 
-/// The error for invalid metadata.
+use crate::error::Error;
+
+/// Why metadata is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetadataError {
     /// A name is not an identifier: letters, digits and `_`, not starting with a digit.
@@ -69,6 +71,15 @@ impl fmt::Display for MetadataError {
 }
 
 impl std::error::Error for MetadataError {}
+
+/// The error of an operation whose metadata is invalid: nothing was sent.
+#[cold]
+pub(crate) fn metadata_error(error: MetadataError) -> Error {
+    match error {
+        MetadataError::TooLarge => Error::too_large(error.to_string()),
+        _ => Error::invalid(error.to_string()),
+    }
+}
 
 fn is_identifier(name: &str) -> bool {
     !name.starts_with(|c: char| c.is_ascii_digit())
