@@ -32,7 +32,7 @@ const MARGIN: Duration = Duration::from_secs(10 * 60);
 /// [`margin`](Self::margin); then one that expires later. So apps can request tokens as often as needed,
 /// connection strings stay the same for a while, and every issued token is valid for at least the margin and
 /// at most the [`lifetime`](Self::lifetime). Tokens of different users are replaced at different times. This
-/// needs no table of tokens, so there is none to bound, to lose or to leak.
+/// needs no table of tokens.
 ///
 /// # Keys
 ///

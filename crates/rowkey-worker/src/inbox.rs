@@ -100,7 +100,7 @@ impl Inbox {
     /// delivery, including retries and the time as a dead letter before a redrive.
     ///
     /// Under a worker whose [time limit](crate::worker::Worker::time_limit) is longer than 5 hours and a quarter,
-    /// tasks are too old earlier, by as much as it is longer.
+    /// tasks become too old earlier, by the difference.
     ///
     /// ```
     /// # use std::time::Duration;

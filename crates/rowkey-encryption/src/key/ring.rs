@@ -313,8 +313,8 @@ impl KeyRing {
     /// Stops encrypting these properties, whose fields have no `#[entity(encrypt)]` any more: they are
     /// decrypted in every entity, and each write stores them in plaintext.
     ///
-    /// Without this, what an entity has encrypted stays encrypted: a program whose type has such a field
-    /// without `encrypt` is refused, by the name of the property. All programs that still encrypt the field
+    /// Without this, encrypted properties stay encrypted, and a program whose type has such a field without
+    /// `encrypt` is refused with an error that names the property. All programs that still encrypt the field
     /// must [accept plaintext](Self::accept_plaintext). Remove both settings when
     /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) has finished. Fields in blobs are refused: copy
     /// them to another field.

@@ -9,9 +9,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How far a [`Tail`](super::Tail) has read: all entries before this position were returned.
 ///
-/// Serialized as text (`to_string` and `parse`, or serde) of some 40 characters, at times plus a RowKey, however long
-/// the log is. It is bound to the partition that it came from. It may contain a key, so protect it like the
-/// data.
+/// Serialized as text (`to_string` and `parse`, or serde) of about 40 characters, sometimes plus a RowKey, at
+/// any length of the log. It is bound to the partition that it came from. It may contain a key, so protect it
+/// like the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
     /// A hash of the table, the partition and the literal prefix of the rows.

@@ -79,7 +79,7 @@ impl<E: Entity + Send + 'static> Gather<E> {
         Self { table, partitions, filter: None, page_size: None, after: None }
     }
 
-    /// Only entities for which `filter` holds. Several filters must all hold.
+    /// Returns only entities that match `filter`. Several filters must all match.
     ///
     /// ```
     /// # use rowkey::{Entity, StorageAccount};

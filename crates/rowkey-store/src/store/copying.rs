@@ -1,5 +1,5 @@
-//! Copies that another store keeps in the entities of this one: each is written through the plan of its type, so
-//! that its own declarations stay in step.
+//! Copies that another store keeps in the entities of this one: each is written through the plan of its type,
+//! so that its own declarations stay consistent.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;

@@ -49,10 +49,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Deletes every entity whose PartitionKey begins with `prefix`, with all its rows: for example, all
     /// partitions of a tenant. [`Jobs`](crate::job::Jobs) does it for several types as one job.
     ///
-    /// The prefix is compared with the PartitionKeys as they are stored. End it with the character behind the
-    /// value, as in `contoso_`, or `contoso2_` is deleted as well; for a PartitionKey that is the value alone, use
-    /// [`delete_where`](Self::delete_where). Otherwise like [`delete_found`](Self::delete_found). The service
-    /// reads the rows of these partitions.
+    /// The prefix is compared with the PartitionKeys as they are stored. End it with the separator that follows
+    /// the value, such as `contoso_`; otherwise `contoso2_` is deleted as well. If the value is the whole
+    /// PartitionKey, use [`delete_where`](Self::delete_where). Otherwise like
+    /// [`delete_found`](Self::delete_found). The service reads the rows of these partitions.
     ///
     /// Fails with [`ErrorKind::Invalid`] if the prefix is empty.
     ///
@@ -97,9 +97,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// An entity that another writer changed since it was found is looked up again: it is deleted if the
     /// walk still finds it, and counts as [`Verdict::Skipped`] otherwise. An entity that does not decode stays,
-    /// and the report names it as [`Verdict::Unreadable`]. The report counts entities. Run
-    /// the job again to delete entities that began to match behind its position. [`Job::count`] counts the
-    /// entities in advance.
+    /// and the report names it as [`Verdict::Unreadable`]. The report counts entities. Run the job again to
+    /// delete entities that began to match after it had passed them. [`Job::count`] counts the entities in
+    /// advance.
     ///
     /// A filter of the walk compares the properties in the entity's own row. Do not filter by properties
     /// of a wide entity, which may be in further rows.
@@ -144,7 +144,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Deletes what is left of a wide entity that cannot be read, because further rows of it are gone or come
     /// from another write; returns whether it existed. [`verify`](Self::verify) reports such entities as
     /// missing `further rows`. Nothing can restore their data: read the remaining rows as [`DynamicEntity`]
-    /// first if they are of use.
+    /// first if you need them.
     ///
     /// Its rows in indexes and its unique values become orphans, which [`repair`](Self::repair) removes. Costs
     /// four requests. Fails with [`ErrorKind::Invalid`] if the entity can be read, and with

@@ -157,8 +157,8 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Download<'s, E> {
     /// Starts to read the content piece by piece; never more than one piece is in memory.
     ///
     /// Fails with [`ErrorKind::NotFound`] if the blob does not exist, and with [`ErrorKind::Damaged`] if it has another
-    /// length than the reference. The end of whole content with another SHA-256 is an error of kind `Damaged`, too:
-    /// what was read before must not be used then.
+    /// length than the reference. The end of whole content with another SHA-256 is an error of kind `Damaged`,
+    /// too: do not use the content then.
     ///
     /// ```
     /// # use rowkey::{BlobRef, Entity, StorageAccount};

@@ -29,11 +29,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// other types it does not compile. Until then an expired entity keeps its rows, its unique values, its entries in
     /// lists and its share in views.
     ///
-    /// Expired is what is expired when this is called, by the clock of the account; it may differ by up to 15 minutes
+    /// The time of the call decides, by the clock of the account; it may differ by up to 15 minutes
     /// from the clocks of other programs. The service finds the entities: one request for each 1,000 of them, which
-    /// reads the whole table. A transaction deletes as many entities of a partition as fit with their rows, on
-    /// condition that they are as they were read: an entity whose expiry is moved to a later time meanwhile stays, and
-    /// counts as [`Verdict::Skipped`](crate::job::Verdict::Skipped). Otherwise like
+    /// reads the whole table. A transaction deletes as many entities of a partition as fit with their rows,
+    /// only if they are unchanged since they were read: an entity whose expiry is moved to a later time
+    /// meanwhile stays, and counts as [`Verdict::Skipped`](crate::job::Verdict::Skipped). Otherwise like
     /// [`delete_found`](Self::delete_found).
     ///
     /// ```

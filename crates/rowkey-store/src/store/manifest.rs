@@ -315,8 +315,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         self.step(name, false).await.map_err(|error| self.named("Advance", error))
     }
 
-    /// Stops the reads by a declaration, so that programs without it may write. From then on its rows are
-    /// not kept in step; [`clean`](Self::clean) deletes them when the declaration is gone. Two requests.
+    /// Stops the reads by a declaration, so that programs without it may write. From then on its rows are not
+    /// kept up to date; [`clean`](Self::clean) deletes them when the declaration is gone. Two requests.
     pub async fn retire(&self, name: &str) -> Result<Stage> {
         self.step(name, true).await.map_err(|error| self.named("Retire", error))
     }

@@ -76,7 +76,7 @@ pub use upload::Upload;
 pub use work::Worked;
 use writing::{Changing, ReadHead, is_race, version_of};
 
-/// A store of one entity type. Each write keeps everything that the type declares in step.
+/// A store of one entity type. Each write keeps everything that the type declares consistent.
 ///
 /// ```
 /// use rowkey::{Entity, StorageAccount};
@@ -256,9 +256,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         upsert.await.map_err(|error| self.named("Upsert", error))
     }
 
-    /// Reads the entity, changes it, and writes it on condition that the version is still the one that was
-    /// read. Repeats this while other writers come first. Costs two requests if no declaration is outside the
-    /// partition.
+    /// Reads the entity, changes it, and writes it if the version is still the one that was read. Repeats this
+    /// while other writers come first. Costs two requests if no declaration is outside the partition.
     ///
     /// Properties that the type does not have are kept. `change` may run several times. Fails with
     /// [`ErrorKind::NotFound`] if the entity does not exist, and with [`ErrorKind::Invalid`] if the change

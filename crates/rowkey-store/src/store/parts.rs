@@ -22,8 +22,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// is read as a whole: two more requests. Types with encrypted fields or fields in blobs are always read
     /// as a whole.
     ///
-    /// The properties of one row are of one state of the entity. Those of several rows may be of states before and
-    /// after another write; [`get`](Self::get) reads one version.
+    /// The properties of one row are from one state of the entity. Those of several rows may be from states
+    /// before and after another write; [`get`](Self::get) reads one version.
     ///
     /// ```
     /// # use std::collections::BTreeMap;

@@ -195,7 +195,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     /// [`send`](Self::send) then fails with [`ErrorKind::Conflict`] if the entity has another version or does not
     /// exist. Without declarations, a version that was read by key or written is compared by the service, in the
     /// same request. A list of versions, a version that was read through an index, and one that was returned by a
-    /// write whose answer was lost cost a read and a write.
+    /// write whose response was lost cost a read and a write.
     ///
     /// ```
     /// # use rowkey::{Entity, StorageAccount};
@@ -229,7 +229,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
 
     /// Whether the entity has to be read: because it has declarations or may have several rows that are not
     /// [parts](Self::set_named), because a property is or refers to a blob in a type with parts, because the
-    /// store has keys and only the stored entity tells which properties are encrypted, because a property is
+    /// store has keys and only the stored entity shows which properties are encrypted, because a property is
     /// removed, which a merge cannot do, or because the service cannot compare the
     /// [condition](Self::if_version).
     pub fn reads(&self) -> bool {

@@ -146,7 +146,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Fails with [`ErrorKind::Conflict`] until 12 minutes after the newest key was made, because until
     /// then a program may write under an older one. The clock of the service measures them. Costs one
     /// request for each 1,000 entities and three more, one of which writes a row without content, whose
-    /// `Timestamp` tells the time of the service.
+    /// `Timestamp` gives the time of the service.
     pub fn verify_keys(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
         let store = self.clone();
         let is_old = Arc::new(AtomicBool::new(false));

@@ -54,9 +54,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// Costs a listing, a read of the entity of each blob of a field or reference, a read of each list, and a read of
     /// each entity in it. Programs may write in the meantime: a blob of a field is ignored for 45 minutes, and its
-    /// operation is ended before the blob is deleted; a blob of a reference is ignored for two hours; a list is written only if it is unchanged since
-    /// before its entities were read. [`verify`](Self::verify) finds blobs and entries that are missing, and
-    /// [`repair`](Self::repair) adds the entries.
+    /// operation is ended before the blob is deleted; a blob of a reference is ignored for two hours; a list is
+    /// read before its entities, and is written only if it is unchanged. [`verify`](Self::verify) finds blobs
+    /// and entries that are missing, and [`repair`](Self::repair) adds the entries.
     ///
     /// ```
     /// use rowkey::{Entity, StorageAccount};

@@ -86,7 +86,7 @@ pub struct Transaction<'t, E, R = ()> {
     refusal: R,
 }
 
-/// In the type of a [`Transaction`] with changes that may refuse, from [`Transaction::try_update`].
+/// The type parameter of a [`Transaction`] with changes that may refuse: [`Transaction::try_update`].
 #[derive(Debug)]
 pub struct Refusing<R>(Arc<Mutex<Option<R>>>);
 
@@ -110,8 +110,8 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
         Self { store, steps: Vec::new(), targets: Vec::new(), settlers, refusal: () }
     }
 
-    /// Changes an entity by a function that may refuse. Then nothing is written, and the error of the function is
-    /// the inner result of `submit`. Otherwise like [`update`](Self::update).
+    /// Changes an entity with a function that may refuse. Then nothing is written, and the error of the
+    /// function is the inner result of `submit`. Otherwise like [`update`](Self::update).
     ///
     /// All functions of one transaction that may refuse have one type of errors.
     ///
@@ -166,7 +166,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
 }
 
 impl<'t, E: Entity + Clone + Send + Sync + 'static, R: Send + 't> Transaction<'t, E, Refusing<R>> {
-    /// Changes another entity by a function that may refuse. If several refuse, the first one counts.
+    /// Changes another entity with a function that may refuse. If several refuse, the first one counts.
     #[expect(clippy::needless_pass_by_value, reason = "keys are passed as to `Store::update`")]
     pub fn try_update(
         self,
@@ -244,11 +244,11 @@ where
         }
     }
 
-    /// Reads the entity at a key, changes it, and writes it on condition that it is unchanged.
+    /// Reads the entity at a key, changes it, and writes it if it is unchanged.
     ///
     /// `change` runs when the transaction is submitted, and again each time another writer comes first. So it
-    /// must not have effects of its own; it may note in its environment what it found, where the last run
-    /// counts. Properties that the type does not have are kept.
+    /// must not have effects of its own; it may store results in variables, where the last run counts.
+    /// Properties that the type does not have are kept.
     ///
     /// [`submit`](Transaction::submit) fails with [`ErrorKind::NotFound`] if the entity does not exist, and
     /// with [`ErrorKind::Invalid`] if the change alters a part of the key.

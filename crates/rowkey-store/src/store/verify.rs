@@ -52,7 +52,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// have no other rows cost nothing more. Other entities cost one read, and one for each of their rows; a
     /// copy or a claim costs two. Each group of a view is added up once, in the part `totals of` its name:
     /// two requests, and one for each 1,000 entities of the group. Committed writes that are not settled yet
-    /// are reported as they are.
+    /// are reported, too.
     pub fn verify(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
         self.examine("verify", &self.inner.table, false, None)
     }

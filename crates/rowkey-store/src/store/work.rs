@@ -104,12 +104,12 @@ async fn all(works: Vec<impl Future<Output = Worked> + Send>) -> Worked {
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Settles writes that writers left, until `shutdown` completes: writes that were dropped, stopped, lost
-    /// a race or were not answered. Work in progress at the shutdown is finished, for up to 25 seconds.
+    /// Settles writes that writers left, until `shutdown` completes: writes that were dropped or stopped, lost
+    /// a race or got no response. Work in progress at the shutdown is finished, for up to 25 seconds.
     ///
     /// Any number of programs may run it at the same time. A pending write of this store or its clones is
     /// handled within milliseconds. An idle worker makes a request every 1 to 30 seconds ([`Waits::IDLE`]),
-    /// and four more every 5 minutes: 5,200 a day. It continues when the services are unavailable for a time;
+    /// and four more every 5 minutes: 5,200 per day. It continues when the services are unavailable for a time;
     /// other errors, such as a queue that does not exist, end it.
     ///
     /// ```

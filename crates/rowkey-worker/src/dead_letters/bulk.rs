@@ -95,8 +95,8 @@ impl<T: Task> DeadLetters<T> {
     /// message of the task is recognised, until [`forget`](Self::forget) deletes it.
     ///
     /// A blob that a redriven message may name is left to [`sweep_claims`](crate::Tasks::sweep_claims). Costs
-    /// one request per dead letter, two more with a claim, and one for each 1,000 dead letters. Fails as
-    /// [`redrive`](Self::redrive) does.
+    /// one request per dead letter, two more with a claim, and one for each 1,000 dead letters. Fails like
+    /// [`redrive`](Self::redrive).
     ///
     /// ```
     /// # use rowkey_worker::{Task, Tasks};

@@ -72,7 +72,7 @@ impl Janitor {
     /// the [deadline](Self::shutdown_deadline); afterwards another janitor can lead at once.
     ///
     /// A standby janitor tries to acquire the lease once a minute, so another one leads at most a minute plus
-    /// the lock's term after a leader dies. With a term of 60 seconds, the leader makes 4,320 requests a day
+    /// the lock's term after a leader dies. With a term of 60 seconds, the leader makes 4,320 requests per day
     /// and each standby janitor 1,440. Each run of a chore costs two more besides its own requests.
     ///
     /// Transient failures are logged and retried. Fails with [`ErrorKind::Invalid`] if two chores have the

@@ -1,10 +1,11 @@
 //! Fences: rows by which the service refuses the late writes of a program that no longer owns a partition.
 //!
 //! A fence is two rows in the PartitionKey that is written. `fence` has the largest token that has claimed it, and is
-//! changed under its ETag, so tokens only grow. `fence_<token>` exists while no larger token has claimed it. Each
-//! guarded transaction merges nothing into that row, on condition that it exists. A transaction is applied as a
-//! whole or not at all, so nothing is written after the row is gone, however late the request arrives. Its ETag does
-//! not matter, so guarded transactions of one owner do not make each other fail.
+//! changed under its ETag, so tokens only grow. `fence_<token>` exists while no larger token has claimed it.
+//! Each guarded transaction contains an empty merge of that row, which fails if the row does not exist. A
+//! transaction is applied as a whole or not at all, so nothing is written after the row is gone, however late
+//! the request arrives. Its ETag does not matter, so guarded transactions of one owner do not make each other
+//! fail.
 
 use std::fmt;
 
@@ -28,7 +29,7 @@ const MAX_TRIES: usize = 8;
 /// Guards the transactions on one PartitionKey: they fail once a later owner has claimed it.
 ///
 /// Created by [`Owned::fence`](super::Owned::fence). The two rows of a fence have the RowKeys `fence` and `fence_`
-/// with the token. Keep the RowKeys of your entities off these.
+/// with the token. Do not use these RowKeys for entities.
 #[derive(Clone)]
 pub struct Fence {
     table: Deciding,
@@ -39,7 +40,8 @@ pub struct Fence {
 impl Fence {
     /// Claims a PartitionKey for a token that grows with each owner, such as
     /// [`Held::token`](rowkey_patterns::lease_lock::Held::token) of a lease lock. [`Owned::fence`](super::Owned::fence)
-    /// is this for the owner of a partition. Two requests, on the primary; one if this token has claimed it before.
+    /// does this for the owner of a partition. Two requests, on the primary; one if this token has claimed it
+    /// before.
     ///
     /// Fails with [`ErrorKind::Leased`] if a larger token has claimed it.
     ///
@@ -114,11 +116,11 @@ impl Fence {
     }
 
     /// Sends a transaction on the fence's PartitionKey that is applied only while no later owner has claimed it.
-    /// It costs no request more than [`Transaction::submit`], and one of the 100 operations.
+    /// It costs no more requests than [`Transaction::submit`], and one of the 100 operations.
     ///
-    /// Fails with [`ErrorKind::Leased`] if a later owner has. Nothing is written then; drop what was computed, because
-    /// the other owner does it again. With [`Outcome::Unknown`], an attempt before, whose answer was lost, may have been
-    /// applied before the claim. Otherwise it returns and fails as `submit` does.
+    /// Fails with [`ErrorKind::Leased`] if a later owner has. Nothing is written then; drop the results,
+    /// because the other owner does the work again. With [`Outcome::Unknown`], an earlier attempt with a lost
+    /// response may have been applied before the claim. Otherwise it returns and fails as `submit` does.
     pub async fn submit(&self, transaction: Transaction) -> Result<Vec<Option<ETag>>> {
         let valid = self.valid_row();
         let guard = self.table.table().transaction().merge((&valid, Match::Any));

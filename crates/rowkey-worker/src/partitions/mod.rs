@@ -36,8 +36,8 @@ type Work = Arc<dyn Fn(Owned) -> BoxFuture<'static, std::result::Result<(), Stri
 ///
 /// A partition is a number below [`count`](Self::new); the program decides what it stands for: a queue, a range of
 /// PartitionKeys, a remainder of a hash. Each is owned by one program at a time, by a lease on a blob. Programs that
-/// come or go are noticed within a minute or two, and the partitions are divided anew: each program owns as many as
-/// the others, or one more. A partition moves only if its owner has too many or is gone.
+/// come or go are noticed within a minute or two, and the partitions are divided again: each program owns as
+/// many as the others, or one more. A partition moves only if its owner has too many or is gone.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -70,9 +70,9 @@ type Work = Arc<dyn Fn(Owned) -> BoxFuture<'static, std::result::Result<(), Stri
 /// # Ok(()) }
 /// ```
 ///
-/// No clock of one program is compared with that of another: the leases tell who is there, and each program measures
-/// its own leases by [`Clock::elapsed`](rowkey::Clock::elapsed). A program that was suspended may send a request
-/// after another one has taken over; a [`Fence`] makes the service refuse it.
+/// No clock of one program is compared with that of another: the leases show the running programs, and each
+/// program measures its own leases by [`Clock::elapsed`](rowkey::Clock::elapsed). A program that was suspended
+/// may send a request after another one has taken over; a [`Fence`] makes the service refuse it.
 #[derive(Clone, Debug)]
 pub struct Partitions {
     container: Container,
@@ -107,9 +107,9 @@ impl Partitions {
     /// A set of `count` partitions, 1 to 1,000. Its leases are on blobs below `<name>/` in `container`, which must
     /// exist. Sends nothing.
     ///
-    /// More partitions than programs let the load be divided evenly, and each costs requests: about four for each
-    /// program are enough. Stop all programs of a set before the count changes; a program with another count than
-    /// those that are there fails.
+    /// More partitions than programs divide the load evenly, but each costs requests: about four per program
+    /// are enough. Stop all programs of a set before the count changes; a program whose count differs from that
+    /// of the running ones fails.
     pub fn new(container: Container, name: impl Into<String>, count: u32) -> Self {
         Self {
             container,
@@ -130,16 +130,16 @@ impl Partitions {
         self
     }
 
-    /// Sets how often the program looks who is there. Default: 20 seconds; four times as often while it owns more or
-    /// fewer partitions than its share.
+    /// Sets how often the program lists the leases of all programs. Default: 20 seconds; four times as often
+    /// while it owns more or fewer partitions than its share.
     #[must_use = "use the returned partitions"]
     pub fn look_every(mut self, interval: Duration) -> Self {
         self.look_every = interval.max(Duration::from_secs(1));
         self
     }
 
-    /// Sets how long work may continue after it was asked to stop, because the program stops or another one is to
-    /// have the partition. Default: 25 seconds. Then it is dropped at its current await.
+    /// Sets how long work may continue after it was asked to stop, because the program stops or the partition
+    /// moves to another one. Default: 25 seconds. Then it is dropped at its current await.
     #[must_use = "use the returned partitions"]
     pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
         self.shutdown_deadline = deadline;
@@ -186,14 +186,14 @@ impl Partitions {
     /// Owns a share of the partitions, and runs `work` for each, until `shutdown` completes.
     ///
     /// Each run is a task of its own in the tokio runtime that polls this. If it ends, fails or panics, it begins again
-    /// after a [while](Self::restart_backoff). It is asked to [stop](Owned::stopping) when another program is to have
-    /// the partition, or when the program stops, and is dropped at its next await at the
-    /// [deadline](Self::shutdown_deadline). If the lease is lost, it is dropped at once, by the thread that renews
-    /// leases. Code that blocks cannot be dropped: the program keeps the lease while it runs, and its writes need a
-    /// [`Fence`].
+    /// after a [while](Self::restart_backoff). It is asked to [stop](Owned::stopping) when the partition moves
+    /// to another program, or when the program stops, and is dropped at its next await at the
+    /// [deadline](Self::shutdown_deadline). If the lease is lost, it is dropped at once, by the thread that
+    /// renews leases. Code that blocks cannot be dropped: the program keeps the lease while it runs, and its
+    /// writes need a [`Fence`].
     ///
-    /// Costs for each partition 3 requests to acquire it (5 the first time), and 1 each third of the
-    /// [term](Self::term); for the program 1 each third of the term, and 1 at each [look](Self::look_every).
+    /// Costs for each partition 3 requests to acquire it (5 the first time), and 1 per third of the
+    /// [term](Self::term); for the program 1 per third of the term, and 1 per [listing](Self::look_every).
     ///
     /// Transient failures are logged and retried. Fails with [`ErrorKind::Invalid`] if the count or the term is not
     /// allowed or another program of the set has another count, and with any permanent error, such as a missing
@@ -253,14 +253,14 @@ impl Owned {
         if *self.stage.borrow() == Stage::Lost { Duration::ZERO } else { self.held.remaining() }
     }
 
-    /// Completes when the partition is to be given up: the program stops, another one is to have it, or it was lost.
-    /// Work ends then; what does not is dropped at the [deadline](Partitions::shutdown_deadline).
+    /// Completes when the partition must be given up: the program stops, the partition moves to another one, or
+    /// it was lost. End the work then; at the [deadline](Partitions::shutdown_deadline) it is dropped.
     pub async fn stopping(&self) {
         // An error means that the program has dropped everything.
         drop(self.stage.clone().wait_for(|stage| *stage > Stage::Owned).await);
     }
 
-    /// Returns whether the partition is to be given up, or is lost: for code that does not await.
+    /// Returns whether the partition must be given up, or is lost: for code that does not await.
     pub fn is_stopping(&self) -> bool {
         *self.stage.borrow() > Stage::Owned || self.stage.has_changed().is_err()
     }
@@ -268,7 +268,8 @@ impl Owned {
     /// Claims a PartitionKey of a table for this owner: transactions of earlier owners that are sent through their
     /// [`Fence`] fail from now on, however late they arrive. Two requests, on the primary.
     ///
-    /// Claim it before reading what you decide by. Fails with [`ErrorKind::Leased`] if a later owner has claimed it.
+    /// Claim it before you read the rows that you decide by. Fails with [`ErrorKind::Leased`] if a later owner
+    /// has claimed it.
     ///
     /// ```
     /// use rowkey::{DynamicEntity, ErrorKind, StorageAccount};

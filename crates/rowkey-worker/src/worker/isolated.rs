@@ -1,6 +1,6 @@
-//! A message's own task of the runtime: all code of the program that a message causes runs in it.
+//! The tokio task of a message: all code of the program that handles the message runs in it.
 //!
-//! That is reading the task (`Deserialize`, the key ring), `Task::key`, the handler, and dropping what these leave.
+//! That is reading the task (`Deserialize`, the key ring), `Task::key`, the handler, and dropping their values.
 //! A panic there fails only this message. The key of a task stays locked until its own task has ended, even if it
 //! was aborted and blocks its thread.
 

@@ -72,10 +72,10 @@ const SHORTEST_IDLE: Duration = Duration::from_millis(10);
 /// ```
 ///
 /// A message is deleted after its task was processed. If a worker dies before that, the message becomes
-/// visible again. So **each task is processed at least once**, sometimes twice, and now and then by two
-/// workers at the same time. Handlers must tolerate that.
+/// visible again. So **each task is processed at least once**, sometimes twice, and occasionally by two workers
+/// at the same time. Handlers must tolerate that.
 ///
-/// Each task is read and handled in a task of its own of the tokio runtime that polls the worker, so a panic
+/// Each task is read and handled in its own task of the tokio runtime that polls the worker, so a panic
 /// fails only its own message. A single thread per process renews all messages, so code that blocks costs no
 /// other handler its message. Dropping a worker aborts its handlers at their current await. Several workers can
 /// run in one program, in many programs, on many machines.
@@ -193,9 +193,10 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     /// Sets how often a task is tried before it becomes a dead letter. Default: 5. The table at [`Handler`]
     /// says what counts as an attempt.
     ///
-    /// Receptions without a known result (the worker died, a response was lost) are not attempts. After as
-    /// many of them in a row, the task is tried once while this worker runs nothing else, because another
-    /// task may have killed the worker. If that has no known result either, the task becomes a dead letter.
+    /// Receptions without a known result (the worker died, a response was lost) are not attempts. After the
+    /// same number of them in a row, the task is tried once while this worker runs nothing else, because
+    /// another task may have killed the worker. If that has no known result either, the task becomes a dead
+    /// letter.
     ///
     /// ```
     /// # use rowkey_worker::{Task, Tasks};
@@ -243,7 +244,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     ///
     /// Code that blocks cannot be stopped. It keeps its thread and the lock of its [key](Task::key), but neither
     /// its message nor its concurrency slot: another task is received. [`Counts::at_work`] counts it until it
-    /// ends; until then a task that waits for a key, or has to be tried alone, is put off.
+    /// ends; until then a task that waits for a key, or has to be tried alone, is deferred.
     #[must_use = "use the returned worker"]
     pub fn time_limit(mut self, limit: Duration) -> Self {
         self.time_limit = limit;

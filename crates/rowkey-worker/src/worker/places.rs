@@ -2,9 +2,9 @@
 //!
 //! A worker asks for places before it receives messages, and each message keeps one until it is settled. Free places
 //! go to the worker whose *pass* is lowest. Each place that a worker is given advances its pass by the inverse of its
-//! weight, so of the tasks that begin while several queues have some, each queue's share is that of its weight, and no
-//! worker waits for ever (stride scheduling). Places that a queue had no message for are given back, and are not
-//! counted.
+//! weight, so while several queues have tasks, each queue's share of those that begin is proportional to its
+//! weight, and no worker waits forever (stride scheduling). Places that a queue had no message for are given
+//! back, and are not counted.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};

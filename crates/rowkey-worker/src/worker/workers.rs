@@ -20,12 +20,11 @@ use crate::task::Task;
 /// How long a queue rests after a permanent failure.
 const REST: Duration = Duration::from_secs(60);
 
-/// Runs the workers of several queues, which share one limit of tasks at a time.
+/// Runs the workers of several queues, which share one limit of concurrent tasks.
 ///
-/// Each worker has a weight. While several queues have tasks, those that begin are divided by the weights: of ten,
-/// six are from a queue of weight 6, three from one of weight 3, one from one of weight 1. No queue waits for ever,
-/// and an empty queue leaves its share to the others. So one program processes urgent tasks first without losing
-/// the rest.
+/// Each worker has a weight. While several queues have tasks, the tasks that begin are divided by weight: with
+/// weights 6, 3 and 1, they are six, three and one of ten. No queue waits forever, and an empty queue leaves
+/// its share to the others. So one program processes urgent tasks first without losing the rest.
 ///
 /// ```
 /// # use rowkey_worker::{Task, Tasks};
@@ -69,11 +68,11 @@ const REST: Duration = Duration::from_secs(60);
 /// # Ok(()) }
 /// ```
 ///
-/// Each worker keeps what it has alone: its idle waits, its circuit breaker, its counters, and what it does with
-/// each message. A task that is tried alone is tried while no other task of these workers runs, and tasks of one
-/// kind with one [key](Task::key) are processed one at a time, from all of these queues together.
+/// Each worker keeps its own idle waits, circuit breaker and counters, and settles its own messages. A task
+/// that is tried alone is tried while no other task of these workers runs, and tasks of one kind with one
+/// [key](Task::key) are processed one at a time, across all of these queues.
 ///
-/// Weights divide the beginnings of tasks. Where some tasks take much longer than others, also limit how many
+/// Weights divide the beginnings of tasks. If some tasks take much longer than others, also limit how many
 /// places they occupy: [`Worker::concurrency`].
 pub struct Workers {
     places: usize,
