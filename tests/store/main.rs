@@ -6,6 +6,7 @@
 mod agreement;
 mod attack;
 mod backlog;
+mod beside;
 mod blob_fields;
 mod blob_lists;
 mod bulk;

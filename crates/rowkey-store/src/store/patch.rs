@@ -80,6 +80,18 @@ pub(super) fn is_data(name: &str) -> bool {
     !NOT_DATA.contains(&name) && !name.starts_with(COPIED_FROM)
 }
 
+/// What the property of a reference to a blob, which has its address, is followed by in the names of the others.
+const OF_REFERENCE: [&str; 4] = ["", "_Length", "_Sha256", "_ContentType"];
+
+/// Whether a property names a blob: that of a field, or one that the entity refers to. A patch that set it could give
+/// the entity the blob of another one, which would be deleted with it.
+fn names_a_blob<E: Entity>(name: &str) -> bool {
+    E::BLOBS.iter().any(|field| field.pointer == name)
+        || E::REFERENCES.iter().any(|property| {
+            name.strip_prefix(property).is_some_and(|rest| OF_REFERENCE.contains(&rest))
+        })
+}
+
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Begins a change of single properties of the entity at a key.
     pub fn patch(&self, key: Key<E>) -> Patch<'_, E> {
@@ -171,6 +183,9 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
             _ if !is_data(&name) || name == E::DISCRIMINATOR => {
                 Err(format!("property `{name}` is not data of the entity"))
             }
+            _ if names_a_blob::<E>(&name) => {
+                Err(format!("property `{name}` names a blob, which `Store::update` changes"))
+            }
             Ok(value) => Ok(value.map(ValueRef::into_owned)),
             Err(error) => Err(format!("property `{name}`: {error}")),
         };
@@ -228,18 +243,19 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     }
 
     /// Whether the entity has to be read: because it has declarations or may have several rows that are not
-    /// [parts](Self::set_named), because a property is or refers to a blob in a type with parts, because the
-    /// store has keys and only the stored entity shows which properties are encrypted, because a property is
+    /// [parts](Self::set_named), because a property may be in a blob, because a type with parts refers to blobs, because the
+    /// store has keys and only the stored entity tells which properties are encrypted, because a property is
     /// removed, which a merge cannot do, or because the service cannot compare the
     /// [condition](Self::if_version).
     pub fn reads(&self) -> bool {
-        let is_wide = E::MAX_ROWS > 1 && (Self::layout().is_none() || self.is_of_blobs());
+        let is_wide = E::MAX_ROWS > 1 && (Self::layout().is_none() || !E::REFERENCES.is_empty());
         // An entity of an older version is converted. Parts of another version have other RowKeys.
         let is_converted = E::VERSION > 1 && Self::layout().is_none();
         let declares = is_wide || is_converted || !E::INDEXES.is_empty() || !E::LISTS.is_empty();
         // An expired entity is not changed, as if it did not exist.
         let declares = declares || self.store.inner.has_contributors() || E::EXPIRY.is_some();
         declares
+            || self.is_in_blob()
             || self.store.inner.sealer.is_some()
             || self.changes.iter().any(|(_, value)| value.is_none())
             || self.condition.as_ref().is_some_and(|condition| condition.by_service().is_none())
@@ -250,11 +266,10 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
         Layout::of::<E>()
     }
 
-    /// Whether a property is in a blob, or may be the address of one.
-    fn is_of_blobs(&self) -> bool {
+    /// Whether a property is, or may be, in a blob.
+    fn is_in_blob(&self) -> bool {
         let mut of_fields = E::BLOBS.iter().flat_map(|field| [field.property, field.pointer]);
-        let is_in_blob = of_fields.any(|one| self.changes.iter().any(|(name, _)| name == one));
-        is_in_blob || !E::REFERENCES.is_empty()
+        of_fields.any(|one| self.changes.iter().any(|(name, _)| name == one))
     }
 
     /// The plan of a patch that reads nothing, of an entity in parts.

@@ -1,0 +1,108 @@
+//! What one declaration could break in another: values in blobs under patches by name.
+
+use rowkey::{BlobRef, DynamicEntity, Entity, ErrorKind, Key, StorageAccount};
+use rowkey_emulator::Server;
+use rowkey_store::Store;
+use rowkey_tests::TestResult;
+use rowkey_tests::sweep;
+
+const LONG: &str = "long enough for a blob, long enough for a blob, long enough for a blob";
+
+struct Setup {
+    server: Server,
+    account: StorageAccount,
+}
+
+impl Setup {
+    async fn start() -> Result<Self, Box<dyn std::error::Error>> {
+        let server = Server::builder().manual_clock().start().await?;
+        let account = sweep::account(&server)?;
+        Ok(Self { server, account })
+    }
+
+    async fn store<E: Entity + Clone + Send + Sync + 'static>(
+        &self,
+    ) -> Result<Store<E>, rowkey::Error> {
+        let builder = Store::<E>::builder(self.account.table("things"))
+            .queue(self.account.queue("things"))
+            .blobs(self.account.container("things"));
+        let store = builder.build()?;
+        store.create_if_missing().await?;
+        Ok(store)
+    }
+
+    fn blobs(&self) -> usize {
+        self.server.snapshot().blobs("things").count()
+    }
+
+    /// The names of the properties of a thing.
+    async fn properties(&self, id: u32) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+        let stored = self.account.table("things").get(row(id)).await?.ok_or("not found")?;
+        Ok(stored.entity.iter().map(|(name, _)| name.to_owned()).collect())
+    }
+}
+
+fn row(id: u32) -> Key<DynamicEntity> {
+    Key::new("all", format!("thing_{id:04}"))
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "all", row = "thing_{id:4}")]
+struct Mail {
+    id: u32,
+    day: i32,
+    #[entity(blob, threshold = 32, compress)]
+    text: String,
+    #[entity(blob)]
+    scan: Option<BlobRef>,
+}
+
+/// A field in a blob has no column, but a name: a patch of it moves the value as an update does.
+#[tokio::test]
+async fn a_patch_by_name_of_a_value_in_a_blob_is_an_update() -> TestResult {
+    let setup = Setup::start().await?;
+    let mails = setup.store::<Mail>().await?;
+    mails.insert(&Mail { id: 1, day: 1, text: LONG.into(), scan: None }).await?;
+    let patch = || mails.patch(Mail::key(1));
+    assert!(patch().set_named("text", "short".to_owned()).reads());
+    patch().set_named("text", "short".to_owned()).send().await?;
+    let read =
+        async || Ok::<_, rowkey::Error>(mails.get(Mail::key(1)).await?.map(|read| read.entity));
+    assert_eq!(read().await?.map(|mail| mail.text), Some("short".into()));
+    assert_eq!(setup.blobs(), 0);
+    patch().set_named("text", LONG.to_owned()).send().await?;
+    assert_eq!(read().await?.map(|mail| mail.text), Some(LONG.into()));
+    assert_eq!(setup.blobs(), 1);
+    // Another property is still one request.
+    assert!(!patch().set_named("note", 7).reads() && !patch().set(Mail::DAY, 7).reads());
+
+    // The pointer is not data, and would free a blob of another entity.
+    let pointer = setup.properties(1).await?.into_iter().find(|name| name.ends_with("_Blob"));
+    let pointer = pointer.ok_or("no pointer")?;
+    let refused = patch().set_named(&*pointer, "{}".to_owned()).send().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    assert!(mails.verify().run().await?.is_clean());
+    Ok(())
+}
+
+/// A reference cannot be given by a patch: the blob belongs to the entity for which it was uploaded.
+#[tokio::test]
+async fn a_patch_by_name_does_not_take_the_blob_of_another_entity() -> TestResult {
+    let setup = Setup::start().await?;
+    let mails = setup.store::<Mail>().await?;
+    let scan = mails.upload_reader(Mail::key(1), &b"a scan"[..]).send().await?;
+    let path = scan.path().to_owned();
+    mails.insert(&Mail { id: 1, day: 1, text: "short".into(), scan: Some(scan) }).await?;
+    mails.insert(&Mail { id: 2, day: 1, text: "short".into(), scan: None }).await?;
+    let names = setup.properties(1).await?;
+    let before = mails.get(Mail::key(2)).await?.map(|read| read.entity);
+    for name in names.iter().filter(|name| name.starts_with("scan")) {
+        let patch = mails.patch(Mail::key(2)).set_named(name, path.clone());
+        assert!(patch.send().await.is_err(), "{name}");
+    }
+    assert_eq!(mails.get(Mail::key(2)).await?.map(|read| read.entity), before);
+    assert!(mails.delete(Mail::key(2)).await?);
+    let scan = mails.get(Mail::key(1)).await?.ok_or("not found")?.entity.scan.ok_or("no scan")?;
+    assert_eq!(mails.download(&scan).bytes().await?, b"a scan"[..]);
+    Ok(())
+}
