@@ -1,7 +1,13 @@
-//! What one declaration could break in another: values in blobs under patches by name.
+//! What one declaration could break in another: values in blobs under patches by name, and expired entities under
+//! encryption and jobs.
 
-use rowkey::{BlobRef, DynamicEntity, Entity, ErrorKind, Key, StorageAccount};
+use chrono::{DateTime, Utc};
+use futures_util::stream;
+use rowkey::{
+    BlobRef, Clock as _, DynamicEntity, Entity, ErrorKind, Key, ManualClock, Match, StorageAccount,
+};
 use rowkey_emulator::Server;
+use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
@@ -11,13 +17,14 @@ const LONG: &str = "long enough for a blob, long enough for a blob, long enough 
 struct Setup {
     server: Server,
     account: StorageAccount,
+    clock: ManualClock,
 }
 
 impl Setup {
     async fn start() -> Result<Self, Box<dyn std::error::Error>> {
         let server = Server::builder().manual_clock().start().await?;
-        let account = sweep::account(&server)?;
-        Ok(Self { server, account })
+        let (account, clock) = sweep::waiting(&server)?;
+        Ok(Self { server, account, clock })
     }
 
     async fn store<E: Entity + Clone + Send + Sync + 'static>(
@@ -26,9 +33,14 @@ impl Setup {
         let builder = Store::<E>::builder(self.account.table("things"))
             .queue(self.account.queue("things"))
             .blobs(self.account.container("things"));
+        let builder = if E::ENCRYPTED.is_empty() { builder } else { builder.keys(ring()) };
         let store = builder.build()?;
         store.create_if_missing().await?;
         Ok(store)
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        self.clock.now()
     }
 
     fn blobs(&self) -> usize {
@@ -40,6 +52,10 @@ impl Setup {
         let stored = self.account.table("things").get(row(id)).await?.ok_or("not found")?;
         Ok(stored.entity.iter().map(|(name, _)| name.to_owned()).collect())
     }
+}
+
+fn ring() -> KeyRing {
+    KeyRing::new("things", AesKeyWrap::new("2026", [26; 32]), MacKey::new("records", [1; 32]))
 }
 
 fn row(id: u32) -> Key<DynamicEntity> {
@@ -104,5 +120,57 @@ async fn a_patch_by_name_does_not_take_the_blob_of_another_entity() -> TestResul
     assert!(mails.delete(Mail::key(2)).await?);
     let scan = mails.get(Mail::key(1)).await?.ok_or("not found")?.entity.scan.ok_or("no scan")?;
     assert_eq!(mails.download(&scan).bytes().await?, b"a scan"[..]);
+    Ok(())
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "all", row = "thing_{id:4}")]
+struct Session {
+    id: u32,
+    #[entity(encrypt)]
+    note: String,
+    #[entity(expiry)]
+    until: Option<DateTime<Utc>>,
+}
+
+/// The same with another encrypted field, of a newer program.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "all", row = "thing_{id:4}")]
+struct NewSession {
+    id: u32,
+    #[entity(encrypt)]
+    note: String,
+    #[entity(encrypt)]
+    secret: Option<String>,
+    #[entity(expiry)]
+    until: Option<DateTime<Utc>>,
+}
+
+/// Everything that writes over an expired entity, by a program that does not know all of its properties.
+#[tokio::test]
+async fn nothing_of_an_expired_entity_comes_into_the_one_that_replaces_it() -> TestResult {
+    let setup = Setup::start().await?;
+    let (older, newer) = (setup.store::<Session>().await?, setup.store::<NewSession>().await?);
+    let session = |id| Session { id, note: "of grace".into(), until: None };
+    for id in 1..=5 {
+        let (note, secret) = ("of ada".to_owned(), Some("of ada".to_owned()));
+        newer.insert(&NewSession { id, note, secret, until: Some(setup.now()) }).await?;
+        let mut other = DynamicEntity::new("all", format!("thing_{id:04}"));
+        other.set("other", "of ada");
+        setup.account.table("things").merge((&other, Match::Any)).await?;
+    }
+    older.insert(&session(1)).await?;
+    older.upsert(&session(2)).await?;
+    older.transaction().upsert(&session(3)).submit().await?;
+    let loaded = older.load(stream::iter([session(4)])).run().await?;
+    assert!(loaded.is_clean() && loaded.total.right == 1, "{loaded:?}");
+    let loaded = older.load_over(stream::iter([session(5)])).run().await?;
+    assert!(loaded.is_clean() && loaded.total.right == 1, "{loaded:?}");
+    for id in 1..=5 {
+        let read = newer.get(NewSession::key(id)).await?.ok_or("not found")?.entity;
+        assert_eq!((&*read.note, read.secret), ("of grace", None), "{id}");
+        let left = setup.properties(id).await?;
+        assert!(!left.iter().any(|name| name == "other"), "{id}: {left:?}");
+    }
     Ok(())
 }

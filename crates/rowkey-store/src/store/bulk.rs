@@ -126,7 +126,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
         let op = Op::random(self.store.inner.deciding.clock().now())?;
         let mut plan = Plan::new(first.0.clone(), op);
         let before = entities.iter().map(|(keys, _)| async move {
-            if self.replaces { self.store.read(keys).await } else { Ok(None) }
+            if self.replaces {
+                Ok(self.store.replaced(self.store.read(keys).await?))
+            } else {
+                Ok(None)
+            }
         });
         let before = try_all(before, usize::MAX).await?;
         for ((keys, entity), before) in entities.iter().zip(&before) {

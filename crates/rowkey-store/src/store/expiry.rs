@@ -99,13 +99,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     /// The head of an entity that a write replaces. Of an expired one the properties that the type does not have are
-    /// not kept, because a new entity takes its place.
+    /// not kept, because a new entity takes its place. Those that are encrypted are not kept either.
     pub(super) fn replaced(&self, mut head: Option<ReadHead<E>>) -> Option<ReadHead<E>> {
         if let Some(head) = &mut head
             && E::EXPIRY.is_some()
             && is_expired(&head.entity, self.now())
         {
             head.head.unknown = Properties::new();
+            head.is_of_another = true;
         }
         head
     }

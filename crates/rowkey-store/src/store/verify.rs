@@ -541,6 +541,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 older: head.older.clone(),
             },
             etag: head.etag.clone(),
+            is_of_another: false,
         };
         let rounds = &mut self.rounds(keys);
         self.write_all(keys, Some(before), Some(&after), true, rounds).await.map(drop)

@@ -116,8 +116,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         };
         let closed = match after {
             Some(entity) => {
+                let kept = before.filter(|before| !before.is_of_another);
                 let (table, stored) =
-                    (self.inner.deciding.table(), before.and_then(ReadHead::closed));
+                    (self.inner.deciding.table(), kept.and_then(ReadHead::closed));
                 layers.close(table, plan, stored, (entity, &unknown)).await?
             }
             None => None,
@@ -313,6 +314,8 @@ pub(super) fn version_of(written: &OneWritten) -> Written {
 pub(super) struct ReadHead<E> {
     pub(super) head: Head<E>,
     pub(super) etag: ETag,
+    /// Whether an entity that has nothing of it takes its place: it is expired.
+    pub(super) is_of_another: bool,
 }
 
 impl<E> Deref for ReadHead<E> {
@@ -325,7 +328,7 @@ impl<E> Deref for ReadHead<E> {
 
 impl<E> ReadHead<E> {
     pub(super) fn of(stored: Stored<Head<E>>) -> Self {
-        Self { head: stored.entity, etag: stored.etag }
+        Self { head: stored.entity, etag: stored.etag, is_of_another: false }
     }
 
     pub(super) fn closed(&self) -> Option<&Closed> {

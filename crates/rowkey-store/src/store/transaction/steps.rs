@@ -61,7 +61,7 @@ pub(super) struct Upserted<'t, F> {
 impl<F: Entity + Clone + Send + Sync + 'static> Add for Upserted<'_, F> {
     fn add<'p>(&'p self, plan: &'p mut Plan) -> BoxFuture<'p, Result<()>> {
         async move {
-            let before = self.store.read_before(&self.keys).await?;
+            let before = self.store.replaced(self.store.read_before(&self.keys).await?);
             plan.heads_read += 1;
             self.store.add(plan, &self.keys, before.as_ref(), Some(self.after)).await
         }
