@@ -1,14 +1,16 @@
-//! What one declaration could break in another: values in blobs under patches by name, and expired entities under
-//! encryption and jobs.
+//! What one declaration could break in another: values in blobs under patches by name, expired entities under
+//! encryption and jobs, and copies beside them.
 
-use chrono::{DateTime, Utc};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::stream;
 use rowkey::{
     BlobRef, Clock as _, DynamicEntity, Entity, ErrorKind, Key, ManualClock, Match, StorageAccount,
 };
 use rowkey_emulator::Server;
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-use rowkey_store::Store;
+use rowkey_store::{RemoteCopies, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
 
@@ -41,6 +43,11 @@ impl Setup {
 
     fn now(&self) -> DateTime<Utc> {
         self.clock.now()
+    }
+
+    fn pass(&self, seconds: u64) {
+        self.server.clock().advance(Duration::from_secs(seconds));
+        self.clock.advance(Duration::from_secs(seconds));
     }
 
     fn blobs(&self) -> usize {
@@ -172,5 +179,119 @@ async fn nothing_of_an_expired_entity_comes_into_the_one_that_replaces_it() -> T
         let left = setup.properties(id).await?;
         assert!(!left.iter().any(|name| name == "other"), "{id}: {left:?}");
     }
+    Ok(())
+}
+
+/// A member whose room has its name.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "all", row = "member_{id:4}")]
+struct Member {
+    id: u32,
+    room: u32,
+    #[entity(blob, threshold = 32, compress)]
+    name: String,
+    #[entity(expiry)]
+    until: Option<DateTime<Utc>>,
+}
+
+/// A room that expires itself.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "rooms", row = "room_{id:4}")]
+#[entity(index(name = by_name, row = "name_{name}", many))]
+struct Room {
+    id: u32,
+    name: Option<String>,
+    #[entity(expiry)]
+    until: Option<DateTime<Utc>>,
+}
+
+/// Copies of a value in a blob into entities that expire, from an entity that expires.
+#[tokio::test]
+async fn copies_follow_into_expired_entities_and_go_with_an_expired_source() -> TestResult {
+    let setup = Setup::start().await?;
+    let rooms = Store::<Room>::builder(setup.account.table("rooms"));
+    let rooms = rooms.queue(setup.account.queue("rooms")).build()?;
+    rooms.create_if_missing().await?;
+    let names = RemoteCopies::through(
+        "names",
+        &rooms,
+        |member: &Member| [Room::key(member.room)],
+        |member| member.name.clone(),
+        |room: &mut Room, name| room.name = name.cloned(),
+    );
+    let members = Store::<Member>::builder(setup.account.table("things"))
+        .queue(setup.account.queue("things"))
+        .blobs(setup.account.container("things"))
+        .following(names)
+        .build()?;
+    members.create_if_missing().await?;
+    let in_a_minute = Some(setup.now() + TimeDelta::seconds(60));
+    for (id, until) in [(1, None), (2, in_a_minute)] {
+        rooms.insert(&Room { id, name: None, until }).await?;
+        let until = if id == 1 { in_a_minute } else { None };
+        members.insert(&Member { id, room: id, name: LONG.into(), until }).await?;
+    }
+    setup.pass(60);
+    // The room of the second member is expired, and is kept in step until it is removed or extended.
+    members.update(Member::key(2), |member| member.name = "short".into()).await?;
+    let verified = members.verify_in(rooms.table()).run().await?;
+    assert!(verified.is_clean(), "{verified:?}");
+    assert!(members.verify().run().await?.is_clean() && rooms.verify().run().await?.is_clean());
+    assert!(rooms.get(Room::key(2)).await?.is_none());
+    assert_eq!(rooms.count(Room::by_name("short")).await?, 0);
+    // The first member is expired; its copy goes with it.
+    assert_eq!(rooms.count(Room::by_name(LONG)).await?, 1);
+    assert_eq!(members.delete_expired().run().await?.total.right, 1);
+    assert_eq!(rooms.count(Room::by_name(LONG)).await?, 0);
+    assert_eq!(setup.blobs(), 0);
+    assert_eq!(rooms.delete_expired().run().await?.total.right, 1);
+    // A room that is inserted over an expired one has no copy until its source is written.
+    members.update(Member::key(2), |member| member.name = LONG.into()).await?;
+    let verified = members.verify_in(rooms.table()).run().await?;
+    assert!(verified.is_clean(), "{verified:?}");
+    Ok(())
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "all", row = "thing_{id:4}")]
+#[entity(index(name = by_day, row = "day_{day}", many))]
+#[entity(index(name = elsewhere, partition = "day_{day}", row = "{id:4}"))]
+struct OldNote {
+    id: u32,
+    day: i32,
+    text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "all", row = "thing_{id:4}")]
+#[entity(index(name = by_day, row = "day_{day}", many))]
+#[entity(index(name = elsewhere, partition = "day_{day}", row = "{id:4}"))]
+struct Note {
+    id: u32,
+    day: i32,
+    #[entity(blob, threshold = 32)]
+    text: String,
+}
+
+/// Rows of a program whose field was not in a blob, and whose copies have its value: a write or a repair takes it away.
+#[tokio::test]
+async fn copies_from_before_a_threshold_are_found_and_repaired() -> TestResult {
+    let setup = Setup::start().await?;
+    let (older, newer) = (setup.store::<OldNote>().await?, setup.store::<Note>().await?);
+    for id in 1..=3 {
+        older.insert(&OldNote { id, day: 1, text: "short".into() }).await?;
+    }
+    let read = newer.query(Note::by_day(1)).all().await?;
+    assert!(read.len() == 3 && read.iter().all(|read| read.entity.text == "short"));
+    assert_eq!(newer.verify().run().await?.total.stale, 6);
+    newer.update(Note::key(1), |note| note.text = LONG.into()).await?;
+    newer.update(Note::key(2), |note| note.day = 2).await?;
+    newer.patch(Note::key(3)).set(Note::DAY, 3).send().await?;
+    let verified = newer.verify().run().await?;
+    assert!(verified.is_clean(), "{verified:?}");
+    older.insert(&OldNote { id: 4, day: 1, text: "short".into() }).await?;
+    assert_eq!(newer.repair().run().await?.total.repaired, 2);
+    assert!(newer.verify().run().await?.is_clean());
+    assert_eq!(newer.query(Note::elsewhere_all(3)).all().await?.len(), 1);
     Ok(())
 }

@@ -51,16 +51,20 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(all)
     }
 
+    /// Whether a row is that of an entity, and not one of its other rows.
+    pub(crate) fn is_head(row: &DynamicEntity) -> bool {
+        let keys = (row.partition_key.clone(), row.row_key.clone());
+        let kind = Kind::of(row, &keys, &Declared::of::<E>(), Inner::<E>::of());
+        matches!(kind, Some(Kind::Head))
+    }
+
     /// Opens an entity; `None` for other rows, and for entities that this program cannot read.
     pub(crate) fn open_held(
         &self,
         stored: Stored<DynamicEntity>,
     ) -> BoxFuture<'_, Result<Option<HeldHead<E>>>> {
         async move {
-            let row = &stored.entity;
-            let keys = (row.partition_key.clone(), row.row_key.clone());
-            let kind = Kind::of(row, &keys, &Declared::of::<E>(), Inner::<E>::of());
-            if !matches!(kind, Some(Kind::Head)) {
+            if !Self::is_head(&stored.entity) {
                 return Ok(None);
             }
             let Inner { layers, deciding, .. } = &*self.inner;

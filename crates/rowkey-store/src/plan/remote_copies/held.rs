@@ -94,6 +94,14 @@ impl<T: Entity + Clone + Send + Sync + 'static> Holder<T> {
         }
     }
 
+    /// Whether a row may be a target: the other rows of a stored entity are copies of it and no targets.
+    pub(super) fn may_hold(&self, row: &DynamicEntity) -> bool {
+        match self {
+            Self::Table(_) => true,
+            Self::Store(_) => Store::<T>::is_head(row),
+        }
+    }
+
     /// Reads the targets of the next page, except rows that cannot be read as a `T`. `source` is the property
     /// that names the source.
     pub(super) async fn page(

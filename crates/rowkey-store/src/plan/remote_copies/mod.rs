@@ -337,6 +337,9 @@ where
 
     fn target_of(&self, row: &DynamicEntity) -> Option<(Key<S>, String)> {
         let (partition_key, row_key) = keys_at(text(row, &self.source)?, self.name).ok()?;
+        if !self.holder.may_hold(row) {
+            return None;
+        }
         let rows = Stretch::one((row.partition_key.clone(), row.row_key.clone()));
         Some((Key::new(partition_key, row_key), rows.address()))
     }
