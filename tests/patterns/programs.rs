@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use chrono::TimeDelta;
+use chrono::{DateTime, TimeDelta, Utc};
 use rowkey::{Attempt, AttemptResult, ErrorKind, ManualClock, Policy, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Server, Snapshot};
 use rowkey_patterns::lease_lock::LeaseLock;
@@ -17,33 +17,65 @@ use rowkey_worker::janitor::Janitor;
 /// A server, and the clocks of programs.
 pub(super) struct Programs {
     pub(super) server: Server,
-    clocks: Mutex<Vec<ManualClock>>,
-    requests: Arc<Requests>,
+    clients: Clients,
 }
 
 impl Programs {
     pub(super) fn new(server: Server) -> Self {
-        Self { server, clocks: Mutex::default(), requests: Arc::default() }
+        let clients = Clients::new(server.connection_string());
+        Self { server, clients }
     }
 
     /// An account of a program whose date is so much ahead of the server's.
     pub(super) fn account(&self, ahead: TimeDelta) -> rowkey::Result<StorageAccount> {
-        let clock = ManualClock::new(self.server.clock().now().to_chrono() + ahead);
-        self.clocks.lock().unwrap().push(clock.clone());
-        self.account_on(clock)
+        self.clients.account_at(self.server.clock().now().to_chrono() + ahead)
     }
 
     /// An account of a program on a clock that does not move with the others.
     pub(super) fn account_on(&self, clock: ManualClock) -> rowkey::Result<StorageAccount> {
-        let text = self.server.connection_string();
-        let builder = StorageAccount::builder().connection_string(text)?.clock(clock);
-        let requests: Arc<Requests> = Arc::clone(&self.requests);
-        builder.policy(requests).build()
+        self.clients.account_on(clock)
     }
 
     /// Moves all clocks, and lets what that woke come to rest.
     pub(super) async fn step(&self, by: Duration) {
         self.server.clock().advance(by);
+        self.clients.step(by).await;
+    }
+
+    /// Waits until every request is answered, and every task waits for a clock.
+    pub(super) async fn rest(&self) {
+        self.clients.rest().await;
+    }
+}
+
+/// The programs of this process, and their clocks. The server may be that of another process.
+pub(super) struct Clients {
+    connection_string: String,
+    clocks: Mutex<Vec<ManualClock>>,
+    requests: Arc<Requests>,
+}
+
+impl Clients {
+    pub(super) fn new(connection_string: &str) -> Self {
+        let connection_string = connection_string.to_owned();
+        Self { connection_string, clocks: Mutex::default(), requests: Arc::default() }
+    }
+
+    /// An account of a program with this date.
+    pub(super) fn account_at(&self, date: DateTime<Utc>) -> rowkey::Result<StorageAccount> {
+        let clock = ManualClock::new(date);
+        self.clocks.lock().unwrap().push(clock.clone());
+        self.account_on(clock)
+    }
+
+    fn account_on(&self, clock: ManualClock) -> rowkey::Result<StorageAccount> {
+        let builder = StorageAccount::builder().connection_string(&self.connection_string)?;
+        let requests: Arc<Requests> = Arc::clone(&self.requests);
+        builder.clock(clock).policy(requests).build()
+    }
+
+    /// Moves all clocks but the server's, and lets what that woke come to rest.
+    pub(super) async fn step(&self, by: Duration) {
         for clock in &*self.clocks.lock().unwrap() {
             clock.advance(by);
         }

@@ -1,8 +1,10 @@
 //! Partition leases: one owner at a time, equal shares, few moves, late writes that are refused, and what a program
 //! leaves wherever it stops.
 
+mod clocks;
 mod faults;
 mod fences;
+mod killed;
 mod running;
 
 use std::collections::BTreeMap;
@@ -89,7 +91,17 @@ impl World {
         stop: &Arc<Notify>,
     ) -> rowkey::Result<JoinHandle<rowkey::Result<()>>> {
         let ahead = [-450, 450, 0][program % 3];
-        let account = self.programs.account(TimeDelta::seconds(ahead))?;
+        self.program_ahead(program, TimeDelta::seconds(ahead), stop)
+    }
+
+    /// Starts a program whose date is so much ahead of the server's.
+    fn program_ahead(
+        &self,
+        program: usize,
+        ahead: TimeDelta,
+        stop: &Arc<Notify>,
+    ) -> rowkey::Result<JoinHandle<rowkey::Result<()>>> {
+        let account = self.programs.account(ahead)?;
         let (log, table) = (Arc::clone(&self.log), account.table("work"));
         let work = move |owned: Owned| {
             let (log, table) = (Arc::clone(&log), table.clone());
