@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use rowkey::{
-    ClientOptions, Entity, EntitySet, ErrorKind, Key, ManualClock, Match, ScanPolicy,
-    StorageAccount, Table,
+    ClientOptions, DynamicEntity, Entity, EntitySet, ErrorKind, Key, ManualClock, Match,
+    ScanPolicy, StorageAccount, Table,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation, Pages, Server};
 use rowkey_patterns::lookup::Lookup;
@@ -55,6 +55,32 @@ async fn standing() -> TestResult<(Server, ManualClock, Table)> {
 
 fn queries(server: &Server) -> usize {
     server.journal().count(Operation::QueryEntities)
+}
+
+/// Another program writes a state without a name.
+#[tokio::test]
+async fn a_row_that_does_not_decode_is_an_error_of_its_own_key_alone() -> TestResult {
+    let (server, _, table) = standing().await?;
+    table.insert(&DynamicEntity::new("US", "TN")).await?;
+    let lookup = Lookup::<State>::of_table(&table, MINUTE);
+    let snapshot = lookup.refresh().await?;
+    let failed: Vec<_> = snapshot.failed_rows().iter().map(|row| &*row.row_key).collect();
+    assert_eq!((snapshot.len(), failed), (3, vec!["TN"]));
+    assert!(snapshot.get(&key("TN")).is_none());
+    assert_eq!(lookup.get(&key("TX")).await?.as_deref(), Some(&state("TX")));
+    assert!(lookup.get(&key("NY")).await?.is_none());
+    let error = lookup.get(&key("TN")).await.unwrap_err();
+    assert_eq!((error.kind(), error.details().failed_rows.len()), (ErrorKind::Decode, 1));
+
+    let items = stream::iter(["TX", "TN", "NY", "WA"].map(Ok));
+    let joined: Vec<_> = lookup.join(items, |code| key(code)).collect().await;
+    let found = joined.iter().map(|pair| pair.as_ref().map(|(_, state)| state.is_some()).ok());
+    assert_eq!(found.collect::<Vec<_>>(), [Some(true), None, Some(false), Some(true)]);
+    assert_eq!(queries(&server), 1);
+    // It counts: what is kept in memory is bounded.
+    let error = Lookup::<State>::of_table(&table, MINUTE).limit(3).refresh().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    Ok(())
 }
 
 #[tokio::test]

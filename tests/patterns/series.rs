@@ -7,7 +7,7 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, Outcome};
 use rowkey_emulator::{Fault, Operation, Pages, Server};
-use rowkey_patterns::series::Series;
+use rowkey_patterns::series::{Period, Series};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 
@@ -49,6 +49,58 @@ async fn slots_are_set_individually_and_read_with_gaps() -> TestResult {
     assert_eq!(read.slots.len(), 24);
     let set: Vec<_> = read.slots.iter().enumerate().filter(|(_, slot)| slot.is_some()).collect();
     assert_eq!(set, [(0, &Some(39.5)), (5, &Some(1.0)), (23, &Some(41.0))]);
+    Ok(())
+}
+
+/// Another program writes a text in a slot, and a period whose key is no date.
+#[tokio::test]
+async fn a_period_that_does_not_decode_ends_no_reading() -> TestResult {
+    let fixture = Fixture::new().await?;
+    let halves = Series::<f64>::new(fixture.table().await?, "t", 2)?;
+    for number in [1, 3, 5] {
+        halves.set_all(day(number), [(0, 1.0), (1, f64::from(number))]).await?;
+    }
+    let mut text = DynamicEntity::new("sea", "00000002");
+    text.set("t001", "mild");
+    halves.table().insert(&text).await?;
+    halves.table().insert(&DynamicEntity::new("sea", "0000004")).await?;
+
+    let all = || halves.periods(Day::partition("sea"));
+    let rows = |error: &rowkey::Error| {
+        assert_eq!(error.kind(), ErrorKind::Decode);
+        let rows = error.details().failed_rows.iter().map(|row| row.row_key.to_string());
+        rows.collect::<Vec<_>>()
+    };
+    let read: Vec<_> = all().stream().collect().await;
+    let dates = |read: &[rowkey::Result<_>]| {
+        let date = |stored: &rowkey::Stored<Period<Day, f64>>| stored.entity.entity.date;
+        read.iter().filter_map(|read| read.as_ref().ok().map(date)).collect::<Vec<_>>()
+    };
+    let failed: Vec<_> = read.iter().filter_map(|read| read.as_ref().err().map(rows)).collect();
+    assert_eq!(dates(&read), [1, 3, 5]);
+    assert_eq!(failed, [["00000002"], ["0000004"]]);
+    let points: Vec<_> = halves.points(Day::partition("sea")).collect().await;
+    assert_eq!(points.iter().filter(|point| point.is_ok()).count(), 6);
+    assert_eq!(points.len(), 6 + 2);
+    assert_eq!(rows(&halves.get(day(2)).await.unwrap_err()), ["00000002"]);
+
+    // Pages: one that fails names all its rows, and results go on.
+    assert_eq!(rows(&all().page(5, None).await.unwrap_err()), ["00000002", "0000004"]);
+    let (mut found, mut failed, mut next) = (Vec::new(), Vec::new(), None);
+    loop {
+        let page = all().page_results(2, next.take()).await?;
+        for stored in page.entities {
+            match stored.entity {
+                Ok(period) => found.push(period.entity.date),
+                Err(row) => failed.push(row.row_key.into_string()),
+            }
+        }
+        next = page.continuation;
+        if next.is_none() {
+            break;
+        }
+    }
+    assert_eq!((found, failed), (vec![1, 3, 5], vec!["00000002".into(), "0000004".into()]));
     Ok(())
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::{StreamExt as _, TryStreamExt as _, lock, stream};
 use rowkey::table::Stream;
-use rowkey::{Entity, Error, ErrorKind, Key, Partition, Result, ScanPolicy, Table};
+use rowkey::{Entity, Error, ErrorKind, FailedRow, Key, Partition, Result, ScanPolicy, Table};
 
 /// The name of the operation in errors.
 const OPERATION: &str = "Lookup";
@@ -89,6 +89,7 @@ pub struct Snapshot<E> {
     entities: Vec<Arc<E>>,
     /// The index of each entity, by PartitionKey and RowKey.
     places: HashMap<String, HashMap<String, usize>>,
+    failed_rows: Vec<FailedRow>,
     read_at: DateTime<Utc>,
 }
 
@@ -184,12 +185,14 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
 
     /// Returns the entity at `key`, or `None` if it did not exist when the table was read.
     ///
-    /// No request within the time to live; then one for each page of 1000 entities.
+    /// No request within the time to live; then one for each page of 1000 entities. Fails with [`ErrorKind::Decode`]
+    /// if the row at `key` does not decode; other rows do not matter.
     pub async fn get(&self, key: &Key<E>) -> Result<Option<Arc<E>>> {
-        Ok(self.snapshot().await?.get(key).cloned())
+        self.find(&*self.snapshot().await?, key)
     }
 
-    /// Returns all entities, as of the time when the table was read.
+    /// Returns all entities, as of the time when the table was read. Rows that do not decode are
+    /// [apart](Snapshot::failed_rows).
     pub async fn snapshot(&self) -> Result<Arc<Snapshot<E>>> {
         if let Some(fresh) = self.fresh() {
             return Ok(fresh);
@@ -241,7 +244,8 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
     /// Pairs each item of `items` with the entity at the key that `key` returns for it, or with `None`.
     ///
     /// All pairs use one snapshot, the current one when the stream is first polled. An error of `items` or of
-    /// reading the table ends the stream.
+    /// reading the table ends the stream. An item whose entity does not decode is an error that names the row
+    /// ([`failed_rows`](rowkey::ErrorDetails::failed_rows)), and the stream continues.
     ///
     /// ```
     /// use futures_util::{TryStreamExt as _, stream};
@@ -275,13 +279,28 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
         let lookup = self.clone();
         stream::once(async move {
             let snapshot = lookup.snapshot().await?;
-            Ok::<_, Error>(items.map_ok(move |item| {
-                let found = snapshot.get(&key(&item)).cloned();
-                (item, found)
+            Ok::<_, Error>(items.map(move |item| {
+                let item = item?;
+                let found = lookup.find(&snapshot, &key(&item))?;
+                Ok((item, found))
             }))
         })
         .try_flatten()
         .boxed()
+    }
+
+    /// An entity of a snapshot; an error if its row does not decode.
+    fn find(&self, snapshot: &Snapshot<E>, key: &Key<E>) -> Result<Option<Arc<E>>> {
+        if let Some(found) = snapshot.get(key) {
+            return Ok(Some(Arc::clone(found)));
+        }
+        let Ok((partition_key, row_key)) = key.parts() else { return Ok(None) };
+        let is_asked =
+            |row: &&FailedRow| (&*row.partition_key, &*row.row_key) == (partition_key, row_key);
+        match snapshot.failed_rows.iter().find(is_asked) {
+            Some(row) => Err(Error::of_rows(vec![row.clone()]).of(OPERATION, self.table.name())),
+            None => Ok(None),
+        }
     }
 
     fn fresh(&self) -> Option<Arc<Snapshot<E>>> {
@@ -318,17 +337,23 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
             None => self.table.scan::<E>().scan_policy(ScanPolicy::Allow),
         };
         let limit = u64::try_from(self.limit).unwrap_or(u64::MAX);
-        let rows = query.take(limit.saturating_add(1)).all().await?;
+        let rows = query.results().take(limit.saturating_add(1)).all().await?;
         if rows.len() > self.limit {
             let what = format!("more than {} entities would be kept in memory", self.limit);
             return Err(Error::refused(ErrorKind::TooLarge, what)
                 .of(OPERATION, self.table.name())
                 .advise("query the table instead, cache a part of it, or raise the limit"));
         }
-        let mut snapshot =
-            Snapshot { entities: Vec::with_capacity(rows.len()), places: HashMap::new(), read_at };
+        let mut snapshot = Snapshot::new(rows.len(), read_at);
         for row in rows {
-            let key = Key::of(&row.entity);
+            let entity = match row.entity {
+                Ok(entity) => entity,
+                Err(failed) => {
+                    snapshot.failed_rows.push(failed);
+                    continue;
+                }
+            };
+            let key = Key::of(&entity);
             let Ok((partition_key, row_key)) = key.parts() else {
                 let what = "an entity that was read has an invalid key";
                 return Err(
@@ -340,7 +365,11 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
                 None => snapshot.places.entry(partition_key.to_owned()).or_default(),
             };
             rows.insert(row_key.to_owned(), snapshot.entities.len());
-            snapshot.entities.push(Arc::new(row.entity));
+            snapshot.entities.push(Arc::new(entity));
+        }
+        if let Some(first) = snapshot.failed_rows.first() {
+            let rows = snapshot.failed_rows.len();
+            tracing::warn!(table = self.table.name(), rows, reason = %first, "rows of a reference table do not decode");
         }
         Ok(snapshot)
     }
@@ -378,7 +407,13 @@ impl<E> Lookup<E> {
 }
 
 impl<E> Snapshot<E> {
-    /// The entity at `key`. An invalid key has no entity.
+    fn new(rows: usize, read_at: DateTime<Utc>) -> Self {
+        let entities = Vec::with_capacity(rows);
+        Self { entities, places: HashMap::new(), failed_rows: Vec::new(), read_at }
+    }
+
+    /// The entity at `key`. An invalid key has no entity, and a row that does not decode is
+    /// [apart](Self::failed_rows).
     pub fn get(&self, key: &Key<E>) -> Option<&Arc<E>> {
         let (partition_key, row_key) = key.parts().ok()?;
         let place = self.places.get(partition_key)?.get(row_key)?;
@@ -398,6 +433,37 @@ impl<E> Snapshot<E> {
     /// Returns whether there are no entities.
     pub fn is_empty(&self) -> bool {
         self.entities.is_empty()
+    }
+
+    /// The rows that do not decode, with their keys: other programs wrote them, or programs of another version. They
+    /// are not among the entities.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use rowkey::{DynamicEntity, Entity, ErrorKind, StorageAccount};
+    /// # use rowkey_patterns::lookup::Lookup;
+    /// # #[derive(Clone, Debug, Entity)]
+    /// # #[entity(partition = "states", row = "{code}")]
+    /// # struct State { code: String, name: String }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let table = account.table("states");
+    /// # table.create().await?;
+    /// table.insert(&State { code: "WA".into(), name: "Washington".into() }).await?;
+    /// // Another program writes a state without a name.
+    /// table.insert(&DynamicEntity::new("states", "OR")).await?;
+    ///
+    /// let states = Lookup::<State>::of_table(&table, Duration::from_secs(300));
+    /// let snapshot = states.refresh().await?;
+    /// assert_eq!((snapshot.len(), snapshot.failed_rows().len()), (1, 1));
+    /// assert_eq!(states.get(&State::key("OR")).await.unwrap_err().kind(), ErrorKind::Decode);
+    /// assert!(states.get(&State::key("WA")).await?.is_some());
+    /// # Ok(()) }
+    /// ```
+    pub fn failed_rows(&self) -> &[FailedRow] {
+        &self.failed_rows
     }
 
     /// When the read began.

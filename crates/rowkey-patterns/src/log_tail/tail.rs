@@ -12,7 +12,7 @@ use std::time::Duration;
 use chrono::{TimeDelta, Utc};
 use rowkey::edm::DateTime;
 use rowkey::table::Keyed;
-use rowkey::{Entity, Error, ErrorKind, Partition, Result, Stored, Table};
+use rowkey::{Entity, Error, ErrorKind, FailedRow, Partition, Result, Stored, Table};
 
 use super::position::Position;
 use super::{head, row_of, slice, ticks_in, ticks_of};
@@ -45,6 +45,10 @@ const HALVE_AFTER: usize = 8;
 /// entries that are stored with old times on purpose, such as imports, with
 /// [`LogTail::between`](super::LogTail::between).
 ///
+/// **A row that cannot be read ends nothing.** It is in [`Batch::failed_rows`], once, and the entries around it are
+/// returned as if it were not there. That is a row that does not decode, and one whose RowKey does not begin with 19
+/// digits of inverted ticks.
+///
 /// If a consumer dies before it stores the position of a batch, it gets that batch again: store the position
 /// together with the results of the batch, or make processing idempotent.
 ///
@@ -68,11 +72,23 @@ pub struct Tail<E> {
 
 /// Entries of a log, oldest first, and the position after them.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Batch<E> {
-    /// The entries, at least one.
+    /// The entries. Empty only if there are failed rows.
     pub entries: Vec<Stored<E>>,
+    /// The rows among them that cannot be read, with their keys. The position is after them, so no later batch has
+    /// them.
+    pub failed_rows: Vec<FailedRow>,
     /// The position after the entries. Store it when they have been processed.
     pub position: Position,
+}
+
+/// A row of a slice.
+struct Row<E> {
+    /// `None` if the RowKey is not that of an entry.
+    ticks: Option<i64>,
+    row_key: String,
+    entry: Result<Stored<E>, FailedRow>,
 }
 
 impl<E: Entity + Send + 'static> Tail<E> {
@@ -120,6 +136,8 @@ impl<E: Entity + Send + 'static> Tail<E> {
     /// Returns the next entries, or `None` if all entries that had settled at the time of the call were
     /// returned; more may settle later.
     ///
+    /// A batch has the rows that cannot be read, too: look at [`Batch::failed_rows`].
+    ///
     /// It does not wait: sleep on [`Table::account`]'s clock before the next call. After an error, the next
     /// call requests the same entries again.
     pub async fn next_batch(&mut self) -> Result<Option<Batch<E>>> {
@@ -130,12 +148,19 @@ impl<E: Entity + Send + 'static> Tail<E> {
         // a new slice, and the loop would never end.
         let settled = self.settled();
         while self.position.ticks < settled {
-            let entries = match self.position.after.clone() {
+            let rows = match self.position.after.clone() {
                 Some(after) => self.rest_of_tick(after).await?,
                 None => self.slice_until(settled).await?,
             };
-            if !entries.is_empty() {
-                return Ok(Some(Batch { entries, position: self.position.clone() }));
+            if !rows.is_empty() {
+                let (mut entries, mut failed_rows) = (Vec::with_capacity(rows.len()), Vec::new());
+                for row in rows {
+                    match row.entry {
+                        Ok(entry) => entries.push(entry),
+                        Err(failed) => failed_rows.push(failed),
+                    }
+                }
+                return Ok(Some(Batch { entries, failed_rows, position: self.position.clone() }));
             }
         }
         Ok(None)
@@ -150,28 +175,29 @@ impl<E: Entity + Send + 'static> Tail<E> {
     }
 
     /// Reads the next slice; returns nothing if it was too large and was cut.
-    async fn slice_until(&mut self, settled: i64) -> Result<Vec<Stored<E>>> {
+    async fn slice_until(&mut self, settled: i64) -> Result<Vec<Row<E>>> {
         let from = self.position.ticks;
         while self.cuts.pop_if(|cut| *cut <= from).is_some() {}
         let to = self.cuts.last().map_or(settled, |cut| settled.min(*cut));
         // One more than a batch shows whether the slice is complete.
         let most = self.batch.saturating_add(1);
         let mut rows = self.read(slice(self.partition.clone(), from, to), most).await?;
-        match rows.last() {
-            Some((oldest, _)) if rows.len() > self.batch && to - from > 1 => {
-                self.cut(from, *oldest, to);
+        if rows.len() > self.batch {
+            if to - from > 1 {
+                // Rows without ticks have no place in time; where there are only such, the time is halved.
+                let oldest = rows.iter().rev().find_map(|row| row.ticks);
+                self.cut(from, oldest.unwrap_or(from + (to - from) / 2 - 1), to);
                 return Ok(Vec::new());
             }
             // A single tick cannot be cut: its rows are in key order.
-            Some(_) if rows.len() > self.batch => {
-                rows.truncate(self.batch);
-                self.position.after = rows.last().map(|(_, row)| row.entity.row_key.clone());
-            }
-            _ => self.position.ticks = to,
+            rows.truncate(self.batch);
+            self.position.after = rows.last().map(|row| row.row_key.clone());
+        } else {
+            self.position.ticks = to;
         }
         // A stable sort: the rows of one tick stay in key order.
-        rows.sort_by_key(|(ticks, _)| *ticks);
-        Ok(rows.into_iter().map(|(_, row)| entry(row)).collect())
+        rows.sort_by_key(|row| row.ticks);
+        Ok(rows)
     }
 
     /// Cuts a slice that holds more than a batch. `oldest` is the oldest tick read.
@@ -186,7 +212,7 @@ impl<E: Entity + Send + 'static> Tail<E> {
     }
 
     /// Continues, by RowKey, in a tick that holds more than a batch.
-    async fn rest_of_tick(&mut self, after: String) -> Result<Vec<Stored<E>>> {
+    async fn rest_of_tick(&mut self, after: String) -> Result<Vec<Row<E>>> {
         let ticks = self.position.ticks;
         let end = row_of::<E>(ticks - 1);
         let rows = (Bound::Excluded(&*after), Bound::Excluded(&*end));
@@ -196,31 +222,32 @@ impl<E: Entity + Send + 'static> Tail<E> {
             self.position.ticks = ticks + 1;
             self.position.after = None;
         } else {
-            self.position.after = rows.last().map(|(_, row)| row.entity.row_key.clone());
+            self.position.after = rows.last().map(|row| row.row_key.clone());
         }
-        Ok(rows.into_iter().map(|(_, row)| entry(row)).collect())
+        Ok(rows)
     }
 
-    /// The first rows of a part of the partition, with their ticks.
-    async fn read(&self, rows: Partition<E>, most: usize) -> Result<Vec<(i64, Stored<Keyed<E>>)>> {
-        let query = self.table.query(rows).keyed().take(most as u64);
+    /// The first rows of a part of the partition.
+    async fn read(&self, rows: Partition<E>, most: usize) -> Result<Vec<Row<E>>> {
+        let query = self.table.query(rows).results().keyed().take(most as u64);
         let rows = query.all().await?;
-        rows.into_iter()
-            .map(|row| match ticks_in::<E>(&row.entity.row_key) {
-                Some(ticks) => Ok((ticks, row)),
-                None => Err(Error::refused(
-                    ErrorKind::Decode,
-                    "a row among the entries does not begin with 19 digits of inverted ticks",
-                )
-                .of("Tail", self.table.name())
-                .advise("keep other rows out of the partition, or begin the log's RowKeys with a literal prefix")),
-            })
-            .collect()
+        Ok(rows.into_iter().map(row).collect())
     }
 }
 
-fn entry<E>(row: Stored<Keyed<E>>) -> Stored<E> {
-    Stored { entity: row.entity.entity, etag: row.etag, timestamp: row.timestamp }
+fn row<E: Entity>(stored: Stored<Keyed<Result<E, FailedRow>>>) -> Row<E> {
+    let Stored { entity: Keyed { entity, partition_key, row_key }, etag, timestamp } = stored;
+    let ticks = ticks_in::<E>(&row_key);
+    let entry = match (entity, ticks) {
+        (Ok(entity), Some(_)) => Ok(Stored { entity, etag, timestamp }),
+        (Err(failed), _) => Err(failed),
+        (Ok(_), None) => {
+            let reason = "its RowKey does not begin with 19 digits of inverted ticks; keep other rows out of the \
+                          partition, or begin the log's RowKeys with a literal prefix";
+            Err(FailedRow::new(partition_key, row_key.clone(), &reason))
+        }
+    };
+    Row { ticks, row_key, entry }
 }
 
 impl<E> fmt::Debug for Tail<E> {

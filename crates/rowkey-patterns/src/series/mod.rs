@@ -40,15 +40,19 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::edm::Value;
-use rowkey::entity::RowReader;
 use rowkey::rounds::{Rounds, was_lost};
 use rowkey::table::Stream;
 use rowkey::{
-    Continuation, DecodeError, DynamicEntity, Entity, Error, ErrorKind, Key, Outcome, Page,
-    Partition, Projection, Property, Query, Result, Stored, Table, Transaction,
+    DynamicEntity, Entity, Error, ErrorKind, FailedRow, Key, Outcome, Partition, Property, Result,
+    Stored, Table, Transaction,
 };
 
 use crate::unique;
+
+mod periods;
+
+use periods::Raw;
+pub use periods::{Period, Periods, Point};
 
 /// The maximum number of properties of an entity besides its keys and Timestamp.
 const MAX_SLOTS: usize = 252;
@@ -73,82 +77,6 @@ pub struct Series<V> {
     prefix: Arc<str>,
     slots: usize,
     value: PhantomData<fn() -> V>,
-}
-
-/// A period: its entity, and a value or a gap for each slot.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Period<E, V> {
-    /// The entity itself.
-    pub entity: E,
-    /// The slots from slot 0; `None` for a slot that was not set.
-    pub slots: Vec<Option<V>>,
-}
-
-/// One slot in the ordered slots of several periods.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Point<E, V> {
-    /// The entity of the period.
-    pub entity: Arc<E>,
-    /// The slot within the period.
-    pub slot: usize,
-    /// Its value, or `None` for a gap.
-    pub value: Option<V>,
-}
-
-/// The periods of a partition, or of a part of one. Created by [`Series::periods`].
-#[must_use = "nothing is read before `page` or `stream`"]
-pub struct Periods<E, V> {
-    series: Series<V>,
-    query: Query<Raw<E>>,
-}
-
-impl<E: Entity + Send + 'static, V: Property + Send + 'static> Periods<E, V> {
-    /// Reads `periods` periods, or all remaining if there are fewer, from the beginning or from the end of an
-    /// earlier page. Like [`Query::page`], with its cost and its errors.
-    ///
-    /// ```
-    /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::series::Series;
-    /// # #[derive(Debug, Entity)]
-    /// # #[entity(partition = "{station}", row = "{date:8}")]
-    /// # struct Day { station: String, date: u32 }
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = rowkey_emulator::Server::start().await?;
-    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
-    /// # let table = account.table("days");
-    /// # table.create().await?;
-    /// # let hours = Series::<f64>::new(table, "t", 24)?;
-    /// # for date in 20260101..20260106 { hours.set(Day::key("seattle", date), 13, 8.5).await?; }
-    /// let first = hours.periods(Day::partition("seattle")).page(3, None).await?;
-    /// let rest = hours.periods(Day::partition("seattle")).page(3, first.continuation).await?;
-    /// assert_eq!((first.entities.len(), rest.entities.len()), (3, 2));
-    /// # Ok(()) }
-    /// ```
-    pub async fn page(
-        self,
-        periods: u32,
-        from: Option<Continuation>,
-    ) -> Result<Page<Period<E, V>>> {
-        let Page { entities, continuation } = self.query.page(periods, from).await?;
-        let entities = entities.into_iter().map(|stored| self.series.period(stored));
-        Ok(Page { entities: entities.collect::<Result<_>>()?, continuation })
-    }
-
-    /// Reads them as a stream.
-    pub fn stream(self) -> Stream<Stored<Period<E, V>>> {
-        let series = self.series;
-        self.query
-            .stream()
-            .and_then(move |stored| std::future::ready(series.period(stored)))
-            .boxed()
-    }
-}
-
-impl<E, V> fmt::Debug for Periods<E, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Periods").field("series", &self.series).finish_non_exhaustive()
-    }
 }
 
 impl<V: Property> Series<V> {
@@ -367,7 +295,7 @@ impl<V: Property> Series<V> {
         let Some(stored) = self.table.get_as::<Raw<E>>(key).await? else {
             return Ok(None);
         };
-        self.period(stored).map(Some)
+        self.stored_period(stored).map(Some)
     }
 
     /// The periods of a partition, or of a part of one, in key order. Periods that were never set are not
@@ -380,7 +308,9 @@ impl<V: Property> Series<V> {
         Periods { series: self.clone(), query }
     }
 
-    /// All slots of the periods of a partition, or of a part of one, as one ordered stream with gaps.
+    /// All slots of the periods of a partition, or of a part of one, as one ordered stream with gaps. A period that
+    /// does not decode is one error that names its row ([`failed_rows`](rowkey::ErrorDetails::failed_rows)), and the
+    /// stream continues with the next period.
     ///
     /// ```
     /// use futures_util::TryStreamExt as _;
@@ -526,7 +456,11 @@ impl<V: Property> Series<V> {
             let what = format!("slot {slot} does not exist: slots are 0 to {}", self.slots - 1);
             return Err(Error::refused(ErrorKind::Invalid, what).of("Series", self.table.name()));
         }
-        Ok(format!("{}{slot:0DIGITS$}", self.prefix))
+        Ok(self.property(slot))
+    }
+
+    fn property(&self, slot: usize) -> String {
+        format!("{}{slot:0DIGITS$}", self.prefix)
     }
 
     fn stored_value(&self, slot: usize, value: &V) -> Result<Value> {
@@ -548,14 +482,27 @@ impl<V: Property> Series<V> {
         })
     }
 
-    fn period<E>(&self, stored: Stored<Raw<E>>) -> Result<Stored<Period<E, V>>> {
-        let Stored { entity: Raw { entity, properties }, etag, timestamp } = stored;
-        let mut slots = Vec::with_capacity(self.slots);
-        for slot in 0..self.slots {
-            let value = properties.get(&self.name_of(slot)?);
-            slots.push(value.map(|value| self.value_of(slot, value)).transpose()?);
+    fn stored_period<E>(&self, stored: Stored<Raw<E>>) -> Result<Stored<Period<E, V>>> {
+        let Stored { entity, etag, timestamp } = stored;
+        match self.period(entity) {
+            Ok(entity) => Ok(Stored { entity, etag, timestamp }),
+            Err(row) => Err(Error::of_rows(vec![row]).of("Series", self.table.name())),
         }
-        Ok(Stored { entity: Period { entity, slots }, etag, timestamp })
+    }
+
+    /// A slot of another type is a row that does not decode.
+    fn period<E>(&self, raw: Raw<E>) -> Result<Period<E, V>, FailedRow> {
+        let Raw { entity, properties } = raw;
+        let slots = (0..self.slots).map(|slot| {
+            let value = properties.get(&self.property(slot));
+            let value = value.map(|value| V::from_value(value.as_ref())).transpose();
+            value.map_err(|error| {
+                let reason = format_args!("slot {slot}: {error}").to_string();
+                FailedRow::new(&*properties.partition_key, &*properties.row_key, &reason)
+            })
+        });
+        let slots = slots.collect::<Result<_, _>>()?;
+        Ok(Period { entity, slots })
     }
 }
 
@@ -595,21 +542,6 @@ impl Series<i64> {
             })
         })
         .await
-    }
-}
-
-/// An entity and all properties of its row.
-#[derive(Debug)]
-struct Raw<E> {
-    entity: E,
-    properties: DynamicEntity,
-}
-
-impl<E: Projection> Projection for Raw<E> {
-    const COLUMNS: Option<&'static [&'static str]> = None;
-
-    fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { entity: E::decode(row)?, properties: DynamicEntity::decode(row)? })
     }
 }
 
