@@ -77,7 +77,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         .boxed()
     }
 
-    /// Writes an entity on condition that it is unchanged since it was opened.
+    /// Writes an entity if it is unchanged since it was opened.
     pub(crate) async fn write_held(
         &self,
         keys: &Keys,

@@ -221,7 +221,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// announce declarations that the manifest does not have yet. From then on, a write is refused if a
     /// declaration is required that this program does not know, and a read is refused if its declaration is
     /// not readable. Both errors name the declaration. The manifest is read again when it is 60 seconds
-    /// old: one request a minute.
+    /// old: one request per minute.
     ///
     /// A store that was built but not opened ignores the manifest. This is safe only if all programs that
     /// write the table have the same declarations.

@@ -1,4 +1,4 @@
-//! Totals in a run of `verify` or `repair`: what a contributor adds up from several entities is checked once.
+//! Totals in a run of `verify` or `repair`: each total of a contributor over several entities is checked once.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -27,7 +27,7 @@ const PIECE: usize = 64 << 10;
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Uploads content for the entity with this key, from a stream of which a few blocks are in memory. Nothing is
+    /// Uploads content for the entity with this key, from a stream, with a few blocks in memory. Nothing is
     /// sent before [`Upload::send`], which returns the reference for a field of type [`BlobRef`].
     ///
     /// Put the reference into the entity within an hour, in the same program: a later write is refused. Only the

@@ -3,7 +3,7 @@
 //! - [`Partitions`]: the set, and running a program of it
 //! - [`Owned`]: a partition that the program owns, passed to its work
 //! - [`Fence`]: makes the service refuse the writes of former owners
-//! - `view`: what the leases show, and what a program does then
+//! - `view`: the state that the leases show, and a program's next actions
 //! - `run`: looking, acquiring, handing over, leaving
 //! - `hold`: the work of one partition, from the acquisition of its lease to its end
 

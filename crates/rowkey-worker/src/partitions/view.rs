@@ -1,4 +1,4 @@
-//! What one look at the leases shows, and what a program does then. No requests, no clock.
+//! The state that one listing of the leases shows, and a program's next actions. No requests, no clock.
 
 use rowkey::blob::{BlobItem, LeaseState};
 use rowkey::{Error, ErrorKind, Result};

@@ -1,4 +1,4 @@
-//! Moves a file such that an interruption never loses it and another run finishes the move.
+//! Moves a file: an interruption never loses it, and another run finishes the move.
 //!
 //! At any time the content is at the source, at the target, or, on one file system, at both as one file. A
 //! copy to another file system has a temporary name until it is complete.

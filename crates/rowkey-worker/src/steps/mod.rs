@@ -85,7 +85,7 @@ mod file;
 
 /// Runs the steps that `read` returns until all are done or one fails permanently.
 ///
-/// `read` runs once per round. It returns `None` when nothing is to be done: the source no longer exists, so
+/// `read` runs once per round. It returns `None` when nothing is left to do: the source no longer exists, so
 /// the work was done before. An error of `read` ends the run.
 ///
 /// A step that fails with [`ErrorKind::Conflict`], or because its target was created or deleted, ends the
