@@ -14,12 +14,10 @@ pub use rowkey_wire::xml::{
 };
 
 use crate::account::StorageAccount;
-use crate::blob::wire::encode as blob;
 use crate::error::{Error, Result};
-use crate::queue::wire::encode as queue;
-use crate::table::wire::encode as table;
 use crate::transport::failure::is_being_deleted;
 use crate::transport::{Call, Host, Reply, Safety};
+use wire::documents;
 
 impl StorageAccount {
     /// Returns the logging, metrics and CORS rules of a service. Cosmos DB has none.
@@ -43,13 +41,13 @@ impl StorageAccount {
     /// # Ok(()) }
     /// ```
     pub async fn service_properties(&self, service: Service) -> Result<ServiceProperties> {
-        let (operation, request) = match service {
-            Service::Blob => ("GetBlobServiceProperties", blob::get_service_properties()),
-            Service::Queue => ("GetQueueServiceProperties", queue::get_service_properties()),
-            Service::Table => ("GetTableServiceProperties", table::get_service_properties()),
+        let operation = match service {
+            Service::Blob => "GetBlobServiceProperties",
+            Service::Queue => "GetQueueServiceProperties",
+            Service::Table => "GetTableServiceProperties",
         };
         let call = Call::new(operation, "", Safety::Read);
-        let reply = self.pipeline().send(request, call).await?;
+        let reply = self.pipeline().send(documents::get_properties(service), call).await?;
         xml::decode_properties(&reply.body).map_err(|error| unreadable(error, &call, &reply))
     }
 
@@ -63,17 +61,13 @@ impl StorageAccount {
         properties: &ServiceProperties,
     ) -> Result<()> {
         let document = xml::encode_properties(properties);
-        let (operation, request) = match service {
-            Service::Blob => ("SetBlobServiceProperties", blob::set_service_properties(document)),
-            Service::Queue => {
-                ("SetQueueServiceProperties", queue::set_service_properties(document))
-            }
-            Service::Table => {
-                ("SetTableServiceProperties", table::set_service_properties(document))
-            }
+        let operation = match service {
+            Service::Blob => "SetBlobServiceProperties",
+            Service::Queue => "SetQueueServiceProperties",
+            Service::Table => "SetTableServiceProperties",
         };
         let call = Call::new(operation, "", Safety::Conditional);
-        self.pipeline().send(request, call).await?;
+        self.pipeline().send(documents::set_properties(service, document), call).await?;
         Ok(())
     }
 
@@ -83,14 +77,14 @@ impl StorageAccount {
     /// [Get Table Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-table-service-stats)
     /// and its equivalents
     pub async fn service_statistics(&self, service: Service) -> Result<ServiceStats> {
-        let (operation, request) = match service {
-            Service::Blob => ("GetBlobServiceStats", blob::get_service_stats()),
-            Service::Queue => ("GetQueueServiceStats", queue::get_service_stats()),
-            Service::Table => ("GetTableServiceStats", table::get_service_stats()),
+        let operation = match service {
+            Service::Blob => "GetBlobServiceStats",
+            Service::Queue => "GetQueueServiceStats",
+            Service::Table => "GetTableServiceStats",
         };
         // Only the secondary endpoint serves this.
         let call = Call::new(operation, "", Safety::Read).at(Host::Secondary);
-        let reply = self.pipeline().send(request, call).await?;
+        let reply = self.pipeline().send(documents::get_stats(service), call).await?;
         wire::stats::decode(&reply.body).map_err(|error| unreadable(error, &call, &reply))
     }
 }

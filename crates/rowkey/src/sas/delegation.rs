@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use http::{HeaderValue, Method};
+use http::HeaderValue;
 use rowkey_wire::auth::{DelegationKey, KeyInfo, SigningKey};
 use rowkey_wire::headers::VERSION;
 use zeroize::Zeroize as _;
@@ -12,13 +12,10 @@ use super::builder::{Resource, Sas};
 use super::terms::Signing;
 use super::{SasToken, blob, queue, table};
 use crate::account::StorageAccount;
-use crate::blob::wire::encode as blobs;
 use crate::endpoint::Flavor;
 use crate::error::{Error, Result};
-use crate::queue::wire::encode as queues;
-use crate::service::wire::delegation;
+use crate::service::wire::{delegation, documents};
 use crate::service::{Service, unreadable};
-use crate::table::wire::encode as tables;
 use crate::transport::{Call, Host, Request, Safety};
 
 /// A user delegation key of a service, from [`StorageAccount::user_delegation_key`]. `Debug` does not show it.
@@ -134,14 +131,7 @@ fn version(service: Service) -> &'static str {
 }
 
 fn request(service: Service, info: &KeyInfo) -> Request {
-    let (target, document) =
-        ("/?restype=service&comp=userdelegationkey".to_owned(), delegation::encode(info));
-    let mut request = match service {
-        Service::Blob => blobs::document(target, document),
-        Service::Queue => queues::document(Method::PUT, target, document),
-        Service::Table => tables::xml(target, document),
-    };
-    request.method = Method::POST;
+    let mut request = documents::get_delegation_key(service, delegation::encode(info));
     // The version of all other requests to tables and queues does not have the operation.
     if service != Service::Blob {
         request.headers.insert(VERSION, HeaderValue::from_static(version(service)));
@@ -151,6 +141,8 @@ fn request(service: Service, info: &KeyInfo) -> Request {
 
 #[cfg(test)]
 mod tests {
+    use http::Method;
+
     use super::*;
 
     #[test]

@@ -97,24 +97,6 @@ pub(crate) fn set_acl(queue: &str, identifiers: &[SignedIdentifier]) -> Request 
     document(Method::PUT, format!("/{queue}?comp=acl"), encode_acl(identifiers))
 }
 
-/// [Get Queue Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-properties).
-/// [`rowkey_wire::xml::decode_properties`] decodes the response.
-pub(crate) fn get_service_properties() -> Request {
-    bare(Method::GET, "/?restype=service&comp=properties".into())
-}
-
-/// [Set Queue Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-queue-service-properties),
-/// with a document from [`rowkey_wire::xml::encode_properties`].
-pub(crate) fn set_service_properties(properties: String) -> Request {
-    document(Method::PUT, "/?restype=service&comp=properties".into(), properties)
-}
-
-/// [Get Queue Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-queue-service-stats),
-/// for the secondary endpoint only. [`crate::service::wire::stats::decode`] decodes the response.
-pub(crate) fn get_service_stats() -> Request {
-    bare(Method::GET, "/?restype=service&comp=stats".into())
-}
-
 /// [Put Message](https://learn.microsoft.com/rest/api/storageservices/put-message). Without a
 /// lifetime, the message lives 7 days; without a visibility timeout, it is visible at once.
 pub(crate) fn put(
@@ -205,7 +187,7 @@ fn bare(method: Method, target: String) -> Request {
 }
 
 /// A request whose body is an XML document.
-pub(crate) fn document(method: Method, target: String, document: String) -> Request {
+fn document(method: Method, target: String, document: String) -> Request {
     let mut request = bare(method, target);
     request.headers.insert(CONTENT_TYPE, XML);
     request.body = document.into();

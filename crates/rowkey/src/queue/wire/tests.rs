@@ -62,8 +62,6 @@ fn requests_match_those_of_official_libraries() {
         (encode::get_metadata("q"), "GET", "/q?comp=metadata"),
         (encode::get_acl("q"), "GET", "/q?comp=acl"),
         (encode::set_acl("q", &[]), "PUT", "/q?comp=acl"),
-        (encode::get_service_stats(), "GET", "/?restype=service&comp=stats"),
-        (encode::get_service_properties(), "GET", "/?restype=service&comp=properties"),
         (
             encode::list(&Listing {
                 prefix: Some("listqueue"),

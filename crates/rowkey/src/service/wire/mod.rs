@@ -1,6 +1,7 @@
 //! The parts of the protocol that the Table, Queue and Blob services share: the client's half.
 //!
-//! - [`delegation`]: user delegation keys
+//! - [`documents`]: the requests for properties, statistics and user delegation keys
+//! - [`delegation`]: the documents of user delegation keys
 //! - [`metadata`]: metadata headers
 //! - [`stats`]: replication statistics
 
@@ -8,5 +9,6 @@
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
 
 pub(crate) mod delegation;
+pub(crate) mod documents;
 pub(crate) mod metadata;
 pub(crate) mod stats;

@@ -158,22 +158,6 @@ pub(crate) fn set_acl(table: &str, document: String) -> Request {
     xml(format!("/{table}?comp=acl"), document)
 }
 
-/// [Get Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-table-service-properties).
-pub(crate) fn get_service_properties() -> Request {
-    bare(Method::GET, "/?restype=service&comp=properties".into(), XML)
-}
-
-/// [Set Table Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-table-service-properties).
-pub(crate) fn set_service_properties(document: String) -> Request {
-    xml("/?restype=service&comp=properties".into(), document)
-}
-
-/// [Get Table Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-table-service-stats),
-/// which only the secondary endpoint answers.
-pub(crate) fn get_service_stats() -> Request {
-    bare(Method::GET, "/?restype=service&comp=stats".into(), XML)
-}
-
 /// `/table(PartitionKey='..',RowKey='..')`, encoded.
 pub(crate) fn address(table: &str, partition_key: &str, row_key: &str) -> String {
     let mut target = String::with_capacity(table.len() + partition_key.len() + row_key.len() + 40);
@@ -198,7 +182,7 @@ fn json(method: Method, target: String, body: Bytes) -> Request {
 }
 
 /// A request whose body is an XML document.
-pub(crate) fn xml(target: String, document: String) -> Request {
+fn xml(target: String, document: String) -> Request {
     let mut request = bare(Method::PUT, target, XML);
     request.headers.insert(CONTENT_TYPE, XML);
     request.body = document.into();
@@ -265,9 +249,8 @@ mod tests {
     }
 
     #[test]
-    fn operations_on_the_service_and_the_acl_have_their_documented_addresses() {
+    fn operations_on_tables_and_the_acl_have_their_documented_addresses() {
         assert_eq!(get_acl("t").target, "/t?comp=acl");
-        assert_eq!(get_service_stats().target, "/?restype=service&comp=stats");
         assert_eq!(create_table("abc").body, "{\"TableName\":\"abc\"}");
         assert_eq!(query_tables(None, None, None).target, "/Tables");
         assert_eq!(

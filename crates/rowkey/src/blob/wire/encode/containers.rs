@@ -1,4 +1,4 @@
-//! Containers, listings of containers and blobs, and service documents.
+//! Containers, and listings of containers and blobs.
 
 use http::Method;
 use rowkey_wire::blob::PublicAccess;
@@ -125,24 +125,6 @@ pub(crate) fn list_blobs(name: &str, list: &ListBlobs<'_>) -> Request {
         wanted.into_iter().filter_map(|(wanted, name)| wanted.then_some(name)).collect();
     parameter(&mut target, "include", Some(include.join(",")).filter(|t| !t.is_empty()).as_deref());
     bare(Method::GET, target)
-}
-
-/// [Get Blob Service Properties](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-properties).
-/// [`rowkey_wire::xml::decode_properties`] decodes the response.
-pub(crate) fn get_service_properties() -> Request {
-    bare(Method::GET, "/?restype=service&comp=properties".into())
-}
-
-/// [Set Blob Service Properties](https://learn.microsoft.com/rest/api/storageservices/set-blob-service-properties),
-/// with a document from [`rowkey_wire::xml::encode_properties`].
-pub(crate) fn set_service_properties(properties: String) -> Request {
-    document("/?restype=service&comp=properties".into(), properties)
-}
-
-/// [Get Blob Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-blob-service-stats), for
-/// the secondary endpoint only. [`crate::service::wire::stats::decode`] decodes the response.
-pub(crate) fn get_service_stats() -> Request {
-    bare(Method::GET, "/?restype=service&comp=stats".into())
 }
 
 fn guarded(method: Method, target: String, conditions: &Conditions) -> Request {

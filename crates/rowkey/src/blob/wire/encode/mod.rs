@@ -2,7 +2,7 @@
 //!
 //! - `blobs`: whole blobs, their properties, copies, snapshots
 //! - `blocks`: blocks and block lists
-//! - `containers`: containers, listings, service documents
+//! - `containers`: containers and listings
 //! - `leases`: leases on blobs and containers
 //! - `parts`: shared parts: [`Conditions`], [`BlobPath`]
 //!
@@ -24,8 +24,8 @@ pub(crate) use blobs::{
 pub(crate) use blocks::{append_block, block_list, put_block, put_block_list};
 pub(crate) use containers::{
     ListBlobs, ListContainers, create_container, delete_container, get_container_acl,
-    get_container_properties, get_service_properties, get_service_stats, list_blobs,
-    list_containers, set_container_acl, set_container_metadata, set_service_properties,
+    get_container_properties, list_blobs, list_containers, set_container_acl,
+    set_container_metadata,
 };
 pub(crate) use leases::{Target, lease};
-pub(crate) use parts::{BlobPath, Conditions, document};
+pub(crate) use parts::{BlobPath, Conditions};

@@ -129,7 +129,7 @@ pub(super) fn with_body(method: Method, target: String, body: Bytes) -> Request 
 }
 
 /// A request whose body is an XML document.
-pub(crate) fn document(target: String, document: String) -> Request {
+pub(super) fn document(target: String, document: String) -> Request {
     let mut request = with_body(Method::PUT, target, document.into());
     request.headers.insert(header::CONTENT_TYPE, XML);
     request

@@ -275,9 +275,6 @@ fn container_requests_match_recordings() {
         (get_container_properties("c", &Conditions::NONE), "GET /c?restype=container"),
         (get_container_acl("c", &Conditions::NONE), "GET /c?restype=container&comp=acl"),
         (set_container_acl("c", None, &[], &Conditions::NONE), "PUT /c?restype=container&comp=acl"),
-        (get_service_properties(), "GET /?restype=service&comp=properties"),
-        (set_service_properties("<a/>".into()), "PUT /?restype=service&comp=properties"),
-        (get_service_stats(), "GET /?restype=service&comp=stats"),
     ] {
         assert_eq!(sent(&request).0, target);
     }
