@@ -62,7 +62,6 @@ use crate::queue::Body;
 use crate::transport::sign::TABLE_VERSION;
 
 pub use stubs::Stubs;
-pub(crate) use stubs::stand_in;
 
 /// The Timestamp of every entity in a stub, unless a test sets another.
 pub const WRITTEN_AT: &str = "2026-01-02T03:04:05.6789Z";

@@ -14,10 +14,7 @@ use super::Answer;
 use super::exchange::{Exchange, pattern, shown};
 use super::state::{Failure, State};
 use crate::error::{ErrorKind, Result};
-
-tokio::task_local! {
-    static STAND_IN: Arc<Mutex<State>>;
-}
+use crate::transport::stand_in::{Responder, answered_by};
 
 /// Stubs for whole operations: they hold entities, messages and blobs, and answer as the service would.
 ///
@@ -97,7 +94,7 @@ impl Stubs {
     ///
     /// Every entity gets the Timestamp [`WRITTEN_AT`](super::WRITTEN_AT). Fails with the error of the writes.
     pub async fn holding<T>(self, writes: impl Future<Output = Result<T>>) -> Result<Self> {
-        STAND_IN.scope(Arc::clone(&self.state), writes).await?;
+        answered_by(self.responder(), writes).await?;
         self.locked().contents.settle();
         Ok(self)
     }
@@ -116,7 +113,7 @@ impl Stubs {
             state.plans = true;
             before
         };
-        let ran = STAND_IN.scope(Arc::clone(&self.state), writes).await;
+        let ran = answered_by(self.responder(), writes).await;
         {
             let mut state = self.locked();
             state.plans = false;
@@ -270,6 +267,11 @@ impl Stubs {
         self.locked().contents.one(table, keys)
     }
 
+    fn responder(&self) -> Responder {
+        let state = Arc::clone(&self.state);
+        Arc::new(move |request| stand_in(&state, request))
+    }
+
     pub(super) fn locked(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -280,20 +282,18 @@ fn is_answered(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::AlreadyExists | ErrorKind::Conflict | ErrorKind::NotFound)
 }
 
-/// The answer to a request of a write that is run in memory; `None` elsewhere.
-pub(crate) fn stand_in(request: &reqwest::Request) -> Option<reqwest::Response> {
-    let answer = STAND_IN.try_with(|state| {
-        let url = request.url();
-        let exchange = Exchange {
-            method: request.method(),
-            path: url.path(),
-            query: url.query().unwrap_or_default(),
-            headers: request.headers(),
-            body: request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default(),
-        };
-        state.lock().unwrap_or_else(PoisonError::into_inner).record(&exchange)
-    });
-    let Answer { status, headers, body } = answer.ok()?;
+/// The answer to a request of a write that is run in memory.
+fn stand_in(state: &Mutex<State>, request: &reqwest::Request) -> Option<reqwest::Response> {
+    let url = request.url();
+    let exchange = Exchange {
+        method: request.method(),
+        path: url.path(),
+        query: url.query().unwrap_or_default(),
+        headers: request.headers(),
+        body: request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default(),
+    };
+    let answer = state.lock().unwrap_or_else(PoisonError::into_inner).record(&exchange);
+    let Answer { status, headers, body } = answer;
     let mut response = http::Response::builder().status(status);
     for (name, value) in &headers {
         response = response.header(name, value);

@@ -158,7 +158,7 @@ impl Http {
     ) -> std::result::Result<reqwest::Response, TransportError> {
         // Stubs learn what a write needs by answering it in memory.
         #[cfg(feature = "test-util")]
-        if let Some(response) = crate::answers::stand_in(&request) {
+        if let Some(response) = super::stand_in::answer(&request) {
             return Ok(response);
         }
         self.client.execute(request).await.map_err(TransportError::sending)

@@ -11,6 +11,7 @@
 //! - [`batch`]: the response to a batch, which may have failed with a successful status
 //! - [`redact`]: request targets without sensitive parts
 //! - [`trace`]: spans and events
+//! - `stand_in`: answers in memory instead of the service, for stubs
 
 pub(crate) mod batch;
 pub(crate) mod call;
@@ -23,6 +24,8 @@ pub(crate) mod redact;
 mod request;
 pub(crate) mod retry;
 pub(crate) mod sign;
+#[cfg(feature = "test-util")]
+pub(crate) mod stand_in;
 pub(crate) mod trace;
 
 #[cfg(test)]
