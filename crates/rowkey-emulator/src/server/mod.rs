@@ -3,9 +3,9 @@
 //! | module | contents |
 //! |---|---|
 //! | [`testing`] | the methods of [`Server`] that are for tests |
-//! | [`snapshot`] | [`Snapshot`](snapshot::Snapshot): the contents of a server at an instant |
-//! | [`held_back`] | [`HeldBack`](held_back::HeldBack): a secondary that lags |
-//! | [`sweep`] | [`Sweep`](sweep::Sweep): runs a scenario with every fault at every request |
+//! | [`snapshot`] | [`Snapshot`]: the contents of a server at an instant |
+//! | [`held_back`] | [`HeldBack`]: a secondary that lags |
+//! | [`sweep`] | [`Sweep`]: runs a scenario with every fault at every request |
 
 mod held_back;
 mod snapshot;
