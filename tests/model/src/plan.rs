@@ -6,7 +6,8 @@
 //! operation. It settles by conditional writes: it knows what it replaced. A change that concerns nothing
 //! outside the transaction does none of that. A writer may stop between any two steps. A transaction may be
 //! answered, may be executed with its answer lost, may be lost, or may land after its writer has given up; a
-//! writer may send it again. Messages appear at any time. Workers, claimants of a value and a sweep of blobs
+//! writer may send it again. A writer reads the claim that it will release, or its program remembers one that was
+//! made before, which may be outdated. Messages appear at any time. Workers, claimants of a value and a sweep of blobs
 //! complete or undo what others left.
 //!
 //! `rules` has the changes and the rules, `world` the states and the events; this file says what each event does.
@@ -148,9 +149,20 @@ impl Plan {
 
     /// Makes everything elsewhere agree with what is, for a decided operation: the index, the claim that it
     /// made or may have left, its blob and the one that it replaced.
-    fn settle(&self, world: &mut World, op: usize) {
+    ///
+    /// Returns whether it is done: an operation that wrote the claim may have to be decided first.
+    fn settle(&self, world: &mut World, op: usize) -> bool {
         self.settle_index(world, op, false);
-        self.settle_rest(world, op);
+        if !self.settle_claim(world, op) {
+            return false;
+        }
+        let before = world.writers[op].read.and_then(|head| head.blob);
+        for blob in [Some(op), before].into_iter().flatten() {
+            if !Self::is_named(world, blob) {
+                world.blobs[blob] = false;
+            }
+        }
+        true
     }
 
     /// Makes the row of the index agree with the head as it is.
@@ -162,23 +174,32 @@ impl Plan {
         }
     }
 
-    fn settle_rest(&self, world: &mut World, op: usize) {
+    /// Releases the claim of a decided operation if its entity does not have the value.
+    fn settle_claim(&self, world: &mut World, op: usize) -> bool {
         let entity = self.op(op).0;
-        let has_value = Self::holds(world, entity);
         let writer = world.writers[op];
-        // The claim that any other operation wrote is that one's to release.
-        let is_released = world.claim.is_some_and(|claim| {
-            claim.entity == entity && (claim.by == Some(op) || writer.claim == Some(claim))
-        });
-        if !has_value && is_released {
+        let Some(claim) = world.claim.filter(|claim| claim.entity == entity) else { return true };
+        let is_known = claim.by == Some(op) || writer.claim == Some(claim);
+        // The claim that any other operation wrote is that one's to release, unless the writer did not look:
+        // then it may be an old one.
+        let is_unread = writer.remembers && world.rows[op] == OpRow::Committed;
+        if !is_known && !(is_unread && self.rules.changed_claims_are_decided) {
+            return true;
+        }
+        let wrote_head = writer.read.is_some_and(|head| head.by == claim.by);
+        if let Some(by) = claim.by
+            && !is_known
+            && !wrote_head
+            && world.rows[by] == OpRow::Absent
+        {
+            self.void(world, by);
+            return false;
+        }
+        let looks = is_known || self.rules.changed_claims_look_for_heads;
+        if !(looks && Self::holds(world, entity)) {
             world.claim = None;
         }
-        let before = writer.read.and_then(|head| head.blob);
-        for blob in [Some(op), before].into_iter().flatten() {
-            if !Self::is_named(world, blob) {
-                world.blobs[blob] = false;
-            }
-        }
+        true
     }
 
     /// Settles the index as the writer does: on condition that the row is as it was before the commit.
@@ -217,17 +238,20 @@ impl Plan {
     }
 
     /// Settles the rest as the writer does: it deletes the claim on condition that it is as it was before the
-    /// commit, and the blob that its head replaced without looking.
-    fn settle_rest_inline(&self, world: &mut World, op: usize) {
+    /// commit, or as the program remembers it, and the blob that its head replaced without looking.
+    fn settle_rest_inline(&self, world: &mut World, op: usize) -> bool {
         let writer = world.writers[op];
         if writer.claim.is_some() && world.claim == writer.claim {
             world.claim = None;
+        } else if writer.claim.is_some() && !self.settle_claim(world, op) {
+            return false;
         }
         let freed = writer.read.and_then(|head| head.blob);
         let kept = self.written(world, op).and_then(|head| head.blob);
         if let Some(freed) = freed.filter(|_| freed != kept) {
             world.blobs[freed] = false;
         }
+        true
     }
 
     /// Takes back what an operation prepared that is presumed dead.
@@ -308,10 +332,8 @@ impl Plan {
             },
             Phase::Announced => {
                 // What may have to be released after the commit.
-                let had_value = world.writers[op].read.is_some_and(|head| head.value);
-                let gives_up = had_value && !matches!(change, Change::Keep | Change::Edit);
                 world.writers[op].claim =
-                    world.claim.filter(|claim| gives_up && claim.entity == entity);
+                    world.claim.filter(|claim| self.gives_up(world, op) && claim.entity == entity);
                 Phase::Claimed
             }
             Phase::Claimed => {
@@ -328,7 +350,9 @@ impl Plan {
                 if self.has_op_row(op) { Phase::Indexed } else { Phase::Ended }
             }
             Phase::Indexed => {
-                self.settle_rest_inline(world, op);
+                if !self.settle_rest_inline(world, op) {
+                    return;
+                }
                 Phase::Settled
             }
             Phase::Settled => {
@@ -358,6 +382,23 @@ impl Plan {
         world.writers[op].phase = phase;
     }
 
+    /// Whether an operation gives up the value that its entity has.
+    fn gives_up(&self, world: &World, op: usize) -> bool {
+        let had_value = world.writers[op].read.is_some_and(|head| head.value);
+        had_value && matches!(self.op(op).1, Change::Release | Change::Delete)
+    }
+
+    /// The operations whose claims of an entity a program may remember: those that were committed. `None` is the one
+    /// that made the claim which was there from the start.
+    fn remembered(&self, world: &World, entity: usize) -> Vec<Option<usize>> {
+        let mut all = vec![None; usize::from(self.stored[entity] == Some(true))];
+        let is_of = |op: &usize| {
+            self.op(*op).0 == entity && self.wants_value(*op) && world.commits[*op] > 0
+        };
+        all.extend((0..self.ops.len()).filter(is_of).map(Some));
+        all
+    }
+
     /// Whether the op row stays for a worker.
     fn leaves_op_row(&self, world: &World, op: usize) -> bool {
         let writer = world.writers[op];
@@ -378,7 +419,11 @@ impl Plan {
 
     fn work(&self, world: &mut World, op: usize) {
         match world.rows[op] {
-            OpRow::Committed => self.settle(world, op),
+            OpRow::Committed => {
+                if !self.settle(world, op) {
+                    return;
+                }
+            }
             OpRow::Absent if self.rules.worker_voids => {
                 world.rows[op] = OpRow::Void;
                 return;
@@ -417,7 +462,8 @@ impl Plan {
     fn is_quiet(&self, world: &World) -> bool {
         let mut actions = Vec::new();
         self.actions(world, &mut actions);
-        actions.is_empty()
+        // No claim may depend on a sweep, which may take place at any time.
+        actions.iter().all(|action| *action == Action::SweepClaim)
     }
 }
 
@@ -433,6 +479,7 @@ impl Model for Plan {
             phase: Phase::Start,
             read: None,
             claim: None,
+            remembers: false,
             known: Known::Nothing,
             has_doubt: false,
             missed: false,
@@ -467,6 +514,11 @@ impl Model for Plan {
                     }
                 }
                 Phase::Start => actions.push(Action::Step(op)),
+                Phase::Announced if self.gives_up(world, op) => {
+                    actions.extend([Action::Step(op), Action::Stop(op)]);
+                    let remembered = self.remembered(world, self.op(op).0).into_iter();
+                    actions.extend(remembered.map(|by| Action::StepRemembering(op, by)));
+                }
                 Phase::Committed => {
                     actions.extend([Action::Step(op), Action::Stop(op)]);
                     if self.inserts(world, op) && self.has_op_row(op) {
@@ -502,6 +554,12 @@ impl Model for Plan {
         let mut next = world.clone();
         match action {
             Action::Step(op) => self.step(&mut next, op),
+            Action::StepRemembering(op, by) => {
+                let claim = Claim { entity: self.op(op).0, by };
+                let writer = &mut next.writers[op];
+                (writer.claim, writer.remembers) = (Some(claim), true);
+                writer.phase = Phase::Claimed;
+            }
             Action::Repeat(op) => {
                 next.in_flight[op] += 1;
                 next.writers[op].has_doubt = true;

@@ -1,8 +1,9 @@
 //! References to blobs that are uploaded before the write of their entity.
 //!
 //! Two writers give one entity the references to two blobs, change, drop and delete it; requests land late, and
-//! writers stop. A blob that the entity drops is deleted after the commit, and one that no entity names after
-//! a while. Both read the head first, and delete some time later.
+//! writers stop. A blob that the entity drops is deleted after the commit, by its writer, which does not look at
+//! the head, or by settling. One that no entity names is deleted after a while. Settling and the sweep read the head
+//! first, and delete some time later.
 
 use stateright::{Model, Property};
 
@@ -127,6 +128,8 @@ pub enum Action {
     Condemn(usize),
     /// Settling or the sweep deletes the blob.
     Delete(usize),
+    /// The writer that dropped the blob deletes it.
+    Free(usize),
 }
 
 impl World {
@@ -228,6 +231,9 @@ impl Model for References {
             if blob.is_stored && blob.is_condemned {
                 actions.push(Action::Delete(number));
             }
+            if blob.is_stored && blob.is_freed {
+                actions.push(Action::Free(number));
+            }
         }
     }
 
@@ -268,7 +274,7 @@ impl Model for References {
                 *age = if *age == Age::Usable { Age::Left } else { Age::Old };
             }
             Action::Condemn(blob) => next.blobs[blob].is_condemned = true,
-            Action::Delete(blob) => next.blobs[blob].is_stored = false,
+            Action::Delete(blob) | Action::Free(blob) => next.blobs[blob].is_stored = false,
         }
         (next != *world).then_some(next)
     }

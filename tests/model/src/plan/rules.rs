@@ -62,6 +62,11 @@ pub struct Rules {
     pub missing_rows_are_looked_for_later: bool,
     /// A change of a whole copy elsewhere has an op row and a message.
     pub copies_have_op_rows: bool,
+    /// What releases a claim under a remembered `ETag` and finds that another operation of the entity wrote the
+    /// claim since decides that operation and releases its claim, because it may have ended long ago.
+    pub changed_claims_are_decided: bool,
+    /// The same looks for the head before it deletes the claim.
+    pub changed_claims_look_for_heads: bool,
 }
 
 impl Rules {
@@ -81,5 +86,7 @@ impl Rules {
         met_rows_are_rewritten: true,
         missing_rows_are_looked_for_later: true,
         copies_have_op_rows: true,
+        changed_claims_are_decided: true,
+        changed_claims_look_for_heads: true,
     };
 }

@@ -199,6 +199,18 @@ fn each_rule_is_needed() {
             vec![(0, Edit)],
             "in the end the index agrees",
         ),
+        (
+            Rules { changed_claims_are_decided: false, ..all },
+            [Some(true), None],
+            vec![(0, Take), (0, Delete)],
+            "in the end nothing is left over",
+        ),
+        (
+            Rules { changed_claims_look_for_heads: false, ..all },
+            [Some(true), None],
+            vec![(0, Delete), (0, Insert)],
+            "a holder has the claim",
+        ),
     ] {
         let (found, _) = check(stored, &ops, rules);
         assert!(found.contains(&disaster), "{rules:?} {ops:?}: {found:?}");

@@ -97,6 +97,8 @@ pub struct Writer {
     pub(super) read: Option<Head>,
     /// The claim of its entity as it stood before the commit.
     pub(super) claim: Option<Claim>,
+    /// Whether it did not read that claim, and remembers it from a write before.
+    pub(super) remembers: bool,
     /// The row of the index as it stood before the commit.
     pub(super) known: Known,
     /// Whether a transaction of its was never answered.
@@ -131,6 +133,9 @@ pub struct World {
 pub enum Action {
     /// A writer does its next step.
     Step(usize),
+    /// A writer goes on without reading the claim that it will release: its program remembers the claim that an
+    /// operation made, or the one that was there from the start.
+    StepRemembering(usize, Option<usize>),
     /// A writer settles, and its insert into the index is not answered.
     StepUnanswered(usize),
     /// A writer sends its unanswered transaction again.
