@@ -42,6 +42,7 @@ mod other_tables;
 mod pairs;
 mod receiver;
 mod refusals;
+mod releases;
 mod remote_copies;
 mod remote_index;
 mod remote_index_entity;

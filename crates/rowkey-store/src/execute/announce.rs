@@ -16,8 +16,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use super::ending::Ending;
-use super::inline::Remembered;
+use super::remembered::Remembered;
 use crate::deciding::Deciding;
+use crate::place::Place;
 use crate::plan::op::ClaimRef;
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, is_newer, text};
 
@@ -55,7 +56,9 @@ pub(crate) struct Announcer {
     /// Backlog rows that writers of this program left, without a message.
     left: Mutex<Vec<Keys>>,
     /// The rows elsewhere that this program wrote.
-    pub(crate) rows: Remembered,
+    pub(crate) rows: Remembered<Place>,
+    /// The claims that committed writes of this program made.
+    pub(crate) claims: Remembered<Keys>,
     /// The writes in flight.
     pub(crate) ending: Ending,
 }
@@ -134,8 +137,9 @@ impl Announcer {
         };
         let resting_until = Mutex::new(DateTime::<Utc>::MIN_UTC);
         let (wake, left) = (Notify::new(), Mutex::default());
-        let (rows, ending) = (Remembered::default(), Ending::default());
-        Self { queue: queue.with_options(options), resting_until, wake, left, rows, ending }
+        let (rows, claims) = (Remembered::default(), Remembered::default());
+        let (queue, ending) = (queue.with_options(options), Ending::default());
+        Self { queue, resting_until, wake, left, rows, claims, ending }
     }
 
     pub(crate) fn queue(&self) -> &Queue {
@@ -273,4 +277,10 @@ pub(crate) fn read_backlog(row: &DynamicEntity) -> Result<Option<Notice>> {
     }
     check_format(row, "a row of the backlog")?;
     Notice::read(text(row, NOTICE).unwrap_or_default())
+}
+
+/// Returns the error of a store without a queue.
+pub(crate) fn no_queue() -> Error {
+    Error::refused(ErrorKind::Invalid, "the store has no queue")
+        .advise("give one to `StoreBuilder::queue`")
 }

@@ -18,6 +18,7 @@ use super::announce::Announcer;
 use super::claim::claim;
 use super::commit::is_undecodable;
 use super::inline::{Known, RowElsewhere};
+use super::remembered::Row;
 use crate::deciding::Deciding;
 use crate::plan::op::{ClaimRef, Op};
 use crate::plan::{MAX_OPERATIONS, NewClaim, Plan};
@@ -46,6 +47,19 @@ impl Executor {
     }
 }
 
+/// A claim that a plan made or may have made.
+pub(crate) struct Claimed<'p> {
+    pub(crate) new: &'p NewClaim,
+    /// `None` if its request was not answered.
+    pub(crate) etag: Option<ETag>,
+}
+
+impl<'p> Claimed<'p> {
+    const fn unanswered(new: &'p NewClaim) -> Self {
+        Self { new, etag: None }
+    }
+}
+
 /// Claims the values of a plan in the order of their keys, as many of a partition as a transaction takes. One
 /// request for each partition if the values are free.
 ///
@@ -54,7 +68,7 @@ impl Executor {
 pub(crate) async fn claim_all<'p>(
     (table, announcer): (&Deciding, &Announcer),
     plan: &'p Plan,
-    claimed: &mut Vec<&'p NewClaim>,
+    claimed: &mut Vec<Claimed<'p>>,
     in_doubt: &mut bool,
 ) -> Result<()> {
     let of_one = |one: &NewClaim, other: &NewClaim| one.reference.keys.0 == other.reference.keys.0;
@@ -65,8 +79,9 @@ pub(crate) async fn claim_all<'p>(
             while !left.is_empty() {
                 if left.len() > 1 && alone < ALONE {
                     match insert(table, &left, &plan.op).await {
-                        Ok(()) => {
-                            claimed.append(&mut left);
+                        Ok(etags) => {
+                            let all = left.into_iter().zip(etags);
+                            claimed.extend(all.map(|(new, etag)| Claimed { new, etag }));
                             break;
                         }
                         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
@@ -79,12 +94,12 @@ pub(crate) async fn claim_all<'p>(
                         Err(error) if is_repeated(&error) => {
                             *in_doubt = true;
                             alone = ALONE;
-                            claimed.extend(&left);
+                            claimed.extend(left.iter().map(|new| Claimed::unanswered(new)));
                         }
                         Err(error) => {
                             if error.outcome() == Outcome::Unknown {
                                 *in_doubt = true;
-                                claimed.extend(&left);
+                                claimed.extend(left.iter().map(|new| Claimed::unanswered(new)));
                             }
                             let at = error.details().operation_index.and_then(|at| left.get(at));
                             let new = at.unwrap_or(&left[0]);
@@ -94,15 +109,32 @@ pub(crate) async fn claim_all<'p>(
                     alone += 1;
                 }
                 let new = left.remove(0);
-                if !claimed.iter().any(|other| std::ptr::eq(*other, new)) {
-                    claimed.push(new);
-                }
+                let same = claimed.iter().position(|other| std::ptr::eq(other.new, new));
+                let at = same.unwrap_or_else(|| {
+                    claimed.push(Claimed::unanswered(new));
+                    claimed.len() - 1
+                });
                 let made = claim(table, announcer, new, &plan.op, in_doubt).await;
-                made.map_err(|error| error.at_operation(plan.step_of(&new.owner.1)))?;
+                let etag = made.map_err(|error| error.at_operation(plan.step_of(&new.owner.1)))?;
+                claimed[at].etag = Some(etag);
             }
         }
     }
     Ok(())
+}
+
+/// Notes the claims that a committed plan made, so that they need not be read when they are released, and
+/// forgets those that it releases.
+pub(crate) fn remember(announcer: &Announcer, plan: &Plan, op: &str, claimed: Vec<Claimed<'_>>) {
+    for released in &plan.released {
+        announcer.claims.forget(&released.reference.keys);
+    }
+    for Claimed { new, etag } in claimed {
+        if let Some(etag) = etag {
+            let row = Row { etag, owner: new.owner.clone(), op: Some(op.to_owned()) };
+            announcer.claims.wrote(new.reference.keys.clone(), row);
+        }
+    }
 }
 
 /// Whether a request got no answer, so that its effect is looked for by doing its parts one by one.
@@ -110,13 +142,13 @@ fn is_repeated(error: &Error) -> bool {
     error.outcome() == Outcome::Unknown && !is_undecodable(error)
 }
 
-async fn insert(table: &Deciding, claims: &[&NewClaim], op: &Op) -> Result<()> {
+async fn insert(table: &Deciding, claims: &[&NewClaim], op: &Op) -> Result<Vec<Option<ETag>>> {
     let op = op.row_key()?;
     let add = |transaction: Transaction, new: &&NewClaim| {
         let wanted = Claim { owner: new.owner.clone(), op: op.clone() };
         transaction.insert(&wanted.row(&new.reference.keys))
     };
-    claims.iter().fold(table.transaction(), add).submit().await.map(drop)
+    claims.iter().fold(table.transaction(), add).submit().await
 }
 
 /// Reads rows. One request for each row of a partition from which no other is wanted. The rows of a partition are

@@ -10,25 +10,20 @@
 //! that committed before this one. If such a writer may exist, the op row and the message stay, and a worker
 //! settles again.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
-
 use rowkey::table::EncodedRow;
 use rowkey::{Blob, DynamicEntity, ETag, Outcome, Partition, Result};
 
 use super::announce::Announcer;
 use super::commit::is_undecodable;
 use super::group::{self, READS};
+use super::remembered::{Remembered, Row};
 use super::settle::{Noted, is_lost, report};
 use crate::deciding::Deciding;
 use crate::place::Place;
-use crate::plan::Plan;
 use crate::plan::op::{self, ClaimRef, OpRow, Target};
-use crate::row::{INDEX, Keys, primary_keys, text};
+use crate::plan::{Plan, Released};
+use crate::row::{Claim, INDEX, Keys, primary_keys, text};
 use crate::together::try_all;
-
-/// How many rows elsewhere a program remembers.
-const MAX_REMEMBERED: usize = 1000;
 
 /// What the writer itself does with a target.
 pub(crate) struct Inline {
@@ -69,82 +64,88 @@ pub(crate) enum Known {
     Missing,
 }
 
-/// The rows elsewhere that this program wrote, and their `ETag`s, so that it need not read them to write them
-/// again.
-#[derive(Default)]
-pub(crate) struct Remembered(Mutex<Rows>);
-
-#[derive(Default)]
-struct Rows {
-    by_place: HashMap<Place, Row>,
-    /// In the order in which they were written first.
-    oldest: VecDeque<Place>,
-}
-
-struct Row {
-    etag: ETag,
-    owner: Keys,
-    mark: Option<String>,
-}
-
-impl Remembered {
+impl RowElsewhere {
     /// Returns the `ETag` of the row, if the entity's last writer was this program.
-    fn find(&self, row: &RowElsewhere) -> Option<ETag> {
-        let rows = self.rows();
-        let before = row.marks.as_ref().map(|(before, _)| before.clone());
-        rows.by_place.get(&row.place).and_then(|found| {
-            let is_it = found.owner == row.owner
-                && before.is_none_or(|before| before.is_some() && before == found.mark);
-            is_it.then(|| found.etag.clone())
-        })
+    fn remembered(&self, rows: &Remembered<Place>) -> Option<ETag> {
+        let before = self.marks.as_ref().map(|(before, _)| before);
+        let found = rows.find(&self.place, &self.owner)?;
+        let is_it = before.is_none_or(|before| before.is_some() && *before == found.op);
+        is_it.then_some(found.etag)
     }
 
-    fn wrote(&self, row: &RowElsewhere, etag: Option<ETag>) {
-        let mut rows = self.rows();
-        let Some(etag) = etag else {
-            rows.by_place.remove(&row.place);
-            return;
-        };
-        let mark = row.marks.as_ref().map(|(_, after)| after.clone());
-        let new = Row { etag, owner: row.owner.clone(), mark };
-        if rows.by_place.insert(row.place.clone(), new).is_none() {
-            rows.oldest.push_back(row.place.clone());
-        }
-        // Deleted rows are in the order, too.
-        while rows.oldest.len() > MAX_REMEMBERED {
-            let Some(oldest) = rows.oldest.pop_front() else { break };
-            rows.by_place.remove(&oldest);
-        }
-    }
-
-    fn rows(&self) -> std::sync::MutexGuard<'_, Rows> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Notes the `ETag` that a write of the row returned; `None` if it was deleted or its state is unknown.
+    fn wrote(&self, rows: &Remembered<Place>, etag: Option<ETag>) {
+        let Some(etag) = etag else { return rows.forget(&self.place) };
+        let op = self.marks.as_ref().map(|(_, after)| after.clone());
+        rows.wrote(self.place.clone(), Row { etag, owner: self.owner.clone(), op });
     }
 }
 
-/// Looks at the rows elsewhere that a plan replaces or deletes, before its commit. One request for each that
-/// this program does not remember, and fewer if more than two are in one partition.
-pub(crate) async fn look(table: &Deciding, announcer: &Announcer, plan: &mut Plan) -> Result<()> {
+/// Fills in what this program remembers of the rows and claims that a plan replaces or deletes. Sends nothing.
+pub(crate) fn recall(announcer: &Announcer, plan: &mut Plan) {
+    for inline in &mut plan.inline {
+        if let Effect::Row(row) = &mut inline.effect
+            && row.known == Known::Unread
+            && let Some(etag) = row.remembered(&announcer.rows)
+        {
+            row.known = Known::Present(etag);
+        }
+    }
+    for released in plan.released.iter_mut().filter(|released| released.etag.is_none()) {
+        let claim = &mut released.reference;
+        let owner = (plan.partition_key.clone(), claim.row_key.clone());
+        // A head without a mark may be of another program, which may have written claims of its own.
+        let (Some(mark), Some(found)) =
+            (&released.mark, announcer.claims.find(&claim.keys, &owner))
+        else {
+            continue;
+        };
+        (claim.before, claim.unread) = (found.op, Some(mark.clone()));
+        released.etag = Some(found.etag);
+    }
+}
+
+/// Looks at the rows elsewhere that a plan replaces or deletes and that this program does not remember, before its
+/// commit. One request for each, and fewer if more than two are in one partition.
+pub(crate) async fn look(table: &Deciding, plan: &mut Plan) -> Result<()> {
     let rows = plan.inline.iter().enumerate().filter_map(|(at, inline)| match &inline.effect {
         Effect::Row(row) if row.known == Known::Unread => Some((at, row)),
         _ => None,
     });
-    let (mut known, mut unknown) = (Vec::new(), Vec::new());
-    for (at, row) in rows {
-        match announcer.rows.find(row) {
-            Some(etag) => known.push((at, Known::Present(etag))),
-            None => unknown.push((at, row)),
-        }
-    }
+    let mut unknown: Vec<_> = rows.collect();
     unknown.sort_by(|(_, one), (_, other)| one.place.table_name().cmp(other.place.table_name()));
     let by_table = unknown.chunk_by(|(_, row), (_, next)| row.place.is_beside(&next.place));
     let found = try_all(by_table.map(|rows| look_at(table, rows)), READS).await?;
-    known.extend(found.into_iter().flatten());
-    for (at, now) in known {
+    for (at, now) in found.into_iter().flatten() {
         if let Effect::Row(row) = &mut plan.inline[at].effect {
             row.known = now;
         }
     }
+    Ok(())
+}
+
+/// Looks at the claims that a plan releases and that this program does not remember, before its commit. Drops those
+/// that need no release. One request for each, and fewer if several are in one partition.
+pub(crate) async fn look_at_claims(table: &Deciding, plan: &mut Plan) -> Result<()> {
+    let unread = |released: &&Released| released.etag.is_none();
+    let keys = plan.released.iter().filter(unread).map(|released| &released.reference.keys);
+    let keys: Vec<_> = keys.collect();
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let rows = group::read(table, &keys).await?;
+    let unread = plan.released.iter_mut().filter(|released| released.etag.is_none());
+    for (released, found) in unread.zip(rows) {
+        let claim = &mut released.reference;
+        let Some(found) = found else { continue };
+        let stored = Claim::read(&found.entity)?;
+        if stored.owner.0 == plan.partition_key && stored.owner.1 == claim.row_key {
+            claim.before = Some(stored.op);
+            released.etag = Some(found.etag);
+        }
+    }
+    // A claim that does not exist or belongs to another entity needs no release.
+    plan.released.retain(|released| released.etag.is_some());
     Ok(())
 }
 
@@ -213,7 +214,7 @@ pub(crate) async fn write_rows(
                 for (one, etag) in group.into_iter().zip(etags) {
                     let (target, row) = all[one];
                     is_done[one] = true;
-                    announcer.rows.wrote(row, etag);
+                    row.wrote(&announcer.rows, etag);
                     let done = Ok(super::settle::Settled::Done);
                     report(table.table(), op, &target.contributor, &done);
                     left.retain(|other| other != target);
@@ -221,7 +222,7 @@ pub(crate) async fn write_rows(
             }
             Err(error) => {
                 for one in &group {
-                    announcer.rows.wrote(of_all[*one], None);
+                    of_all[*one].wrote(&announcer.rows, None);
                 }
                 noted.in_doubt |= error.outcome() == Outcome::Unknown;
                 if is_undecodable(&error) {
@@ -273,11 +274,11 @@ async fn targets_of_others(table: &Deciding, op: &Keys) -> Result<Option<Vec<Tar
     Ok(Some(others))
 }
 
-/// Deletes the claims that a committed plan releases, if they are as they were before the commit. Returns the
-/// others.
+/// Deletes the claims that a committed plan releases, if they are as they were before the commit, or as this
+/// program remembers them. Returns the others.
 pub(crate) async fn release(table: &Deciding, plan: &Plan) -> Result<Vec<ClaimRef>> {
-    let claims: Vec<_> = plan.released.iter().zip(&plan.released_at).collect();
-    group::release(table, &claims).await
+    let etags = plan.released.iter().filter_map(|one| Some((&one.reference, one.etag.as_ref()?)));
+    group::release(table, &etags.collect::<Vec<_>>()).await
 }
 
 /// Deletes the blobs that a committed plan frees. Returns the targets of those that could not be deleted.

@@ -6,6 +6,7 @@
 //! - `ending`: clean-up that writes in flight share
 //! - `group`: requests that rows of one partition share
 //! - `inline`: settling by the writer, by conditional writes
+//! - `remembered`: what the program knows of rows that it wrote
 //! - [`settle`]: the changes in other places after the commit, by what is stored
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,10 +23,10 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 
 use crate::deciding::Deciding;
+use crate::plan::Plan;
 use crate::plan::list::check_join;
 use crate::plan::op::{ClaimRef, OpRow, Target, created_of, move_targets, remove_targets};
-use crate::plan::{NewClaim, Plan};
-use crate::row::{Claim, Keys, text};
+use crate::row::{Keys, text};
 use crate::together::try_all;
 
 pub(crate) mod announce;
@@ -34,11 +35,13 @@ pub(crate) mod commit;
 pub(crate) mod ending;
 pub(crate) mod group;
 pub(crate) mod inline;
+pub(crate) mod remembered;
 pub(crate) mod settle;
 
 use announce::{Announced, Announcer, HIDDEN, LATEST, Notice, SENT};
 use commit::{Committed, commit};
 use ending::Ended;
+use group::Claimed;
 use settle::{Noted, Settled, Settler, is_lost, release};
 
 /// The largest difference between the clocks of two programs: the service refuses a request whose date
@@ -122,8 +125,9 @@ impl Executor {
         plan.trace = self.table.table().account().telemetry().current();
         self.check(&plan)?;
         self.check_joined(&plan).await?;
-        self.read_released(&mut plan).await?;
-        inline::look(&self.table, announcer, &mut plan).await?;
+        inline::recall(announcer, &mut plan);
+        inline::look_at_claims(&self.table, &mut plan).await?;
+        inline::look(&self.table, &mut plan).await?;
         let op = (plan.partition_key.clone(), plan.op.row_key()?);
         let made = plan.claims.iter().map(|claim| claim.reference.clone()).collect();
         let notice = Notice::new(op.clone(), made);
@@ -147,23 +151,24 @@ impl Executor {
         let made = group::claim_all(table, &plan, &mut claimed, &mut in_doubt).await;
         if let Err(error) = made {
             forget(&plan, in_doubt).await;
-            self.undo(&op, claimed, announced, in_doubt).await;
+            self.undo(&op, &claimed, announced, in_doubt).await;
             return Err(error.with_outcome(Outcome::Rejected));
         }
         let etags = match commit(&self.table, &plan, &mut in_doubt).await {
             Ok(Committed::Yes(etags)) => etags,
             Ok(Committed::Stale(error)) => {
                 forget(&plan, in_doubt).await;
-                self.undo(&op, claimed, announced, in_doubt).await;
+                self.undo(&op, &claimed, announced, in_doubt).await;
                 return Ok(Ran::Stale(error));
             }
             Err(error) if error.outcome() == Outcome::Unknown => return Err(error),
             Err(error) => {
                 forget(&plan, in_doubt).await;
-                self.undo(&op, claimed, announced, in_doubt).await;
+                self.undo(&op, &claimed, announced, in_doubt).await;
                 return Err(error);
             }
         };
+        group::remember(announcer, &plan, &op.1, claimed);
         // The head that was just written confirms new claims, so they need no settling.
         let mut noted = Noted { in_doubt, ..Noted::default() };
         let settled = self.settle(announcer, &plan, &op, &mut noted).await;
@@ -198,27 +203,6 @@ impl Executor {
         });
         let checked = try_all(checked, UPLOADS).await;
         checked.map(drop).map_err(|error| error.with_outcome(Outcome::Rejected))
-    }
-
-    /// Looks up the operations that wrote the claims to be released. One request each, and fewer if several are
-    /// in one partition.
-    async fn read_released(&self, plan: &mut Plan) -> Result<()> {
-        let claims = std::mem::take(&mut plan.released);
-        let keys: Vec<_> = claims.iter().map(|claim| &claim.keys).collect();
-        let rows = group::read(&self.table, &keys).await?;
-        let (mut released, mut released_at) = (Vec::new(), Vec::new());
-        for (claim, found) in claims.into_iter().zip(rows) {
-            // A claim that does not exist or belongs to another entity needs no release.
-            let Some(found) = found else { continue };
-            let etag = found.etag;
-            let found = Claim::read(&found.entity)?;
-            if found.owner == (plan.partition_key.clone(), claim.row_key.clone()) {
-                released.push(ClaimRef { before: Some(found.op), ..claim });
-                released_at.push(etag);
-            }
-        }
-        (plan.released, plan.released_at) = (released, released_at);
-        Ok(())
     }
 
     /// Settles a plan and never fails: a worker settles the remaining targets.
@@ -417,11 +401,12 @@ impl Executor {
     /// Undoes the preparation of a write that was not committed and never will be.
     ///
     /// Decides by the stored state: an entity that existed before may have the value.
-    async fn undo(&self, op: &Keys, claimed: Vec<&NewClaim>, announced: Announced, in_doubt: bool) {
+    async fn undo(&self, op: &Keys, claimed: &[Claimed<'_>], announced: Announced, in_doubt: bool) {
         let mut undone = true;
-        for new in claimed {
+        for Claimed { new, .. } in claimed {
             let how = (&new.demands, new.position);
-            match release(&self.table, op, &new.reference, how).await {
+            let table = (&self.table, self.announcer.as_deref());
+            match release(table, op, &new.reference, how).await {
                 Ok(released) => undone &= released == Settled::Done,
                 Err(error) => {
                     undone = false;

@@ -6,14 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::{
-    DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Stored, Table,
-};
+use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome, Result, Table};
 
+use super::announce::{Announcer, no_queue};
+use super::claim::give_up;
 use super::commit::is_undecodable;
 use crate::deciding::Deciding;
 use crate::layer::{Demands, Layers};
-use crate::plan::op::{ClaimRef, Target, created_of};
+use crate::plan::op::{ClaimRef, Target, created_of, mark_of};
 use crate::plan::remote::Version;
 use crate::row::{Claim, Head, Keys, Marked};
 
@@ -306,14 +306,21 @@ pub(crate) fn both(first: Result<Settled>, second: Result<Settled>) -> Result<Se
 
 /// Releases a claim if its entity does not have the value: a claim that the operation `op` made, or
 /// one that existed when `op` released the value.
+///
+/// The writer may have remembered the claim, and another operation of the entity may have written it since and
+/// ended, so that no other write releases it. That operation is decided first, as before a claim is taken over.
 pub(crate) async fn release(
-    table: &Deciding,
+    (table, announcer): (&Deciding, Option<&Announcer>),
     op: &Keys,
     claim: &ClaimRef,
     (demands, position): (&Demands, usize),
 ) -> Result<Settled> {
     let Some(found) = to_release(table, op, claim).await? else { return Ok(Settled::Done) };
     let owner = (op.0.clone(), claim.row_key.clone());
+    if let Some(other) = found.undecided {
+        let announcer = announcer.ok_or_else(no_queue)?;
+        give_up(table, announcer, &(op.0.clone(), other)).await?;
+    }
     if let Some(head) = table.row(&owner).await?
         && demands.ask(table.table(), &head, position, &claim.keys).await?
     {
@@ -322,17 +329,32 @@ pub(crate) async fn release(
     delete(table, &claim.keys, found.etag).await
 }
 
+/// A claim that is to be released.
+pub(crate) struct ToRelease {
+    etag: ETag,
+    /// The RowKey of the operation that wrote the claim, if that one may still be committed.
+    undecided: Option<String>,
+}
+
 /// Reads a claim that an operation made or released; `None` if it is gone or another one took it over.
 pub(crate) async fn to_release(
     table: &Deciding,
     op: &Keys,
     claim: &ClaimRef,
-) -> Result<Option<Stored<DynamicEntity>>> {
+) -> Result<Option<ToRelease>> {
     let Some(found) = table.row(&claim.keys).await? else { return Ok(None) };
     let stored = Claim::read(&found.entity)?;
-    let is_owner = stored.owner.0 == op.0 && stored.owner.1 == claim.row_key;
+    if stored.owner.0 != op.0 || stored.owner.1 != claim.row_key {
+        return Ok(None);
+    }
     let is_known = stored.op == op.1 || claim.before.as_ref() == Some(&stored.op);
-    Ok((is_owner && is_known).then_some(found))
+    let undecided = match &claim.unread {
+        _ if is_known => None,
+        // What wrote the head that was replaced is committed.
+        Some(mark) => Some(stored.op).filter(|op| mark_of(op) != Some(mark)),
+        None => return Ok(None),
+    };
+    Ok(Some(ToRelease { etag: found.etag, undecided }))
 }
 
 /// Deletes a row if it is unchanged since it was read.

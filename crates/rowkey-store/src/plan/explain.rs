@@ -71,7 +71,8 @@ impl Explanation {
             let inline = plan.inline.iter().find(|inline| inline.target == *target);
             requests += match inline.map(|inline| &inline.effect) {
                 Some(Effect::Row(row)) if row.known == Known::New => 1,
-                // It is looked at before the commit, unless this program wrote it.
+                Some(Effect::Row(row)) if matches!(row.known, Known::Present(_)) => 1,
+                // It is looked at before the commit.
                 Some(Effect::Row(_)) => 2,
                 Some(Effect::Free(_)) => 1,
                 None => {
@@ -80,10 +81,10 @@ impl Explanation {
                 }
             };
         }
-        for claim in &plan.released {
-            lines.push(format!("settle: release a value of {}", claim.name));
-            // It is looked at before the commit.
-            requests += 2;
+        for released in &plan.released {
+            lines.push(format!("settle: release a value of {}", released.reference.name));
+            // It is looked at before the commit, unless this program wrote it.
+            requests += if released.etag.is_some() { 1 } else { 2 };
         }
         requests += entities.len();
         Ok(Self { lines, reads, requests, operations: operations.len() })

@@ -61,9 +61,7 @@ pub(crate) struct Plan {
     /// Values to claim before the transaction.
     pub(crate) claims: Vec<NewClaim>,
     /// Values to release.
-    pub(crate) released: Vec<ClaimRef>,
-    /// The `ETag`s of the claims of `released`, read before the commit.
-    pub(crate) released_at: Vec<ETag>,
+    pub(crate) released: Vec<Released>,
     pub(crate) targets: Vec<Target>,
     /// The targets that the writer itself settles by a conditional write.
     pub(crate) inline: Vec<Inline>,
@@ -164,6 +162,15 @@ pub(crate) struct NewClaim {
     pub(crate) inserts: bool,
 }
 
+/// A claim to release.
+pub(crate) struct Released {
+    pub(crate) reference: ClaimRef,
+    /// Its `ETag`, read before the commit or remembered; `None` until then.
+    pub(crate) etag: Option<ETag>,
+    /// The mark of the head that is replaced.
+    pub(crate) mark: Option<String>,
+}
+
 impl Plan {
     pub(crate) fn new(partition_key: String, op: Op) -> Self {
         Self {
@@ -173,7 +180,6 @@ impl Plan {
             rows: BTreeMap::new(),
             claims: Vec::new(),
             released: Vec::new(),
-            released_at: Vec::new(),
             targets: Vec::new(),
             inline: Vec::new(),
             joined: Vec::new(),
@@ -330,7 +336,8 @@ impl Plan {
 
     fn op_row(&self) -> OpRow {
         let claims = self.claims.iter().map(|claim| claim.reference.clone());
-        let claims = claims.chain(self.released.iter().cloned()).collect();
+        let released = self.released.iter().map(|released| released.reference.clone());
+        let claims = claims.chain(released).collect();
         let (created, targets) = (self.op.created(), self.targets.clone());
         OpRow::Committed { created, targets, claims, trace: self.trace }
     }

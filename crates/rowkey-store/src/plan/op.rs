@@ -143,6 +143,10 @@ pub(crate) struct ClaimRef {
     /// the write made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<String>,
+    /// The mark of the head that the write replaced, if the writer remembered the claim and did not read it:
+    /// another operation of the entity may have written the claim since. `None` for a claim that was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unread: Option<String>,
 }
 
 /// The content of an op row.
@@ -304,7 +308,8 @@ mod tests {
             row_key: "order_7".into(),
             of: "order_".into(),
             name: "by_number".into(),
-            before: None,
+            before: Some("op_1".into()),
+            unread: Some("00000000000000ff".into()),
         }];
         for targets in [vec![], vec![target("a\nb")], vec![target(&"\u{1F600}".repeat(40_000))]] {
             let trace = "00-00000000000000000000000000000001-0000000000000002-01".parse().ok();
@@ -314,6 +319,14 @@ mod tests {
         }
         let void = OpRow::Void { created: at(5) };
         assert_eq!(OpRow::read(&void.row("p", "op_1").unwrap()).unwrap(), void);
+    }
+
+    #[test]
+    fn claims_of_programs_that_read_them_stay_readable() {
+        let json = r#"[{"keys":["c","claim"],"rowKey":"order_7","of":"order_","name":"by_number","before":"op_1"}]"#;
+        let claims: Vec<ClaimRef> = serde_json::from_str(json).unwrap();
+        assert_eq!(claims[0].unread, None);
+        assert_eq!(serde_json::to_string(&claims).unwrap(), json);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use rowkey::index::Scope;
 use rowkey::{Entity, Error, ErrorKind, Result};
 
 use super::op::ClaimRef;
-use super::{Change, Contribution, Contributor, NewClaim};
+use super::{Change, Contribution, Contributor, NewClaim, Released};
 use crate::layer::Demands;
 use crate::row::{Keys, index_keys};
 
@@ -45,9 +45,14 @@ impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
                 of: plan.of.to_owned(),
                 name: index.name.to_owned(),
                 before: None,
+                unread: None,
             };
             let (old, new) = (old.map(reference), new.map(reference));
-            plan.plan.released.extend(old);
+            plan.plan.released.extend(old.map(|reference| Released {
+                reference,
+                etag: None,
+                mark: change.mark.map(str::to_owned),
+            }));
             if let Some(reference) = new {
                 if plan.plan.claims.iter().any(|other| other.reference.keys == reference.keys) {
                     let what = format!(

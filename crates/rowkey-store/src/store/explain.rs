@@ -7,6 +7,7 @@ use rowkey::{Entity, Key, Properties, Result};
 
 use super::bulk::Group;
 use super::{ReadHead, Store, parts};
+use crate::execute::inline::recall;
 use crate::if_match::IfMatch;
 use crate::job::pack::pack;
 use crate::plan::{Explanation, Op, Plan};
@@ -54,6 +55,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// ```
     pub fn explain(&self) -> Explain<'_, E> {
         Explain(self)
+    }
+
+    /// Explains a plan, with what this program remembers of the rows that it wrote.
+    pub(super) fn explained(&self, mut plan: Plan) -> Result<Explanation> {
+        if let Some(announcer) = &self.inner.announcer {
+            recall(announcer, &mut plan);
+        }
+        Explanation::of(&plan)
     }
 }
 
@@ -133,7 +142,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
             let mut all = Explanation::default();
             while let Some(group) = groups.next().await {
                 let (count, plan) = group.plan().await?;
-                all.add(count, &Explanation::of(&plan)?);
+                all.add(count, &store.explained(plan)?);
             }
             Ok(all)
         };
@@ -155,7 +164,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
         let mut plan = Plan::new(keys.0.clone(), op);
         plan.heads_read = usize::from(before.is_some());
         self.0.add(&mut plan, keys, before.as_ref(), after).await?;
-        Explanation::of(&plan)
+        self.0.explained(plan)
     }
 
     fn named(&self, explained: Result<Explanation>) -> Result<Explanation> {

@@ -311,7 +311,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
         }
         if !self.reads() {
             return match Self::layout() {
-                Some(layout) => Explanation::of(&self.plan(layout)?),
+                Some(layout) => store.explained(self.plan(layout)?),
                 None => Ok(Explanation::merge(self.changes.len())),
             };
         }

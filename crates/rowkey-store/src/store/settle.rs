@@ -9,6 +9,7 @@ use rowkey::{Entity, Error, ErrorKind, Result, Rows, Table};
 
 use super::Inner;
 use crate::deciding::Deciding;
+use crate::execute::announce::Announcer;
 use crate::execute::settle::{
     Noted, Settled, Settler, Settling, both, release, report, to_release,
 };
@@ -84,7 +85,8 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
             if !claims.is_empty() {
                 let demands = Demands::of::<E>(&self.layers);
                 let of_type = (E::INDEXES, &demands);
-                let released = release_all(&self.deciding, op, claims, of_type, noted);
+                let table = (&self.deciding, self.announcer.as_deref());
+                let released = release_all(table, op, claims, of_type, noted);
                 all = both(all, released.await);
             }
             all
@@ -176,7 +178,7 @@ fn settle_target<'a>(
 
 /// Releases claims of a type with these indexes. A failure does not stop the others.
 fn release_all<'a>(
-    deciding: &'a Deciding,
+    (deciding, announcer): (&'a Deciding, Option<&'a Announcer>),
     op: &'a Keys,
     claims: &'a [ClaimRef],
     (indexes, demands): (&'a [Index], &'a Demands),
@@ -187,7 +189,9 @@ fn release_all<'a>(
         for claim in claims {
             let is_it = |index: &Index| index.scope == Scope::Claim && index.name == claim.name;
             let released = match indexes.iter().position(is_it) {
-                Some(position) => release(deciding, op, claim, (demands, position)).await,
+                Some(position) => {
+                    release((deciding, announcer), op, claim, (demands, position)).await
+                }
                 // Only a program that declares the unique value can tell whether the entity has it.
                 None => to_release(deciding, op, claim).await.map(|found| {
                     noted.undeclared.extend(found.map(|_| claim.name.clone()));
@@ -199,10 +203,4 @@ fn release_all<'a>(
         all
     }
     .boxed()
-}
-
-/// Returns the error of a store without a queue.
-pub(super) fn no_queue() -> Error {
-    Error::refused(ErrorKind::Invalid, "the store has no queue")
-        .advise("give one to `StoreBuilder::queue`")
 }

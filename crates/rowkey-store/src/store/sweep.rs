@@ -7,12 +7,12 @@ use rowkey::entity::BlobField;
 use rowkey::index::ListPlace;
 use rowkey::{DynamicEntity, Entity, Result};
 
-use super::settle::no_queue;
 use super::{Inner, Store};
 use crate::blobs::Blobs;
 use crate::deciding::Deciding;
 use crate::declared::Declared;
 use crate::execute::KEPT;
+use crate::execute::announce::no_queue;
 use crate::execute::claim::give_up;
 use crate::execute::settle::is_lost;
 use crate::job::{Attempt, Batch, Job, Loading, Report, Verdict};

@@ -27,11 +27,11 @@ use super::examine::{
     examine_demand, note_failure, remains,
 };
 use super::rewriting::VERSIONS;
-use super::settle::no_queue;
 use super::totals::{OnPage, Totals};
 use super::{Inner, ReadHead, Step, Store, is_race, parts};
 use crate::deciding::Deciding;
 use crate::declared::Declared;
+use crate::execute::announce::no_queue;
 use crate::execute::claim::claim;
 use crate::execute::settle::{Settled, Settling};
 use crate::job::{Job, Report, Verdict, Walk, Walking};
@@ -521,6 +521,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     of: Inner::<E>::of().to_owned(),
                     name: index.name.to_owned(),
                     before: None,
+                    unread: None,
                 };
                 let (owner, index) = (keys.clone(), index.name);
                 let demands = Demands::of::<E>(&self.inner.layers);

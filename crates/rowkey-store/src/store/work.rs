@@ -10,9 +10,8 @@ use rowkey::queue::{Body, Message};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Partition, Result, Table};
 
 use super::Store;
-use super::settle::no_queue;
 use crate::execute::announce::{
-    Announcer, BACKLOGS, HIDDEN, Notice, backlog_partition, read_backlog,
+    Announcer, BACKLOGS, HIDDEN, Notice, backlog_partition, no_queue, read_backlog,
 };
 use crate::execute::{Executor, Resumed};
 use crate::row::Keys;
