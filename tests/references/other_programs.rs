@@ -157,6 +157,69 @@ async fn one_reference_in_two_fields_is_freed_with_the_second() -> TestResult {
     Ok(())
 }
 
+/// A cover with two references.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "cover_{id:4}", rename_all = "PascalCase")]
+struct Cover {
+    tenant: String,
+    id: u32,
+    #[entity(blob)]
+    image: BlobRef,
+    #[entity(blob)]
+    thumb: Option<BlobRef>,
+}
+
+/// The same, as a program has it that knows one of them.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "cover_{id:4}", rename_all = "PascalCase")]
+struct PlainCover {
+    tenant: String,
+    id: u32,
+    #[entity(blob)]
+    image: BlobRef,
+}
+
+/// The same, as a program has it for which the other one is a text.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "cover_{id:4}", rename_all = "PascalCase")]
+struct TextCover {
+    tenant: String,
+    id: u32,
+    #[entity(blob)]
+    image: BlobRef,
+    thumb: Option<String>,
+}
+
+/// A program gives an entity another reference. A property that is no reference for this program names the old
+/// blob.
+#[tokio::test]
+async fn a_blob_stays_that_a_reference_of_another_version_names() -> TestResult {
+    let (server, _) = start().await?;
+    let covers = of::<Cover>(&server)?;
+    let (plain, texts) = (of::<PlainCover>(&server)?, of::<TextCover>(&server)?);
+    let key = |id: u32| Cover::key("contoso", id);
+    for id in [1, 2] {
+        let image = covers.upload_reader(key(id), &b"an image"[..]).send().await?;
+        let (tenant, thumb) = ("contoso".into(), Some(image.clone()));
+        covers.insert(&Cover { tenant, id, image, thumb }).await?;
+    }
+    let (one, two) = (PlainCover::key("contoso", 1), TextCover::key("contoso", 2));
+    let image = plain.upload_reader(one, &b"new"[..]).send().await?;
+    let one = PlainCover::key("contoso", 1);
+    plain.update(one, |cover| cover.image = image.clone()).await?;
+    let image = texts.upload_reader(two, &b"new"[..]).send().await?;
+    let two = TextCover::key("contoso", 2);
+    texts.update(two, |cover| cover.image = image.clone()).await?;
+    for id in [1, 2] {
+        let cover = covers.get(key(id)).await?.unwrap().entity;
+        assert_eq!(covers.download(&cover.image).bytes().await?, "new");
+        assert_eq!(covers.download(&cover.thumb.unwrap()).bytes().await?, "an image");
+        assert!(covers.delete(key(id)).await?);
+    }
+    assert_eq!(server.snapshot().blobs("orders").count(), 0);
+    Ok(())
+}
+
 #[tokio::test]
 async fn ranges_beyond_the_content_are_cut_or_refused() -> TestResult {
     let (_server, orders) = start().await?;

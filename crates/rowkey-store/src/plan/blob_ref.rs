@@ -5,7 +5,7 @@
 //! | the upload | the blob gets a name that is used once; its metadata names the entity |
 //! | the plan is made | a reference that the entity did not have must be newly uploaded for it, and is held for this write |
 //! | the commit | the head has the address, length and digest as properties. An entity that drops no reference has no op row for them |
-//! | the last settle | the blobs that the head no longer names are deleted |
+//! | the last settle | the blobs that the head no longer names are deleted: by the writer with one request each |
 //!
 //! Why a blob that a head names is never deleted:
 //!
@@ -24,7 +24,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::edm::Value;
 use rowkey::entity::{Older, Unusable};
-use rowkey::{BlobRef, DynamicEntity, Entity, Error, ErrorKind, Result};
+use rowkey::{BlobRef, DynamicEntity, Entity, Error, ErrorKind, Properties, Result};
 
 use super::{Change, Contribution, Contributor};
 use crate::blobs::Blobs;
@@ -131,14 +131,23 @@ impl<'e> Referring<'e> {
         Ok(())
     }
 
-    /// Returns the paths of the blobs of the store that the change frees.
-    pub(crate) fn freed(&self, blobs: &Blobs, of: &str) -> Vec<String> {
+    /// Returns the paths of the blobs of the store that the change frees: those that the entity no longer names. Other
+    /// versions of the type may have a reference where this one has a text, or a property that it does not know.
+    pub(crate) fn freed<E: Entity>(
+        &self,
+        (blobs, of): (&Blobs, &str),
+        (after, unknown): (Option<&E>, &Properties),
+    ) -> Result<Vec<String>> {
         let mut freed: Vec<_> = self.before.clone();
         freed.sort_unstable();
         freed.dedup();
-        let is_named = |path: &str| self.after.iter().any(|(_, after)| after.path() == path);
-        freed.retain(|path| !is_named(path) && blobs.is_reference(of, path));
-        freed.into_iter().map(str::to_owned).collect()
+        let is_kept = |path: &str| self.after.iter().any(|(_, after)| after.path() == path);
+        freed.retain(|path| !is_kept(path) && blobs.is_reference(of, path));
+        if let Some(after) = after.filter(|_| !freed.is_empty()) {
+            let row = DynamicEntity::of_any_size(after)?;
+            freed.retain(|path| !is_named(row.iter().chain(unknown.iter()), path));
+        }
+        Ok(freed.into_iter().map(str::to_owned).collect())
     }
 }
 
@@ -164,9 +173,12 @@ fn unusable(property: &str, why: Unusable) -> Error {
     }
 }
 
-/// Whether a row names the blob with this path, in whichever property: other versions of the type have other fields.
-pub(crate) fn is_named(row: &DynamicEntity, path: &str) -> bool {
-    row.iter().any(|(_, value)| matches!(value, Value::String(text) if text == path))
+/// Whether properties name the blob with this path, whichever they are: other versions of the type have other fields.
+pub(crate) fn is_named<'r>(
+    mut properties: impl Iterator<Item = (&'r str, &'r Value)>,
+    path: &str,
+) -> bool {
+    properties.any(|(_, value)| matches!(value, Value::String(text) if text == path))
 }
 
 /// Frees the blobs that entities no longer refer to.
@@ -204,7 +216,7 @@ fn free<'a>(
 ) -> BoxFuture<'a, Result<Settled>> {
     async move {
         let head = table.row(keys).await?;
-        let is_named = head.is_some_and(|head| is_named(&head.entity, path));
+        let is_named = head.is_some_and(|head| is_named(head.entity.iter(), path));
         if let (false, Some(blob)) = (is_named, blobs.at_path(path)) {
             // A late or repeated call is harmless: no head will ever name the blob again.
             blob.delete_if_exists().await?;

@@ -171,7 +171,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let path = self.inner.blobs()?.path(&blob.name);
         let found = whole(deciding, &owner).await?;
         let verdict = if let Found::Row(row) = &found
-            && is_named(row, &path)
+            && is_named(row.iter(), &path)
         {
             Verdict::Right
         } else if matches!(found, Found::Torn) {

@@ -10,7 +10,7 @@ use futures_util::future::BoxFuture;
 use rowkey::rounds::Rounds;
 use rowkey::table::EncodedRow;
 use rowkey::{
-    DynamicEntity, ETag, Entity, Error, ErrorKind, Match, Outcome, Properties, Result, Stored,
+    Blob, DynamicEntity, ETag, Entity, Error, ErrorKind, Match, Outcome, Properties, Result, Stored,
 };
 
 use super::{Inner, Store, Written};
@@ -158,24 +158,34 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         // Blobs are deleted last, when no other target needs them any more.
         let stored = before.and_then(ReadHead::closed);
-        for blob in BlobFields::freed(E::BLOBS, stored, closed.as_ref()) {
-            let (contributor, of) = (blob_field::NAME, Inner::<E>::of());
-            let mut freed = Contribution { plan, contributor, of, row_key: &keys.1, layers };
-            match &self.inner.blobs {
-                Some(blobs) => {
-                    let effect = Effect::Free(blobs.deciding().blob(&blob));
-                    freed.target_inline(blob, effect);
-                }
-                None => freed.target(blob),
-            }
+        for name in BlobFields::freed(E::BLOBS, stored, closed.as_ref()) {
+            let blob = self.inner.blobs.as_ref().map(|blobs| blobs.deciding().blob(&name));
+            self.free(plan, &keys.1, blob_field::NAME, (name, blob));
         }
         if let Some(referring) = referring {
-            let (contributor, of) = (blob_ref::NAME, Inner::<E>::of());
-            for path in referring.freed(self.inner.blobs()?, of) {
-                Contribution { plan, contributor, of, row_key: &keys.1, layers }.target(path);
+            let blobs = self.inner.blobs()?;
+            for path in referring.freed((blobs, Inner::<E>::of()), (after, &unknown))? {
+                let blob = blobs.at_path(&path);
+                self.free(plan, &keys.1, blob_ref::NAME, (path, blob));
             }
         }
         Ok(())
+    }
+
+    /// Names a blob that the head drops as a target, which the writer itself deletes after the commit.
+    fn free(
+        &self,
+        plan: &mut Plan,
+        row_key: &str,
+        contributor: &'static str,
+        (address, blob): (String, Option<Blob>),
+    ) {
+        let (of, layers) = (Inner::<E>::of(), &self.inner.layers);
+        let mut freed = Contribution { plan, contributor, of, row_key, layers };
+        match blob {
+            Some(blob) => freed.target_inline(address, Effect::Free(blob)),
+            None => freed.target(address),
+        }
     }
 
     /// Adds what one contributor brings with a change.
