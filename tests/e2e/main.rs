@@ -6,6 +6,7 @@
 
 mod access;
 mod adopted;
+mod blob_batches;
 mod blobs;
 mod counts;
 mod entities;

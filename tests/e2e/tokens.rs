@@ -153,6 +153,23 @@ async fn every_credential_works_over_https() -> TestResult {
 }
 
 #[tokio::test]
+async fn a_token_authorizes_each_deletion_of_a_batch() -> TestResult {
+    let builder = Server::builder().oauth().https();
+    let (_server, _, account) = with_tokens(builder, STORAGE, |builder, server| {
+        let builder = builder.endpoint(Service::Blob, server.blob_endpoint()).unwrap();
+        builder.http_client(trusting(server).unwrap()).unwrap()
+    })
+    .await?;
+    let photos = account.container("photos");
+    photos.create().await?;
+    let blob = photos.blob("a");
+    blob.put("x").send().await?;
+    let results = photos.delete_blobs(&[blob, photos.blob("b")]).await?;
+    assert!(matches!(results[..], [Ok(true), Ok(false)]), "{results:?}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_user_delegation_sas_grants_only_its_permissions() -> TestResult {
     let builder = Server::builder().oauth();
     let (server, _, account) =

@@ -205,3 +205,69 @@ async fn a_response_without_an_etag_is_reported_as_applied() {
     assert_eq!(error.kind(), ErrorKind::Decode);
     assert!(error.to_string().contains("succeeded"), "{error}");
 }
+
+/// The answer to a batch with these parts: the head of each, and its message.
+fn parts(parts: &[(&str, &str)]) -> ResponseTemplate {
+    let part = |(head, message): &(&str, &str)| {
+        format!("--batchresponse_1\r\nContent-Type: application/http\r\n{head}\r\n{message}\r\n")
+    };
+    let body = format!("{}--batchresponse_1--", parts.iter().map(part).collect::<String>());
+    let body =
+        ResponseTemplate::new(202).set_body_raw(body, "multipart/mixed; boundary=batchresponse_1");
+    body.insert_header("x-ms-request-id", "whole")
+}
+
+#[tokio::test]
+async fn answers_to_a_batch_belong_to_its_requests_by_their_numbers() {
+    const DONE: &str = "HTTP/1.1 202 Accepted\r\nx-ms-request-id: part\r\n";
+    const MISSING: &str = "HTTP/1.1 404 The specified blob does not exist.\r\n\
+        x-ms-error-code: BlobNotFound\r\nx-ms-request-id: part\r\n";
+    const BUSY: &str = "HTTP/1.1 503 The server is busy.\r\nx-ms-error-code: ServerBusy\r\n\
+        x-ms-request-id: part\r\n";
+    let id = ["Content-ID: 0\r\n", "Content-ID: 1\r\n", "Content-ID: 2\r\n"];
+    let container = |blob: &Blob| blob.account().container("photos");
+    let deleted = async |answer| {
+        let (_stub, blob) = blob(answer).await;
+        let container = container(&blob);
+        let blobs = ["a", "b"].map(|name| container.blob(name));
+        container.delete_blobs(&blobs).await
+    };
+
+    // In another order, and without numbers in the order of the requests.
+    let results = deleted(parts(&[(id[1], MISSING), (id[0], DONE)])).await.unwrap();
+    assert!(matches!(results[..], [Ok(true), Ok(false)]), "{results:?}");
+    let results = deleted(parts(&[("", MISSING), ("", DONE)])).await.unwrap();
+    assert!(matches!(results[..], [Ok(false), Ok(true)]), "{results:?}");
+
+    // One was throttled, and one has no answer.
+    let results = deleted(parts(&[(id[1], BUSY)])).await.unwrap();
+    let [Err(left_out), Err(busy)] = &results[..] else { panic!("{results:?}") };
+    assert_eq!((busy.kind(), busy.outcome()), (ErrorKind::Throttled, Outcome::Rejected));
+    assert_eq!(busy.details().request_id.as_deref(), Some("part"));
+    assert_eq!((left_out.kind(), left_out.outcome()), (ErrorKind::Decode, Outcome::Unknown));
+    assert_eq!(left_out.details().operation_index, Some(0));
+
+    // The batch as a whole was refused.
+    let whole = "HTTP/1.1 400 The batch is invalid.\r\nx-ms-error-code: InvalidInput\r\n";
+    let error = deleted(parts(&[("", whole)])).await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::Rejected));
+    assert_eq!(error.details().operation_index, None);
+
+    // Answers that belong to no request, or twice to one, or that are cut off.
+    let mut cut = format!("--b\r\nContent-Type: application/http\r\n{}\r\n{DONE}", id[0]);
+    for unreadable in [
+        parts(&[(id[2], DONE), (id[0], DONE)]),
+        parts(&[(id[0], DONE), (id[0], DONE)]),
+        ResponseTemplate::new(202)
+            .set_body_raw(std::mem::take(&mut cut), "multipart/mixed; boundary=b"),
+        ResponseTemplate::new(202),
+    ] {
+        let error = deleted(unreadable).await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Decode, Outcome::Unknown));
+    }
+    // A service without batches.
+    for status in [400, 501] {
+        let error = deleted(ResponseTemplate::new(status)).await.unwrap_err();
+        assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Outcome::Rejected));
+    }
+}

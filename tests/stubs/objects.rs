@@ -94,3 +94,33 @@ async fn blobs_and_messages_are_kept_under_their_conditions() -> TestResult {
     queue.delete(&newer).await?;
     Ok(())
 }
+
+#[tokio::test]
+async fn blobs_are_deleted_together() -> TestResult {
+    let server = MockServer::start().await;
+    let account = crate::account_at(&server.uri()).build()?;
+    let container = account.container("texts");
+    let blobs = ["a b", "c", "d"].map(|name| container.blob(name));
+    let stubs = Stubs::new()
+        .holding(async {
+            blobs[0].put("one").send().await?;
+            blobs[1].put("two").send().await
+        })
+        .await?
+        .planning(container.delete_blobs(&blobs))
+        .await?;
+    let plan = "POST /texts [DELETE /texts/a%20b, DELETE /texts/c, DELETE /texts/d]";
+    assert_eq!(stubs.plan(), [plan]);
+    stubs.mount(&server).await;
+    let stale = blobs[1].with_conditions(&rowkey::ETag::new("\"0x7\""));
+    let results = container.delete_blobs(&[blobs[2].clone(), stale, blobs[0].clone()]).await?;
+    assert!(matches!(results[..], [Ok(false), Err(_), Ok(true)]), "{results:?}");
+    assert_eq!(results[1].as_ref().unwrap_err().kind(), ErrorKind::Conflict);
+    assert!(blobs[0].get().await?.is_none() && blobs[1].get().await?.is_some());
+
+    // A blob that the plan does not have.
+    let error = container.delete_blobs(&[container.blob("e")]).await.unwrap_err();
+    assert_eq!(error.code().unwrap().as_str(), "NoStubAnswers");
+    server.reset().await;
+    Ok(())
+}

@@ -4,11 +4,13 @@
 //! send. A body that stops before the end of its last message is an error, because messages may be
 //! missing. Requests need not close the outermost level, see [`Ending`].
 
+mod numbered;
 mod render;
 
 use std::fmt;
 use std::ops::Range;
 
+pub use numbered::{Numbered, numbered};
 pub use render::ResponseWriter;
 
 /// The error in a batch, and its position.

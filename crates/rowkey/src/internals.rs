@@ -82,6 +82,7 @@ pub fn headers(headers: &HeaderMap) -> bool {
 /// Returns the bodies in the response to a batch. Reads their headers as well.
 pub fn batch<'a>(content_type: &str, body: &'a [u8]) -> Result<Vec<&'a [u8]>, BatchError> {
     let _ = batches::failure(content_type, body);
+    let _ = blob::wire::decode::batch(content_type, body);
     let parts = batches::decode_response(content_type, body)?;
     Ok(parts.iter().map(|part| (part.header("Location"), part.body).1).collect())
 }

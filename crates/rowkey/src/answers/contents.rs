@@ -65,6 +65,7 @@ impl Contents {
             }
             Subject::Messages(queue, id) => self.objects.message(request, &queue, id.as_deref()),
             Subject::Blob(path) => self.objects.blob(request, &path),
+            Subject::Blobs => self.objects.batch(request),
             Subject::Whole | Subject::Other => None,
         }
     }

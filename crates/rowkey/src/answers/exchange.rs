@@ -35,6 +35,8 @@ pub(super) enum Subject {
     Messages(String, Option<String>),
     /// A blob, by its path.
     Blob(String),
+    /// A batch of requests on blobs.
+    Blobs,
     /// Something that a stub does not know.
     Other,
 }
@@ -89,6 +91,7 @@ impl<'a> Exchange<'a> {
             [.., queue, "messages", id] => {
                 Subject::Messages(queue.to_owned(), Some(decoded(id).into_owned()))
             }
+            _ if self.parameter("comp").as_deref() == Some("batch") => Subject::Blobs,
             _ if self.parameter("restype").is_some() || segments.len() == 1 => Subject::Whole,
             _ => Subject::Blob(decoded(self.path).into_owned()),
         }
@@ -127,7 +130,12 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// The requests of a transaction; `None` if the body is not one.
+    /// Whether the request holds several.
+    pub(super) fn is_batch(&self) -> bool {
+        matches!(self.subject(), Subject::Batch | Subject::Blobs)
+    }
+
+    /// The requests of a transaction or of a batch; `None` if the body is neither.
     pub(super) fn operations(&self) -> Option<Vec<Operation>> {
         let content_type = self.header("content-type")?;
         let parts = multipart::parts(content_type, self.body, Ending::Closed).ok()?;
@@ -157,7 +165,10 @@ impl<'a> Exchange<'a> {
         });
         let head = head.ok()?;
         let range = multipart::body(self.body, head.end..extent.end, head.content_length);
-        headers.entry("dataserviceversion").or_insert(http::HeaderValue::from_static("3.0"));
+        if self.subject() == Subject::Batch {
+            let version = http::HeaderValue::from_static("3.0");
+            headers.entry("dataserviceversion").or_insert(version);
+        }
         let line = std::str::from_utf8(self.body.get(line)?).ok()?;
         let mut words = line.split(' ');
         let method = words.next()?.parse().ok()?;
@@ -176,10 +187,11 @@ impl<'a> Exchange<'a> {
     /// The request as one line, for messages: its method, and what it is about.
     pub(super) fn line(&self) -> String {
         let what = match self.subject() {
-            Subject::Batch => {
+            subject @ (Subject::Batch | Subject::Blobs) => {
+                let what = if subject == Subject::Batch { "$batch" } else { self.path };
                 let operations = self.operations().unwrap_or_default();
                 let lines: Vec<_> = operations.iter().map(|one| one.exchange().line()).collect();
-                format!("$batch [{}]", lines.join(", "))
+                format!("{what} [{}]", lines.join(", "))
             }
             Subject::Row(row) => shown(&row),
             Subject::Rows(table) => {

@@ -11,8 +11,11 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::{METADATA_PREFIX, POP_RECEIPT, TIME_NEXT_VISIBLE};
 use rowkey_wire::xml::{Element, Writer};
 
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Subject};
 use super::{Answer, data_of, empty, stamped, written_at};
+
+/// What separates the answers to a batch.
+const BATCH: &str = "batchresponse_00000000-0000-0000-0000-000000000000";
 
 /// Messages and blobs.
 #[derive(Clone, Debug, Default)]
@@ -182,6 +185,27 @@ impl Objects {
             }
             _ => None,
         }
+    }
+
+    /// Answers a batch of requests on blobs, in their order.
+    pub(super) fn batch(&mut self, request: &Exchange<'_>) -> Option<Answer> {
+        let mut body = String::new();
+        for (number, operation) in request.operations()?.iter().enumerate() {
+            let one = operation.exchange();
+            let Subject::Blob(path) = one.subject() else { return None };
+            let Answer { status, headers, body: text } = self.blob(&one, &path)?;
+            let head = format!(
+                "--{BATCH}\r\nContent-Type: application/http\r\nContent-ID: {number}\r\n\r\nHTTP/1.1 {status} \r\n"
+            );
+            body.push_str(&head);
+            for (name, value) in headers {
+                body.extend([&*name, ": ", &*value, "\r\n"]);
+            }
+            body.extend(["\r\n", &*String::from_utf8_lossy(&text), "\r\n"]);
+        }
+        body.extend(["--", BATCH, "--"]);
+        let content_type = format!("multipart/mixed; boundary={BATCH}");
+        Some(data_of(202, body.into_bytes().into(), &content_type))
     }
 
     fn put(&mut self, request: &Exchange<'_>, path: &str, content: Bytes) -> Answer {

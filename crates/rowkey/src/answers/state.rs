@@ -37,7 +37,7 @@ pub(super) struct Failure {
 impl State {
     /// Whether these stubs answer a request.
     pub(super) fn covers(&self, request: &Exchange<'_>) -> bool {
-        if request.subject() == Subject::Batch {
+        if request.is_batch() {
             let operations = request.operations().unwrap_or_default();
             return !operations.is_empty()
                 && operations.iter().all(|operation| self.covers(&operation.exchange()));
@@ -77,7 +77,7 @@ impl State {
 
     /// Notes what a request of a run is about, and answers it.
     pub(super) fn record(&mut self, request: &Exchange<'_>) -> Answer {
-        let operations = request.operations().filter(|_| request.subject() == Subject::Batch);
+        let operations = request.operations().filter(|_| request.is_batch());
         let operations = operations.unwrap_or_default();
         let single = operations.is_empty().then_some(*request);
         let all = operations.iter().map(|operation| operation.exchange()).chain(single);
@@ -133,7 +133,7 @@ fn place(request: &Exchange<'_>) -> Option<String> {
         Subject::Row([table, ..]) | Subject::Rows(table) => Some(table),
         Subject::Messages(queue, _) => Some(queue),
         Subject::Blob(path) => objects::container(&path),
-        Subject::Whole | Subject::Batch | Subject::Other => None,
+        Subject::Whole | Subject::Batch | Subject::Blobs | Subject::Other => None,
     }
 }
 
@@ -144,6 +144,6 @@ fn resource(request: &Exchange<'_>) -> Option<String> {
         Subject::Messages(queue, _) => Some(format!("queue {queue}")),
         Subject::Blob(path) => Some(pattern(&path)),
         Subject::Whole => Some(request.path.to_owned()),
-        Subject::Rows(_) | Subject::Batch | Subject::Other => None,
+        Subject::Rows(_) | Subject::Batch | Subject::Blobs | Subject::Other => None,
     }
 }

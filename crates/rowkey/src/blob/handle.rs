@@ -513,6 +513,11 @@ impl Blob {
         self.send(encode::delete(self.path(), what, &self.conditions), call).await?;
         Ok(())
     }
+
+    /// The request that deletes the blob, or the snapshot.
+    pub(super) fn deletion(&self) -> Request {
+        encode::delete(self.path(), self.alone(), &self.conditions)
+    }
 }
 
 /// Helpers of the other modules.

@@ -2,6 +2,7 @@
 //! leases.
 //!
 //! - `container`: [`Container`], to create, describe and delete it
+//! - `batch`: several blobs of a container deleted by one request
 //! - `listing`: the blobs of a container
 //! - `handle`: [`Blob`], to read, describe, copy and delete it
 //! - `put`: [`Put`], a write in one request; `upload`: [`Upload`], a write in blocks
@@ -16,6 +17,7 @@
 //! Page blobs, access tiers, tags, versions and soft deletion are not supported.
 
 mod append;
+mod batch;
 mod conditions;
 pub(crate) mod container;
 pub(crate) mod handle;

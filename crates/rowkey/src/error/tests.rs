@@ -18,6 +18,7 @@ const fn call(safety: Safety) -> Call<'static> {
         expected: &[],
         host: crate::transport::Host::Any,
         batch: None,
+        parts: None,
     }
 }
 

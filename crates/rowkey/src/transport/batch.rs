@@ -93,7 +93,8 @@ fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-fn response(bytes: &[u8], extent: Range<usize>) -> Result<PartResponse<'_>, BatchError> {
+/// Reads one message of a response.
+pub(crate) fn response(bytes: &[u8], extent: Range<usize>) -> Result<PartResponse<'_>, BatchError> {
     let mut etag = None;
     let (start_line, at) = multipart::start_line(bytes, extent.clone())?;
     let head = multipart::head(bytes, at..extent.end, |Header { name, value, .. }| {

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 
 use super::http::Chunks;
+use super::parts::Parts;
 
 /// An operation as the pipeline sees it: its name, and when it may be retried.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Call<'a> {
     pub(crate) host: Host,
     /// The number of operations, if it is a batch. A failed batch has a successful status.
     pub(crate) batch: Option<usize>,
+    /// The requests in its body, each of which is authorized and answered separately.
+    pub(crate) parts: Option<Parts<'a>>,
 }
 
 /// The failures after which an operation may be retried. (A request that was not sent, or that the
@@ -73,7 +76,15 @@ pub(crate) struct Reply {
 impl<'a> Call<'a> {
     /// A call that expects no status except success.
     pub(crate) fn new(operation: &'static str, resource: &'a str, safety: Safety) -> Self {
-        Self { operation, resource, safety, expected: &[], host: Host::Any, batch: None }
+        Self {
+            operation,
+            resource,
+            safety,
+            expected: &[],
+            host: Host::Any,
+            batch: None,
+            parts: None,
+        }
     }
 
     /// Sets the statuses that the caller turns into values.
@@ -85,6 +96,12 @@ impl<'a> Call<'a> {
     /// Marks it as a batch of this number of operations.
     pub(crate) fn batch_of(mut self, operations: usize) -> Self {
         self.batch = Some(operations);
+        self
+    }
+
+    /// Sets the requests in its body.
+    pub(crate) fn with_parts(mut self, parts: Parts<'a>) -> Self {
+        self.parts = Some(parts);
         self
     }
 

@@ -3,6 +3,7 @@
 //! - [`call`]: [`Call`], the description of an operation for the pipeline, and [`Reply`]
 //! - [`pipeline`]: [`Pipeline::send`], the loop over attempts
 //! - [`request`]: [`Request`], an operation before it is dated and signed
+//! - [`parts`]: the requests in the body of a batch of blobs, each of which is authorized
 //! - [`policy`]: headers and hooks that a program adds to every request
 //! - [`retry`]: which failures are retried, and after which wait
 //! - [`sign`]: the parts that are new on every attempt: date, request id, authorization
@@ -18,6 +19,7 @@ pub(crate) mod call;
 pub(crate) mod error_body;
 pub(crate) mod failure;
 pub(crate) mod http;
+pub(crate) mod parts;
 pub(crate) mod pipeline;
 pub(crate) mod policy;
 pub(crate) mod redact;

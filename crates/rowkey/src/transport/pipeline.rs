@@ -173,7 +173,7 @@ impl Pipeline {
                 Err(error) => return Err(error),
             };
             let mut attempt = Attempt::new(call, &request.method, attempts, route.at_secondary());
-            let signed = self.sign(route.endpoint(), request, &authority, &mut attempt);
+            let signed = self.sign(route.endpoint(), (request, call), &authority, &mut attempt);
             let signed = match signed {
                 Ok(signed) => signed,
                 Err(error) if ambiguous => return Err(error.with_outcome(Outcome::Unknown)),
@@ -281,11 +281,14 @@ impl Pipeline {
     fn sign(
         &self,
         endpoint: &Endpoint,
-        request: &Request,
+        (request, call): (&Request, &Call<'_>),
         authority: &Authority,
         attempt: &mut Attempt<'_>,
     ) -> Result<Signed> {
         let Shared { signer, additions, .. } = &*self.shared;
+        let whole = call.parts.map(|parts| signer.compose(endpoint, request, parts, authority));
+        let whole = whole.transpose()?;
+        let request = whole.as_ref().unwrap_or(request);
         signer.sign(endpoint, request, authority, additions, attempt)
     }
 

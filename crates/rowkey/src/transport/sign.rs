@@ -112,7 +112,7 @@ impl Signer {
         &self.credential
     }
 
-    fn date(&self) -> HeaderValue {
+    pub(super) fn date(&self) -> HeaderValue {
         let now = self.clock.now();
         let mut cached = self.date.lock().unwrap_or_else(PoisonError::into_inner);
         if cached.0 != now.timestamp() {
@@ -137,12 +137,12 @@ impl fmt::Debug for Signed {
     }
 }
 
-fn address(endpoint: &Endpoint, target: &str, authority: &Authority) -> Url {
+pub(super) fn address(endpoint: &Endpoint, target: &str, authority: &Authority) -> Url {
     let sas = if let Authority::Sas(sas) = authority { &**sas } else { "" };
     endpoint.address(target, sas)
 }
 
-fn check_length(url: &Url) -> Result<()> {
+pub(super) fn check_length(url: &Url) -> Result<()> {
     let length = url.as_str().len();
     if length <= MAX_URL {
         return Ok(());
@@ -198,7 +198,7 @@ fn authorization_len(authority: &Authority) -> usize {
 }
 
 /// Builds the `Authorization` header in `out` and takes it from there.
-fn sign(
+pub(super) fn sign(
     key: &SharedKey,
     url: &Url,
     headers: &HeaderMap,

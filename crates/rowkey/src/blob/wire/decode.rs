@@ -8,10 +8,12 @@ use rowkey_wire::blob::headers as names;
 use rowkey_wire::blob::{BlobType, PublicAccess};
 use rowkey_wire::etag::ETag;
 use rowkey_wire::headers::parse_http_date;
+use rowkey_wire::multipart::{self, BatchError};
 use rowkey_wire::xml::{Element, XmlError};
 
 use crate::blob::LeaseState;
 use crate::service::wire::metadata;
+use crate::transport::batch::{self as message, PartResponse};
 
 /// The result of a write: the new `ETag` and the time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +22,27 @@ pub struct Written {
     pub etag: ETag,
     /// The time of the write, in whole seconds.
     pub modified: Option<DateTime<Utc>>,
+}
+
+/// The response to one request of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchPart<'a> {
+    /// The number of the request; `None` if it is about the whole batch.
+    pub(crate) number: Option<usize>,
+    pub(crate) response: PartResponse<'a>,
+}
+
+/// Reads the response to a batch, whose parts may be in any order. A body that is cut off is an error.
+pub(crate) fn batch<'a>(
+    content_type: &str,
+    body: &'a [u8],
+) -> Result<Vec<BatchPart<'a>>, BatchError> {
+    let parts = multipart::numbered(content_type, body)?;
+    let parts = parts.into_iter().map(|part| {
+        let response = message::response(body, part.message)?;
+        Ok(BatchPart { number: part.number, response })
+    });
+    parts.collect()
 }
 
 /// The result of an append.

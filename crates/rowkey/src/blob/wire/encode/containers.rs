@@ -1,6 +1,6 @@
 //! Containers, and listings of containers and blobs.
 
-use http::Method;
+use http::{Method, header};
 use rowkey_wire::blob::PublicAccess;
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::xml::{SignedIdentifier, encode_acl};
@@ -54,6 +54,14 @@ pub(crate) fn create_container<'a>(
     metadata::encode(&mut request.headers, metadata)?;
     set_access(&mut request, access);
     Ok(request)
+}
+
+/// [Blob Batch](https://learn.microsoft.com/rest/api/storageservices/blob-batch), without its body.
+pub(crate) fn batch(name: &str, boundary: &str) -> Request {
+    let mut request = bare(Method::POST, container(name, "&comp=batch"));
+    let content_type = format!("multipart/mixed; boundary={boundary}");
+    set(&mut request.headers, header::CONTENT_TYPE, Some(content_type));
+    request
 }
 
 /// [Delete Container](https://learn.microsoft.com/rest/api/storageservices/delete-container).

@@ -23,7 +23,7 @@ pub(crate) use blobs::{
 };
 pub(crate) use blocks::{append_block, block_list, put_block, put_block_list};
 pub(crate) use containers::{
-    ListBlobs, ListContainers, create_container, delete_container, get_container_acl,
+    ListBlobs, ListContainers, batch, create_container, delete_container, get_container_acl,
     get_container_properties, list_blobs, list_containers, set_container_acl,
     set_container_metadata,
 };
