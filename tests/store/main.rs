@@ -24,6 +24,7 @@ mod explained;
 mod faults;
 mod foreign;
 mod formats;
+mod freed_blobs;
 mod grouped;
 mod grouped_values;
 mod honest;

@@ -183,7 +183,7 @@ impl Plan {
         // The claim that any other operation wrote is that one's to release, unless the writer did not look:
         // then it may be an old one.
         let is_unread = writer.remembers && world.rows[op] == OpRow::Committed;
-        if !is_known && !(is_unread && self.rules.changed_claims_are_decided) {
+        if !(is_known || is_unread && self.rules.changed_claims_are_decided) {
             return true;
         }
         let wrote_head = writer.read.is_some_and(|head| head.by == claim.by);

@@ -84,7 +84,7 @@ pub struct Batch<E> {
 }
 
 /// A row of a slice.
-struct Row<E> {
+struct Found<E> {
     /// `None` if the RowKey is not that of an entry.
     ticks: Option<i64>,
     row_key: String,
@@ -175,7 +175,7 @@ impl<E: Entity + Send + 'static> Tail<E> {
     }
 
     /// Reads the next slice; returns nothing if it was too large and was cut.
-    async fn slice_until(&mut self, settled: i64) -> Result<Vec<Row<E>>> {
+    async fn slice_until(&mut self, settled: i64) -> Result<Vec<Found<E>>> {
         let from = self.position.ticks;
         while self.cuts.pop_if(|cut| *cut <= from).is_some() {}
         let to = self.cuts.last().map_or(settled, |cut| settled.min(*cut));
@@ -212,7 +212,7 @@ impl<E: Entity + Send + 'static> Tail<E> {
     }
 
     /// Continues, by RowKey, in a tick that holds more than a batch.
-    async fn rest_of_tick(&mut self, after: String) -> Result<Vec<Row<E>>> {
+    async fn rest_of_tick(&mut self, after: String) -> Result<Vec<Found<E>>> {
         let ticks = self.position.ticks;
         let end = row_of::<E>(ticks - 1);
         let rows = (Bound::Excluded(&*after), Bound::Excluded(&*end));
@@ -228,14 +228,14 @@ impl<E: Entity + Send + 'static> Tail<E> {
     }
 
     /// The first rows of a part of the partition.
-    async fn read(&self, rows: Partition<E>, most: usize) -> Result<Vec<Row<E>>> {
+    async fn read(&self, rows: Partition<E>, most: usize) -> Result<Vec<Found<E>>> {
         let query = self.table.query(rows).results().keyed().take(most as u64);
         let rows = query.all().await?;
         Ok(rows.into_iter().map(row).collect())
     }
 }
 
-fn row<E: Entity>(stored: Stored<Keyed<Result<E, FailedRow>>>) -> Row<E> {
+fn row<E: Entity>(stored: Stored<Keyed<Result<E, FailedRow>>>) -> Found<E> {
     let Stored { entity: Keyed { entity, partition_key, row_key }, etag, timestamp } = stored;
     let ticks = ticks_in::<E>(&row_key);
     let entry = match (entity, ticks) {
@@ -247,7 +247,7 @@ fn row<E: Entity>(stored: Stored<Keyed<Result<E, FailedRow>>>) -> Row<E> {
             Err(FailedRow::new(partition_key, row_key.clone(), &reason))
         }
     };
-    Row { ticks, row_key, entry }
+    Found { ticks, row_key, entry }
 }
 
 impl<E> fmt::Debug for Tail<E> {

@@ -15,6 +15,7 @@ use rowkey::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
+use super::blobs::Batches;
 use super::ending::Ending;
 use super::remembered::Remembered;
 use crate::deciding::Deciding;
@@ -61,6 +62,7 @@ pub(crate) struct Announcer {
     pub(crate) claims: Remembered<Keys>,
     /// The writes in flight.
     pub(crate) ending: Ending,
+    pub(crate) batches: Batches,
 }
 
 /// The announcement of a write, kept until the write is settled.
@@ -139,7 +141,8 @@ impl Announcer {
         let (wake, left) = (Notify::new(), Mutex::default());
         let (rows, claims) = (Remembered::default(), Remembered::default());
         let (queue, ending) = (queue.with_options(options), Ending::default());
-        Self { queue, resting_until, wake, left, rows, claims, ending }
+        let batches = Batches::default();
+        Self { queue, resting_until, wake, left, rows, claims, ending, batches }
     }
 
     pub(crate) fn queue(&self) -> &Queue {

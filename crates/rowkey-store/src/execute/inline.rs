@@ -281,17 +281,26 @@ pub(crate) async fn release(table: &Deciding, plan: &Plan) -> Result<Vec<ClaimRe
     group::release(table, &etags.collect::<Vec<_>>()).await
 }
 
-/// Deletes the blobs that a committed plan frees. Returns the targets of those that could not be deleted.
-pub(crate) async fn free(table: &Deciding, (plan, op): (&Plan, &Keys)) -> Vec<Target> {
+/// Deletes the blobs that a committed plan frees. Returns the targets of those that could not be deleted. One request
+/// for up to 256 of them.
+pub(crate) async fn free(
+    table: &Deciding,
+    announcer: &Announcer,
+    (plan, op): (&Plan, &Keys),
+) -> Vec<Target> {
+    let freed = plan.inline.iter().filter_map(|inline| match &inline.effect {
+        Effect::Free(blob) => Some((&inline.target, blob)),
+        Effect::Row(_) => None,
+    });
+    let (targets, blobs): (Vec<_>, Vec<_>) = freed.unzip();
     let mut left = Vec::new();
-    for inline in &plan.inline {
-        let Effect::Free(blob) = &inline.effect else { continue };
-        match blob.delete_if_exists().await {
-            Ok(_) => {
+    for (target, deleted) in targets.into_iter().zip(announcer.batches.delete(&blobs).await) {
+        match deleted {
+            Ok(()) => {
                 let done = Ok(super::settle::Settled::Done);
-                report(table.table(), op, &inline.target.contributor, &done);
+                report(table.table(), op, &target.contributor, &done);
             }
-            Err(_) => left.push(inline.target.clone()),
+            Err(_) => left.push(target.clone()),
         }
     }
     left

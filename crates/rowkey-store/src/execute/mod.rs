@@ -1,6 +1,7 @@
 //! The executor: runs a plan. It handles conditions, repetitions, unanswered requests and settling.
 //!
 //! - `announce`: the message, or the backlog row
+//! - `blobs`: uploads before the commit, and deletions, which share requests
 //! - `claim`: claims of values before the commit
 //! - `commit`: the transaction
 //! - `ending`: clean-up that writes in flight share
@@ -15,7 +16,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::blob::Check;
 use rowkey::rounds::Rounds;
 use rowkey::telemetry::TraceParent;
 use rowkey::{ETag, Error, Outcome, Result};
@@ -30,6 +30,7 @@ use crate::row::{Keys, text};
 use crate::together::try_all;
 
 pub(crate) mod announce;
+pub(crate) mod blobs;
 pub(crate) mod claim;
 pub(crate) mod commit;
 pub(crate) mod ending;
@@ -39,6 +40,7 @@ pub(crate) mod remembered;
 pub(crate) mod settle;
 
 use announce::{Announced, Announcer, HIDDEN, LATEST, Notice, SENT};
+use blobs::{UPLOADS, forget, upload};
 use commit::{Committed, commit};
 use ending::Ended;
 use group::Claimed;
@@ -51,9 +53,6 @@ const SKEW: Duration = Duration::from_secs(2 * 15 * 60);
 /// How long an op row or a void is kept if a late request may still meet it: the time in which the
 /// writer sends requests, the time until they take effect, and the largest clock difference.
 pub(crate) const KEPT: Duration = SENT.saturating_add(LATEST).saturating_add(SKEW);
-
-/// Blobs uploaded at once.
-const UPLOADS: usize = 8;
 
 /// The property of an op row or a void that lists the types whose workers have settled it for the last
 /// time.
@@ -132,7 +131,7 @@ impl Executor {
         let made = plan.claims.iter().map(|claim| claim.reference.clone()).collect();
         let notice = Notice::new(op.clone(), made);
         if let Err(error) = upload(&plan).await {
-            forget(&plan, false).await;
+            forget(announcer, &plan, false).await;
             return Err(error.with_outcome(Outcome::Rejected));
         }
         // Errors before the transaction are `Outcome::Rejected`, even if a request was not answered.
@@ -140,7 +139,7 @@ impl Executor {
         let announced = match announced {
             Ok(announced) => announced,
             Err(error) => {
-                forget(&plan, false).await;
+                forget(announcer, &plan, false).await;
                 let error = error.with_outcome(Outcome::Rejected);
                 return Err(error.at_operation(plan.step_of_op()));
             }
@@ -150,20 +149,20 @@ impl Executor {
         let table = (&self.table, announcer);
         let made = group::claim_all(table, &plan, &mut claimed, &mut in_doubt).await;
         if let Err(error) = made {
-            forget(&plan, in_doubt).await;
+            forget(announcer, &plan, in_doubt).await;
             self.undo(&op, &claimed, announced, in_doubt).await;
             return Err(error.with_outcome(Outcome::Rejected));
         }
         let etags = match commit(&self.table, &plan, &mut in_doubt).await {
             Ok(Committed::Yes(etags)) => etags,
             Ok(Committed::Stale(error)) => {
-                forget(&plan, in_doubt).await;
+                forget(announcer, &plan, in_doubt).await;
                 self.undo(&op, &claimed, announced, in_doubt).await;
                 return Ok(Ran::Stale(error));
             }
             Err(error) if error.outcome() == Outcome::Unknown => return Err(error),
             Err(error) => {
-                forget(&plan, in_doubt).await;
+                forget(announcer, &plan, in_doubt).await;
                 self.undo(&op, &claimed, announced, in_doubt).await;
                 return Err(error);
             }
@@ -245,7 +244,7 @@ impl Executor {
             return Ok(Settled::Pending);
         }
         // Blobs are deleted last, when no other target needs them any more.
-        let blobs = inline::free(&self.table, (plan, op)).await;
+        let blobs = inline::free(&self.table, announcer, (plan, op)).await;
         if blobs.is_empty() {
             return Ok(Settled::Done);
         }
@@ -598,28 +597,6 @@ impl Executor {
             Error::refused(rowkey::ErrorKind::Invalid, what)
                 .advise("give one to `StoreBuilder::queue`")
         })
-    }
-}
-
-/// Uploads the blobs of a plan. One request each.
-async fn upload(plan: &Plan) -> Result<()> {
-    let uploads = plan.uploads.iter().map(|upload| async move {
-        let [(partition, in_partition), (row, in_row), (op, of_op)] = &upload.metadata;
-        let metadata = [(*partition, &**in_partition), (*row, &**in_row), (*op, &**of_op)];
-        let put = upload.blob.put(upload.content.clone()).metadata(&metadata).check(Check::Crc64);
-        let sent = put.send().await;
-        sent.map_err(|error| error.during(format!("property `{}`", upload.property)))
-    });
-    try_all(uploads, UPLOADS).await.map(drop)
-}
-
-/// Deletes the blobs of a write that was not committed. If the write may still be committed, or a
-/// deletion fails, the blobs are left to a sweep.
-async fn forget(plan: &Plan, in_doubt: bool) {
-    for upload in plan.uploads.iter().filter(|_| !in_doubt) {
-        if let Err(error) = upload.blob.delete_if_exists().await {
-            tracing::debug!(%error, "a blob is left to a sweep");
-        }
     }
 }
 
