@@ -64,12 +64,14 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("a write was completed when the other account was there again");
 
     // ANCHOR: clean
-    // Another program deletes a parcel without its rows. The table of the index shows what is left.
+    // Another program deletes a parcel without its rows. `verify` and `repair` walk the tables of the index and of the
+    // list, too.
     let key = Key::<DynamicEntity>::new("leeds", "parcel_000001");
     account.table("parcels").delete(key, Match::Any).await?;
-    let emails = parcels.index_table("by_email").ok_or("no such index")?;
-    assert_eq!(parcels.verify_in(emails).run().await?.part("by_email").orphaned, 1);
-    assert_eq!(parcels.repair_in(emails).run().await?.part("by_email").repaired, 1);
+    let report = parcels.verify().run().await?;
+    assert_eq!((report.part("by_email").orphaned, report.part("by_courier").orphaned), (1, 1));
+    parcels.repair().run().await?;
+    assert!(parcels.verify().run().await?.is_clean());
     // ANCHOR_END: clean
     println!("a copy without a parcel was removed");
     Ok(())

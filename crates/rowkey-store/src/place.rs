@@ -135,6 +135,17 @@ impl OtherTables {
     pub(crate) fn iter(&self) -> impl Iterator<Item = &OtherTable> {
         self.0.iter().map(|table| &**table)
     }
+
+    /// Returns each table once, however many declarations have it.
+    pub(crate) fn distinct(&self) -> Vec<&Table> {
+        let mut tables: Vec<&Table> = Vec::new();
+        for table in self.iter().map(OtherTable::table) {
+            if !tables.iter().any(|other| other.is_same_table(table)) {
+                tables.push(table);
+            }
+        }
+        tables
+    }
 }
 
 /// Whether targets of the contributor `stored` belong to a declaration of this name, in any table.

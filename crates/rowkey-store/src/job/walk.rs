@@ -8,8 +8,8 @@ use futures_util::TryStreamExt as _;
 use rowkey::entity::RowReader;
 use rowkey::table::Stream;
 use rowkey::{
-    DecodeError, DynamicEntity, Error, FailedRow, Filter, Operator, Page, Projection, Query,
-    Result, ScanPolicy, Stored, Table,
+    DecodeError, DynamicEntity, Error, ErrorCode, FailedRow, Filter, Operator, Page, Projection,
+    Query, Result, ScanPolicy, Stored, Table,
 };
 
 use super::{Interrupted, Job, Pace, Report, Run, Target, Verdict, paced};
@@ -156,6 +156,8 @@ impl<P: Projection + Send + 'static> Walk<P> {
 pub struct Walking<P, F> {
     walk: Walk<P>,
     step: F,
+    /// Other tables that belong to it, each with a step of its own and as one range.
+    beside: Vec<(Walk<P>, F)>,
 }
 
 /// A step that processes each page of a walk, at the pace of its job.
@@ -226,7 +228,13 @@ where
 {
     pub(crate) fn stepping(name: impl Into<String>, walk: Walk<P>, step: F) -> Self {
         let table = walk.table.clone();
-        Self::new(name, &table, Walking { walk, step })
+        Self::new(name, &table, Walking { walk, step, beside: Vec::new() })
+    }
+
+    /// Also walks another table, which may be in another account. If it does not exist, there is nothing in it.
+    pub(crate) fn beside(mut self, walk: Walk<P>, step: F) -> Self {
+        self.work.beside.push((walk, step));
+        self
     }
 
     /// Runs to the end and returns the report, including that of the runs it resumes.
@@ -240,13 +248,20 @@ where
     pub async fn run(self) -> Result<Report, Interrupted> {
         let splits = self.work.walk.splits.clone();
         let split_by = self.work.walk.split_by;
-        let (mut run, table, work) = self.parameter("split_by", split_by).start(splits)?;
+        let beside = self.work.beside.iter().map(|(walk, _)| walk.table.name());
+        let (beside, others) = (beside.collect::<Vec<_>>().join(","), self.work.beside.len());
+        let mut job = self.parameter("split_by", split_by);
+        if others > 0 {
+            job = job.parameter("tables", beside);
+        }
+        let (mut run, table, work) = job.start(splits)?;
         let (splits, is_finished) = {
             let state = run.state();
             (state.checkpoint.splits.clone(), state.checkpoint.is_finished())
         };
-        let ranges = if is_finished { 0 } else { splits.len() + 1 };
-        run.units = Some(splits.len() as u64 + 1);
+        let all = splits.len() + 1 + others;
+        let ranges = if is_finished { 0 } else { all };
+        run.units = Some(all as u64);
         let range = |at| work.range(&run, &table, &splits, at);
         let left = (0..ranges).filter(|at| !run.is_done(*at));
         let walked = try_all(left.map(range), run.concurrency).await;
@@ -281,6 +296,12 @@ where
         at: usize,
     ) -> Result<()> {
         let number = at as u64;
+        let other = at.checked_sub(splits.len() + 1).and_then(|other| self.beside.get(other));
+        let paced_other = other.map(|(walk, _)| paced(walk.table()));
+        let (walk, step) = other.map_or((&self.walk, &self.step), |(walk, step)| (walk, step));
+        let table = paced_other.as_ref().unwrap_or(table);
+        // Another table is one range.
+        let (splits, at) = if other.is_some() { (&[][..], 0) } else { (splits, at) };
         let target = Target::range(table, number);
         let mut next = run.begin(number);
         // Kept between pages, because it detects repeated tokens; restarted after an error.
@@ -289,7 +310,7 @@ where
         loop {
             let read = |_| {
                 let mut pages = pages.take().unwrap_or_else(|| {
-                    let query = self.walk.range(table, splits, at).results();
+                    let query = walk.range(table, splits, at).results();
                     match next.clone() {
                         Some(next) => query.resume(next).pages(),
                         None => query.pages(),
@@ -300,11 +321,19 @@ where
             let size = |(page, _): &(Option<Page<Result<P, FailedRow>>>, _)| {
                 page.as_ref().map_or(0, |page| page.entities.len() as u64)
             };
-            let (page, rest) = run.pace.run_sized(target, 0, read, size).await?;
+            let (page, rest) = match run.pace.run_sized(target, 0, read, size).await {
+                Ok(read) => read,
+                Err(error)
+                    if other.is_some() && error.code() == Some(&ErrorCode::TABLE_NOT_FOUND) =>
+                {
+                    return run.advance(number, None, Report::default());
+                }
+                Err(error) => return Err(error),
+            };
             let Some(page) = page else { return run.advance(number, None, Report::default()) };
             let after = page.continuation.clone();
             let (page, unreadable) = readable(page);
-            match self.step.step(page, &run.pace).await {
+            match step.step(page, &run.pace).await {
                 Ok(mut report) => {
                     report.merge(unreadable);
                     failures = 0;

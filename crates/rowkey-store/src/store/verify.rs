@@ -1,4 +1,4 @@
-//! Verifying and repairing: one walk over the table that checks every row of a type.
+//! Verifying and repairing: one walk over the tables of a store that checks every row of a type.
 //!
 //! | row | right if | otherwise |
 //! |---|---|---|
@@ -41,26 +41,36 @@ use crate::plan::{Change, Contributor, NewClaim, Op, Plan};
 use crate::row::{Head, Keys, Whole, index_keys};
 use crate::wide;
 
+/// The name of a job over the rows of a type.
+fn named<E: Entity + Clone + Send + Sync + 'static>(name: &str) -> String {
+    format!("{name} {}", Inner::<E>::of())
+}
+
+/// All rows of a table.
+fn rows(table: &Table) -> Walk<DynamicEntity> {
+    Walk::new(table, Table::scan::<DynamicEntity>)
+}
+
 /// How often an entity is checked again that changes in the meantime.
 const ROUNDS: u32 = 8;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Checks every row of the table that belongs to the type, and reports disagreements by the name of the
-    /// declaration. Changes nothing.
+    /// Checks every row that belongs to the type, and reports disagreements by the name of the declaration: the rows of
+    /// the table, and those of the tables of declarations with `table = ".."`, in other accounts, too. Changes nothing.
     ///
-    /// A page of 1,000 rows costs one request. Entities that agree with their copies on the same page and
+    /// A page of 1,000 rows costs one request, in each table. Entities that agree with their copies on the same page and
     /// have no other rows cost nothing more. Other entities cost one read, and one for each of their rows; a
     /// copy or a claim costs two. Each group of a view is added up once, in the part `totals of` its name:
     /// two requests, and one for each 1,000 entities of the group. Committed writes that are not settled yet
-    /// are reported, too.
+    /// are reported, too. An unavailable account of another table delays the job until the
+    /// [deadline](crate::job::Pace::until) of its pace; a table that does not exist has no rows.
     pub fn verify(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
-        self.examine("verify", &self.inner.table, false, None)
+        self.examine_all_tables("verify", false)
     }
 
-    /// Checks another table in which declarations with `table = ".."` or contributors keep rows, such as the summaries
-    /// of views, and reports rows that no entity demands, and wrong summaries of groups without entities.
-    /// [`verify`](Self::verify) reports rows that are missing there. [`index_table`](Self::index_table) returns the
-    /// table of a declaration.
+    /// Checks a table in which contributors keep rows, such as the summaries of views or copies elsewhere, and reports
+    /// rows that no entity demands, and wrong summaries of groups without entities. [`verify`](Self::verify) reports
+    /// rows that are missing there. It does not walk these tables, which may be large and belong to another store.
     pub fn verify_in(&self, table: &Table) -> Job<'static, Walking<DynamicEntity, Step>> {
         self.examine("verify", table, false, None)
     }
@@ -68,6 +78,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Like [`verify`](Self::verify), and repairs disagreements: an entity whose rows are missing or
     /// stale is rewritten unchanged, a copy or a claim without an entity is deleted, and a leftover op
     /// row is settled. Programs may write in the meantime.
+    ///
+    /// A table of `table = ".."` belongs to the entities of one table: if two stores of one type shared it, each would
+    /// take the copies of the other one for orphaned.
     ///
     /// ```
     /// # use rowkey::{Entity, StorageAccount};
@@ -96,11 +109,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// # Ok(()) }
     /// ```
     pub fn repair(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
-        self.examine("repair", &self.inner.table, true, None)
+        self.examine_all_tables("repair", true)
     }
 
     /// Like [`repair`](Self::repair), and ends everything of a declaration that no program has any more, for
-    /// tables without a manifest: deletes its copies, claims and lists, and removes it from pending writes.
+    /// tables without a manifest: deletes its copies, claims and lists in the table of the entities, and removes it from
+    /// pending writes.
     /// Workers then end those writes. With a manifest, use [`clean`](Self::clean).
     ///
     /// Run it when no program with the declaration runs any more, and 10 minutes after the last has stopped,
@@ -144,6 +158,23 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         self.examine("repair", table, true, None)
     }
 
+    /// Examines the table of the entities, and those of declarations that have one of their own.
+    fn examine_all_tables(
+        &self,
+        name: &str,
+        repairs: bool,
+    ) -> Job<'static, Walking<DynamicEntity, Step>> {
+        let totals = Arc::default();
+        let own = &self.inner.table;
+        let job =
+            Job::walk(named::<E>(name), rows(own), self.examining(own, repairs, None, &totals));
+        let others = self.inner.tables.distinct();
+        others.into_iter().fold(job, |job, other| {
+            job.beside(rows(other), self.examining(other, repairs, None, &totals))
+        })
+    }
+
+    /// Examines one table.
     fn examine(
         &self,
         name: &str,
@@ -151,15 +182,26 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         repairs: bool,
         without: Option<String>,
     ) -> Job<'static, Walking<DynamicEntity, Step>> {
-        let store = self.clone();
-        let totals = Arc::new(Totals::default());
+        let step = self.examining(table, repairs, without, &Arc::default());
+        Job::walk(named::<E>(name), rows(table), step)
+    }
+
+    /// Examines a page of a table.
+    fn examining(
+        &self,
+        table: &Table,
+        repairs: bool,
+        without: Option<String>,
+        totals: &Arc<Totals>,
+    ) -> Step {
+        let (store, totals) = (self.clone(), Arc::clone(totals));
         let without = without.map(|name| Arc::new(Left::new(Inner::<E>::of(), &name)));
         // In another table, only rows of contributors and of declarations with this table are checked.
         let is_own = table.is_same_table(&self.inner.table);
         let names = self.inner.tables.in_table(table);
         let walked = Walked { table: Deciding::new(table), is_own, names };
         let walked = Arc::new(walked);
-        let step: Step = Box::new(move |page: Page<DynamicEntity>| {
+        Box::new(move |page: Page<DynamicEntity>| {
             let (store, totals, without) = (store.clone(), Arc::clone(&totals), without.clone());
             let walked = Arc::clone(&walked);
             async move {
@@ -180,10 +222,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 Ok(report)
             }
             .boxed()
-        });
-        let of = Inner::<E>::of();
-        let walk = Walk::new(table, Table::scan::<DynamicEntity>);
-        Job::walk(format!("{name} {of}"), walk, step)
+        })
     }
 
     /// Returns the rows of a page that need a separate check. A page shows a partition at one point in time,
