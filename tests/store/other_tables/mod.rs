@@ -4,6 +4,7 @@
 //! - `grouped`: transactions of several entities
 //! - `jobs`: verifying, repairing, cleaning, loading and deleting
 //! - `older`: versions of the type
+//! - `outage`: jobs while an account is unavailable for long
 //! - `reads`: lookups, costs, and what a store is built with
 //! - `versions`: programs that declare other tables
 
@@ -19,6 +20,7 @@ mod faults;
 mod grouped;
 mod jobs;
 mod older;
+mod outage;
 mod reads;
 mod versions;
 
