@@ -46,7 +46,8 @@ pub fn bucket_of(text: &str, buckets: u16) -> u16 {
     u16::try_from((hash ^ (hash >> 33)) % u64::from(buckets)).unwrap_or_default()
 }
 
-fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
+/// FNV-1a, 64 bits: the same in every process and version, so its values may be stored.
+pub fn fnv1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
     bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     })
