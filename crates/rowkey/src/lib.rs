@@ -84,6 +84,7 @@
 mod account;
 #[cfg(feature = "test-util")]
 pub mod answers;
+mod backoff;
 pub mod blob;
 mod clock;
 mod credential;

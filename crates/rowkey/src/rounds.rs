@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use rowkey_wire::code::ErrorCode;
 
 use crate::account::StorageAccount;
+use crate::backoff::doubled;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::table::Table;
 
@@ -83,7 +84,7 @@ impl<'a> Rounds<'a> {
 
 /// The wait: between half of the doubled wait and all of it.
 fn wait(doublings: u32, seed: u64, lost_at: DateTime<Utc>) -> Duration {
-    let longest = LONGEST_WAIT.min(FIRST_WAIT * (1 << doublings.min(16)));
+    let longest = doubled(FIRST_WAIT, doublings, LONGEST_WAIT);
     let moment = (lost_at.timestamp(), lost_at.timestamp_subsec_nanos());
     let part = u32::try_from(hash((seed, doublings, moment)) % 256).unwrap_or_default();
     longest / 2 + longest / 2 * part / 256

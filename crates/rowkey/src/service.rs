@@ -14,6 +14,7 @@ pub use rowkey_wire::xml::{
 };
 
 use crate::account::StorageAccount;
+use crate::backoff::doubled;
 use crate::error::{Error, Result};
 use crate::transport::failure::is_being_deleted;
 use crate::transport::{Call, Host, Reply, Safety};
@@ -102,17 +103,17 @@ pub(crate) async fn create_within<F>(
 where
     F: Future<Output = Result<bool>>,
 {
-    let (mut left, mut wait) = (longest, FIRST_WAIT);
+    let (mut left, mut doublings) = (longest, 0);
     loop {
         let result = create().await;
         let blocked = |error: &Error| error.code().is_some_and(is_being_deleted);
         if left.is_zero() || !result.as_ref().is_err_and(blocked) {
             return result;
         }
-        let pause = wait.min(left);
+        let pause = doubled(FIRST_WAIT, doublings, LONGEST_WAIT).min(left);
         account.clock().sleep(pause).await;
         left -= pause;
-        wait = (2 * wait).min(LONGEST_WAIT);
+        doublings += 1;
     }
 }
 

@@ -10,6 +10,7 @@ use rowkey_wire::etag::{ETag, Match};
 
 use super::handle::Table;
 use super::unknown::{Carrying, Known};
+use crate::backoff::doubled;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::transport::Reply;
 
@@ -74,7 +75,7 @@ impl Table {
                 result => return result,
             }
             if let Some(doublings) = round.checked_sub(2) {
-                let longest = FIRST_WAIT.saturating_mul(1 << doublings).min(MAX_WAIT);
+                let longest = doubled(FIRST_WAIT, doublings, MAX_WAIT);
                 self.pipeline().pause(longest).await;
             }
         }

@@ -9,6 +9,7 @@ use http::{HeaderMap, header};
 use rowkey_wire::headers::parse_http_date;
 
 use super::call::Safety;
+use crate::backoff::doubled;
 use crate::error::Outcome;
 use crate::options::RetryOptions;
 
@@ -30,8 +31,7 @@ pub(crate) fn may_repeat(outcome: Outcome, safety: Safety, options: &RetryOption
 /// The wait after the attempt with this number, counted from 1. `fraction` is a random number from
 /// 0 to 1.
 pub(crate) fn backoff(options: &RetryOptions, attempt: u32, fraction: f64) -> Duration {
-    let doublings = attempt.saturating_sub(1).min(31);
-    let delay = options.base_delay.saturating_mul(1 << doublings).min(options.max_delay);
+    let delay = doubled(options.base_delay, attempt.saturating_sub(1), options.max_delay);
     let spread = Duration::try_from_secs_f64(delay.as_secs_f64() * (0.8 + 0.4 * fraction));
     // A wait that overflows `Duration` is longer than the maximum.
     spread.unwrap_or(Duration::MAX).min(options.max_delay)
