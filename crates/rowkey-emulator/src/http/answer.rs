@@ -24,6 +24,8 @@ use crate::front::pace::Pace;
 use crate::front::request_body::RequestBody;
 use crate::front::respond::{self, Failure, HttpResponse, Layer, RequestError, ResponseContext};
 use crate::front::{cors, head};
+use crate::services::arrival::Arrival;
+use crate::services::table::call::Admitted;
 use crate::services::{blob, queue, table};
 use crate::state::State;
 use crate::wire::options::Options;
@@ -47,48 +49,48 @@ pub(crate) async fn answer(
     let (parts, body) = request.into_parts();
     let mut body = RequestBody::new(body, pace);
     let context = context(state, service, &parts);
+    let arrival = Arrival { state, address, request: &parts, context: &context };
     if state.control.is_idle() {
-        let answer = execute(state, service, address, &parts, &mut body, context, None).await?;
+        let mut answer = execute(arrival, &mut body, None, None).await?;
+        respond::finish(&mut answer, context);
         return Ok(cut::whole(answer));
     }
-    // The table of a batch is named only in its body.
-    let is_batch = service == Service::Table && parts.uri.path().ends_with("/$batch");
-    let batch = if is_batch && is_authenticated(state, address, &parts, &context) {
-        body.read(MAX_BATCH_BYTES).await?.ok()
-    } else {
-        None
-    };
+    // The table of a batch is named only in its body, which is read after the head is accepted.
+    let admitted = if is_batch(arrival) { admit(arrival) } else { None };
+    let batch = if admitted.is_some() { body.read(MAX_BATCH_BYTES).await?.ok() } else { None };
     let mut visit = state.control.arrive(service, &parts, batch.as_deref(), context.now);
     let refusal = visit.before().await?;
-    let answer = execute(state, service, address, &parts, &mut body, context, refusal).await?;
+    let mut answer = execute(arrival, &mut body, admitted, refusal).await?;
+    respond::finish(&mut answer, context);
     visit.after(answer, &state.clock).await
 }
 
-/// Whether a request to the Table service is authenticated.
-fn is_authenticated(
-    state: &State,
-    address: IpAddr,
-    request: &Parts,
-    context: &ResponseContext,
-) -> bool {
-    head::check(&state.hosts, request, context)
-        .is_ok_and(|route| table::call::admit(state, &route, address, request, context).is_ok())
+fn is_batch(arrival: Arrival<'_>) -> bool {
+    let Parts { method, uri, .. } = arrival.request;
+    arrival.context.service == Service::Table
+        && method != http::Method::OPTIONS
+        && uri.path().ends_with("/$batch")
 }
 
-/// Executes a request and returns its whole response; a `refusal` is the response without
-/// execution. Returns an error if the connection broke.
+/// Authenticates a request to the Table service, if its head is valid.
+fn admit(arrival: Arrival<'_>) -> Option<Admitted<'_>> {
+    let route = head::check(&arrival.state.hosts, arrival.request, arrival.context).ok()?;
+    table::call::admit(arrival, route).ok()
+}
+
+/// Executes a request and returns its response, without the headers of all responses; a `refusal` is
+/// the response without execution. Returns an error if the connection broke.
 async fn execute(
-    state: &State,
-    service: Service,
-    address: IpAddr,
-    parts: &Parts,
+    arrival: Arrival<'_>,
     body: &mut RequestBody,
-    context: ResponseContext,
+    admitted: Option<Admitted<'_>>,
     refusal: Option<Rejection>,
 ) -> io::Result<HttpResponse> {
+    let Arrival { state, request: parts, context, .. } = arrival;
+    let service = context.service;
     let outcome = match (refusal, &state.durable) {
         (Some(rejection), _) => Err(Failure::front_end(rejection)),
-        (None, None) => attempt(state, service, address, parts, body, &context).await?,
+        (None, None) => attempt(arrival, body, admitted).await?,
         (None, Some(durable)) => {
             let request = durable::Request { service, parts };
             loop {
@@ -96,7 +98,8 @@ async fn execute(
                     Ok(admission) => admission,
                     Err(refused) => break Err(not_kept(refused)),
                 };
-                let attempt = attempt(state, service, address, parts, body, &context);
+                // Authenticated by the data as it is now: some may have been taken back since.
+                let attempt = attempt(arrival, body, None);
                 let (outcome, handed) = durable::follow(attempt).await;
                 // No response may depend on changes that can still be lost.
                 match durable.settle(&state.accounts, &request, admission, handed).await {
@@ -111,11 +114,11 @@ async fn execute(
         // Clients see the error only after everything they send has been read.
         body.discard(&parts.headers).await;
     }
-    log(parts, &outcome, &context);
+    log(parts, &outcome, context);
     let mut answer = outcome.unwrap_or_else(|failure| {
         let options = Options::parse(parts.uri.query().unwrap_or_default()).unwrap_or_default();
         let format = parse::response_format(&options, &parts.headers);
-        let mut answer = respond::failure(&failure, format, &context);
+        let mut answer = respond::failure(&failure, format, context);
         if failure.rejection.code == ErrorCode::SERVER_BUSY && state.control.throttle.is_some() {
             hub::ask_to_wait(&mut answer);
         }
@@ -129,7 +132,6 @@ async fn execute(
         answer
     });
     cors::apply(&state.accounts, service, parts, &mut answer);
-    respond::finish(&mut answer, context);
     Ok(answer)
 }
 
@@ -156,16 +158,14 @@ fn log(parts: &Parts, outcome: &Result<HttpResponse, Failure>, context: &Respons
 
 /// Answers a request, even one that makes the server panic. The outer error is a broken connection.
 async fn attempt(
-    state: &State,
-    service: Service,
-    address: IpAddr,
-    parts: &Parts,
+    arrival: Arrival<'_>,
     body: &mut RequestBody,
-    context: &ResponseContext,
+    admitted: Option<Admitted<'_>>,
 ) -> io::Result<Result<HttpResponse, Failure>> {
-    let answer = respond_to(state, service, address, parts, body, context);
+    let Arrival { request, context, .. } = arrival;
+    let answer = respond_to(arrival, body, admitted);
     let answer = AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
-        error!(id = ?context.id, method = %parts.method, "a request caused a panic");
+        error!(id = ?context.id, method = %request.method, "a request caused a panic");
         Err(Rejection::new(ErrorCode::INTERNAL_ERROR).into())
     });
     match answer {
@@ -194,26 +194,27 @@ fn not_kept(refused: Unavailable) -> Failure {
 
 /// Returns the response, or the reason why there is none.
 ///
-/// The request is authenticated by its head; the body is read after that.
+/// The request is authenticated by its head, unless it is `admitted` already; the body is read after
+/// that.
 async fn respond_to(
-    state: &State,
-    service: Service,
-    address: IpAddr,
-    request: &Parts,
+    arrival: Arrival<'_>,
     body: &mut RequestBody,
-    context: &ResponseContext,
+    admitted: Option<Admitted<'_>>,
 ) -> Result<HttpResponse, RequestError> {
+    if let Some(admitted) = admitted {
+        return table::call::answer(arrival, admitted, body).await;
+    }
+    let Arrival { state, request, context, .. } = arrival;
     let route = head::check(&state.hosts, request, context)?;
     if request.method == http::Method::OPTIONS {
-        return Ok(cors::preflight(&state.accounts, service, &route, request)?);
+        return Ok(cors::preflight(&state.accounts, context.service, &route, request)?);
     }
-    match service {
-        Service::Table => table::call::answer(state, &route, address, request, body, context).await,
-        Service::Queue => queue::call::answer(state, &route, address, request, body, context).await,
-        Service::Blob => {
-            let body = body.incoming();
-            blob::call::answer(state, &route, address, request, body, context).await
+    match context.service {
+        Service::Table => {
+            table::call::answer(arrival, table::call::admit(arrival, route)?, body).await
         }
+        Service::Queue => queue::call::answer(arrival, &route, body).await,
+        Service::Blob => blob::call::answer(arrival, &route, body.incoming()).await,
     }
 }
 

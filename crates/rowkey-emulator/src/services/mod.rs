@@ -3,8 +3,10 @@
 //! | module | contents |
 //! |---|---|
 //! | [`table`], [`queue`], [`blob`] | one service each |
+//! | [`arrival`] | [`Arrival`](arrival::Arrival): what all steps of an answer share |
 //! | [`delegation`] | user delegation keys, of any service |
 
+pub(crate) mod arrival;
 pub(crate) mod blob;
 pub(crate) mod delegation;
 pub(crate) mod queue;

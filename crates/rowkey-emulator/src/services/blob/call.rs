@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use hyper::body::Incoming;
-use rowkey_wire::auth::{Resource, Service};
+use rowkey_wire::auth::Resource;
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
@@ -13,10 +13,11 @@ use rowkey_wire::headers;
 
 use super::{batch, change, containers, copy, permit, read, upload, write};
 use crate::account::Account;
-use crate::front::auth::{self, Access, Caller};
+use crate::front::auth::{self, Access};
 use crate::front::respond::{self, HttpResponse, RequestError, ResponseContext};
 use crate::front::route::Route;
 use crate::op::blob::{AccountOp, BlobOp, ContainerOp, Op, Target};
+use crate::services::arrival::Arrival;
 use crate::services::delegation;
 use crate::state::State;
 use crate::store::blob::Version;
@@ -40,31 +41,22 @@ pub(super) struct Call<'a> {
 /// Authenticates, parses, authorizes and answers a request. Its body is read only if everything
 /// before it is valid.
 pub(crate) async fn answer(
-    state: &State,
+    arrival: Arrival<'_>,
     route: &Route<'_>,
-    address: IpAddr,
-    request: &Parts,
     body: &mut Incoming,
-    context: &ResponseContext,
 ) -> Result<HttpResponse, RequestError> {
+    let Arrival { state, address, request, context } = arrival;
     let replica = state.account_at(route)?;
     let account = &*replica;
     let options = Options::parse(request.uri.query().unwrap_or_default())?;
     let path = decode_path(route.path)?;
     let target = parse::target(&path, &options);
-    let caller = Caller {
-        service: Service::Blob,
-        resource: match target {
-            Target::Account => None,
-            Target::Container(container) => Some(Resource::Container(container)),
-            Target::Blob { container, blob } => Some(Resource::Blob { container, name: blob }),
-        },
-        address,
-        now: context.now,
-        secondary: route.secondary,
-        signing_log: state.debug_signing.then_some(&context.id),
+    let resource = match target {
+        Target::Account => None,
+        Target::Container(container) => Some(Resource::Container(container)),
+        Target::Blob { container, blob } => Some(Resource::Blob { container, name: blob }),
     };
-    let access = auth::authenticate(account, caller, request)?;
+    let access = auth::authenticate(account, arrival.caller(route, resource), request)?;
     let mut op = parse::op(&request.method, target, &options, &request.headers)?;
     if let (Some(metadata), Some(spelling)) = (op.metadata_mut(), request.extensions.get()) {
         metadata.spell(spelling);

@@ -1,21 +1,19 @@
 //! One request to the Queue service: parses its address, and calls the operation that answers it.
 
-use std::net::IpAddr;
-
 use bytes::Bytes;
 use http::HeaderMap;
-use http::request::Parts;
-use rowkey_wire::auth::{Resource, Service};
+use rowkey_wire::auth::Resource;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::limits::MAX_MESSAGE;
 
 use super::{message, permit, queues};
 use crate::account::Account;
-use crate::front::auth::{self, Access, Caller};
+use crate::front::auth::{self, Access};
 use crate::front::request_body::{RequestBody, too_large};
 use crate::front::respond::{HttpResponse, RequestError, ResponseContext};
 use crate::front::route::Route;
 use crate::op::queue::{Op, Target};
+use crate::services::arrival::Arrival;
 use crate::services::delegation;
 use crate::state::State;
 use crate::wire::options::{Options, decode_path};
@@ -40,26 +38,17 @@ const MAX_BODY: usize = 8 * MAX_MESSAGE;
 
 /// Authenticates, parses and authorizes a request by its head, reads its body and answers it.
 pub(crate) async fn answer(
-    state: &State,
+    arrival: Arrival<'_>,
     route: &Route<'_>,
-    address: IpAddr,
-    request: &Parts,
     body: &mut RequestBody,
-    context: &ResponseContext,
 ) -> Result<HttpResponse, RequestError> {
+    let Arrival { state, request, context, .. } = arrival;
     let replica = state.account_at(route)?;
     let account = &*replica;
     let options = Options::parse(request.uri.query().unwrap_or_default())?;
     let path = decode_path(route.path)?;
     let queue = path.trim_start_matches('/').split('/').next().filter(|name| !name.is_empty());
-    let caller = Caller {
-        service: Service::Queue,
-        resource: queue.map(Resource::Queue),
-        address,
-        now: context.now,
-        secondary: route.secondary,
-        signing_log: state.debug_signing.then_some(&context.id),
-    };
+    let caller = arrival.caller(route, queue.map(Resource::Queue));
     let access = auth::authenticate(account, caller, request)?;
 
     let target = parse::target(&path, &options)?;

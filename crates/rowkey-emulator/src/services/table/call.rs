@@ -2,8 +2,6 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http::request::Parts;
-use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::limits::MAX_BATCH_BYTES;
@@ -11,14 +9,14 @@ use rowkey_wire::odata::Fields;
 use rowkey_wire::odata::render::Origin;
 
 use super::{batch, entity, page, permit, service, tables};
-use crate::account::Account;
-use crate::account::Replica;
-use crate::front::auth::{self, Access, Caller};
+use crate::account::{Account, Replica};
+use crate::front::auth::{self, Access};
 use crate::front::request_body::{RequestBody, too_large};
 use crate::front::respond::{Failure, HttpResponse, RequestError, ResponseContext};
 use crate::front::route::Route;
 use crate::op::entity as odata;
 use crate::op::table::{Address, Op, Target};
+use crate::services::arrival::Arrival;
 use crate::services::delegation;
 use crate::state::State;
 use crate::wire::options::{self, Options};
@@ -39,43 +37,29 @@ pub(crate) struct Call<'a> {
 
 /// A request that was authenticated by its head.
 pub(crate) struct Admitted<'a> {
+    route: Route<'a>,
     replica: Replica<'a>,
     options: Options<'a>,
     access: Access,
 }
 
 /// Authenticates a request by its head.
-pub(crate) fn admit<'a>(
-    state: &'a State,
-    route: &Route<'_>,
-    address: std::net::IpAddr,
-    request: &'a Parts,
-    context: &ResponseContext,
-) -> Result<Admitted<'a>, Rejection> {
-    let replica = state.account_at(route)?;
-    let options = Options::parse(request.uri.query().unwrap_or_default())?;
-    let caller = Caller {
-        service: Service::Table,
-        resource: None,
-        address,
-        now: context.now,
-        secondary: route.secondary,
-        signing_log: state.debug_signing.then_some(&context.id),
-    };
-    let access = auth::authenticate(&replica, caller, request)?;
-    Ok(Admitted { replica, options, access })
+pub(crate) fn admit<'a>(arrival: Arrival<'a>, route: Route<'a>) -> Result<Admitted<'a>, Rejection> {
+    let replica = arrival.state.account_at(&route)?;
+    let options = Options::parse(arrival.request.uri.query().unwrap_or_default())?;
+    let access = auth::authenticate(&replica, arrival.caller(&route, None), arrival.request)?;
+    Ok(Admitted { route, replica, options, access })
 }
 
-/// Authenticates a request, reads its body, then parses, authorizes and answers it.
+/// Reads the body of an authenticated request, then parses, authorizes and answers it.
 pub(crate) async fn answer(
-    state: &State,
-    route: &Route<'_>,
-    address: std::net::IpAddr,
-    request: &Parts,
+    arrival: Arrival<'_>,
+    admitted: Admitted<'_>,
     body: &mut RequestBody,
-    context: &ResponseContext,
 ) -> Result<HttpResponse, RequestError> {
-    let Admitted { replica, options, access } = admit(state, route, address, request, context)?;
+    let Arrival { state, request, context, .. } = arrival;
+    let Admitted { route, replica, options, access } = admitted;
+    let route = &route;
     let path = options::decode_path(route.path).map_err(Failure::front_end);
     let target = match &path {
         Ok(path) => parse::target(path, &options).map_err(Failure::data),
