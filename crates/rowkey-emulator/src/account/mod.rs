@@ -1,6 +1,6 @@
 //! The accounts: names, credentials and locked contents.
 //!
-//! - [`guard`]: [`StoreGuard`], a lock guard that records the changes to a store
+//! - [`guard`]: how the contents are read and changed, and how changes are recorded
 //! - [`replica`]: [`Replica`], the contents that a request reads
 
 pub(crate) mod guard;
@@ -9,7 +9,8 @@ pub(crate) mod replica;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
 
-pub(crate) use guard::{Records, StoreGuard};
+use guard::Reading;
+pub(crate) use guard::{Receipt, Receipts, Records};
 pub(crate) use replica::Replica;
 use rowkey_wire::auth::Resource;
 use rowkey_wire::auth::{Service, SigningKey};
@@ -124,19 +125,43 @@ impl Account {
         lock(&self.behind)
     }
 
-    /// Locks the tables. The lock is never held across an await.
-    pub(crate) fn store(&self) -> StoreGuard<'_, store::Account> {
-        StoreGuard::new(lock(&self.store), self.records.as_ref().map(|records| &*records.tables))
+    /// Locks the tables to read them. The lock is never held across an await.
+    pub(crate) fn store(&self) -> Reading<'_, store::Account> {
+        Reading(lock(&self.store))
     }
 
-    /// Locks the queues. The lock is never held across an await.
-    pub(crate) fn queues(&self) -> StoreGuard<'_, Queues> {
-        StoreGuard::new(lock(&self.queues), self.records.as_ref().map(|records| &*records.queues))
+    /// Changes the tables. The receipt says which unit is to be written before a response.
+    #[must_use = "a response waits for the receipt"]
+    pub(crate) fn change_store<R>(
+        &self,
+        change: impl FnOnce(&mut store::Account) -> R,
+    ) -> (R, Receipt) {
+        let recorder = self.records.as_ref().map(|records| &*records.tables);
+        guard::change(lock(&self.store), recorder, change)
     }
 
-    /// Locks the containers and blobs. The lock is never held across an await.
-    pub(crate) fn blobs(&self) -> StoreGuard<'_, Blobs> {
-        StoreGuard::new(lock(&self.blobs), self.records.as_ref().map(|records| &*records.blobs))
+    /// Locks the queues to read them. The lock is never held across an await.
+    pub(crate) fn queues(&self) -> Reading<'_, Queues> {
+        Reading(lock(&self.queues))
+    }
+
+    /// Changes the queues. The receipt says which unit is to be written before a response.
+    #[must_use = "a response waits for the receipt"]
+    pub(crate) fn change_queues<R>(&self, change: impl FnOnce(&mut Queues) -> R) -> (R, Receipt) {
+        let recorder = self.records.as_ref().map(|records| &*records.queues);
+        guard::change(lock(&self.queues), recorder, change)
+    }
+
+    /// Locks the containers and blobs to read them. The lock is never held across an await.
+    pub(crate) fn blobs(&self) -> Reading<'_, Blobs> {
+        Reading(lock(&self.blobs))
+    }
+
+    /// Changes the containers and blobs. The receipt says which unit is to be written before a response.
+    #[must_use = "a response waits for the receipt"]
+    pub(crate) fn change_blobs<R>(&self, change: impl FnOnce(&mut Blobs) -> R) -> (R, Receipt) {
+        let recorder = self.records.as_ref().map(|records| &*records.blobs);
+        guard::change(lock(&self.blobs), recorder, change)
     }
 
     /// A consistent copy of everything the account contains.
@@ -147,10 +172,14 @@ impl Account {
 
     /// Replaces everything the account contains.
     pub(crate) fn replace(&self, data: AccountData) {
-        let (mut tables, mut queues, mut blobs) = (self.store(), self.queues(), self.blobs());
-        tables.replace(data.tables);
-        queues.replace(data.queues);
-        blobs.replace(data.blobs);
+        let (mut tables, mut queues, mut blobs) =
+            (lock(&self.store), lock(&self.queues), lock(&self.blobs));
+        (*tables, *queues, *blobs) = (data.tables, data.queues, data.blobs);
+        if let Some(records) = &self.records {
+            records.tables.replace(&mut tables);
+            records.queues.replace(&mut queues);
+            records.blobs.replace(&mut blobs);
+        }
     }
 
     /// Locks all stores at one instant, to restore data from disk.
@@ -167,9 +196,9 @@ impl Account {
     /// Hands all later changes to `records`, which keep them on disk.
     #[cfg(feature = "durable")]
     pub(crate) fn keep(&mut self, records: Records) {
-        records.tables.watch(&mut self.store());
-        records.queues.watch(&mut self.queues());
-        records.blobs.watch(&mut self.blobs());
+        records.tables.watch(&mut lock(&self.store));
+        records.queues.watch(&mut lock(&self.queues));
+        records.blobs.watch(&mut lock(&self.blobs));
         self.records = Some(records);
     }
 

@@ -11,7 +11,7 @@ use super::code::{Decoder, Encoder, invalid};
 use super::contents::{self, Contents, Segment, Stored};
 use super::journal::{Space, Unit};
 use super::names::{self, AccountJournal, Kind, Registry};
-use crate::account::guard::Recorder;
+use crate::account::guard::{Receipt, Recorder};
 use crate::op::condition::Tag;
 use crate::op::tags::Tags;
 use crate::op::tier::{AccessTier, RehydratePriority};
@@ -149,11 +149,11 @@ impl Blobs {
         write_blob(blob, &segments)
     }
 
-    fn hand_over(&self, store: &Store, known: &mut BlobRegistry, mut unit: Unit) {
+    fn hand_over(&self, store: &Store, known: &mut BlobRegistry, mut unit: Unit) -> Receipt {
         known.contents.settle(&mut unit);
         let key = self.account_journal.key(Kind::LastTag, "");
         unit.put(Space::Names, key, Encoder::default().u64(store.last()).finish());
-        self.account_journal.hand_over(unit);
+        self.account_journal.hand_over(unit)
     }
 }
 
@@ -162,17 +162,17 @@ impl Recorder<Store> for Blobs {
         store.watch();
     }
 
-    fn record(&self, store: &mut Store) {
+    fn record(&self, store: &mut Store) -> Receipt {
         let touched = store.touched.take();
         if touched.is_empty() {
-            return;
+            return Receipt::default();
         }
         let mut unit = Unit::default();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for touch in &touched {
             self.note(touch, store, &mut known, &mut unit);
         }
-        self.hand_over(store, &mut known, unit);
+        self.hand_over(store, &mut known, unit)
     }
 
     fn replace(&self, store: &mut Store) {

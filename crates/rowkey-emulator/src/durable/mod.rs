@@ -1,8 +1,9 @@
 //! Keeps a server's data on disk.
 //!
-//! Requests are answered from memory. While a store is locked it notes its changes. When the lock
-//! is released, a [`Recorder`](crate::account::guard::Recorder) turns the notes into rows and hands them over as one
-//! unit, in the order of the changes. A thread writes units to disk, as many at a time as are
+//! Requests are answered from memory. While a store is changed it notes its changes. Before its lock
+//! is released, a [`Recorder`](crate::account::guard::Recorder) turns the notes into rows and hands
+//! them over as one unit, in the order of the changes; the request keeps the unit's number as a
+//! [`Receipt`](crate::account::Receipt). A thread writes units to disk, as many at a time as are
 //! waiting. No response is sent before everything that it may depend on has been written: see
 //! [`Progress`].
 //!
@@ -27,8 +28,6 @@
 //! | `contents` | the contents of blobs: where each piece is stored, and which rows reference it |
 //! | `blobs` | containers and blobs as rows |
 //! | `open` | fills the accounts of a server from a directory |
-
-use std::cell::Cell;
 
 use http::Method;
 use http::request::Parts;
@@ -98,18 +97,6 @@ pub(crate) struct Durable {
     _directory: directory::Directory,
 }
 
-tokio::task_local! {
-    /// The last unit that the current request handed over, or 0.
-    static HANDED: Cell<u64>;
-}
-
-/// Notes that the current request has handed over a unit.
-#[cfg(feature = "durable")]
-fn note_handed(number: u64) {
-    // A test that changes data directly is not a request.
-    let _ = HANDED.try_with(|handed| handed.set(number));
-}
-
 /// The reason why a request is rejected when the disk accepts no changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unavailable {
@@ -124,12 +111,6 @@ pub(crate) enum Unavailable {
 pub(crate) struct Admission {
     /// The number of failed writes before the request.
     failures: u64,
-}
-
-/// Executes a request; returns its result, and the last unit that it handed over, or 0.
-pub(crate) async fn follow<T>(execute: impl Future<Output = T>) -> (T, u64) {
-    let execute = async { (execute.await, HANDED.with(Cell::get)) };
-    HANDED.scope(Cell::new(0), execute).await
 }
 
 impl Durable {

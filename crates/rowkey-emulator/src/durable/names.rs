@@ -17,6 +17,7 @@ use rowkey_wire::xml::{
 
 use super::code::{Decoder, Encoder, counted, invalid};
 use super::journal::{Journal, Space, Unit};
+use crate::account::Receipt;
 use crate::op::metadata::{Metadata, Spelling};
 
 /// The kind of a row.
@@ -250,10 +251,8 @@ impl AccountJournal {
         key(&self.account, kind, name)
     }
 
-    pub(super) fn hand_over(&self, unit: Unit) {
-        if let Some(number) = self.journal.append(unit) {
-            super::note_handed(number);
-        }
+    pub(super) fn hand_over(&self, unit: Unit) -> Receipt {
+        Receipt(self.journal.append(unit))
     }
 }
 

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::code::{Decoder, Encoder, invalid};
 use super::journal::{Space, Unit};
 use super::names::{self, AccountJournal, Kind, Registry};
-use crate::account::guard::Recorder;
+use crate::account::guard::{Receipt, Recorder};
 use crate::store::queue::account::Touch;
 use crate::store::queue::messages::Touch as QueueTouch;
 use crate::store::queue::{Message, Queue, Queues as Store};
@@ -91,17 +91,17 @@ impl Recorder<Store> for Queues {
         store.watch();
     }
 
-    fn record(&self, store: &mut Store) {
+    fn record(&self, store: &mut Store) -> Receipt {
         let touched = store.touched.take();
         if touched.is_empty() {
-            return;
+            return Receipt::default();
         }
         let mut unit = Unit::default();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for touch in &touched {
             self.note(touch, store, &mut known, &mut unit);
         }
-        self.account_journal.hand_over(unit);
+        self.account_journal.hand_over(unit)
     }
 
     fn replace(&self, store: &mut Store) {

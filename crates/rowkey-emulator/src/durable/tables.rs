@@ -8,7 +8,7 @@ use rowkey_wire::edm::{DateTime, Guid, Type, ValueRef};
 use super::code::{Decoder, Encoder, invalid};
 use super::journal::{Space, Unit};
 use super::names::{self, AccountJournal, Kind, Registry};
-use crate::account::guard::Recorder;
+use crate::account::guard::{Receipt, Recorder};
 use crate::store::account::Touch;
 use crate::store::row::Property;
 use crate::store::{Account, Key, Row};
@@ -86,17 +86,17 @@ impl Recorder<Account> for Tables {
         store.watch(entity);
     }
 
-    fn record(&self, store: &mut Account) {
+    fn record(&self, store: &mut Account) -> Receipt {
         let touched = store.touched.take();
         if touched.is_empty() {
-            return;
+            return Receipt::default();
         }
         let mut unit = Unit::default();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for touch in touched {
             self.note(touch, store, &mut known, &mut unit);
         }
-        self.account_journal.hand_over(unit);
+        self.account_journal.hand_over(unit)
     }
 
     fn replace(&self, store: &mut Account) {

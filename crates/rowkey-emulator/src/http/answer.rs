@@ -17,6 +17,7 @@ use rowkey_wire::limits::MAX_BATCH_BYTES;
 use tracing::{debug, error};
 
 use super::redact::RedactedUri;
+use crate::account::Receipts;
 use crate::control::cut::{self, SentResponse};
 use crate::control::hub;
 use crate::durable::{self, Unavailable};
@@ -49,7 +50,9 @@ pub(crate) async fn answer(
     let (parts, body) = request.into_parts();
     let mut body = RequestBody::new(body, pace);
     let context = context(state, service, &parts);
-    let arrival = Arrival { state, address, request: &parts, context: &context };
+    let receipts = Receipts::default();
+    let arrival =
+        Arrival { state, address, request: &parts, context: &context, receipts: &receipts };
     if state.control.is_idle() {
         let mut answer = execute(arrival, &mut body, None, None).await?;
         respond::finish(&mut answer, context);
@@ -99,10 +102,11 @@ async fn execute(
                     Err(refused) => break Err(not_kept(refused)),
                 };
                 // Authenticated by the data as it is now: some may have been taken back since.
-                let attempt = attempt(arrival, body, None);
-                let (outcome, handed) = durable::follow(attempt).await;
+                let receipts = Receipts::default();
+                let arrival = Arrival { receipts: &receipts, ..arrival };
+                let outcome = attempt(arrival, body, None).await;
                 // No response may depend on changes that can still be lost.
-                match durable.settle(&state.accounts, &request, admission, handed).await {
+                match durable.settle(&state.accounts, &request, admission, receipts.last()).await {
                     Ok(true) => break outcome?,
                     Ok(false) => {}
                     Err(refused) => break Err(not_kept(refused)),

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use http::request::Parts;
 use rowkey_wire::auth::Resource;
 
+use crate::account::Receipts;
 use crate::front::auth::Caller;
 use crate::front::respond::ResponseContext;
 use crate::front::route::Route;
@@ -18,6 +19,8 @@ pub(crate) struct Arrival<'a> {
     pub(crate) address: IpAddr,
     pub(crate) request: &'a Parts,
     pub(crate) context: &'a ResponseContext,
+    /// The changes that its response waits for.
+    pub(crate) receipts: &'a Receipts,
 }
 
 impl<'a> Arrival<'a> {

@@ -65,13 +65,13 @@ impl<T: Clone + PartialEq> Progress<T> {
 
     /// Records a page that began at `from`, and the start of the next one.
     pub(crate) fn advance(&mut self, from: Option<&T>, next: Option<&T>) {
-        self.pages = self.pages.saturating_add(1);
+        self.pages += 1;
         let Some(next) = next else { return };
         self.repeats = from == Some(next) || self.kept.as_ref() == Some(next);
-        self.since = self.since.saturating_add(1);
+        self.since += 1;
         if self.since >= self.turn {
             self.kept = Some(next.clone());
-            self.turn = self.turn.saturating_mul(2);
+            self.turn *= 2;
             self.since = 0;
         }
     }

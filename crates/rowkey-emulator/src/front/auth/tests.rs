@@ -23,7 +23,7 @@ pub(crate) fn account() -> Account {
     let now = NOW.parse().unwrap();
     let rules = Rules { strict: Strictness::Strict, names: Names::Blocked };
     let account = account::accounts(&accounts, rules, 0).unwrap().remove(0);
-    account.store().create_table("Things", now).unwrap();
+    account.change_store(|store| store.create_table("Things", now).map(drop)).0.unwrap();
     account
 }
 
@@ -116,7 +116,9 @@ fn a_stored_policy_supplies_fields_missing_from_the_sas() {
         expiry: Some("2026-01-01T12:30:00Z".parse().unwrap()),
         permission: Some("r".to_owned()),
     };
-    account.store().table_mut("things").unwrap().set_policies(vec![policy]);
+    let (..) = account.change_store(|store| {
+        store.table_mut("things").unwrap().set_policies(vec![policy]);
+    });
     let by_policy = [("si", "p"), ("sp", ""), ("se", "")];
     assert_eq!(code_of(&account, &signed(&by_policy)), None);
     let failed = Some(ErrorCode::AUTHENTICATION_FAILED);

@@ -12,7 +12,7 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::headers;
 
 use super::{batch, change, containers, copy, permit, read, upload, write};
-use crate::account::Account;
+use crate::account::{Account, Receipts};
 use crate::front::auth::{self, Access};
 use crate::front::respond::{self, HttpResponse, RequestError, ResponseContext};
 use crate::front::route::Route;
@@ -20,7 +20,7 @@ use crate::op::blob::{AccountOp, BlobOp, ContainerOp, Op, Target};
 use crate::services::arrival::Arrival;
 use crate::services::delegation;
 use crate::state::State;
-use crate::store::blob::Version;
+use crate::store::blob::{Blobs, Version};
 use crate::wire::blob::parse;
 use crate::wire::options::{Options, decode_path};
 
@@ -29,6 +29,7 @@ use crate::wire::options::{Options, decode_path};
 pub(super) struct Call<'a> {
     pub(super) state: &'a State,
     pub(super) account: &'a Account,
+    pub(super) receipts: &'a Receipts,
     pub(super) route: &'a Route<'a>,
     pub(super) request: &'a Parts,
     pub(super) address: IpAddr,
@@ -45,7 +46,7 @@ pub(crate) async fn answer(
     route: &Route<'_>,
     body: &mut Incoming,
 ) -> Result<HttpResponse, RequestError> {
-    let Arrival { state, address, request, context } = arrival;
+    let Arrival { state, address, request, context, receipts } = arrival;
     let replica = state.account_at(route)?;
     let account = &*replica;
     let options = Options::parse(request.uri.query().unwrap_or_default())?;
@@ -66,7 +67,7 @@ pub(crate) async fn answer(
     let default = default_version(account, request, &options);
     let version = default.as_deref().unwrap_or_else(|| context.version());
     let access = &access;
-    let call = Call { state, account, route, request, address, access, context, version };
+    let call = Call { state, account, receipts, route, request, address, access, context, version };
     let is_read = matches!(op, Op::Blob(BlobOp::Read(..)));
     let mut answer = call.perform(target, op, body).await?;
     if is_read && matches!(access, Access::Sas(_)) && answer.status().is_success() {
@@ -82,6 +83,13 @@ pub(crate) async fn answer(
 pub(super) type Names<'a> = (&'a str, &'a str);
 
 impl Call<'_> {
+    /// Changes the containers and blobs. If they are kept on disk, the response waits until the change is written.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut Blobs) -> R) -> R {
+        let (result, receipt) = self.account.change_blobs(change);
+        self.receipts.keep(receipt);
+        result
+    }
+
     async fn perform(
         &self,
         target: Target<'_>,

@@ -24,10 +24,11 @@ pub(super) fn set_properties(
     headers: ContentHeaders,
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
-    let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(container, call.context.now)?;
-    container.set_headers(blob, headers, guard, version)?;
-    Ok(versioned(StatusCode::OK, version))
+    call.change(|blobs| {
+        let (container, version) = blobs.container_mut(container, call.context.now)?;
+        container.set_headers(blob, headers, guard, version)?;
+        Ok(versioned(StatusCode::OK, version))
+    })
 }
 
 /// Set Blob Metadata.
@@ -37,12 +38,13 @@ pub(super) fn set_metadata(
     metadata: Metadata,
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
-    let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(container, call.context.now)?;
-    container.set_blob_metadata(blob, metadata, guard, version)?;
-    let mut answer = versioned(StatusCode::OK, version);
-    answer.headers_mut().insert(names::REQUEST_SERVER_ENCRYPTED, TRUE);
-    Ok(answer)
+    call.change(|blobs| {
+        let (container, version) = blobs.container_mut(container, call.context.now)?;
+        container.set_blob_metadata(blob, metadata, guard, version)?;
+        let mut answer = versioned(StatusCode::OK, version);
+        answer.headers_mut().insert(names::REQUEST_SERVER_ENCRYPTED, TRUE);
+        Ok(answer)
+    })
 }
 
 /// Set Blob Tier: completed at once, or started if the blob is archived.
@@ -53,10 +55,11 @@ pub(super) fn set_tier(
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
     let now = call.context.now;
-    let mut blobs = call.account.blobs();
-    let (container, _) = blobs.container_mut(container, now)?;
-    let is_rehydrated = container.set_tier(blob, asked, guard, now)?;
-    Ok(respond::empty(if is_rehydrated { StatusCode::ACCEPTED } else { StatusCode::OK }))
+    call.change(|blobs| {
+        let (container, _) = blobs.container_mut(container, now)?;
+        let is_rehydrated = container.set_tier(blob, asked, guard, now)?;
+        Ok(respond::empty(if is_rehydrated { StatusCode::ACCEPTED } else { StatusCode::OK }))
+    })
 }
 
 /// Set Blob Tags.
@@ -73,9 +76,10 @@ pub(super) async fn set_tags(
     upload::verify(sums, &upload)?;
     let tags = Tags::parse_document(&document)?;
     let now = call.context.now;
-    let mut blobs = call.account.blobs();
-    let (container, _) = blobs.container_mut(container, now)?;
-    container.set_tags(blob, tags, guard, now)?;
+    call.change(|blobs| {
+        let (container, _) = blobs.container_mut(container, now)?;
+        container.set_tags(blob, tags, guard, now)
+    })?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
@@ -86,14 +90,15 @@ pub(super) fn snapshot(
     metadata: Metadata,
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
-    let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(container, call.context.now)?;
-    let (snapshot, version) = container.snapshot(blob, metadata, guard, version)?;
-    let mut answer = versioned(StatusCode::CREATED, version);
-    let headers = answer.headers_mut();
-    headers.insert(names::SNAPSHOT, respond::value(snapshot.to_iso7()));
-    headers.insert(names::REQUEST_SERVER_ENCRYPTED, TRUE);
-    Ok(answer)
+    call.change(|blobs| {
+        let (container, version) = blobs.container_mut(container, call.context.now)?;
+        let (snapshot, version) = container.snapshot(blob, metadata, guard, version)?;
+        let mut answer = versioned(StatusCode::CREATED, version);
+        let headers = answer.headers_mut();
+        headers.insert(names::SNAPSHOT, respond::value(snapshot.to_iso7()));
+        headers.insert(names::REQUEST_SERVER_ENCRYPTED, TRUE);
+        Ok(answer)
+    })
 }
 
 /// Delete Blob.
@@ -104,13 +109,14 @@ pub(super) fn delete(
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
     let now = call.context.now;
-    let mut blobs = call.account.blobs();
-    let (container, _) = blobs.container_mut(container, now)?;
-    container.delete(blob, what, guard, now)?;
-    let mut answer = respond::empty(StatusCode::ACCEPTED);
-    // This server has no soft delete.
-    answer.headers_mut().insert(names::DELETE_TYPE_PERMANENT, TRUE);
-    Ok(answer)
+    call.change(|blobs| {
+        let (container, _) = blobs.container_mut(container, now)?;
+        container.delete(blob, what, guard, now)?;
+        let mut answer = respond::empty(StatusCode::ACCEPTED);
+        // This server has no soft delete.
+        answer.headers_mut().insert(names::DELETE_TYPE_PERMANENT, TRUE);
+        Ok(answer)
+    })
 }
 
 /// Append Blob Seal.
@@ -120,12 +126,13 @@ pub(super) fn seal(
     limits: &AppendLimits,
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
-    let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(container, call.context.now)?;
-    let version = container.seal(blob, limits, guard, version)?;
-    let mut answer = versioned(StatusCode::OK, version);
-    answer.headers_mut().insert(names::SEALED, TRUE);
-    Ok(answer)
+    call.change(|blobs| {
+        let (container, version) = blobs.container_mut(container, call.context.now)?;
+        let version = container.seal(blob, limits, guard, version)?;
+        let mut answer = versioned(StatusCode::OK, version);
+        answer.headers_mut().insert(names::SEALED, TRUE);
+        Ok(answer)
+    })
 }
 
 /// Lease Blob.
@@ -136,13 +143,14 @@ pub(super) fn lease(
     conditions: &Conditions,
 ) -> Result<HttpResponse, Rejection> {
     let now = call.context.now;
-    let mut blobs = call.account.blobs();
-    let fresh = blobs.fresh_id(now);
-    let (container, _) = blobs.container_mut(container, now)?;
-    let (leased, version) = container.lease_blob(blob, action, conditions, fresh, now)?;
-    let mut answer = versioned(StatusCode::OK, version);
-    *answer.status_mut() = write_lease(answer.headers_mut(), leased);
-    Ok(answer)
+    call.change(|blobs| {
+        let fresh = blobs.fresh_id(now);
+        let (container, _) = blobs.container_mut(container, now)?;
+        let (leased, version) = container.lease_blob(blob, action, conditions, fresh, now)?;
+        let mut answer = versioned(StatusCode::OK, version);
+        *answer.status_mut() = write_lease(answer.headers_mut(), leased);
+        Ok(answer)
+    })
 }
 
 /// Adds the headers of a lease operation's response, and returns its status.

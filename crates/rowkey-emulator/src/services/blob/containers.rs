@@ -34,7 +34,8 @@ pub(super) fn create(
     access: Option<PublicAccess>,
     metadata: Metadata,
 ) -> Result<HttpResponse, Rejection> {
-    let version = call.account.blobs().create(name, access, metadata, call.context.now)?;
+    let now = call.context.now;
+    let version = call.change(|blobs| blobs.create(name, access, metadata, now))?;
     Ok(versioned(StatusCode::CREATED, version))
 }
 
@@ -44,7 +45,7 @@ pub(super) fn delete(
     name: &str,
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
-    let container = call.account.blobs().delete(name, guard, call.context.now)?;
+    let container = call.change(|blobs| blobs.delete(name, guard, call.context.now))?;
     if container.names() > LARGE {
         // Freeing a million blobs takes long; no request waits for it.
         tokio::task::spawn_blocking(move || drop(container));
@@ -98,10 +99,11 @@ pub(super) fn set_metadata(
     metadata: Metadata,
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
-    let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(name, call.context.now)?;
-    container.set_metadata(metadata, guard, version)?;
-    Ok(versioned(StatusCode::OK, version))
+    call.change(|blobs| {
+        let (container, version) = blobs.container_mut(name, call.context.now)?;
+        container.set_metadata(metadata, guard, version)?;
+        Ok(versioned(StatusCode::OK, version))
+    })
 }
 
 /// Get Container ACL.
@@ -131,9 +133,11 @@ pub(super) async fn set_acl(
     let checksum = Checksum::new(false, false);
     let (document, _) = upload::receive_document(body, headers, checksum).await?;
     let policies = documents::read_policies(&document)?;
-    let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(name, call.context.now)?;
-    container.set_acl(access, policies, guard, version)?;
+    let version = call.change(|blobs| {
+        let (container, version) = blobs.container_mut(name, call.context.now)?;
+        container.set_acl(access, policies, guard, version)?;
+        Ok::<_, Rejection>(version)
+    })?;
     Ok(versioned(StatusCode::OK, version))
 }
 
@@ -145,13 +149,14 @@ pub(super) fn lease(
     conditions: &Conditions,
 ) -> Result<HttpResponse, Rejection> {
     let now = call.context.now;
-    let mut blobs = call.account.blobs();
-    let fresh = blobs.fresh_id(now);
-    let (container, _) = blobs.container_mut(name, now)?;
-    let leased = container.lease(action, conditions, fresh, now)?;
-    let mut answer = versioned(StatusCode::OK, container.version);
-    *answer.status_mut() = write_lease(answer.headers_mut(), leased);
-    Ok(answer)
+    call.change(|blobs| {
+        let fresh = blobs.fresh_id(now);
+        let (container, _) = blobs.container_mut(name, now)?;
+        let leased = container.lease(action, conditions, fresh, now)?;
+        let mut answer = versioned(StatusCode::OK, container.version);
+        *answer.status_mut() = write_lease(answer.headers_mut(), leased);
+        Ok(answer)
+    })
 }
 
 /// List Containers.
@@ -261,7 +266,7 @@ pub(super) async fn set_properties(
     let (document, _) = upload::receive_document(body, headers, checksum).await?;
     let sent = documents::read_properties(&document)?;
     check_properties(&document)?;
-    properties::update(call.account.blobs().properties_mut(), sent);
+    call.change(|blobs| properties::update(blobs.properties_mut(), sent));
     Ok(respond::empty(StatusCode::ACCEPTED))
 }
 

@@ -34,29 +34,30 @@ pub(super) fn copy(
 ) -> Result<HttpResponse, Rejection> {
     let source = Source::find(call, copy.source)?;
     let now = call.context.now;
-    let mut blobs = call.account.blobs();
-    let id = blobs.fresh_id(now).to_string();
-    let original = copy_source(
-        blobs.container(&source.container)?,
-        &source.blob,
-        source.snapshot,
-        &copy.source_guard,
-        now,
-    )?;
-    // The content is shared, not copied.
-    let original = original.clone();
-    let Copy { source: address, .. } = copy;
-    let copied = Copied {
-        id: id.clone(),
-        // The query is dropped, because the signature in it is a secret.
-        source: address.split('?').next().unwrap_or_default().to_owned(),
-        completed: now,
-        length: original.content.len(),
-    };
-    let (container, version) = blobs.container_mut(container, now)?;
-    check_overwrite(call, container, name)?;
-    container.put_copy(name, &original, copied, copy, guard, version)?;
-    drop(blobs);
+    let (id, version) = call.change(|blobs| {
+        let id = blobs.fresh_id(now).to_string();
+        let original = copy_source(
+            blobs.container(&source.container)?,
+            &source.blob,
+            source.snapshot,
+            &copy.source_guard,
+            now,
+        )?;
+        // The content is shared, not copied.
+        let original = original.clone();
+        let Copy { source: address, .. } = copy;
+        let copied = Copied {
+            id: id.clone(),
+            // The query is dropped, because the signature in it is a secret.
+            source: address.split('?').next().unwrap_or_default().to_owned(),
+            completed: now,
+            length: original.content.len(),
+        };
+        let (container, version) = blobs.container_mut(container, now)?;
+        check_overwrite(call, container, name)?;
+        container.put_copy(name, &original, copied, copy, guard, version)?;
+        Ok::<_, Rejection>((id, version))
+    })?;
     let mut answer = versioned(StatusCode::ACCEPTED, version);
     let headers = answer.headers_mut();
     headers.insert(names::COPY_ID, respond::value(id));

@@ -58,11 +58,12 @@ pub(super) async fn put(
     let Upload { content, md5, crc64 } = upload;
     description.headers.md5 = md5.map(Into::into).or(description.headers.md5);
     let now = call.context.now;
-    let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(container, now)?;
-    check_overwrite(call, container, blob)?;
-    container.put(blob, kind, content, description, &guard, version)?;
-    drop(blobs);
+    let version = call.change(|blobs| {
+        let (container, version) = blobs.container_mut(container, now)?;
+        check_overwrite(call, container, blob)?;
+        container.put(blob, kind, content, description, &guard, version)?;
+        Ok::<_, Rejection>(version)
+    })?;
     let mut answer = versioned(StatusCode::CREATED, version);
     write_sums(answer.headers_mut(), md5, crc64.filter(|_| has_crc64));
     Ok(answer)
@@ -90,10 +91,11 @@ pub(super) async fn put_block(
     }
     let Upload { content, md5, crc64 } = upload;
     let now = call.context.now;
-    let mut blobs = call.account.blobs();
-    let (container, _) = blobs.container_mut(container, now)?;
-    container.put_block(blob, id, content, &guard, now)?;
-    drop(blobs);
+    call.change(|blobs| {
+        let (container, _) = blobs.container_mut(container, now)?;
+        container.put_block(blob, id, content, &guard, now)?;
+        Ok::<_, Rejection>(())
+    })?;
     let mut answer = respond::empty(StatusCode::CREATED);
     write_sums(answer.headers_mut(), md5, crc64);
     Ok(answer)
@@ -121,11 +123,12 @@ pub(super) async fn put_block_list(
         other => invalid_document(&other, &document),
     })?;
     let now = call.context.now;
-    let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(container, now)?;
-    check_overwrite(call, container, blob)?;
-    container.put_block_list(blob, &list, description, &guard, version)?;
-    drop(blobs);
+    let version = call.change(|blobs| {
+        let (container, version) = blobs.container_mut(container, now)?;
+        check_overwrite(call, container, blob)?;
+        container.put_block_list(blob, &list, description, &guard, version)?;
+        Ok::<_, Rejection>(version)
+    })?;
     let mut answer = versioned(StatusCode::CREATED, version);
     // Recorded: unlike for blocks, the response has this checksum even if the client sent the other
     // one.
@@ -152,10 +155,11 @@ pub(super) async fn append(
     }
     let Upload { content, md5, crc64 } = upload;
     let now = call.context.now;
-    let mut blobs = call.account.blobs();
-    let (container, version) = blobs.container_mut(container, now)?;
-    let appended = container.append(blob, &content, &limits, &guard, version)?;
-    drop(blobs);
+    let (appended, version) = call.change(|blobs| {
+        let (container, version) = blobs.container_mut(container, now)?;
+        let appended = container.append(blob, &content, &limits, &guard, version)?;
+        Ok::<_, Rejection>((appended, version))
+    })?;
     let mut answer = versioned(StatusCode::CREATED, version);
     let headers = answer.headers_mut();
     headers.insert(names::APPEND_OFFSET, HeaderValue::from(appended.offset));

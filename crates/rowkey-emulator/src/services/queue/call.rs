@@ -7,7 +7,7 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::limits::MAX_MESSAGE;
 
 use super::{message, permit, queues};
-use crate::account::Account;
+use crate::account::{Account, Receipts};
 use crate::front::auth::{self, Access};
 use crate::front::request_body::{RequestBody, too_large};
 use crate::front::respond::{HttpResponse, RequestError, ResponseContext};
@@ -16,6 +16,7 @@ use crate::op::queue::{Op, Target};
 use crate::services::arrival::Arrival;
 use crate::services::delegation;
 use crate::state::State;
+use crate::store::queue::Queues;
 use crate::wire::options::{Options, decode_path};
 use crate::wire::queue::parse;
 
@@ -24,6 +25,7 @@ use crate::wire::queue::parse;
 pub(super) struct Call<'a> {
     pub(super) state: &'a State,
     pub(super) account: &'a Account,
+    pub(super) receipts: &'a Receipts,
     pub(super) route: &'a Route<'a>,
     pub(super) headers: &'a HeaderMap,
     pub(super) access: &'a Access,
@@ -42,7 +44,7 @@ pub(crate) async fn answer(
     route: &Route<'_>,
     body: &mut RequestBody,
 ) -> Result<HttpResponse, RequestError> {
-    let Arrival { state, request, context, .. } = arrival;
+    let Arrival { state, request, context, receipts, .. } = arrival;
     let replica = state.account_at(route)?;
     let account = &*replica;
     let options = Options::parse(request.uri.query().unwrap_or_default())?;
@@ -62,10 +64,18 @@ pub(crate) async fn answer(
     let body = body.read(MAX_BODY).await?;
     let body = &body.map_err(|_| too_large(MAX_BODY))?;
     let (headers, access) = (&request.headers, &access);
-    Ok(Call { state, account, route, headers, access, body, context, version }.perform(op)?)
+    Ok(Call { state, account, receipts, route, headers, access, body, context, version }
+        .perform(op)?)
 }
 
 impl Call<'_> {
+    /// Changes the queues. If they are kept on disk, the response waits until the change is written.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut Queues) -> R) -> R {
+        let (result, receipt) = self.account.change_queues(change);
+        self.receipts.keep(receipt);
+        result
+    }
+
     fn perform(&self, op: Op<'_>) -> Result<HttpResponse, Rejection> {
         match op {
             Op::Put { queue, lifetime, visibility } => {

@@ -34,17 +34,19 @@ pub(super) fn put(
     visibility: u32,
 ) -> Result<HttpResponse, Rejection> {
     // As everywhere, a missing queue is reported before an invalid body.
-    let mut queues = call.account.queues();
-    queues.queue(queue)?;
-    let text = parse::message(call.body, call.version)?.into_boxed_str();
-    let id = queues.message_id();
-    let message = queues.queue_mut(queue)?.put(id, text, lifetime, visibility, call.context.now);
-    if call.version < SHOWS_PUT {
-        return Ok(respond::empty(StatusCode::CREATED));
-    }
-    let mut list = Messages::new();
-    push(&mut list, message, ResponseKind::Put);
-    drop(queues);
+    let list = call.change(|queues| {
+        queues.queue(queue)?;
+        let text = parse::message(call.body, call.version)?.into_boxed_str();
+        let id = queues.message_id();
+        let queue = queues.queue_mut(queue)?;
+        let message = queue.put(id, text, lifetime, visibility, call.context.now);
+        Ok::<_, Rejection>((call.version >= SHOWS_PUT).then(|| {
+            let mut list = Messages::new();
+            push(&mut list, message, ResponseKind::Put);
+            list
+        }))
+    })?;
+    let Some(list) = list else { return Ok(respond::empty(StatusCode::CREATED)) };
     let mut answer = respond::with_body(StatusCode::CREATED, list.finish());
     answer.headers_mut().insert(header::CONTENT_TYPE, XML);
     Ok(answer)
@@ -58,22 +60,24 @@ pub(super) fn get(
     visibility: u32,
 ) -> Result<HttpResponse, Rejection> {
     let mut list = Messages::new();
-    let mut queues = call.account.queues();
-    queues.queue_mut(queue)?.get(count, visibility, call.context.now, |message| {
-        push(&mut list, message, ResponseKind::Gotten);
-    });
-    drop(queues);
+    call.change(|queues| {
+        queues.queue_mut(queue)?.get(count, visibility, call.context.now, |message| {
+            push(&mut list, message, ResponseKind::Gotten);
+        });
+        Ok::<_, Rejection>(())
+    })?;
     Ok(documents::document(list.finish()))
 }
 
 /// Peek Messages.
 pub(super) fn peek(call: &Call<'_>, queue: &str, count: u32) -> Result<HttpResponse, Rejection> {
     let mut list = Messages::new();
-    let mut queues = call.account.queues();
-    queues.queue_mut(queue)?.peek(count, call.context.now, |message| {
-        push(&mut list, message, ResponseKind::Peeked);
-    });
-    drop(queues);
+    call.change(|queues| {
+        queues.queue_mut(queue)?.peek(count, call.context.now, |message| {
+            push(&mut list, message, ResponseKind::Peeked);
+        });
+        Ok::<_, Rejection>(())
+    })?;
     Ok(documents::document(list.finish()))
 }
 
@@ -83,16 +87,17 @@ pub(super) fn update(
     handle: &Handle<'_>,
     visibility: u32,
 ) -> Result<HttpResponse, Rejection> {
-    let mut queues = call.account.queues();
-    let queue = queues.queue_mut(handle.queue)?;
-    let text = match call.body.trim_ascii() {
-        [] => None,
-        _ => Some(parse::message(call.body, call.version)?.into_boxed_str()),
-    };
-    let message = queue.update(handle.id, handle.stamp, text, visibility, call.context.now)?;
-    let receipt = receipt::updated(message.stamp, message.dequeued);
-    let visible = message.visible.to_http();
-    drop(queues);
+    let (receipt, visible) = call.change(|queues| {
+        let queue = queues.queue_mut(handle.queue)?;
+        let text = match call.body.trim_ascii() {
+            [] => None,
+            _ => Some(parse::message(call.body, call.version)?.into_boxed_str()),
+        };
+        let message = queue.update(handle.id, handle.stamp, text, visibility, call.context.now)?;
+        let receipt = receipt::updated(message.stamp, message.dequeued);
+        let visible = message.visible.to_http();
+        Ok::<_, Rejection>((receipt, visible))
+    })?;
     let mut answer = respond::empty(StatusCode::NO_CONTENT);
     let headers = answer.headers_mut();
     headers.insert(POP_RECEIPT, respond::value(receipt));
@@ -102,15 +107,16 @@ pub(super) fn update(
 
 /// Delete Message.
 pub(super) fn delete(call: &Call<'_>, handle: &Handle<'_>) -> Result<HttpResponse, Rejection> {
-    let mut queues = call.account.queues();
-    queues.queue_mut(handle.queue)?.delete(handle.id, handle.stamp, call.context.now)?;
-    drop(queues);
+    call.change(|queues| {
+        queues.queue_mut(handle.queue)?.delete(handle.id, handle.stamp, call.context.now)?;
+        Ok::<_, Rejection>(())
+    })?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
 /// Clear Messages.
 pub(super) fn clear(call: &Call<'_>, queue: &str) -> Result<HttpResponse, Rejection> {
-    let cleared = call.account.queues().queue_mut(queue)?.clear();
+    let cleared = call.change(|queues| Ok::<_, Rejection>(queues.queue_mut(queue)?.clear()))?;
     drop_apart(cleared);
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }

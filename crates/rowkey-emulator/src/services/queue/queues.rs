@@ -25,7 +25,7 @@ pub(super) fn create(
     queue: &str,
     metadata: Metadata,
 ) -> Result<HttpResponse, Rejection> {
-    let created = call.account.queues().create(queue, metadata, call.context.now)?;
+    let created = call.change(|queues| queues.create(queue, metadata, call.context.now))?;
     Ok(respond::empty(match created {
         Created::Existing => StatusCode::NO_CONTENT,
         Created::New => StatusCode::CREATED,
@@ -34,7 +34,7 @@ pub(super) fn create(
 
 /// Delete Queue.
 pub(super) fn delete(call: &Call<'_>, queue: &str) -> Result<HttpResponse, Rejection> {
-    let deleted = call.account.queues().delete(queue, call.context.now)?;
+    let deleted = call.change(|queues| queues.delete(queue, call.context.now))?;
     drop_apart(deleted);
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
@@ -58,14 +58,15 @@ pub(super) fn list(call: &Call<'_>, listing: &Listing) -> HttpResponse {
 
 /// Get Queue Metadata.
 pub(super) fn get_metadata(call: &Call<'_>, queue: &str) -> Result<HttpResponse, Rejection> {
-    let mut queues = call.account.queues();
-    let queue = queues.queue_mut(queue)?;
-    let mut answer = respond::empty(StatusCode::OK);
-    let headers = answer.headers_mut();
-    headers.insert(APPROXIMATE_COUNT, HeaderValue::from(queue.count(call.context.now)));
-    headers.insert(header::CACHE_CONTROL, NO_CACHE);
-    queue.metadata().write(&mut answer);
-    Ok(answer)
+    call.change(|queues| {
+        let queue = queues.queue_mut(queue)?;
+        let mut answer = respond::empty(StatusCode::OK);
+        let headers = answer.headers_mut();
+        headers.insert(APPROXIMATE_COUNT, HeaderValue::from(queue.count(call.context.now)));
+        headers.insert(header::CACHE_CONTROL, NO_CACHE);
+        queue.metadata().write(&mut answer);
+        Ok(answer)
+    })
 }
 
 /// Set Queue Metadata.
@@ -74,7 +75,10 @@ pub(super) fn set_metadata(
     queue: &str,
     metadata: Metadata,
 ) -> Result<HttpResponse, Rejection> {
-    call.account.queues().queue_mut(queue)?.set_metadata(metadata);
+    call.change(|queues| {
+        queues.queue_mut(queue)?.set_metadata(metadata);
+        Ok::<_, Rejection>(())
+    })?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
@@ -85,10 +89,11 @@ pub(super) fn get_acl(call: &Call<'_>, queue: &str) -> Result<HttpResponse, Reje
 
 /// Set Queue ACL. It takes effect at once; the service takes up to 30 s.
 pub(super) fn set_acl(call: &Call<'_>, queue: &str) -> Result<HttpResponse, Rejection> {
-    let mut queues = call.account.queues();
-    let queue = queues.queue_mut(queue)?;
-    queue.set_policies(documents::read_policies(call.body)?);
-    Ok(respond::empty(StatusCode::NO_CONTENT))
+    call.change(|queues| {
+        let queue = queues.queue_mut(queue)?;
+        queue.set_policies(documents::read_policies(call.body)?);
+        Ok(respond::empty(StatusCode::NO_CONTENT))
+    })
 }
 
 /// Get Queue Service Properties.
@@ -100,7 +105,7 @@ pub(super) fn get_properties(call: &Call<'_>) -> HttpResponse {
 pub(super) fn set_properties(call: &Call<'_>) -> Result<HttpResponse, Rejection> {
     let sent = documents::read_properties(call.body)?;
     let sent = ServiceProperties { default_service_version: None, static_website: None, ..sent };
-    properties::update(call.account.queues().properties_mut(), sent);
+    call.change(|queues| properties::update(queues.properties_mut(), sent));
     Ok(respond::empty(StatusCode::ACCEPTED))
 }
 

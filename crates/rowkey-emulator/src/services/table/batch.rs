@@ -136,7 +136,7 @@ fn apply(
             answers.succeed(part, written);
         }
     };
-    let applied = call.account.store().transact(&changes, call.context.now, see);
+    let applied = call.change(|store| store.transact(&changes, call.context.now, see));
     applied.map_err(|failed| (failed.index, failed.rejection))
 }
 

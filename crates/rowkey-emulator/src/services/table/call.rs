@@ -9,7 +9,7 @@ use rowkey_wire::odata::Fields;
 use rowkey_wire::odata::render::Origin;
 
 use super::{batch, entity, page, permit, service, tables};
-use crate::account::{Account, Replica};
+use crate::account::{Account, Receipts, Replica};
 use crate::front::auth::{self, Access};
 use crate::front::request_body::{RequestBody, too_large};
 use crate::front::respond::{Failure, HttpResponse, RequestError, ResponseContext};
@@ -27,6 +27,7 @@ use crate::wire::table::parse::{self, ResponseFormat};
 pub(crate) struct Call<'a> {
     pub(super) state: &'a State,
     pub(super) account: &'a Account,
+    pub(super) receipts: &'a Receipts,
     pub(super) route: &'a Route<'a>,
     pub(super) headers: &'a HeaderMap,
     pub(super) body: &'a Bytes,
@@ -57,7 +58,7 @@ pub(crate) async fn answer(
     admitted: Admitted<'_>,
     body: &mut RequestBody,
 ) -> Result<HttpResponse, RequestError> {
-    let Arrival { state, request, context, .. } = arrival;
+    let Arrival { state, request, context, receipts, .. } = arrival;
     let Admitted { route, replica, options, access } = admitted;
     let route = &route;
     let path = options::decode_path(route.path).map_err(Failure::front_end);
@@ -97,11 +98,19 @@ pub(crate) async fn answer(
     parse::check_version(&op, context.version()).map_err(layer)?;
     permit::check(&access, &op).map_err(layer)?;
     let headers = &request.headers;
-    let call = Call { state, account, route, headers, body, context, format, access: &access };
+    let access = &access;
+    let call = Call { state, account, receipts, route, headers, body, context, format, access };
     Ok(call.perform(op).await?)
 }
 
 impl Call<'_> {
+    /// Changes the tables. If they are kept on disk, the response waits until the change is written.
+    pub(super) fn change<R>(&self, change: impl FnOnce(&mut crate::store::Account) -> R) -> R {
+        let (result, receipt) = self.account.change_store(change);
+        self.receipts.keep(receipt);
+        result
+    }
+
     async fn perform(&self, op: Op<'_>) -> Result<HttpResponse, Failure> {
         if self.format.atom && matches!(op, Op::GetEntity(..) | Op::QueryEntities(..)) {
             return Err(Failure::data(Rejection::new(ErrorCode::ATOM_FORMAT_NOT_SUPPORTED)));

@@ -52,7 +52,7 @@ pub(super) fn change(call: &Call<'_>, change: &Change<'_>) -> Result<HttpRespons
             body = Some(view.single((&address.partition_key, &address.row_key), row));
         }
     };
-    call.account.store().apply(change, call.context.now, see).map_err(Failure::data)?;
+    call.change(|store| store.apply(change, call.context.now, see)).map_err(Failure::data)?;
     let mut answer = match body {
         Some(body) => respond::data(StatusCode::CREATED, level, body),
         None => respond::data_empty(StatusCode::NO_CONTENT),

@@ -26,11 +26,12 @@ pub(super) fn set_acl(call: &Call<'_>, table: &str) -> Result<HttpResponse, Fail
     if call.headers.get(header::ACCEPT).is_some_and(|accept| accept == "*/*") {
         return Err(Failure::front_end(Rejection::new(ErrorCode::MEDIA_TYPE_NOT_SUPPORTED)));
     }
-    let mut store = call.account.store();
-    let table = store.table_mut(table).map_err(Failure::front_end)?;
-    let policies = parse_acl(call.body).map_err(|_| invalid_document())?;
-    table.set_policies(policies);
-    drop(store);
+    call.change(|store| {
+        let table = store.table_mut(table).map_err(Failure::front_end)?;
+        let policies = parse_acl(call.body).map_err(|_| invalid_document())?;
+        table.set_policies(policies);
+        Ok::<_, Failure>(())
+    })?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
@@ -42,11 +43,8 @@ pub(super) fn get_properties(call: &Call<'_>) -> HttpResponse {
 /// Set Table Service Properties: sections that are not sent remain unchanged.
 pub(super) fn set_properties(call: &Call<'_>) -> Result<HttpResponse, Failure> {
     let sent = parse_properties(call.body).map_err(|_| invalid_document())?;
-    let mut store = call.account.store();
-    let kept = store.properties_mut();
     let sent = ServiceProperties { default_service_version: None, static_website: None, ..sent };
-    properties::update(kept, sent);
-    drop(store);
+    call.change(|store| properties::update(store.properties_mut(), sent));
     Ok(respond::empty(StatusCode::ACCEPTED))
 }
 

@@ -18,9 +18,8 @@ pub(super) fn create(
     name: &str,
     prefer: Option<Prefer>,
 ) -> Result<HttpResponse, Failure> {
-    let mut store = call.account.store();
-    store.create_table(name, call.context.now).map_err(Failure::data)?;
-    drop(store);
+    call.change(|store| store.create_table(name, call.context.now).map(drop))
+        .map_err(Failure::data)?;
     let location = respond::value(location::table_location(&call.route.endpoint, name));
     let mut answer = if prefer == Some(Prefer::NoContent) {
         let mut answer = respond::data_empty(StatusCode::NO_CONTENT);
@@ -37,7 +36,8 @@ pub(super) fn create(
 
 /// Delete Table.
 pub(super) fn delete(call: &Call<'_>, name: &str) -> Result<HttpResponse, Failure> {
-    let table = call.account.store().delete_table(name, call.context.now).map_err(Failure::data)?;
+    let table = call.change(|store| store.delete_table(name, call.context.now));
+    let table = table.map_err(Failure::data)?;
     if table.rows() > LARGE {
         // Freeing a million rows takes long; no request waits for it.
         tokio::task::spawn_blocking(move || drop(table));
