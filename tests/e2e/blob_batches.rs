@@ -125,7 +125,7 @@ async fn a_shared_access_signature_must_permit_deletion() -> TestResult {
     let fixture = Fixture::new().await?;
     let container = container(&fixture.account).await?;
     put(&container, &["a", "b c"]).await?;
-    let with = |permissions| -> Result<Container, Box<dyn std::error::Error>> {
+    let with = |permissions| -> TestResult<Container> {
         let sas = Sas::container(container.name()).permissions(permissions);
         let sas = sas.valid_for(Duration::from_secs(600));
         let token = sas.sign(&fixture.account)?;
@@ -172,7 +172,7 @@ async fn a_batch_whose_answer_is_lost_is_repeated() -> TestResult {
 
     // A condition that does not hold any more is in doubt, too: the first attempt may have deleted the blob.
     let blobs = put(&container, &["a"]).await?;
-    let stale = blobs[0].with_conditions(&rowkey::ETag::new("\"0x1\""));
+    let stale = blobs[0].with_conditions(rowkey::ETag::new("\"0x1\""));
     let lost = server.inject(Fault::on(Operation::BlobBatch).times(1).close_after_commit());
     let results = container.delete_blobs(&[stale]).await?;
     assert_eq!(lost.hits(), 1);

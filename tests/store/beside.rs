@@ -23,7 +23,7 @@ struct Setup {
 }
 
 impl Setup {
-    async fn start() -> Result<Self, Box<dyn std::error::Error>> {
+    async fn start() -> TestResult<Self> {
         let server = Server::builder().manual_clock().start().await?;
         let (account, clock) = sweep::waiting(&server)?;
         Ok(Self { server, account, clock })
@@ -55,7 +55,7 @@ impl Setup {
     }
 
     /// The names of the properties of a thing.
-    async fn properties(&self, id: u32) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    async fn properties(&self, id: u32) -> TestResult<Vec<String>> {
         let stored = self.account.table("things").get(row(id)).await?.ok_or("not found")?;
         Ok(stored.entity.iter().map(|(name, _)| name.to_owned()).collect())
     }

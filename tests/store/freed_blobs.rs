@@ -23,7 +23,7 @@ struct Photo {
 }
 
 fn photo(tenant: &str, id: u32) -> Photo {
-    let note = (id % 2 == 0).then(|| format!("note {id}"));
+    let note = id.is_multiple_of(2).then(|| format!("note {id}"));
     Photo { tenant: tenant.into(), id, image: vec![7; 100], note }
 }
 
@@ -33,7 +33,7 @@ fn store(account: &StorageAccount) -> rowkey::Result<Store<Photo>> {
 }
 
 /// A server with photos of two tenants.
-async fn start(count: u32) -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn start(count: u32) -> TestResult<(Server, StorageAccount)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let photos = store(&account)?;
@@ -45,11 +45,7 @@ async fn start(count: u32) -> Result<(Server, StorageAccount), Box<dyn std::erro
 }
 
 /// Deletes the photos of a tenant, and returns the requests.
-async fn delete(
-    server: &Server,
-    account: &StorageAccount,
-    count: u64,
-) -> Result<Journal, Box<dyn std::error::Error>> {
+async fn delete(server: &Server, account: &StorageAccount, count: u64) -> TestResult<Journal> {
     let before = server.journal();
     let report = store(account)?.delete_where(Photo::partition("contoso")).run().await?;
     assert!(report.is_clean() && report.total.right == count, "{report:?}");

@@ -112,7 +112,7 @@ async fn blobs_are_deleted_together() -> TestResult {
     let plan = "POST /texts [DELETE /texts/a%20b, DELETE /texts/c, DELETE /texts/d]";
     assert_eq!(stubs.plan(), [plan]);
     stubs.mount(&server).await;
-    let stale = blobs[1].with_conditions(&rowkey::ETag::new("\"0x7\""));
+    let stale = blobs[1].with_conditions(rowkey::ETag::new("\"0x7\""));
     let results = container.delete_blobs(&[blobs[2].clone(), stale, blobs[0].clone()]).await?;
     assert!(matches!(results[..], [Ok(false), Err(_), Ok(true)]), "{results:?}");
     assert_eq!(results[1].as_ref().unwrap_err().kind(), ErrorKind::Conflict);

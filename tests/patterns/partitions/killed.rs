@@ -95,7 +95,7 @@ struct Member {
 }
 
 impl Member {
-    fn start(server: &Server, ahead: TimeDelta) -> Result<Self, Box<dyn std::error::Error>> {
+    fn start(server: &Server, ahead: TimeDelta) -> TestResult<Self> {
         let date = (server.clock().now().to_chrono() + ahead).timestamp_millis();
         let mut child = Command::new(std::env::current_exe()?)
             .args(["--exact", "partitions::killed::member", "--nocapture"])
@@ -200,7 +200,7 @@ async fn until(
     shares: &[usize],
     rows: &mut Rows,
     at: &str,
-) -> Result<usize, Box<dyn std::error::Error>> {
+) -> TestResult<usize> {
     for steps in 0..60 {
         let have: Vec<_> = members.iter().map(|member| member.owned.len()).collect();
         let mut all = members.iter().flat_map(|it| it.owned.iter().map(move |own| (own, it)));
@@ -242,9 +242,12 @@ async fn a_member_killed_at_any_request_is_replaced_and_its_late_writes_are_refu
     let (mut runs, mut hits) = (0, 0);
     for request in 1..=requests {
         for (way, is_suspended) in (0..).zip([false, true]) {
-            let run = 2 * request + way;
-            let is_made =
-                if sweep::is_brief() { sweep::is_made(run) } else { sweep::is_in_sample(run) };
+            let number = 2 * request + way;
+            let is_made = if sweep::is_brief() {
+                sweep::is_made(number)
+            } else {
+                sweep::is_in_sample(number)
+            };
             if !is_made {
                 continue;
             }
@@ -303,30 +306,34 @@ async fn killed_members_of_a_pool_are_replaced_within_a_term_and_a_look() -> Tes
     for member in &mut members {
         member.rested().await;
     }
-    let [a, b, c, d] = &mut members;
-    until(&server, &mut [a, b, c, d], &[2, 2, 2, 2], &mut rows, "four come").await?;
+    let [first, second, third, fourth] = &mut members;
+    until(&server, &mut [first, second, third, fourth], &[2, 2, 2, 2], &mut rows, "four come")
+        .await?;
 
     // Two of four at once, the first one among them.
-    a.kill();
-    c.kill();
-    let steps = until(&server, &mut [b, d], &[4, 4], &mut rows, "two are killed").await?;
+    first.kill();
+    third.kill();
+    let steps = until(&server, &mut [second, fourth], &[4, 4], &mut rows, "two are killed").await?;
     assert!((8..=BOUND).contains(&steps), "{steps} steps");
 
     // One is killed while a newcomer gets its share.
-    let mut e = begin()?;
-    e.rested().await;
-    step(&server, &mut [b, d, &mut e], "one comes").await;
-    b.kill();
-    let steps = until(&server, &mut [d, &mut e], &[4, 4], &mut rows, "one is killed").await?;
+    let mut fifth = begin()?;
+    fifth.rested().await;
+    step(&server, &mut [second, fourth, &mut fifth], "one comes").await;
+    second.kill();
+    let steps =
+        until(&server, &mut [fourth, &mut fifth], &[4, 4], &mut rows, "one is killed").await?;
     assert!(steps <= BOUND, "{steps} steps");
 
     // All of them, and others come.
-    d.kill();
-    e.kill();
-    let (mut f, mut g) = (begin()?, begin()?);
-    f.rested().await;
-    g.rested().await;
-    let steps = until(&server, &mut [&mut f, &mut g], &[4, 4], &mut rows, "all are killed").await?;
+    fourth.kill();
+    fifth.kill();
+    let (mut sixth, mut seventh) = (begin()?, begin()?);
+    sixth.rested().await;
+    seventh.rested().await;
+    let steps =
+        until(&server, &mut [&mut sixth, &mut seventh], &[4, 4], &mut rows, "all are killed")
+            .await?;
     assert!((8..=BOUND).contains(&steps), "{steps} steps");
     Ok(())
 }

@@ -117,7 +117,7 @@ pub(super) async fn assert_agrees<E: Copied>(
     server: &Server,
     things: &Store<E>,
     extras: Extras,
-) -> Result<Snapshot, Box<dyn std::error::Error>> {
+) -> TestResult<Snapshot> {
     let report = things.verify().run().await?;
     assert!(report.is_clean(), "{report:?}");
     let names = E::INDEXES.iter().map(|index| (index.name, index.table));
