@@ -51,7 +51,7 @@ fn sent(server: &Server, before: &Journal) -> (usize, usize) {
 async fn a_claim_that_the_program_made_is_released_without_reading_it() -> TestResult {
     let (server, account) = start().await?;
     let (orders, other) = (store(&account)?, store(&account)?);
-    for id in 1..=4 {
+    for id in 1..=5 {
         orders.insert(&order(id)).await?;
     }
     let at = |id| Order::key("contoso", id);
@@ -76,10 +76,18 @@ async fn a_claim_that_the_program_made_is_released_without_reading_it() -> TestR
     let before = server.journal();
     assert!(orders.delete(at(3)).await?);
     assert_eq!(sent(&server, &before), (1, 2));
-    // A program that has just begun remembers nothing.
+    // A program that has just begun remembers nothing: it reads the two rows elsewhere and the claim.
     let before = server.journal();
     assert!(store(&account)?.delete(at(4)).await?);
     assert_eq!(sent(&server, &before), (4, 2));
+    // If it finds the entity by the value, it has read the claim.
+    let new = store(&account)?;
+    let before = server.journal();
+    assert!(new.find(Order::by_number("A5")).await?.is_some());
+    assert_eq!(sent(&server, &before), (2, 0));
+    let before = server.journal();
+    assert!(new.delete(at(5)).await?);
+    assert_eq!(sent(&server, &before), (3, 2));
 
     assert!(agreed(&server.snapshot(), true).is_empty());
     assert_eq!(left(&server), Vec::<String>::new());
@@ -117,10 +125,15 @@ const MEANWHILE: [(&str, Meanwhile); 3] = [
 #[tokio::test]
 async fn an_outdated_memory_releases_the_claim_that_is_there() -> TestResult {
     for (name, meanwhile) in MEANWHILE {
-        for changes in [false, true] {
+        for (changes, finds) in [(false, false), (true, false), (true, true)] {
             let (server, account) = start().await?;
-            let orders = store(&account)?;
+            let mut orders = store(&account)?;
             orders.insert(&order(1)).await?;
+            if finds {
+                // Another program, which has only read the claim.
+                orders = store(&account)?;
+                assert!(orders.find(Order::by_number("A1")).await?.is_some());
+            }
             meanwhile(store(&account)?).await?;
             if changes {
                 // The head is no longer the one that the stored claim was made for.

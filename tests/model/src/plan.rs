@@ -6,8 +6,8 @@
 //! operation. It settles by conditional writes: it knows what it replaced. A change that concerns nothing
 //! outside the transaction does none of that. A writer may stop between any two steps. A transaction may be
 //! answered, may be executed with its answer lost, may be lost, or may land after its writer has given up; a
-//! writer may send it again. A writer reads the claim that it will release, or its program remembers one that was
-//! made before, which may be outdated. Messages appear at any time. Workers, claimants of a value and a sweep of blobs
+//! writer may send it again. A writer reads the claim that it will release, or its program remembers one that it made or
+//! read before, which may be outdated. Messages appear at any time. Workers, claimants of a value and a sweep of blobs
 //! complete or undo what others left.
 //!
 //! `rules` has the changes and the rules, `world` the states and the events; this file says what each event does.
@@ -272,6 +272,7 @@ impl Plan {
         let mine = Some(Claim { entity, by: Some(op) });
         let Some(claim) = world.claim else {
             world.claim = mine;
+            world.have_claimed[op] = true;
             return Some(Phase::Claimed);
         };
         if claim.entity != entity && Self::holds(world, claim.entity) {
@@ -298,6 +299,7 @@ impl Plan {
             return None;
         }
         world.claim = mine;
+        world.have_claimed[op] = true;
         Some(Phase::Claimed)
     }
 
@@ -388,13 +390,11 @@ impl Plan {
         had_value && matches!(self.op(op).1, Change::Release | Change::Delete)
     }
 
-    /// The operations whose claims of an entity a program may remember: those that were committed. `None` is the one
-    /// that made the claim which was there from the start.
+    /// The operations whose claims of an entity a program may remember: it made or read them at any time before. `None`
+    /// is the one that made the claim which was there from the start.
     fn remembered(&self, world: &World, entity: usize) -> Vec<Option<usize>> {
         let mut all = vec![None; usize::from(self.stored[entity] == Some(true))];
-        let is_of = |op: &usize| {
-            self.op(*op).0 == entity && self.wants_value(*op) && world.commits[*op] > 0
-        };
+        let is_of = |op: &usize| self.op(*op).0 == entity && world.have_claimed[*op];
         all.extend((0..self.ops.len()).filter(is_of).map(Some));
         all
     }
@@ -495,6 +495,7 @@ impl Model for Plan {
             writers: [writer; OPS],
             in_flight: [0; OPS],
             late_inserts: [None; ENTITIES],
+            have_claimed: [false; OPS],
             commits: [0; OPS],
         }]
     }

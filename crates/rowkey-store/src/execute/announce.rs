@@ -58,7 +58,7 @@ pub(crate) struct Announcer {
     left: Mutex<Vec<Keys>>,
     /// The rows elsewhere that this program wrote.
     pub(crate) rows: Remembered<Place>,
-    /// The claims that committed writes of this program made.
+    /// The claims that committed writes of this program made, and those by which it found entities.
     pub(crate) claims: Remembered<Keys>,
     /// The writes in flight.
     pub(crate) ending: Ending,

@@ -132,7 +132,7 @@ pub(crate) fn remember(announcer: &Announcer, plan: &Plan, op: &str, claimed: Ve
     for Claimed { new, etag } in claimed {
         if let Some(etag) = etag {
             let row = Row { etag, owner: new.owner.clone(), op: Some(op.to_owned()) };
-            announcer.claims.wrote(new.reference.keys.clone(), row);
+            announcer.claims.put(new.reference.keys.clone(), row);
         }
     }
 }

@@ -77,7 +77,7 @@ impl RowElsewhere {
     fn wrote(&self, rows: &Remembered<Place>, etag: Option<ETag>) {
         let Some(etag) = etag else { return rows.forget(&self.place) };
         let op = self.marks.as_ref().map(|(_, after)| after.clone());
-        rows.wrote(self.place.clone(), Row { etag, owner: self.owner.clone(), op });
+        rows.put(self.place.clone(), Row { etag, owner: self.owner.clone(), op });
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a program remembers of rows elsewhere that it wrote: their `ETag`s, so that it need not read the rows to
-//! replace or delete them.
+//! What a program remembers of rows elsewhere that it wrote or read: their `ETag`s, so that it need not read the rows
+//! to replace or delete them.
 //!
 //! An `ETag` that is remembered is a guess. The write that uses it is conditional, and if another program changed the row,
 //! the write is refused and the row is read after all.
@@ -15,16 +15,16 @@ use crate::row::Keys;
 /// How many rows of a kind a program remembers.
 const MAX_REMEMBERED: usize = 1000;
 
-/// The rows of one kind that this program wrote last.
+/// The rows of one kind that this program wrote or read last.
 pub(crate) struct Remembered<K>(Mutex<Rows<K>>);
 
 struct Rows<K> {
     by_place: HashMap<K, Row>,
-    /// In the order in which they were written first.
+    /// In the order in which they came first.
     oldest: VecDeque<K>,
 }
 
-/// A row as this program wrote it.
+/// A row as this program wrote or read it.
 #[derive(Clone)]
 pub(crate) struct Row {
     pub(crate) etag: ETag,
@@ -46,8 +46,8 @@ impl<K: Clone + Eq + Hash> Remembered<K> {
         self.rows().by_place.get(place).filter(|row| row.owner == *owner).cloned()
     }
 
-    /// Remembers a row, instead of the one that was written longest ago if there are too many.
-    pub(crate) fn wrote(&self, place: K, row: Row) {
+    /// Remembers a row, instead of the one that came first if there are too many.
+    pub(crate) fn put(&self, place: K, row: Row) {
         let mut rows = self.rows();
         if rows.by_place.insert(place.clone(), row).is_none() {
             rows.oldest.push_back(place);
@@ -83,13 +83,13 @@ mod tests {
         let rows = Remembered::default();
         let (owner, other) = (("p".to_owned(), "r".to_owned()), ("p".to_owned(), "s".to_owned()));
         for number in 0..MAX_REMEMBERED + 5 {
-            rows.wrote(number, row(number));
+            rows.put(number, row(number));
         }
         assert!(rows.find(&4, &owner).is_none() && rows.find(&5, &owner).is_some());
         assert!(rows.find(&5, &other).is_none(), "the row belongs to another entity");
         // Rows that are written and forgotten take no more memory.
         for number in 0..MAX_REMEMBERED * 3 {
-            rows.wrote(number % 7, row(number));
+            rows.put(number % 7, row(number));
             rows.forget(&(number % 7));
         }
         let kept = rows.rows();

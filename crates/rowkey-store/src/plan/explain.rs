@@ -83,7 +83,7 @@ impl Explanation {
         }
         for released in &plan.released {
             lines.push(format!("settle: release a value of {}", released.reference.name));
-            // It is looked at before the commit, unless this program wrote it.
+            // It is looked at before the commit, unless this program remembers it.
             requests += if released.etag.is_some() { 1 } else { 2 };
         }
         requests += entities.len();

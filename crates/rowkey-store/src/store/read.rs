@@ -6,6 +6,7 @@ use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Projection, Result};
 
 use super::query::{ends, whole};
 use super::{Inner, Store};
+use crate::execute::remembered::Row;
 use crate::layer::has_keys;
 use crate::row::{Claim, Copy, Keys, Pointer, Seen};
 use crate::together::all_until;
@@ -68,6 +69,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let named = |error| self.inner.named_at(index.name, error);
         let mut passed_over: Option<Keys> = None;
         loop {
+            let mut claimed = None;
             let owner = match (index.scope, index.copy) {
                 (Scope::SamePartition, Copied::All) if self.inner.layers.copies_are_whole() => {
                     let Some(copy) = self.copy(position, at()).await? else { return Ok(None) };
@@ -81,7 +83,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     }
                 }
                 (Scope::Claim, _) => match table.get(at()).await? {
-                    Some(claim) => Claim::read(&claim.entity)?.owner,
+                    Some(found) => {
+                        let Claim { owner, op } = Claim::read(&found.entity)?;
+                        claimed = Some((found.etag, op));
+                        owner
+                    }
                     None => return Ok(None),
                 },
                 _ => match table.get_as::<Pointer>(at()).await.map_err(named)? {
@@ -93,6 +99,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 return Ok(None);
             }
             if let Some(found) = self.demanding(&owner, position, &keys).await? {
+                if let (Some((etag, op)), Some(announcer)) = (claimed, &self.inner.announcer) {
+                    // A write that gives the value up need not read the claim again.
+                    announcer.claims.put(keys, Row { etag, owner, op: Some(op) });
+                }
                 return Ok(Some(found));
             }
             passed_over = Some(owner);

@@ -97,7 +97,7 @@ pub struct Writer {
     pub(super) read: Option<Head>,
     /// The claim of its entity as it stood before the commit.
     pub(super) claim: Option<Claim>,
-    /// Whether it did not read that claim, and remembers it from a write before.
+    /// Whether it did not read that claim then, and its program remembers it from before.
     pub(super) remembers: bool,
     /// The row of the index as it stood before the commit.
     pub(super) known: Known,
@@ -124,6 +124,8 @@ pub struct World {
     pub(super) in_flight: [u8; OPS],
     /// An insert into the index that may still land, of each entity.
     pub(super) late_inserts: [Option<Copy>; ENTITIES],
+    /// The operations that made a claim, which programs may remember.
+    pub(super) have_claimed: [bool; OPS],
     /// How often each operation was committed.
     pub(super) commits: [u8; OPS],
 }
