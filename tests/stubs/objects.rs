@@ -1,6 +1,7 @@
 //! Stubs of queues, tasks and blobs.
 
 use rowkey::answers::{self, Stubs};
+use rowkey::blob::CopyStatus;
 use rowkey::queue::Body;
 use rowkey::{ErrorCode, ErrorKind};
 use rowkey_tests::TestResult;
@@ -122,5 +123,63 @@ async fn blobs_are_deleted_together() -> TestResult {
     let error = container.delete_blobs(&[container.blob("e")]).await.unwrap_err();
     assert_eq!(error.code().unwrap().as_str(), "NoStubAnswers");
     server.reset().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn leases_copies_and_appends_are_answered() -> TestResult {
+    let server = MockServer::start().await;
+    let account = crate::account_at(&server.uri()).build()?;
+    let container = account.container("texts");
+    let (text, copy, log) =
+        (container.blob("a b"), container.blob("copy"), container.blob("a.log"));
+    let writes = async || {
+        let lease = text.acquire_lease(Duration::from_secs(30)).await?.unwrap();
+        text.with_lease(&lease).put("two").send().await?;
+        copy.copy_from(&text).await?;
+        log.create_append().await?;
+        log.append("one").send().await?;
+        log.set_metadata(&[("by", "ada")]).await?;
+        lease.release().await
+    };
+    let stubs = Stubs::new().holding(text.put("one").send()).await?.planning(writes()).await?;
+    stubs.mount(&server).await;
+
+    let mut lease = text.acquire_lease(Duration::from_secs(30)).await?.ok_or("it is held")?;
+    assert!(text.acquire_lease(Duration::from_secs(30)).await?.is_none());
+    assert_eq!(text.put("two").send().await.unwrap_err().kind(), ErrorKind::Leased);
+    assert_eq!(text.get().await?.unwrap().bytes, "one");
+    text.with_lease(&lease).put("two").send().await?;
+    lease.renew().await?;
+    lease.change().await?;
+    let of_another = text.lease("00000000-1111-2222-3333-444444444444")?;
+    assert_eq!(of_another.renew().await.unwrap_err().kind(), ErrorKind::Leased);
+    assert!(lease.release().await?);
+    assert_eq!(text.break_lease(Duration::ZERO).await?, None);
+    let lease = text.acquire_lease(None).await?.ok_or("it is held")?;
+    assert_eq!(text.break_lease(Duration::ZERO).await?, Some(Duration::ZERO));
+    assert!(lease.renew().await.is_err());
+
+    let copied = copy.copy_from(&text).await?;
+    assert_eq!(copied.status, CopyStatus::Success);
+    let read = copy.get().await?.unwrap();
+    assert_eq!(
+        (&*read.bytes, read.properties.copy_id),
+        (b"two".as_slice(), Some(copied.id.clone()))
+    );
+    assert!(!copy.abort_copy(&copied.id).await?);
+    assert_eq!(copy.copy_from(&log).await.unwrap_err().kind(), ErrorKind::NotFound);
+
+    log.create_append().await?;
+    let first = log.append("one ").at(0).send().await?;
+    let second = log.append("two").at(4).max_size(100).send().await?;
+    assert_eq!((first.offset, second.offset, second.blocks), (0, 4, 2));
+    assert_eq!(log.append("two").at(4).send().await.unwrap_err().kind(), ErrorKind::Conflict);
+    assert!(log.append("three").max_size(10).send().await.is_err());
+    log.set_metadata(&[("by", "bob")]).await?;
+    let read = log.get().await?.unwrap();
+    assert_eq!(read.bytes, "one two");
+    assert_eq!(read.properties.metadata.get("by").map(String::as_str), Some("bob"));
+    assert!(stubs.unanswered().is_empty());
     Ok(())
 }

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use rowkey::answers::Stubs;
 use rowkey::edm::Value;
 use rowkey::{Column, DynamicEntity, Entity, ErrorCode, ErrorKind, Key, ManualClock, Outcome};
-use rowkey::{Result, StorageAccount, internals};
+use rowkey::{Result, StorageAccount, Table, internals};
 use rowkey_emulator::Server;
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
 use rowkey_store::{Store, answers};
@@ -265,8 +265,8 @@ fn rows_of_list(body: &[u8]) -> Rows {
     rows.into_iter().map(|row| decoded(&row.entity)).collect()
 }
 
-fn rows_of_stubs(stubs: &Stubs) -> Rows {
-    rows_of_list(&stubs.rows("things", |_, _| true).body)
+fn rows_of_stubs(stubs: &Stubs, table: &Table) -> Rows {
+    rows_of_list(&stubs.rows(table, |_, _| true).body)
 }
 
 /// Compares the rows of the answers with those that the emulator stores.
@@ -278,7 +278,7 @@ async fn rows<E: Sample>() -> TestResult {
     let stored = rows_of_emulator(&server);
 
     let held = answers::store(&store).holds(&thing).stubs().await?;
-    assert_eq!(rows_of_stubs(&held), stored);
+    assert_eq!(rows_of_stubs(&held, store.table()), stored);
     let row = answers::row(&store, &thing).await?;
     let (keys, head) = decoded(&internals::decode::<DynamicEntity>(&row.body)?.entity);
     assert_eq!(stored.get(&keys), Some(&head));
@@ -310,7 +310,12 @@ async fn writes<E: Sample>() -> TestResult {
     store.insert(&before).await?;
     assert_eq!(store.get(E::key(1)).await?.unwrap().entity, before);
     assert_eq!(E::look_up(&store, "x").await?, E::look_up(&real, "x").await?);
-    assert_eq!(rows_of_stubs(&stubs), rows_of_emulator(&server), "{:?}", stubs.plan());
+    assert_eq!(
+        rows_of_stubs(&stubs, store.table()),
+        rows_of_emulator(&server),
+        "{:?}",
+        stubs.plan()
+    );
     let again = store.insert(&before).await.unwrap_err();
     assert_eq!(again.kind(), ErrorKind::AlreadyExists);
 
@@ -321,7 +326,12 @@ async fn writes<E: Sample>() -> TestResult {
     store.update(E::key(1), |thing| thing.set("y")).await?;
     assert_eq!(store.get(E::key(1)).await?.unwrap().entity, after);
     assert_eq!(E::look_up(&store, "y").await?, std::slice::from_ref(&after));
-    assert_eq!(rows_of_stubs(&stubs), rows_of_emulator(&server), "{:?}", stubs.plan());
+    assert_eq!(
+        rows_of_stubs(&stubs, store.table()),
+        rows_of_emulator(&server),
+        "{:?}",
+        stubs.plan()
+    );
 
     let (stub, store) = stubbed::<E>().await?;
     patched.clone_from(&after);
@@ -329,7 +339,12 @@ async fn writes<E: Sample>() -> TestResult {
     let stubs = answers::store(&store).updates(&after, &patched).mount(&stub).await?;
     real.patch(E::key(1)).set(E::column(), "z").send().await?;
     store.patch(E::key(1)).set(E::column(), "z").send().await?;
-    assert_eq!(rows_of_stubs(&stubs), rows_of_emulator(&server), "{:?}", stubs.plan());
+    assert_eq!(
+        rows_of_stubs(&stubs, store.table()),
+        rows_of_emulator(&server),
+        "{:?}",
+        stubs.plan()
+    );
     let read = store.get(E::key(1)).await?.unwrap();
     store.replace_if(&read.entity, &read.version).await?;
     let stale = store.replace_if(&read.entity, &read.version).await.unwrap_err();
@@ -340,7 +355,12 @@ async fn writes<E: Sample>() -> TestResult {
     assert!(real.delete(E::key(1)).await?);
     assert!(store.delete(E::key(1)).await?);
     assert!(store.get(E::key(1)).await?.is_none());
-    assert_eq!(rows_of_stubs(&stubs), rows_of_emulator(&server), "{:?}", stubs.plan());
+    assert_eq!(
+        rows_of_stubs(&stubs, store.table()),
+        rows_of_emulator(&server),
+        "{:?}",
+        stubs.plan()
+    );
 
     let (stub, store) = stubbed::<E>().await?;
     answers::store(&store).upserts(&before).mount(&stub).await?;
@@ -356,7 +376,8 @@ async fn a_lost_answer_is_decided_by_what_is_stored() -> TestResult {
     let stubs = answers::store(&store).inserts(&thing).lost().mount(&stub).await?;
     store.insert(&thing).await?;
     assert_eq!(everything::Thing::look_up(&store, "x").await?, [thing]);
-    let ops = rows_of_stubs(&stubs).into_keys().filter(|(_, row)| row.starts_with("op_"));
+    let ops =
+        rows_of_stubs(&stubs, store.table()).into_keys().filter(|(_, row)| row.starts_with("op_"));
     assert!(ops.count() <= 1);
     assert!(stubs.unanswered().is_empty());
     Ok(())

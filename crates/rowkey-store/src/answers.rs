@@ -47,7 +47,7 @@
 use rowkey::answers::{self, Answer, Stubs};
 use rowkey::edm::Value;
 use rowkey::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
-use rowkey::{Entity, Error, ErrorCode, ErrorKind, Key, Result};
+use rowkey::{Entity, Error, ErrorCode, ErrorKind, Key, Result, Table};
 
 use crate::Store;
 use crate::execute::announce::{BACKLOGS, backlog_partition};
@@ -87,7 +87,7 @@ where
     E: Entity + Clone + Send + Sync + 'static,
 {
     let stubs = Stubs::new().holding(store.insert(entity)).await?;
-    Ok(stubs.row(store.table().name(), &keys_of(entity)?))
+    Ok(stubs.row(store.table(), &keys_of(entity)?))
 }
 
 /// Returns an entity's row in an index or its claim of a unique value, as the response to Get Entity.
@@ -113,7 +113,7 @@ where
 {
     let (stubs, entities) = held(store, entities).await?;
     let heads = entities.into_iter().map(keys_of).collect::<Result<Vec<_>>>()?;
-    Ok(stubs.rows(store.table().name(), |keys, properties| {
+    Ok(stubs.rows(store.table(), |keys, properties| {
         let text = |name: &str| match properties.iter().find(|(own, _)| own == name) {
             Some((_, Value::String(text))) => Some(text.as_str()),
             _ => None,
@@ -161,13 +161,14 @@ pub fn committed(operations: usize) -> Answer {
 
 /// Begins stubs for the writes of a store.
 pub fn store<E>(store: &Store<E>) -> StoreStubs<'_, E> {
-    StoreStubs { store, steps: Vec::new(), failures: Vec::new() }
+    StoreStubs { store, opens: false, steps: Vec::new(), failures: Vec::new() }
 }
 
 /// Stubs for whole writes of a store, from [`store`].
 ///
 /// Each write is run once in memory, so that the stubs answer what its plan requires: rows in all partitions,
-/// messages and blobs. Tables of one name in two accounts are one table of the stubs. No request is required, so the stubs serve a version of the store that sends fewer.
+/// messages and blobs. Tables of one name in two accounts are two tables, if the addresses of the accounts differ.
+/// No request is required, so the stubs serve a version of the store that sends fewer.
 /// Other requests fail, and their errors name them. [`Stubs`] has the rules.
 ///
 /// ```
@@ -219,6 +220,7 @@ pub fn store<E>(store: &Store<E>) -> StoreStubs<'_, E> {
 #[must_use = "nothing is answered before `mount`"]
 pub struct StoreStubs<'s, E> {
     store: &'s Store<E>,
+    opens: bool,
     steps: Vec<Step<E>>,
     failures: Vec<(Keys, Option<ErrorCode>)>,
 }
@@ -249,6 +251,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreStubs<'_, E> {
     /// Adds an entity that exists when the test begins, with all its rows, messages and blobs.
     pub fn holds(self, entity: &E) -> Self {
         self.step(Step::Holds(entity.clone()))
+    }
+
+    /// Adds the opening of the store by [`Store::open`], any number of times: the manifest does not exist when the test
+    /// begins. Give the stubs a store that is not open.
+    pub fn opens(mut self) -> Self {
+        self.opens = true;
+        self
     }
 
     /// Adds an insert of this entity, or of one with the same keys and declared values.
@@ -288,13 +297,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreStubs<'_, E> {
     ///
     /// Fails if the store refuses an entity, for example because of its keys.
     pub async fn stubs(self) -> Result<Stubs> {
-        let Self { store, steps, failures } = self;
+        let Self { store, opens, steps, failures } = self;
         let mut stubs = Stubs::new();
         // What exists comes first, because planned writes see it.
         for step in &steps {
             if let Step::Holds(entity) = step {
                 stubs = stubs.holding(store.insert(entity)).await?;
             }
+        }
+        if opens {
+            stubs = stubs.planning(store.announce_declarations()).await?;
         }
         // What the first run stores and the second does not, the program remembers: key records.
         let earlier = planned(store, &steps, stubs.fork()).await?;
@@ -304,7 +316,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreStubs<'_, E> {
             // If the queue takes no message, a row in one of these partitions takes its place.
             for number in 0..BACKLOGS {
                 let op = "op_0000000000000000000_0000000000000000";
-                stubs = stubs.allowing(table, &backlog_partition(number), op);
+                stubs = stubs.allowing(store.table(), &backlog_partition(number), op);
             }
         }
         for ((partition, row), code) in failures {
@@ -393,12 +405,12 @@ fn key_of<E: Entity>(entity: &E) -> Result<Key<E>> {
     Ok(Key::new(&*partition, &*row))
 }
 
-/// The name of the table of an index.
-fn table_of<'s, E>(store: &'s Store<E>, index: &str) -> &'s str
+/// The table of an index.
+fn table_of<'s, E>(store: &'s Store<E>, index: &str) -> &'s Table
 where
     E: Entity + Clone + Send + Sync + 'static,
 {
-    store.index_table(index).unwrap_or_else(|| store.table()).name()
+    store.index_table(index).unwrap_or_else(|| store.table())
 }
 
 fn position<E: Entity>(name: &str) -> Result<usize> {

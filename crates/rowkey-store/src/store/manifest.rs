@@ -80,7 +80,7 @@ impl Entry {
 type Held = Option<(DateTime<Utc>, Arc<[Entry]>)>;
 
 /// The manifest of an opened store.
-pub(super) struct Manifest {
+pub(crate) struct Manifest {
     keys: Keys,
     declared: Vec<(String, String)>,
     held: Mutex<Held>,
@@ -228,6 +228,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// Fails with [`ErrorKind::Invalid`] if the program is refused already. Two requests.
     pub async fn open(self) -> Result<Self> {
+        let manifest = self.announce_declarations().await?;
+        // A store that was already open keeps its manifest.
+        let _ = self.inner.manifest.set(manifest);
+        Ok(self)
+    }
+
+    /// Adds the declarations of this program to the manifest of the table, and returns the manifest.
+    pub(crate) async fn announce_declarations(&self) -> Result<Manifest> {
         let open = async {
             let Inner { deciding, .. } = &*self.inner;
             let keys = (PARTITION.to_owned(), format!("declarations_{}", Inner::<E>::of()));
@@ -259,12 +267,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     return Err(Error::refused(ErrorKind::Conflict, what));
                 }
             }
-            // A store that was already open keeps its manifest.
-            let _ = self.inner.manifest.set(manifest);
-            Ok(())
+            Ok(manifest)
         };
-        open.await.map_err(|error| self.named("Open", error))?;
-        Ok(self)
+        open.await.map_err(|error| self.named("Open", error))
     }
 
     /// Advances a declaration to its next stage, and returns the stage.

@@ -13,7 +13,7 @@ use rowkey_wire::multipart::ResponseWriter;
 use rowkey_wire::odata::Fields;
 use rowkey_wire::{key, token};
 
-use super::exchange::{Exchange, Subject};
+use super::exchange::{Exchange, Subject, TableId};
 use super::objects::Objects;
 use super::{Answer, push_row, written_at};
 
@@ -23,7 +23,7 @@ const PAGE: usize = 1000;
 /// Entities, messages and blobs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Contents {
-    tables: BTreeMap<String, Vec<Row>>,
+    tables: BTreeMap<TableId, Vec<Row>>,
     objects: Objects,
     /// The number of writes, which makes each ETag another.
     writes: i64,
@@ -46,18 +46,23 @@ impl std::fmt::Debug for Row {
 
 impl Contents {
     /// Answers a request, which may change the contents. `None` if it is one that no stub answers.
-    pub(super) fn answer(&mut self, request: &Exchange<'_>) -> Option<Answer> {
+    /// `table` is that of a request on a table.
+    pub(super) fn answer(
+        &mut self,
+        request: &Exchange<'_>,
+        table: Option<&TableId>,
+    ) -> Option<Answer> {
         match request.subject() {
-            Subject::Row([table, partition, row]) => {
-                let answer =
-                    self.row(request, &table, (partition, row)).unwrap_or_else(super::error);
+            Subject::Row([_, partition, row]) => {
+                let answer = self.row(request, table?, (partition, row));
+                let answer = answer.unwrap_or_else(super::error);
                 Some(match request.header("prefer") {
                     Some(preference) => answer.header("Preference-Applied", preference),
                     None => answer,
                 })
             }
-            Subject::Rows(table) => self.page(request, &table),
-            Subject::Batch => self.batch(request),
+            Subject::Rows(_) => self.page(request, table?),
+            Subject::Batch => self.batch(request, table?),
             Subject::Whole if *request.method == Method::POST => Some(super::created()),
             Subject::Whole if *request.method == Method::PUT => {
                 let created = super::empty(201).header("ETag", "\"0x1\"");
@@ -90,16 +95,16 @@ impl Contents {
     }
 
     /// The entities that `with` chooses, without other contents.
-    pub(super) fn choose(self, with: impl Fn(&[String; 3]) -> bool) -> Self {
+    pub(super) fn choose(self, with: impl Fn(&TableId, &(String, String)) -> bool) -> Self {
         let mut tables = self.tables;
         for (table, rows) in &mut tables {
-            rows.retain(|row| with(&[table.clone(), row.keys.0.clone(), row.keys.1.clone()]));
+            rows.retain(|row| with(table, &row.keys));
         }
         Self { tables, writes: self.writes, ..Self::default() }
     }
 
     /// The response to Get Entity.
-    pub(super) fn one(&self, table: &str, keys: &(String, String)) -> Answer {
+    pub(super) fn one(&self, table: &TableId, keys: &(String, String)) -> Answer {
         let found = self.find(table, keys);
         found.map_or_else(|| super::error(ErrorCode::RESOURCE_NOT_FOUND), Row::answer)
     }
@@ -107,21 +112,21 @@ impl Contents {
     /// The entities of a table, as a list.
     pub(super) fn list(
         &self,
-        table: &str,
+        table: &TableId,
         mut with: impl FnMut(&(String, String), &[(String, Value)]) -> bool,
     ) -> Answer {
         let rows = self.tables.get(table).into_iter().flatten();
         list(rows.filter(|row| with(&row.keys, &row.properties)))
     }
 
-    fn find(&self, table: &str, keys: &(String, String)) -> Option<&Row> {
+    fn find(&self, table: &TableId, keys: &(String, String)) -> Option<&Row> {
         self.tables.get(table)?.iter().find(|row| row.keys == *keys)
     }
 
     fn row(
         &mut self,
         request: &Exchange<'_>,
-        table: &str,
+        table: &TableId,
         keys: (String, String),
     ) -> Result<Answer, ErrorCode> {
         let found = self.find(table, &keys);
@@ -139,7 +144,7 @@ impl Contents {
         match *request.method {
             Method::GET => found.map(Row::answer).ok_or(ErrorCode::RESOURCE_NOT_FOUND),
             Method::DELETE => {
-                let rows = self.tables.entry(table.to_owned()).or_default();
+                let rows = self.tables.entry(table.clone()).or_default();
                 rows.retain(|row| row.keys != keys);
                 Ok(super::deleted())
             }
@@ -161,7 +166,7 @@ impl Contents {
                 let written = DateTime::from_ticks(ticks).unwrap_or(DateTime::MAX);
                 let row = Row { keys, properties, written };
                 let answer = super::empty(204).header("ETag", row.etag().as_str());
-                let rows = self.tables.entry(table.to_owned()).or_default();
+                let rows = self.tables.entry(table.clone()).or_default();
                 rows.retain(|other| other.keys != row.keys);
                 rows.push(row);
                 sort(rows);
@@ -172,14 +177,14 @@ impl Contents {
     }
 
     /// A transaction changes all or nothing.
-    fn batch(&mut self, request: &Exchange<'_>) -> Option<Answer> {
+    fn batch(&mut self, request: &Exchange<'_>, table: &TableId) -> Option<Answer> {
         let operations = request.operations()?;
         let mut after = self.clone();
         let mut answers = Vec::new();
         for (index, operation) in operations.iter().enumerate() {
             let exchange = operation.exchange();
-            let Subject::Row([table, partition, row]) = exchange.subject() else { return None };
-            match after.row(&exchange, &table, (partition, row)) {
+            let Subject::Row([_, partition, row]) = exchange.subject() else { return None };
+            match after.row(&exchange, table, (partition, row)) {
                 Ok(answer) => answers.push(answer),
                 Err(code) => return Some(super::refused_transaction(index, code)),
             }
@@ -198,7 +203,7 @@ impl Contents {
         Some(super::committed(answers))
     }
 
-    fn page(&self, request: &Exchange<'_>, table: &str) -> Option<Answer> {
+    fn page(&self, request: &Exchange<'_>, table: &TableId) -> Option<Answer> {
         let filter = match request.parameter("$filter") {
             Some(filter) => Some(parse(&filter).ok()?),
             None => None,

@@ -11,6 +11,8 @@ use rowkey_wire::odata::Fields;
 /// A request.
 #[derive(Clone, Copy)]
 pub(super) struct Exchange<'a> {
+    /// The host and the port; empty if a stub server does not tell.
+    pub(super) authority: &'a str,
     pub(super) method: &'a Method,
     /// The encoded path, as it is in the URL.
     pub(super) path: &'a str,
@@ -41,8 +43,23 @@ pub(super) enum Subject {
     Other,
 }
 
+/// A table: where its account's tables are, and its name. Two accounts may have tables of one name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct TableId {
+    pub(super) origin: String,
+    pub(super) name: String,
+}
+
+impl TableId {
+    /// The host and the port.
+    pub(super) fn host(&self) -> &str {
+        self.origin.split('/').next().unwrap_or_default()
+    }
+}
+
 /// One request of a transaction.
 pub(super) struct Operation {
+    origin: String,
     pub(super) method: Method,
     path: String,
     query: String,
@@ -53,6 +70,7 @@ pub(super) struct Operation {
 impl Operation {
     pub(super) fn exchange(&self) -> Exchange<'_> {
         Exchange {
+            authority: &self.origin,
             method: &self.method,
             path: &self.path,
             query: &self.query,
@@ -73,6 +91,22 @@ impl<'a> Exchange<'a> {
         let mut pairs = self.query.split('&').filter_map(|pair| pair.split_once('='));
         let (_, value) = pairs.find(|(own, _)| *own == name || decoded(own) == name)?;
         Some(decoded(value).into_owned())
+    }
+
+    /// Where the tables of the request's account are: the host, the port, and the path before the table.
+    pub(super) fn origin(&self) -> String {
+        let before = self.path.rsplit_once('/').map_or("", |(before, _)| before);
+        // An operation of a transaction has that of the transaction.
+        if self.path.starts_with('/') {
+            format!("{}{before}", self.authority)
+        } else {
+            self.authority.to_owned()
+        }
+    }
+
+    /// The table of this name in the request's account.
+    pub(super) fn table_id(&self, name: &str) -> TableId {
+        TableId { origin: self.origin(), name: name.to_owned() }
     }
 
     /// Whether the request changes nothing.
@@ -176,6 +210,7 @@ impl<'a> Exchange<'a> {
         let target = target.split_once("://").map_or(target, |(_, rest)| rest);
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         Some(Operation {
+            origin: self.origin(),
             method,
             path: path.to_owned(),
             query: query.to_owned(),
@@ -258,8 +293,14 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("dataserviceversion", http::HeaderValue::from_static("3.0"));
         let path = "/acct/staff(PartitionKey='O%27%27Neil%20%26%20co',RowKey='7')";
-        let exchange =
-            Exchange { method: &Method::GET, path, query: "", headers: &headers, body: b"" };
+        let exchange = Exchange {
+            authority: "",
+            method: &Method::GET,
+            path,
+            query: "",
+            headers: &headers,
+            body: b"",
+        };
         let row = ["staff", "O'Neil & co", "7"].map(str::to_owned);
         assert_eq!(exchange.subject(), Subject::Row(row));
     }

@@ -36,6 +36,7 @@
 //! # }
 //! ```
 
+mod blob_calls;
 mod contents;
 mod exchange;
 #[cfg(feature = "wiremock-0_6")]

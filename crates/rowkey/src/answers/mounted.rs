@@ -5,7 +5,7 @@ use std::io;
 use wiremock::{Match, Mock, MockServer, Request, Respond, ResponseTemplate};
 
 use super::exchange::Exchange;
-use super::stubs::Stubs;
+use super::stubs::{Stubs, authority};
 
 /// Later than the mocks of a test, whose priority is 5.
 const PRIORITY: u8 = 6;
@@ -44,7 +44,7 @@ impl Stubs {
         if let Some((at, _)) = state.failing(&request) {
             state.failures.remove(at);
         }
-        let _ = state.contents.answer(&request);
+        let _ = state.applied(&request);
         io::Error::new(io::ErrorKind::ConnectionReset, "the answer is lost")
     }
 }
@@ -83,6 +83,8 @@ impl Respond for Unanswered {
 
 fn exchange(request: &Request) -> Exchange<'_> {
     Exchange {
+        // The URL of wiremock has another one.
+        authority: authority(&request.headers),
         method: &request.method,
         path: request.url.path(),
         query: request.url.query().unwrap_or_default(),

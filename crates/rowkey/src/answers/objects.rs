@@ -21,11 +21,11 @@ const BATCH: &str = "batchresponse_00000000-0000-0000-0000-000000000000";
 #[derive(Clone, Debug, Default)]
 pub(super) struct Objects {
     queues: BTreeMap<String, Vec<Message>>,
-    blobs: BTreeMap<String, Stored>,
+    pub(super) blobs: BTreeMap<String, Stored>,
     /// Blocks that are not committed, by the path of their blob.
     blocks: BTreeMap<String, Vec<(String, Bytes)>>,
     /// The number of writes. It makes each id, pop receipt and ETag another.
-    writes: u64,
+    pub(super) writes: u64,
 }
 
 /// A message.
@@ -48,11 +48,15 @@ impl std::fmt::Debug for Message {
 
 /// A blob.
 #[derive(Clone)]
-struct Stored {
-    content: Bytes,
+pub(super) struct Stored {
+    pub(super) content: Bytes,
     /// The headers that a read returns.
-    headers: Vec<(String, String)>,
-    etag: String,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) etag: String,
+    /// The id of the lease that is held.
+    pub(super) lease: Option<String>,
+    /// How many blocks were appended.
+    pub(super) appended: u32,
 }
 
 impl std::fmt::Debug for Stored {
@@ -134,7 +138,7 @@ impl Objects {
         }
     }
 
-    /// Answers a request on a blob; `None` for operations that no stub answers, such as leases.
+    /// Answers a request on a blob; `None` for operations that no stub answers, such as snapshots.
     pub(super) fn blob(&mut self, request: &Exchange<'_>, path: &str) -> Option<Answer> {
         let found = self.blobs.get(path);
         let tag = found.map(|blob| blob.etag.as_str());
@@ -155,7 +159,19 @@ impl Objects {
             });
         }
         let comp = request.parameter("comp");
+        if comp.as_deref() != Some("lease")
+            && let Some(code) = self.guard(request, path)
+        {
+            return Some(error(code));
+        }
         match (request.method, comp.as_deref()) {
+            (&Method::PUT, Some("lease")) => self.lease(request, path),
+            (&Method::PUT, Some("appendblock")) => Some(self.append(request, path)),
+            (&Method::PUT, Some("metadata")) => Some(self.set_metadata(request, path)),
+            (&Method::PUT, Some("copy")) => Some(error(match found {
+                Some(_) => ErrorCode::NO_PENDING_COPY_OPERATION,
+                None => ErrorCode::BLOB_NOT_FOUND,
+            })),
             (&Method::GET | &Method::HEAD, None) => {
                 let Some(found) = found else { return Some(error(ErrorCode::BLOB_NOT_FOUND)) };
                 Some(found.read(request))
@@ -163,6 +179,9 @@ impl Objects {
             (&Method::DELETE, None) => {
                 let was = self.blobs.remove(path);
                 Some(was.map_or_else(|| error(ErrorCode::BLOB_NOT_FOUND), |_| empty(202)))
+            }
+            (&Method::PUT, None) if request.header(names::COPY_SOURCE.as_str()).is_some() => {
+                Some(self.copy(path, request.header(names::COPY_SOURCE.as_str())?))
             }
             (&Method::PUT, None) => {
                 let content = Bytes::copy_from_slice(request.body);
@@ -225,9 +244,12 @@ impl Objects {
         if !headers.iter().any(|(name, _)| name == names::BLOB_TYPE.as_str()) {
             headers.push((names::BLOB_TYPE.to_string(), "BlockBlob".to_owned()));
         }
-        let answer = summed(empty(201), request.body).header("ETag", &etag);
-        self.blobs.insert(path.to_owned(), Stored { content, headers, etag });
-        answer.header("Last-Modified", &written_at().to_http())
+        // A lease outlives what it protects.
+        let lease = self.blobs.get(path).and_then(|before| before.lease.clone());
+        let blob = Stored { content, headers, etag, lease, appended: 0 };
+        let answer = blob.versioned(summed(empty(201), request.body));
+        self.blobs.insert(path.to_owned(), blob);
+        answer
     }
 }
 
@@ -259,18 +281,16 @@ impl Stored {
         }
         if *request.method == Method::HEAD {
             answer.body = Bytes::new();
-            return answer
-                .header("Content-Length", &length.to_string())
-                .header("ETag", &self.etag)
-                .header("Last-Modified", &written_at().to_http());
+            let answer = answer.header("Content-Length", &length.to_string());
+            return self.versioned(self.stated(answer));
         }
         let answer = if range.is_some() { summed(answer, &body) } else { answer };
-        answer.header("ETag", &self.etag).header("Last-Modified", &written_at().to_http())
+        self.versioned(self.stated(answer))
     }
 }
 
 /// Adds the checksums of the bytes.
-fn summed(answer: Answer, bytes: &[u8]) -> Answer {
+pub(super) fn summed(answer: Answer, bytes: &[u8]) -> Answer {
     let mut sum = Checksum::new(true, true);
     sum.update(bytes);
     let (md5, crc64) = sum.finish();

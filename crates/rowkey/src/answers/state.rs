@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rowkey_wire::code::ErrorCode;
 
 use super::contents::Contents;
-use super::exchange::{Exchange, Subject, pattern, shown};
+use super::exchange::{Exchange, Subject, TableId, pattern, shown};
 use super::{Answer, data, objects, stamped};
 
 #[derive(Clone, Debug, Default)]
@@ -15,6 +15,8 @@ pub(super) struct State {
     pub(super) planned: Option<Contents>,
     /// The rows, queues and blobs that may be written, as patterns.
     pub(super) writable: BTreeSet<String>,
+    /// The tables that the runs used.
+    pub(super) tables: BTreeSet<TableId>,
     /// The tables, queues and containers that may be read.
     pub(super) places: BTreeSet<String>,
     /// The requests of the planned writes, in their order.
@@ -45,9 +47,9 @@ impl State {
         // A message that was received may be deleted or hidden for longer.
         let received = matches!(request.subject(), Subject::Messages(_, Some(_)));
         if request.reads() || received {
-            return place(request).is_some_and(|place| self.places.contains(&place));
+            return self.place(request).is_some_and(|place| self.places.contains(&place));
         }
-        let resource = resource(request);
+        let resource = self.resource(request);
         resource.is_some_and(|resource| self.writable.contains(&resource))
     }
 
@@ -63,7 +65,39 @@ impl State {
                 _ => super::error(code),
             });
         }
-        self.contents.answer(request)
+        self.applied(request)
+    }
+
+    /// Answers a request by the contents, and changes them.
+    pub(super) fn applied(&mut self, request: &Exchange<'_>) -> Option<Answer> {
+        let name = match request.subject() {
+            Subject::Row([table, ..]) | Subject::Rows(table) => Some(table),
+            // All of its operations are on one table.
+            Subject::Batch => {
+                request.operations().and_then(|all| match all.first()?.exchange().subject() {
+                    Subject::Row([table, ..]) => Some(table),
+                    _ => None,
+                })
+            }
+            _ => None,
+        };
+        let table = name.map(|name| self.table(request, &name));
+        self.contents.answer(request, table.as_ref())
+    }
+
+    /// The table of this name that a request is about: that of its account. A program in a test may have another
+    /// address than the one that was run in memory; then it is the only table of that name.
+    fn table(&self, request: &Exchange<'_>, name: &str) -> TableId {
+        let own = request.table_id(name);
+        if self.tables.contains(&own) {
+            return own;
+        }
+        let is_elsewhere = |other: &&TableId| other.name == own.name && other.host() != own.host();
+        let mut others = self.tables.iter().filter(is_elsewhere);
+        match (others.next(), others.next()) {
+            (Some(only), None) => only.clone(),
+            _ => own,
+        }
     }
 
     /// The first failure of a row that a request writes, and the number of the operation that does.
@@ -82,15 +116,44 @@ impl State {
         let single = operations.is_empty().then_some(*request);
         let all = operations.iter().map(|operation| operation.exchange()).chain(single);
         for one in all {
-            self.places.extend(place(&one));
+            if let Subject::Row([table, ..]) | Subject::Rows(table) = one.subject() {
+                self.tables.insert(one.table_id(&table));
+            }
+            self.places.extend(self.place(&one));
             if self.plans && !one.reads() {
-                self.writable.extend(resource(&one));
+                self.writable.extend(self.resource(&one));
             }
         }
         if self.plans {
             self.plan.push(request.line());
         }
-        self.contents.answer(request).unwrap_or_else(|| self.refuse(request))
+        self.applied(request).unwrap_or_else(|| self.refuse(request))
+    }
+
+    /// The table, queue or container of a request.
+    fn place(&self, request: &Exchange<'_>) -> Option<String> {
+        match request.subject() {
+            Subject::Row([table, ..]) | Subject::Rows(table) => {
+                let TableId { origin, name } = self.table(request, &table);
+                Some(format!("{origin} {name}"))
+            }
+            Subject::Messages(queue, _) => Some(queue),
+            Subject::Blob(path) => objects::container(&path),
+            Subject::Whole | Subject::Batch | Subject::Blobs | Subject::Other => None,
+        }
+    }
+
+    /// The row, queue or blob that a request writes, as a pattern.
+    fn resource(&self, request: &Exchange<'_>) -> Option<String> {
+        match request.subject() {
+            Subject::Row([table, partition, row]) => {
+                Some(resource_of(&self.table(request, &table), &(partition, row)))
+            }
+            Subject::Messages(queue, _) => Some(format!("queue {queue}")),
+            Subject::Blob(path) => Some(pattern(&path)),
+            Subject::Whole => Some(request.path.to_owned()),
+            Subject::Rows(_) | Subject::Batch | Subject::Blobs | Subject::Other => None,
+        }
     }
 
     pub(super) fn refuse(&mut self, request: &Exchange<'_>) -> Answer {
@@ -127,23 +190,8 @@ fn written(request: &Exchange<'_>) -> Vec<[String; 3]> {
     }
 }
 
-/// The table, queue or container of a request.
-fn place(request: &Exchange<'_>) -> Option<String> {
-    match request.subject() {
-        Subject::Row([table, ..]) | Subject::Rows(table) => Some(table),
-        Subject::Messages(queue, _) => Some(queue),
-        Subject::Blob(path) => objects::container(&path),
-        Subject::Whole | Subject::Batch | Subject::Blobs | Subject::Other => None,
-    }
-}
-
-/// The row, queue or blob that a request writes, as a pattern.
-fn resource(request: &Exchange<'_>) -> Option<String> {
-    match request.subject() {
-        Subject::Row(row) => Some(pattern(&shown(&row))),
-        Subject::Messages(queue, _) => Some(format!("queue {queue}")),
-        Subject::Blob(path) => Some(pattern(&path)),
-        Subject::Whole => Some(request.path.to_owned()),
-        Subject::Rows(_) | Subject::Batch | Subject::Blobs | Subject::Other => None,
-    }
+/// A row as what is written, as a pattern.
+pub(super) fn resource_of(table: &TableId, (partition, row): &(String, String)) -> String {
+    let name = [table.name.clone(), partition.clone(), row.clone()];
+    format!("{} {}", table.origin, pattern(&shown(&name)))
 }

@@ -6,14 +6,16 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use http::header::HOST;
 use http::{HeaderMap, Method};
 use rowkey_entity::{Entity, Key};
 use rowkey_wire::code::ErrorCode;
 
 use super::Answer;
-use super::exchange::{Exchange, pattern, shown};
-use super::state::{Failure, State};
+use super::exchange::{Exchange, TableId};
+use super::state::{Failure, State, resource_of};
 use crate::error::{ErrorKind, Result};
+use crate::table::handle::Table;
 use crate::transport::stand_in::{Responder, answered_by};
 
 /// Stubs for whole operations: they hold entities, messages and blobs, and answer as the service would.
@@ -25,7 +27,8 @@ use crate::transport::stand_in::{Responder, answered_by};
 ///
 /// The stubs answer every read of the tables, queues and containers that these writes used, the deletion and
 /// update of messages, and every write to the rows, queues and blobs that the planned writes touched, in any
-/// order and number. Times and random parts of names may differ. Nothing answers other requests: they fail with 400 and the code `NoStubAnswers`.
+/// order and number. Times and random parts of names may differ. Tables of one name in two accounts are two tables,
+/// if the addresses of the accounts differ, in the host, the port or the path. Nothing answers other requests: they fail with 400 and the code `NoStubAnswers`.
 /// The error shows the request, and [`ErrorDetails::service_message`](crate::ErrorDetails::service_message) the
 /// plan.
 ///
@@ -140,8 +143,8 @@ impl Stubs {
         let earlier = earlier.locked().clone();
         {
             let mut state = self.locked();
-            let is_new = |row: &[String; 3]| {
-                let row = pattern(&shown(row));
+            let is_new = |table: &TableId, keys: &(String, String)| {
+                let row = resource_of(table, keys);
                 earlier.writable.contains(&row) && !state.writable.contains(&row)
             };
             let remembered = earlier.planned.map(|planned| planned.choose(is_new));
@@ -168,6 +171,7 @@ impl Stubs {
                 state.planned = Some(before);
             }
             state.contents.extend(other.contents);
+            state.tables.extend(other.tables);
             state.writable.extend(other.writable);
             state.places.extend(other.places);
             state.plan.extend(other.plan);
@@ -202,9 +206,9 @@ impl Stubs {
     /// Allows writes of this row. A run of 16 and more hexadecimal digits in a key stands for any other one.
     #[must_use = "use the returned stubs"]
     #[doc(hidden)]
-    pub fn allowing(self, table: &str, partition: &str, row: &str) -> Self {
-        let row = [table, partition, row].map(str::to_owned);
-        self.locked().writable.insert(pattern(&shown(&row)));
+    pub fn allowing(self, table: &Table, partition: &str, row: &str) -> Self {
+        let keys = (partition.to_owned(), row.to_owned());
+        self.locked().writable.insert(resource_of(&id_of(table), &keys));
         self
     }
 
@@ -229,9 +233,8 @@ impl Stubs {
         headers: &HeaderMap,
         body: &[u8],
     ) -> Option<Answer> {
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let mut state = self.locked();
-        let request = Exchange { method, path, query, headers, body };
+        let request = received(method, target, headers, body);
         if !state.covers(&request) {
             return None;
         }
@@ -246,8 +249,7 @@ impl Stubs {
         headers: &HeaderMap,
         body: &[u8],
     ) -> Answer {
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        self.locked().refuse(&Exchange { method, path, query, headers, body })
+        self.locked().refuse(&received(method, target, headers, body))
     }
 
     /// Returns the rows of a table that these stubs hold and `with` chooses by keys and properties, as the
@@ -255,16 +257,16 @@ impl Stubs {
     #[doc(hidden)]
     pub fn rows(
         &self,
-        table: &str,
+        table: &Table,
         with: impl FnMut(&(String, String), &[(String, rowkey_entity::edm::Value)]) -> bool,
     ) -> Answer {
-        self.locked().contents.list(table, with)
+        self.locked().contents.list(&id_of(table), with)
     }
 
     /// Returns the row with these keys, as the response to Get Entity.
     #[doc(hidden)]
-    pub fn row(&self, table: &str, keys: &(String, String)) -> Answer {
-        self.locked().contents.one(table, keys)
+    pub fn row(&self, table: &Table, keys: &(String, String)) -> Answer {
+        self.locked().contents.one(&id_of(table), keys)
     }
 
     fn responder(&self) -> Responder {
@@ -277,6 +279,29 @@ impl Stubs {
     }
 }
 
+/// A table as its requests name it.
+fn id_of(table: &Table) -> TableId {
+    let base = table.endpoint();
+    let origin = base.split_once("://").map_or(base, |(_, rest)| rest);
+    TableId { origin: origin.trim_end_matches('/').to_owned(), name: table.name().to_owned() }
+}
+
+/// A request that a stub server passes on.
+fn received<'a>(
+    method: &'a Method,
+    target: &'a str,
+    headers: &'a HeaderMap,
+    body: &'a [u8],
+) -> Exchange<'a> {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    Exchange { authority: authority(headers), method, path, query, headers, body }
+}
+
+/// The host and the port that a request was sent to.
+pub(super) fn authority(headers: &HeaderMap) -> &str {
+    headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
+}
+
 /// Whether the stubs give the same answer in the test.
 fn is_answered(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::AlreadyExists | ErrorKind::Conflict | ErrorKind::NotFound)
@@ -286,6 +311,7 @@ fn is_answered(kind: ErrorKind) -> bool {
 fn stand_in(state: &Mutex<State>, request: &reqwest::Request) -> Option<reqwest::Response> {
     let url = request.url();
     let exchange = Exchange {
+        authority: url.authority(),
         method: request.method(),
         path: url.path(),
         query: url.query().unwrap_or_default(),
