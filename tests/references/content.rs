@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::stream;
-use rowkey::ErrorKind;
+use futures_util::stream::{self, StreamExt as _};
 use rowkey::blob::ContentHeaders;
+use rowkey::{BlobRef, ErrorKind};
 use rowkey_emulator::{ErrorCode, Fault, Operation};
+use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use tokio::io::AsyncReadExt as _;
 
-use super::{agreed, key, order, start, stored, upload};
+use super::{Order, agreed, key, order, start, stored, upload};
 
 const MIB: usize = 1 << 20;
 
@@ -34,6 +35,26 @@ impl Drop for Piece {
     fn drop(&mut self) {
         self.live.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// The future of an upload of a stream that borrows is `Send`, so that a server can spawn what makes it. The test is
+/// that this compiles.
+fn of_words(
+    orders: Store<Order>,
+    words: Vec<String>,
+) -> impl Future<Output = rowkey::Result<BlobRef>> + Send + 'static {
+    async move {
+        let pieces = stream::iter(&words).map(|word| Ok::<_, io::Error>(Bytes::from(word.clone())));
+        orders.upload(key(1), pieces).send().await
+    }
+}
+
+#[tokio::test]
+async fn an_upload_of_a_stream_that_borrows_is_send() -> TestResult {
+    let (_server, orders) = start().await?;
+    let scan = of_words(orders, vec!["two ".into(), "words".into()]).await?;
+    assert_eq!(scan.length(), 9);
+    Ok(())
 }
 
 #[tokio::test]
@@ -64,7 +85,7 @@ async fn sixty_four_mebibytes_pass_with_few_of_them_in_memory() -> TestResult {
     assert_eq!((received, content.left()), (64 * MIB, 0));
     assert!(longest <= MIB, "a piece of {longest} bytes");
 
-    orders.insert(&super::Order { invoice: large, ..order(&orders, 1).await? }).await?;
+    orders.insert(&Order { invoice: large, ..order(&orders, 1).await? }).await?;
     Ok(())
 }
 
