@@ -1,4 +1,4 @@
-//! Advices without a case: those that no test can follow, with the reason, and those that none follows yet.
+//! Advices without a case: those that no test can follow, with the reason.
 
 /// Advices that no test can follow.
 pub(crate) const EXCUSED: &[(&str, &str)] = &[
@@ -31,14 +31,4 @@ pub(crate) const EXCUSED: &[(&str, &str)] = &[
     ),
     ("unset one of them", "the environment of a test is that of all"),
     ("use a newer program", "another program"),
-];
-
-/// Advices that no case follows yet. A new advice gets a case; this list only becomes shorter.
-pub(crate) const UNTRIED: [&str; 6] = [
-    "add a field to a template of the list that divides its entities, and run `repair`",
-    "change one of the entities, or move or delete the foreign row",
-    "other writers changed the claim in every round: try again later",
-    "run a worker of that program; if there is none any more, end it with `Store::clean`, or without a manifest with `Store::repair_without`",
-    "send larger blocks",
-    "store fewer values in the lists and indexes of the entity",
 ];

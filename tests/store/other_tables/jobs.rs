@@ -104,6 +104,12 @@ async fn a_foreign_row_at_the_key_of_a_copy_stays() -> TestResult {
     let report = orders.verify().run().await?;
     assert_eq!(report.part("by_customer").stale, 1, "{report:?}");
     let key = Key::<DynamicEntity>::new("ada", "contoso_0001");
+    // A repair cannot write the copy, and says why.
+    let report = orders.repair().run().await?;
+    assert_eq!((report.part("by_customer").stale, report.part("by_customer").repaired), (1, 0));
+    let [problem] = &*report.problems else { panic!("{report:?}") };
+    assert_eq!(problem.part.as_deref(), Some("by_customer"));
+    assert!(problem.error.contains("a foreign row, has its key in `by_customer`"), "{problem:?}");
     let stored = customers.get(key.clone()).await?.ok_or("it is gone")?;
     assert!(stored.entity.get("IndexName").is_none());
     customers.delete(key, Match::Any).await?;

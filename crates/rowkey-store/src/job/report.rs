@@ -129,10 +129,21 @@ impl Report {
         &mut self,
         part: Option<&str>,
         verdict: Verdict,
-        (partition_key, row_key): (&str, &str),
+        keys: (&str, &str),
         error: &Error,
     ) {
         self.note(part, verdict, 1);
+        self.explain(part, verdict, keys, error);
+    }
+
+    /// Keeps the keys and the error of an item that is counted already.
+    pub(crate) fn explain(
+        &mut self,
+        part: Option<&str>,
+        verdict: Verdict,
+        (partition_key, row_key): (&str, &str),
+        error: &Error,
+    ) {
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(Problem {
                 verdict,

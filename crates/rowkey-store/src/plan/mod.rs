@@ -325,7 +325,10 @@ impl Plan {
             let step = operations.get(MAX_OPERATIONS).and_then(|edit| self.step_of_edit(edit));
             let advice = match step {
                 Some(_) => "write fewer entities in one transaction",
-                None => "store fewer values in the lists and indexes of the entity",
+                // What the type declares fits, or the store would not have been built.
+                None => {
+                    "correct the contributor that adds more operations than its `operations` says"
+                }
             };
             return Err(Error::refused(ErrorKind::TooLarge, what)
                 .advise(advice)

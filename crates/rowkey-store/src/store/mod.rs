@@ -12,7 +12,8 @@
 //! - `query`: pages and streams of entities
 //! - `read`: reads by key and through an index
 //! - `transaction`: [`Transaction`], changes of several entities
-//! - `verify`, `delete`, `bulk`, `rewriting`: jobs over many entities · `examine`: the checks of `verify`
+//! - `verify`, `delete`, `bulk`, `rewriting`: jobs over many entities · `examine`: the checks of `verify` ·
+//!   `causes`: why a repair fails
 //! - `sweep`: a job over the blobs · `upload`, `download`: the content of references to blobs
 //! - `work`: settling writes that were interrupted
 //! - `writing`: the change of one entity, from the head that is read to the plan that runs
@@ -38,6 +39,7 @@ use crate::version::{Version, Versioned};
 
 mod build;
 mod bulk;
+mod causes;
 mod clean;
 pub(crate) mod copying;
 mod delete;

@@ -378,9 +378,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             repaired?;
             if repairs {
                 let wrong = found.iter().enumerate().filter(|(_, one)| is_wrong(one));
-                for (at, (name, _)) in wrong {
+                for (at, (name, verdict)) in wrong {
                     if self.is_repaired(keys, at).await? {
                         report.repaired(Some(name), 1);
+                    } else if let Some(error) = self.cause(keys, at).boxed().await? {
+                        report.explain(Some(name), *verdict, (&keys.0, &keys.1), &error);
                     }
                 }
             }
@@ -536,7 +538,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(())
     }
 
-    fn settling(&self, keys: &Keys) -> Settling<E> {
+    pub(super) fn settling(&self, keys: &Keys) -> Settling<E> {
         let Inner { deciding, layers, .. } = &*self.inner;
         Settling::new(deciding.clone(), keys.clone(), layers.clone())
     }
