@@ -13,6 +13,7 @@ use rowkey_entity::FailedRow;
 use rowkey_wire::code::ErrorCode;
 
 mod entity;
+mod http;
 #[cfg(test)]
 mod tests;
 

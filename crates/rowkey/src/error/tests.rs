@@ -89,6 +89,45 @@ fn a_refusal_after_an_ambiguous_attempt_may_be_its_echo() {
 }
 
 #[test]
+fn each_error_has_the_status_with_which_a_service_answers() {
+    for (safety, status, code, expected) in [
+        (Safety::Read, 304, None, 304),
+        (Safety::Insert, 400, Some("InvalidInput"), 400),
+        (Safety::Read, 404, Some("ResourceNotFound"), 404),
+        (Safety::Read, 404, Some("BlobNotFound"), 404),
+        (Safety::Insert, 409, Some("EntityAlreadyExists"), 409),
+        (Safety::Insert, 412, Some("LeaseIdMissing"), 409),
+        (Safety::Conditional, 412, Some("UpdateConditionNotSatisfied"), 412),
+        (Safety::Insert, 400, Some("EntityTooLarge"), 413),
+        // What the program should have created, and what its operator has to mend.
+        (Safety::Read, 404, Some("TableNotFound"), 500),
+        (Safety::Insert, 404, Some("QueueNotFound"), 500),
+        (Safety::Insert, 404, Some("ContainerNotFound"), 500),
+        (Safety::Read, 403, Some("AuthorizationFailure"), 500),
+        (Safety::Read, 404, None, 500),
+        (Safety::Read, 409, Some("SomethingNew"), 500),
+        (Safety::Insert, 503, Some("ServerBusy"), 503),
+        (Safety::Insert, 409, Some("TableBeingDeleted"), 503),
+        // A read changes nothing, so it may be repeated.
+        (Safety::Read, 500, Some("InternalError"), 503),
+        (Safety::Insert, 500, Some("InternalError"), 504),
+    ] {
+        let error = answered(safety, status, code, false);
+        assert_eq!(error.http_status(), expected, "{status} {code:?}");
+    }
+    // The client's own first attempt may have inserted or changed the entity.
+    for (safety, status, code) in [
+        (Safety::Insert, 409, "EntityAlreadyExists"),
+        (Safety::Conditional, 412, "UpdateConditionNotSatisfied"),
+    ] {
+        assert_eq!(answered(safety, status, Some(code), true).http_status(), 504, "{code}");
+    }
+    let unknown = Error::refused(ErrorKind::Unavailable, "no answer").with_outcome(Outcome::Unknown);
+    assert_eq!(unknown.http_status(), 504);
+    assert_eq!(Error::refused(ErrorKind::NotFound, "it does not exist").http_status(), 404);
+}
+
+#[test]
 fn the_message_says_what_happened_to_what_and_what_to_do() {
     let error = answered(Safety::Insert, 409, Some("EntityAlreadyExists"), false);
     assert_eq!(
