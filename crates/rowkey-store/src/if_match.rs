@@ -1,4 +1,4 @@
-//! Conditions on the version of an entity, and their form in HTTP: the `If-Match` header of a request.
+//! Conditions on the version of an entity, and their form in HTTP: the headers `If-Match` and `If-None-Match`.
 
 use std::fmt;
 
@@ -23,6 +23,8 @@ use crate::version::Version;
 /// | [`ErrorKind::Conflict`](rowkey::ErrorKind::Conflict) of the store: the condition is not met | 412 Precondition Failed |
 /// | [`IfMatchError::Missing`]: no header | 428 Precondition Required |
 /// | [`IfMatchError::Malformed`] | 400 Bad Request |
+///
+/// For `If-None-Match`, see [`Version::is_not_modified`].
 ///
 /// ```
 /// use rowkey_store::{IfMatch, IfMatchError, Version};
@@ -67,7 +69,7 @@ impl IfMatch {
             while let Some((member, after)) = next(rest)? {
                 match member {
                     Member::Any => any += 1,
-                    Member::Weak => tags += 1,
+                    Member::Weak(_) => tags += 1,
                     Member::Strong(tag) => {
                         tags += 1;
                         let version = str::from_utf8(tag).ok().and_then(|tag| tag.parse().ok());
@@ -133,10 +135,44 @@ impl From<&Self> for IfMatch {
     }
 }
 
+impl Version {
+    /// Whether the `If-None-Match` headers of a GET have this version or `*`, so that the client has the entity as it
+    /// is: the answer is 304 Not Modified, with the `ETag` header and without a body.
+    ///
+    /// The comparison is weak, as RFC 9110, section
+    /// [13.1.2](https://www.rfc-editor.org/rfc/rfc9110#section-13.1.2), requires: `W/"a"` is the version `"a"`. A
+    /// malformed header, and a request without one, has no version.
+    ///
+    /// ```
+    /// use rowkey_store::Version;
+    ///
+    /// // With axum and other frameworks on the crate `http`: `headers.get_all(IF_NONE_MATCH)`.
+    /// let version: Version = "\"op-00000000000000ff\"".parse()?;
+    /// assert!(version.is_not_modified(["\"other\", W/\"op-00000000000000ff\""]));
+    /// assert!(!version.is_not_modified(["\"other\""]));
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
+    pub fn is_not_modified<V: AsRef<[u8]>>(&self, values: impl IntoIterator<Item = V>) -> bool {
+        let own = self.to_string();
+        values.into_iter().any(|value| {
+            let (mut rest, mut has) = (value.as_ref(), false);
+            while let Ok(Some((member, after))) = next(rest) {
+                has |= match member {
+                    Member::Any => true,
+                    Member::Strong(tag) | Member::Weak(tag) => tag == own.as_bytes(),
+                };
+                rest = after;
+            }
+            has && matches!(next(rest), Ok(None))
+        })
+    }
+}
+
 /// A member of the list in a header.
 enum Member<'h> {
     Any,
-    Weak,
+    /// A weak tag: what follows `W/`.
+    Weak(&'h [u8]),
     /// A strong tag with its quotes.
     Strong(&'h [u8]),
 }
@@ -159,7 +195,7 @@ fn next(list: &[u8]) -> Result<Option<(Member<'_>, &[u8])>, IfMatchError> {
         let end = opaque.iter().position(|byte| !is_opaque(byte)).unwrap_or(opaque.len());
         let rest = opaque[end..].strip_prefix(b"\"").ok_or(IfMatchError::Malformed)?;
         let tag = &tag[..end + 2];
-        (if is_weak { Member::Weak } else { Member::Strong(tag) }, rest)
+        (if is_weak { Member::Weak(tag) } else { Member::Strong(tag) }, rest)
     };
     let after = rest.iter().find(|byte| !matches!(byte, b' ' | b'\t'));
     match after {
@@ -255,6 +291,32 @@ mod tests {
         assert_eq!(IfMatch::of([TAG]).unwrap().by_service(), Some(Match::ETag(etag)));
         for header in ["\"a\"", "\"datetime'a\"", "\"datetime'é'\"", "\"op-00000000000000ff\""] {
             assert_eq!(IfMatch::of([header]).unwrap().by_service(), None, "{header}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_compared_weakly_with_the_tags_of_if_none_match() {
+        let version = version(TAG);
+        for headers in [
+            vec!["*".to_owned()],
+            vec![TAG.to_owned()],
+            vec![format!("W/{TAG}")],
+            vec![format!("\"a\", W/{TAG} ,\"b\"")],
+            vec!["\"a\"".to_owned(), TAG.to_owned()],
+            vec!["no tag".to_owned(), TAG.to_owned()],
+        ] {
+            assert!(version.is_not_modified(&headers), "{headers:?}");
+        }
+        for headers in [
+            vec![],
+            vec![String::new()],
+            vec!["\"a\", W/\"b\"".to_owned()],
+            vec![TAG.to_lowercase()],
+            vec![format!("{TAG} no tag")],
+            vec![format!("{TAG}, no tag")],
+            vec![TAG.trim_matches('"').to_owned()],
+        ] {
+            assert!(!version.is_not_modified(&headers), "{headers:?}");
         }
     }
 
