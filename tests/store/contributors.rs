@@ -1,8 +1,12 @@
-//! A contributor of a program's own: a count of orders for each customer, in the partition.
+//! Contributors: a program's own, which counts the orders of each customer in the partition, histories.
 
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use futures_util::stream;
 use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Result};
-use rowkey_store::{Change, Contribution, Contributor, Store};
+use rowkey::{DynamicEntity, Entity, Error, Result, StorageAccount};
+use rowkey_store::{Change, Contribution, Contributor, History, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::sweep_every_way;
 
@@ -54,7 +58,7 @@ fn counts(snapshot: &rowkey_emulator::Snapshot) -> (usize, i32) {
 #[tokio::test]
 async fn read_and_edited_rows_stay_consistent_after_any_fault() -> TestResult {
     let (server, _) = start().await?;
-    let connect = |account: &rowkey::StorageAccount| {
+    let connect = |account: &StorageAccount| {
         Store::<Order>::builder(account.table("orders"))
             .queue(account.queue("orders"))
             .with(Count)
@@ -94,6 +98,78 @@ async fn concurrent_edits_of_one_row_are_all_applied() -> TestResult {
     }
     assert_eq!(counts(&server.snapshot()), (12, 12));
     Ok(())
+}
+
+/// The number of cents that an order had.
+#[derive(Debug, Entity)]
+#[entity(partition = "{tenant}", row = "event_{order:4}_{at}_{operation}")]
+struct Event {
+    tenant: String,
+    order: u32,
+    at: DateTime<Utc>,
+    operation: String,
+    cents: i64,
+}
+
+fn event(change: Change<'_, Order>) -> Option<Event> {
+    let is_new = |after: &&Order| change.before.is_none_or(|before| before.cents != after.cents);
+    let Order { tenant, id, cents, .. } = change.after.filter(is_new)?.clone();
+    let (at, operation) = (change.op().created(), change.op().mark().to_owned());
+    Some(Event { tenant, order: id, at, operation, cents })
+}
+
+fn with_history(account: &StorageAccount) -> Result<Store<Order>> {
+    Store::<Order>::builder(account.table("orders"))
+        .queue(account.queue("orders"))
+        .with(History::new("events", event))
+        .build()
+}
+
+/// The history of an order has each state that it had, once.
+#[tokio::test]
+async fn each_change_has_one_row_in_the_history_after_any_fault() -> TestResult {
+    let (server, _) = start().await?;
+    sweep_every_way(
+        &server,
+        async |account| {
+            let orders = with_history(account)?;
+            orders.insert(&order(1)).await?;
+            orders.update(Order::key("contoso", 1), |order| order.cents = 200).await?;
+            orders.update(Order::key("contoso", 1), |order| order.desk = None).await?;
+            let all = (2..5).map(order).collect::<Vec<_>>();
+            orders.load(stream::iter(all)).run().await.map(drop).map_err(Error::from)
+        },
+        async |account| {
+            let orders = with_history(account)?;
+            orders.drain_backlog().await?;
+            orders.work_once().await?;
+            // Neither a repair nor a rewrite is a change.
+            orders.repair().run().await?;
+            orders.rewrite(Order::key("contoso", 1)).await.map(drop)?;
+            Ok(())
+        },
+        |snapshot| {
+            let rows = snapshot.table("orders").unwrap();
+            let (mut states, mut events) = (BTreeSet::new(), BTreeSet::new());
+            let mut count = 0;
+            for row in rows.entities() {
+                let Some(Value::Int64(cents)) = row.get("cents") else { continue };
+                match row.row_key().split('_').collect::<Vec<_>>()[..] {
+                    ["order", id] => drop(states.insert((id.to_owned(), cents))),
+                    ["event", id, ..] => {
+                        count += 1;
+                        events.insert((id.to_owned(), cents));
+                    }
+                    _ => {}
+                }
+            }
+            if states.contains(&("0001".to_owned(), 200)) {
+                states.insert(("0001".to_owned(), 100));
+            }
+            assert_eq!((states, count), (events.clone(), events.len()));
+        },
+    )
+    .await
 }
 
 /// The page about contributors shows the program, which has fewer than 80 lines.

@@ -13,6 +13,7 @@
 //!
 //! - [`Store`], [`StoreBuilder`], [`Transaction`]: writing and reading
 //! - [`Version`], [`IfMatch`]: the condition of a conditional write, and the `If-Match` header of a request
+//! - [`History`]: a row that is inserted with each change of an entity
 //! - [`Copies`], [`RemoteCopies`]: properties of an entity copied into other entities, of its partition or
 //!   elsewhere
 //! - [`View`]: summaries of groups of entities, kept in step with them
@@ -63,7 +64,7 @@ pub use if_match::{IfMatch, IfMatchError};
 #[doc(hidden)]
 pub use plan::StoredType;
 pub use plan::{
-    Change, Contribution, Contributor, Copies, Explanation, Op, RemoteCopies, Target, View,
+    Change, Contribution, Contributor, Copies, Explanation, History, Op, RemoteCopies, Target, View,
 };
 pub use seal::Sealer;
 pub use store::{

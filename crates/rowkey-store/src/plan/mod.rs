@@ -25,6 +25,7 @@ pub(crate) mod blob_list;
 pub(crate) mod blob_ref;
 pub(crate) mod contributor;
 pub(crate) mod copies;
+mod history;
 pub(crate) mod explain;
 pub(crate) mod index;
 pub(crate) mod list;
@@ -38,6 +39,7 @@ pub(crate) mod view;
 
 pub use contributor::{Change, Contribution, Contributor, StoredType};
 pub use copies::Copies;
+pub use history::History;
 pub use explain::Explanation;
 pub use op::{Op, Target};
 pub use remote_copies::RemoteCopies;
