@@ -45,8 +45,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .queue(account.queue("prices"))
         .following(tells.clone())
         .build()?;
-    prices.create_if_missing().await?;
-    tells.create_if_missing().await?;
+    prices.create_if_missing().await?; // and the queue of the tasks
     // ANCHOR_END: declare
 
     // A worker may receive a task twice, if an earlier one stopped too soon. Mails are identified by the task

@@ -28,16 +28,16 @@ pub(crate) struct Price {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tell {
     pub(crate) item: String,
-    cents: u32,
+    pub(crate) cents: u32,
     #[serde(default)]
-    text: String,
+    pub(crate) text: String,
 }
 
 impl Task for Tell {
     const KIND: &'static str = "tell";
 }
 
-fn price(item: &str, cents: u32) -> Price {
+pub(crate) fn price(item: &str, cents: u32) -> Price {
     Price { shop: "leeds".into(), item: item.into(), cents }
 }
 
@@ -83,7 +83,7 @@ async fn scenario(account: &StorageAccount) -> rowkey::Result<()> {
 }
 
 /// The ids and the tasks of the messages.
-fn told(snapshot: &Snapshot) -> Vec<(String, Tell)> {
+pub(crate) fn told(snapshot: &Snapshot) -> Vec<(String, Tell)> {
     #[derive(Deserialize)]
     struct Envelope {
         id: String,
@@ -102,7 +102,7 @@ fn op_rows(snapshot: &Snapshot) -> usize {
 
 /// A task for each price that was set, and for no other. (The sofa had a price before, so each stored one
 /// was set.)
-fn agree(snapshot: &Snapshot) {
+pub(crate) fn agree(snapshot: &Snapshot) {
     let rows = snapshot.table("prices").unwrap();
     let prices: BTreeSet<String> = rows
         .entities()

@@ -1,4 +1,5 @@
-//! Contributors: a program's own, which counts the orders of each customer in the partition, histories.
+//! Contributors: a program's own, which counts the orders of each customer in the partition, histories, and the
+//! resources that contributors need.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +7,12 @@ use chrono::{DateTime, Utc};
 use futures_util::stream;
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, Error, Result, StorageAccount};
-use rowkey_store::{Change, Contribution, Contributor, History, Store};
+use rowkey_emulator::Server;
+use rowkey_store::{Change, Contribution, Contributor, History, RemoteCopies, Store, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::sweep_every_way;
+use rowkey_worker::{Task, Tasks};
+use serde::{Deserialize, Serialize};
 
 use super::rows::{Order, order, start};
 
@@ -170,6 +174,69 @@ async fn each_change_has_one_row_in_the_history_after_any_fault() -> TestResult 
         },
     )
     .await
+}
+
+/// One call creates what the store and its contributors write to; what exists stays.
+#[tokio::test]
+async fn a_store_creates_what_its_contributors_write_to() -> TestResult {
+    #[derive(Entity)]
+    #[entity(partition = "{customer}", row = "total")]
+    struct Total {
+        customer: String,
+        orders: i64,
+    }
+
+    #[derive(Clone, PartialEq, Entity)]
+    #[entity(partition = "{customer}", row = "latest")]
+    struct Latest {
+        customer: String,
+        cents: Option<i64>,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    struct Mail(u32);
+    impl Task for Mail {
+        const KIND: &'static str = "mail";
+    }
+
+    #[derive(Serialize, Deserialize)]
+    struct Bill(u32);
+    impl Task for Bill {
+        const KIND: &'static str = "bill";
+    }
+
+    let server = Server::start().await?;
+    let account = StorageAccount::from_connection_string(server.connection_string())?;
+    let totals = View::new("totals", &account.table("totals"), |order: &Order| {
+        Some(Total::key(&order.customer))
+    });
+    let latest = RemoteCopies::new(
+        "latest",
+        &account.table("latest"),
+        |order: &Order| [Latest::key(&order.customer)],
+        |order| order.cents,
+        |latest: &mut Latest, cents| latest.cents = cents.copied(),
+    );
+    let bills = Tasks::<Bill>::new(account.queue("bills")).claims(account.container("bills"));
+    let orders = Store::<Order>::builder(account.table("orders"))
+        .queue(account.queue("orders"))
+        .following(totals.count(Total::ORDERS))
+        .following(latest)
+        .following(Tasks::<Mail>::new(account.queue("mails")))
+        .following(bills.on_change(|change| change.after.map(|order: &Order| Bill(order.id))))
+        .build()?;
+    for _ in 0..2 {
+        orders.create_if_missing().await?;
+        let tables = account.tables().all().await?;
+        assert_eq!(tables, ["deadletters", "latest", "orders", "totals"]);
+        let queues = account.queues().all().await?.into_iter().map(|queue| queue.name);
+        assert_eq!(queues.collect::<Vec<_>>(), ["bills", "mails", "orders"]);
+        let containers = account.containers().all().await?.into_iter().map(|one| one.name);
+        assert_eq!(containers.collect::<Vec<_>>(), ["bills"]);
+    }
+    orders.insert(&order(1)).await?;
+    assert_eq!(bills.queue().peek(32).await?.len(), 1);
+    Ok(())
 }
 
 /// The page about contributors shows the program, which has fewer than 80 lines.

@@ -4,6 +4,8 @@
 //! all. Settling puts its message and then deletes the op row. A task that is too large for a message is
 //! written to its blob while settling, so a refused transaction leaves no blob.
 
+use std::fmt;
+
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::{Entity, Result};
@@ -54,8 +56,8 @@ use crate::task::{SealedTask, Task, Tasks, written};
 ///     .queue(account.queue("staff"))
 ///     .following(mails.clone())
 ///     .build()?;
+/// // Creates the queue and the dead letters of the mails, too.
 /// staff.create_if_missing().await?;
-/// mails.create_if_missing().await?;
 ///
 /// // Both or neither.
 /// let ada = Employee { department: "sales".into(), id: 7 };
@@ -98,6 +100,69 @@ where
     }
 }
 
+impl<T: Task> Tasks<T> {
+    /// Returns a contributor that puts a task with each change of an `E` for which `of` returns one, by any write of
+    /// the store, jobs included. Give it to [`StoreBuilder::following`](rowkey_store::StoreBuilder::following) instead
+    /// of the tasks themselves; transactions may add others by [`Outbox::task`].
+    ///
+    /// `of` must depend on the change alone, and compare both of its states: repairs and migrations write an entity
+    /// without changing it. The guarantees are those of [`Outbox::task`], and so is the cost, for each change with a
+    /// task. A task that its queue could never accept refuses the write, before anything is sent.
+    ///
+    /// ```
+    /// # use rowkey::{Entity, StorageAccount};
+    /// # use rowkey_worker::{Task, Tasks};
+    /// # use serde::{Deserialize, Serialize};
+    /// use rowkey_store::{Change, Store};
+    ///
+    /// #[derive(Clone, Debug, Entity)]
+    /// #[entity(store, partition = "{tenant}", row = "parcel_{id:9}")]
+    /// struct Parcel {
+    ///     tenant: String,
+    ///     id: u32,
+    ///     is_delivered: bool,
+    /// }
+    ///
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Delivered {
+    ///     tenant: String,
+    ///     parcel: u32,
+    /// }
+    /// # impl Task for Delivered { const KIND: &'static str = "delivered"; }
+    ///
+    /// impl Delivered {
+    ///     fn of(change: Change<'_, Parcel>) -> Option<Self> {
+    ///         let was_delivered = change.before.is_some_and(|before| before.is_delivered);
+    ///         let parcel = change.after.filter(|after| after.is_delivered && !was_delivered)?;
+    ///         Some(Self { tenant: parcel.tenant.clone(), parcel: parcel.id })
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let mails = Tasks::<Delivered>::new(account.queue("mails"));
+    /// let parcels = Store::builder(account.table("parcels"))
+    ///     .queue(account.queue("parcels"))
+    ///     .following(mails.on_change(Delivered::of))
+    ///     .build()?;
+    /// parcels.create_if_missing().await?;
+    ///
+    /// parcels.insert(&Parcel { tenant: "contoso".into(), id: 1, is_delivered: false }).await?;
+    /// assert!(mails.queue().peek(1).await?.is_empty());
+    /// parcels.update(Parcel::key("contoso", 1), |parcel| parcel.is_delivered = true).await?;
+    /// assert!(mails.queue().peek(1).await?[0].text().contains("contoso"));
+    /// # Ok(()) }
+    /// ```
+    pub fn on_change<E>(
+        &self,
+        of: impl Fn(Change<'_, E>) -> Option<T> + Send + Sync + 'static,
+    ) -> OnChange<E, T> {
+        OnChange { tasks: self.clone(), of: Box::new(of) }
+    }
+}
+
 /// The contributor that puts the tasks of transactions.
 impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for Tasks<T> {
     fn name(&self) -> &str {
@@ -106,6 +171,10 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for Tasks<T> {
 
     fn operations(&self) -> usize {
         0
+    }
+
+    fn create_if_missing(&self) -> BoxFuture<'_, Result<()>> {
+        self.create_if_missing().boxed()
     }
 
     fn contribute(&self, _: Change<'_, E>, _: &mut Contribution<'_>) -> Result<()> {
@@ -127,5 +196,55 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for Tasks<T> {
         address: &'a str,
     ) -> BoxFuture<'a, Result<Settled>> {
         self.put_written(address).boxed()
+    }
+}
+
+/// The contributor that puts a task with each change that requires one; from [`Tasks::on_change`].
+pub struct OnChange<E, T> {
+    tasks: Tasks<T>,
+    of: Box<dyn Fn(Change<'_, E>) -> Option<T> + Send + Sync>,
+}
+
+impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for OnChange<E, T> {
+    fn name(&self) -> &str {
+        T::KIND
+    }
+
+    fn operations(&self) -> usize {
+        0
+    }
+
+    fn create_if_missing(&self) -> BoxFuture<'_, Result<()>> {
+        self.tasks.create_if_missing().boxed()
+    }
+
+    fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
+        let Some(task) = (self.of)(change) else { return Ok(()) };
+        let text = written::text(&task)?;
+        self.tasks.check_written(&text)?;
+        plan.target(text);
+        Ok(())
+    }
+
+    fn check(&self, address: &str) -> Result<()> {
+        self.tasks.check_written(address)
+    }
+
+    fn settles_once(&self) -> bool {
+        true
+    }
+
+    fn settle<'a>(
+        &'a self,
+        _: &'a Settling<E>,
+        address: &'a str,
+    ) -> BoxFuture<'a, Result<Settled>> {
+        self.tasks.put_written(address).boxed()
+    }
+}
+
+impl<E, T> fmt::Debug for OnChange<E, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnChange").field("tasks", &self.tasks).finish_non_exhaustive()
     }
 }

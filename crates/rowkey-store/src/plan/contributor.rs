@@ -100,8 +100,8 @@ impl<'a, E> Change<'a, E> {
 
 /// An addition to each write of an `E`: rows in the entity's partition, or changes in other places.
 ///
-/// All methods except [`settle`](Self::settle), [`verify`](Self::verify) and
-/// [`examine_total`](Self::examine_total) are pure. They are called
+/// All methods except [`create_if_missing`](Self::create_if_missing), [`settle`](Self::settle),
+/// [`verify`](Self::verify) and [`examine_total`](Self::examine_total) are pure. They are called
 /// again whenever the plan is made again because a row that it read has changed. Rows are written in
 /// the transaction of the entity. Targets are settled after the commit, by the same call, by a worker,
 /// or by both.
@@ -177,6 +177,12 @@ pub trait Contributor<E>: Send + Sync {
 
     /// Adds rows and targets for the change. An error refuses the write before anything is sent.
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()>;
+
+    /// Creates what it writes to besides the table of the store, such as the table of a view or the queue of tasks,
+    /// if it does not exist. [`Store::create_if_missing`](crate::Store::create_if_missing) calls it. Default: nothing.
+    fn create_if_missing(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async { Ok(()) })
+    }
 
     /// Refuses a target of [`Transaction::target`](crate::Transaction::target) that could never be
     /// settled, before anything is sent.

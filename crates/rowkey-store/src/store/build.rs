@@ -96,8 +96,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
     }
 
-    /// Creates the table, those of declarations with `table = ".."`, and the queue and the container if the store has
-    /// them, if they do not exist. One request each.
+    /// Creates all that the store writes to, if it does not exist: the table, those of declarations with
+    /// `table = ".."`, the queue and the container, and what its contributors write to, such as the table of a
+    /// [`View`](crate::View) and the queue of tasks with its dead letters. One request each.
     pub async fn create_if_missing(&self) -> Result<()> {
         self.inner.table.create_if_missing().await?;
         let mut created: Vec<&Table> = Vec::new();
@@ -115,6 +116,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         if let Some(blobs) = &self.inner.blobs {
             blobs.deciding().create_if_missing().await?;
+        }
+        for contributor in &self.inner.contributors {
+            contributor.create_if_missing().await?;
         }
         Ok(())
     }

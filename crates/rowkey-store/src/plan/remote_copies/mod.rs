@@ -285,6 +285,16 @@ where
         0
     }
 
+    fn create_if_missing(&self) -> BoxFuture<'_, Result<()>> {
+        async {
+            match &self.holder {
+                Holder::Table(table) => table.table().create_if_missing().await.map(drop),
+                Holder::Store(store) => store.create_if_missing().await,
+            }
+        }
+        .boxed()
+    }
+
     fn contribute(&self, change: Change<'_, S>, plan: &mut Contribution<'_>) -> Result<()> {
         let new = self.targets(change.after)?;
         let old = self.wanted(change.before);

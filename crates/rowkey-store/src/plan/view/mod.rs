@@ -80,7 +80,6 @@ const ROUNDS: u32 = 8;
 /// # let server = rowkey_emulator::Server::start().await?;
 /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
 /// let summaries = account.table("departments");
-/// summaries.create_if_missing().await?;
 /// let departments = View::new("departments", &summaries, |employee: &Employee| {
 ///     Some(Department::key(&employee.department))
 /// })
@@ -112,7 +111,8 @@ type GroupOf<E, S> = Box<dyn Fn(&E) -> Option<Key<S>> + Send + Sync>;
 
 /// Declaration.
 impl<E, S: Entity> View<E, S> {
-    /// Creates a view whose summaries are stored in `table`. Sends nothing.
+    /// Creates a view whose summaries are stored in `table`, which the store's
+    /// [`create_if_missing`](crate::Store::create_if_missing) creates. Sends nothing.
     ///
     /// `group` returns the key of the summary that an entity belongs to, if any. Each summary belongs to
     /// one view and stores its `name`: give each view its own name and do not change it. `group` and the
@@ -356,6 +356,10 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contr
 
     fn operations(&self) -> usize {
         0
+    }
+
+    fn create_if_missing(&self) -> BoxFuture<'_, Result<()>> {
+        async { self.table.table().create_if_missing().await.map(drop) }.boxed()
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {

@@ -1,0 +1,108 @@
+//! Tasks that changes of entities require: put if the change is committed and only then, by any kind of write.
+
+use futures_util::stream;
+use rowkey::{DynamicEntity, ErrorKind, Key, Match, Outcome, StorageAccount};
+use rowkey_emulator::Server;
+use rowkey_store::{Change, Store};
+use rowkey_tests::TestResult;
+use rowkey_tests::sweep::{self, sweep_every_way};
+use rowkey_worker::Tasks;
+use rowkey_worker::outbox::Outbox as _;
+
+use super::outbox::{Price, Tell, agree, price, tasks, tell, told};
+
+/// A task for each price that becomes another one.
+fn of(change: Change<'_, Price>) -> Option<Tell> {
+    let after = change.after?;
+    let is_new = change.before.is_none_or(|before| before.cents != after.cents);
+    // The price from before the sweep has no task.
+    (is_new && after.cents > 1).then(|| tell(&after.item, after.cents))
+}
+
+fn store(account: &StorageAccount) -> rowkey::Result<Store<Price>> {
+    let builder = Store::builder(account.table("prices")).queue(account.queue("prices"));
+    builder.following(tasks(account).on_change(of)).build()
+}
+
+async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+    let server = Server::builder().manual_clock().start().await?;
+    let account = sweep::account(&server)?;
+    store(&account)?.create_if_missing().await?;
+    store(&account)?.insert(&price("lamp", 1)).await?;
+    Ok((server, account))
+}
+
+#[tokio::test]
+async fn a_change_and_its_task_are_atomic_after_any_fault() -> TestResult {
+    let (server, _) = start().await?;
+    let scenario = async |account: &StorageAccount| {
+        let prices = store(account)?;
+        // Each is tried, even if the one before failed.
+        let lamp = prices.update(Price::key("leeds", "lamp"), |price| price.cents = 3).await;
+        let chair = prices.upsert(&price("chair", 2)).await;
+        let sofas = [price("sofa", 4), price("stool", 5)];
+        let loaded = prices.load(stream::iter(sofas)).run().await;
+        lamp?;
+        chair?;
+        loaded.map(drop).map_err(rowkey::Error::from)
+    };
+    let recover = async |account: &StorageAccount| {
+        let prices = store(account)?;
+        prices.drain_backlog().await?;
+        assert_eq!(prices.work_once().await?.failed, 0);
+        assert!(prices.verify().run().await?.is_clean());
+        Ok(())
+    };
+    sweep_every_way(&server, scenario, recover, agree).await
+}
+
+#[tokio::test]
+async fn writes_that_change_nothing_put_no_task() -> TestResult {
+    let (server, account) = start().await?;
+    let prices = store(&account)?;
+    let before = server.journal();
+    prices.update(Price::key("leeds", "lamp"), |price| price.cents = 3).await?;
+    // The read, the message of the operation, the transaction, the task, the op row, the message.
+    assert_eq!(server.journal().since(&before).len(), 6);
+    let first = told(&server.snapshot());
+    assert_eq!(first.len(), 1);
+
+    prices.update(Price::key("leeds", "lamp"), |price| price.cents = 3).await?;
+    prices.rewrite(Price::key("leeds", "lamp")).await?;
+    let copy = Key::<DynamicEntity>::new("leeds", "cents_0000000003_price_lamp");
+    prices.table().delete(copy, Match::Any).await?;
+    assert_eq!(prices.repair().run().await?.total.repaired, 1);
+    prices.delete(Price::key("leeds", "lamp")).await?;
+    assert_eq!(told(&server.snapshot()), first);
+    Ok(())
+}
+
+#[tokio::test]
+async fn transactions_may_add_other_tasks() -> TestResult {
+    let (server, account) = start().await?;
+    let (chair, other) = (price("chair", 2), tell("sofa", 9));
+    store(&account)?.transaction().insert(&chair).task(&other).submit().await?;
+    let mut items: Vec<_> =
+        told(&server.snapshot()).into_iter().map(|(_, task)| task.item).collect();
+    items.sort();
+    assert_eq!(items, ["chair", "sofa"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_that_its_queue_cannot_accept_refuses_the_change() -> TestResult {
+    let (server, account) = start().await?;
+    // Without a container for claims.
+    let tells = Tasks::<Tell>::new(account.queue("tells"));
+    let large = |change: Change<'_, Price>| {
+        change.after.map(|after| Tell { text: "x".repeat(64_000), ..tell(&after.item, 2) })
+    };
+    let prices = Store::builder(account.table("prices")).queue(account.queue("prices"));
+    let prices = prices.following(tells.on_change(large)).build()?;
+    let before = server.journal();
+    let refused = prices.insert(&price("chair", 2)).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
+    assert!(refused.to_string().contains("`claims`"), "{refused}");
+    assert_eq!(server.journal().since(&before).len(), 0);
+    Ok(())
+}
