@@ -49,7 +49,7 @@ def item(lines, head):
 USE = re.compile(r"^use ([^;]+);$", re.M | re.S)
 # Traits are used by their methods, so their names do not occur.
 METHODS = {
-    "FutureExt": ["boxed", "now_or_never"],
+    "FutureExt": ["boxed", "now_or_never", "shared"],
     "IntoResponse": ["into_response"],
     "StreamExt": ["next", "buffered", "buffer_unordered", "collect"],
     "TryStreamExt": ["try_next", "try_collect", "try_for_each", "map_ok", "try_filter"],

@@ -1,86 +1,92 @@
 //! The types that the service stores. Each declares its lookups; its store keeps them consistent.
 
 use chrono::{DateTime, Utc};
-use rowkey::{Entity, Result};
-use rowkey_store::{Change, Contribution, Contributor};
+use rowkey::{BlobRef, Entity, KeyPart, Property};
+use rowkey_store::Change;
 use rowkey_worker::Task;
 use serde::{Deserialize, Serialize};
 
-/// A user of a tenant, in which an e-mail address belongs to one user.
-#[derive(Clone, Serialize, Deserialize, Entity)]
-#[entity(store, partition = "{tenant}", row = "user_{id:9}", ignore_serde)]
-#[entity(unique(name = by_email, value = "{tenant}_{email:lower}"))]
-pub(crate) struct User {
+#[derive(Clone, Copy, PartialEq, Deserialize, Serialize, KeyPart, Property)]
+pub(crate) enum State {
+    Accepted,
+    Moving,
+    Delivered,
+}
+
+/// A parcel of a tenant, in which a number belongs to one parcel. It is in three lists, the newest first: its
+/// courier's, that of its state, and its recipient's, which has a partition of its own.
+#[derive(Clone, Deserialize, Serialize, Entity)]
+#[entity(store, partition = "{tenant}", row = "parcel_{id:9}", ignore_serde)]
+#[entity(unique(name = by_number, value = "{tenant}_{number}"))]
+#[entity(index(name = by_courier, row = "courier_{courier}_{accepted:desc}", many))]
+#[entity(index(name = by_state, row = "state_{state}_{accepted:desc}", many))]
+#[entity(index(name = by_email, partition = "email_{tenant}_{email:lower}", row = "{id:9}"))]
+pub(crate) struct Parcel {
     #[serde(skip_deserializing)]
     pub(crate) tenant: String,
     pub(crate) id: u32,
+    pub(crate) number: String,
     pub(crate) email: String,
-}
-
-/// An order, in three lists: its customer's, the newest first; its courier's; and those of its state.
-#[derive(Clone, Serialize, Deserialize, Entity)]
-#[entity(store, partition = "{tenant}", row = "order_{id:9}", ignore_serde)]
-#[entity(index(name = by_customer, row = "customer_{customer:9}_{placed:desc}", many))]
-#[entity(index(name = by_courier, partition = "courier_{tenant}_{courier}", row = "{id:9}"))]
-#[entity(index(name = by_state, row = "state_{state}_{placed}", many))]
-pub(crate) struct Order {
-    #[serde(skip_deserializing)]
-    pub(crate) tenant: String,
-    pub(crate) id: u32,
-    pub(crate) customer: u32,
-    pub(crate) placed: DateTime<Utc>,
-    pub(crate) cents: i64,
+    pub(crate) accepted: DateTime<Utc>,
+    pub(crate) grams: u32,
     pub(crate) courier: Option<String>,
-    pub(crate) state: String,
+    pub(crate) state: State,
+    pub(crate) place: Option<String>,
+    /// In a blob, which is deleted with the parcel. It has routes of its own, so it is not in the JSON.
+    #[serde(skip)]
+    #[entity(blob)]
+    pub(crate) photo: Option<BlobRef>,
 }
 
-/// The revenue of a tenant on a day: a view of its orders.
+/// What a courier has delivered: a view of the parcels.
 #[derive(Serialize, Entity)]
-#[entity(partition = "{tenant}", row = "{day}")]
-pub(crate) struct Revenue {
+#[entity(partition = "{tenant}", row = "{courier}")]
+pub(crate) struct Deliveries {
     pub(crate) tenant: String,
-    pub(crate) day: String,
-    pub(crate) orders: i64,
-    pub(crate) cents: i64,
+    pub(crate) courier: String,
+    pub(crate) parcels: i64,
+    pub(crate) grams: i64,
 }
 
-/// What happened to an order: a row beside it.
+/// A state and a place that a parcel had: a row alongside it, the newest first.
 #[derive(Serialize, Entity)]
-#[entity(partition = "{tenant}", row = "audit_{order:9}_{operation}")]
-pub(crate) struct Audit {
+#[entity(partition = "{tenant}", row = "scan_{parcel:9}_{at:desc}_{operation}")]
+pub(crate) struct Scan {
     pub(crate) tenant: String,
-    pub(crate) order: u32,
+    pub(crate) parcel: u32,
+    pub(crate) at: DateTime<Utc>,
     pub(crate) operation: String,
-    pub(crate) state: String,
+    pub(crate) state: State,
+    pub(crate) place: Option<String>,
 }
 
-/// Writes the audit row of each change of an order, in its transaction.
-pub(crate) struct Audited;
-
-impl Contributor<Order> for Audited {
-    fn name(&self) -> &'static str {
-        "audit"
-    }
-
-    fn operations(&self) -> usize {
-        1
-    }
-
-    fn contribute(&self, change: Change<'_, Order>, plan: &mut Contribution<'_>) -> Result<()> {
-        let Some(order) = change.after.or(change.before) else { return Ok(()) };
-        let state = change.after.map_or("deleted", |order| &order.state).to_owned();
-        let (tenant, operation) = (order.tenant.clone(), change.op().row_key()?);
-        plan.insert(&Audit { tenant, order: order.id, operation, state })
+impl Scan {
+    /// The row for a change of the state or of the place, in the transaction of the parcel.
+    pub(crate) fn of(change: Change<'_, Parcel>) -> Option<Self> {
+        let seen = |parcel: &Parcel| (parcel.state, parcel.place.clone());
+        let parcel = change.after.filter(|after| change.before.map(seen) != Some(seen(after)))?;
+        let Parcel { tenant, id, state, place, .. } = parcel.clone();
+        let (at, operation) = (change.op().created(), change.op().mark().to_owned());
+        Some(Self { tenant, parcel: id, at, operation, state, place })
     }
 }
 
-/// A mail that is to be sent because an order was placed.
-#[derive(Serialize, Deserialize)]
+/// A mail to the recipient of a parcel that was delivered.
+#[derive(Deserialize, Serialize)]
 pub(crate) struct Mail {
     pub(crate) tenant: String,
-    pub(crate) order: u32,
+    pub(crate) parcel: u32,
 }
 
 impl Task for Mail {
-    const KIND: &'static str = "order-placed";
+    const KIND: &'static str = "parcel-delivered";
+}
+
+impl Mail {
+    /// The task for a delivery, which is put if the change is committed, and only then.
+    pub(crate) fn of(change: Change<'_, Parcel>) -> Option<Self> {
+        let is_delivered = |parcel: &&Parcel| parcel.state == State::Delivered;
+        let parcel = change.after.filter(|_| change.before.filter(is_delivered).is_none())?;
+        is_delivered(&parcel).then(|| Self { tenant: parcel.tenant.clone(), parcel: parcel.id })
+    }
 }

@@ -1,154 +1,210 @@
-//! The routes: each calls a store and returns its result.
+//! The routes, each of which calls the store and returns its result, and errors as responses.
 
-use std::sync::Arc;
+use std::time::Duration;
 
-use crate::Service;
-use crate::model::{Audit, Mail, Order, Revenue, User};
-use crate::problem::Problem;
-use axum::extract::{Path, Query, State};
-use axum::http::header::{ETAG, IF_MATCH};
+use axum::body::Body;
+use axum::extract::{Path, Query};
+use axum::http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::middleware::map_response;
+use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 use axum::routing::{get, post, put};
-use axum::{Json, Router, body::Bytes};
+use axum::{Json, Router};
 use futures_util::stream;
-use rowkey_store::{IfMatch, Versioned};
-use rowkey_worker::outbox::Outbox;
+use rowkey::{BlobRef, Continuation, Error, ErrorDetails};
+use rowkey_store::{IfMatch, IfMatchError, Versioned};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-type Answer = Result<Response, Problem>;
-type App = State<Arc<Service>>;
-type Tenant = Path<String>;
-type One = Path<(String, u32)>;
-type File = Path<(String, u32, String)>;
+use crate::Service;
+use crate::model::{Deliveries, Parcel, Scan, State};
 
-pub(crate) fn router(service: Arc<Service>) -> Router {
+type Answer = Result<Response, Problem>;
+type App = axum::extract::State<Service>;
+type One = Path<(String, u32)>;
+
+pub(crate) fn router(service: Service) -> Router {
     Router::new()
-        .route("/{tenant}/users", post(add_user))
-        .route("/{tenant}/users/{email}", get(find_user))
-        .route("/{tenant}/orders", post(place).get(list))
-        .route("/{tenant}/orders/import", post(import))
-        .route("/{tenant}/orders/{id}", get(order).put(change).patch(price).delete(remove))
-        .route("/{tenant}/orders/{id}/close", post(close))
-        .route("/{tenant}/orders/{id}/audit", get(audit))
-        .route("/{tenant}/orders/{id}/files/{name}", put(attach).get(attachment))
-        .route("/{tenant}/revenue/{day}", get(revenue))
+        .route("/{tenant}/parcels", post(add).get(list))
+        .route("/{tenant}/parcels/import", post(import))
+        .route("/{tenant}/parcels/{id}", get(parcel).delete(remove))
+        .route("/{tenant}/parcels/{id}/state", put(change))
+        .route("/{tenant}/parcels/{id}/scans", post(scan).get(scans))
+        .route("/{tenant}/parcels/{id}/photo", put(upload).get(download))
+        .route("/{tenant}/parcels/{id}/photo/link", get(link))
+        .route("/{tenant}/numbers/{number}", get(by_number))
+        .route("/{tenant}/deliveries/{courier}", get(deliveries))
+        .layer(map_response(as_problem))
         .with_state(service)
 }
 
-async fn add_user(app: App, Path(tenant): Tenant, Json(user): Json<User>) -> Answer {
-    let user = User { tenant, ..user };
-    let version = app.users.insert(&user).await?.version;
-    Ok((StatusCode::CREATED, shown(Versioned { entity: user, version })).into_response())
+async fn add(app: App, Path(tenant): Path<String>, Json(parcel): Json<Parcel>) -> Answer {
+    let parcel = Parcel { tenant, ..parcel };
+    let version = app.parcels.insert(&parcel).await?.version;
+    Ok((StatusCode::CREATED, [(ETAG, version.to_string())], Json(parcel)).into_response())
 }
 
-async fn find_user(app: App, Path((tenant, email)): Path<(String, String)>) -> Answer {
-    Ok(shown(app.users.find(User::by_email(tenant, email)).await?.ok_or(StatusCode::NOT_FOUND)?))
+/// Stores the parcel of each line of JSON, with all that belongs to it.
+async fn import(app: App, Path(tenant): Path<String>, lines: String) -> Answer {
+    let parcel = |line| serde_json::from_str(line).map(|p| Parcel { tenant: tenant.clone(), ..p });
+    let parcels: Result<Vec<Parcel>, _> = lines.lines().map(parcel).collect();
+    let parcels = stream::iter(parcels.map_err(|_| StatusCode::BAD_REQUEST)?);
+    let report = app.parcels.load(parcels).run().await.map_err(Error::from)?;
+    Ok(Json(report.total).into_response())
 }
 
-/// The order, its audit row and its mail: all of them or none.
-async fn place(app: App, Path(tenant): Tenant, Json(order): Json<Order>) -> Answer {
-    let order = Order { tenant, ..order };
-    let mail = Mail { tenant: order.tenant.clone(), order: order.id };
-    app.orders.transaction().insert(&order).task(&mail).submit().await?;
-    Ok((StatusCode::CREATED, Json(order)).into_response())
+async fn parcel(app: App, Path((tenant, id)): One, headers: HeaderMap) -> Answer {
+    shown(app.parcels.get(Parcel::key(tenant, id)).await?, &headers)
+}
+
+async fn by_number(app: App, path: Path<(String, String)>, headers: HeaderMap) -> Answer {
+    let Path((tenant, number)) = path;
+    shown(app.parcels.find(Parcel::by_number(tenant, number)).await?, &headers)
+}
+
+/// A parcel with its version as `ETag`, or 304 if the client has this version.
+fn shown(found: Option<Versioned<Parcel>>, headers: &HeaderMap) -> Answer {
+    let Versioned { entity, version } = found.ok_or(StatusCode::NOT_FOUND)?;
+    let etag = [(ETAG, version.to_string())];
+    Ok(match version.is_not_modified(headers.get_all(IF_NONE_MATCH)) {
+        true => (StatusCode::NOT_MODIFIED, etag).into_response(),
+        false => (etag, Json(entity)).into_response(),
+    })
 }
 
 #[derive(Deserialize)]
 struct List {
-    customer: Option<u32>,
     courier: Option<String>,
-    state: Option<String>,
-    token: Option<String>,
+    state: Option<State>,
+    email: Option<String>,
+    token: Option<Continuation>,
 }
 
-/// A page of the orders of a customer, of a courier or of a state.
-async fn list(app: App, Path(tenant): Tenant, Query(list): Query<List>) -> Answer {
-    let query = match (list.customer, list.courier, list.state) {
-        (Some(one), _, _) => app.orders.query(Order::by_customer_under_customer(tenant, one)),
-        (_, Some(one), _) => app.orders.query(Order::by_courier_all(tenant, one)),
-        (_, _, Some(one)) => app.orders.query(Order::by_state_under_state(tenant, one)),
+/// A page of the parcels of a courier, of a state or of a recipient.
+async fn list(app: App, Path(tenant): Path<String>, Query(list): Query<List>) -> Answer {
+    let query = match (list.courier, list.state, list.email) {
+        (Some(one), _, _) => app.parcels.query(Parcel::by_courier_under_courier(tenant, one)),
+        (_, Some(one), _) => app.parcels.query(Parcel::by_state_under_state(tenant, one)),
+        (_, _, Some(one)) => app.parcels.query(Parcel::by_email_all(tenant, one)),
         _ => return Err(StatusCode::BAD_REQUEST.into()),
     };
-    let page = query.page(20, list.token.map(|token| token.parse()).transpose()?).await?;
-    let orders: Vec<_> = page.entities.into_iter().map(|found| found.entity).collect();
-    let next = page.continuation.map(|token| token.to_string());
-    Ok(Json(json!({ "orders": orders, "next": next })).into_response())
+    let page = query.page(20, list.token).await?;
+    Ok(listed(page.entities.into_iter().map(|found| found.entity), page.continuation))
 }
 
-/// Stores the order of each line, with all that belongs to it.
-async fn import(app: App, Path(tenant): Tenant, lines: String) -> Answer {
-    let order = |line| serde_json::from_str(line).map(|o| Order { tenant: tenant.clone(), ..o });
-    let orders: Result<Vec<Order>, _> = lines.lines().map(order).collect();
-    let orders = stream::iter(orders.map_err(|_| StatusCode::BAD_REQUEST)?);
-    let report = app.orders.load(orders).run().await.map_err(rowkey::Error::from)?;
-    let (stored, failed) = (report.total.right, report.total.failed);
-    Ok(Json(json!({ "stored": stored, "failed": failed })).into_response())
+/// A page, and the token of the next one.
+fn listed<E: Serialize>(items: impl Iterator<Item = E>, next: Option<Continuation>) -> Response {
+    Json(json!({ "items": items.collect::<Vec<_>>(), "next": next })).into_response()
 }
 
-async fn order(app: App, Path((tenant, id)): One) -> Answer {
-    Ok(shown(app.orders.get(Order::key(tenant, id)).await?.ok_or(StatusCode::NOT_FOUND)?))
-}
-
-async fn change(app: App, path: One, headers: HeaderMap, Json(order): Json<Order>) -> Answer {
-    let Path((tenant, id)) = path;
-    let order = Order { tenant, id, ..order };
-    let condition = IfMatch::of(headers.get_all(IF_MATCH))?;
-    let version = app.orders.replace_if(&order, condition).await?.version;
-    Ok(shown(Versioned { entity: order, version }))
-}
-
-#[derive(Deserialize)]
-struct Price {
-    cents: i64,
-}
-
-/// Changes one property, with the rows that depend on it.
-async fn price(app: App, path: One, headers: HeaderMap, Json(price): Json<Price>) -> Answer {
+/// Changes the state under a version, with all that follows: lists, the scan, the view and the mail.
+async fn change(app: App, path: One, headers: HeaderMap, Json(state): Json<State>) -> Answer {
     let Path((tenant, id)) = path;
     let condition = IfMatch::of(headers.get_all(IF_MATCH))?;
-    let patch = app.orders.patch(Order::key(tenant, id)).set(Order::CENTS, price.cents);
+    let patch = app.parcels.patch(Parcel::key(tenant, id)).set(Parcel::STATE, state);
     let version = patch.if_version(condition).send().await?;
     Ok((StatusCode::NO_CONTENT, [(ETAG, version.to_string())]).into_response())
 }
 
 async fn remove(app: App, Path((tenant, id)): One, headers: HeaderMap) -> Answer {
     let condition = IfMatch::of(headers.get_all(IF_MATCH))?;
-    app.orders.delete_if(Order::key(tenant, id), condition).await?;
+    app.parcels.delete_if(Parcel::key(tenant, id), condition).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 /// A change that may refuse.
-async fn close(app: App, Path((tenant, id)): One) -> Answer {
-    let close = |order: &mut Order| match &*std::mem::replace(&mut order.state, "closed".into()) {
-        "closed" => Err(StatusCode::CONFLICT),
-        _ => Ok(()),
+async fn scan(app: App, Path((tenant, id)): One, Json(place): Json<String>) -> Answer {
+    let moved = |parcel: &mut Parcel| {
+        if parcel.state == State::Delivered {
+            return Err(StatusCode::CONFLICT);
+        }
+        (parcel.state, parcel.place) = (State::Moving, Some(place.clone()));
+        Ok(())
     };
-    Ok(shown(app.orders.try_update(Order::key(tenant, id), close).await??))
+    let parcel = app.parcels.try_update(Parcel::key(tenant, id), moved).await??;
+    shown(Some(parcel), &HeaderMap::new())
 }
 
-async fn audit(app: App, Path((tenant, id)): One) -> Answer {
-    let rows = app.orders.table().query(Audit::under_order(tenant, id)).all().await?;
-    Ok(Json(rows.into_iter().map(|row| row.entity).collect::<Vec<_>>()).into_response())
+async fn scans(app: App, Path((tenant, id)): One, Query(list): Query<List>) -> Answer {
+    let scans = app.parcels.table().query(Scan::under_parcel(tenant, id));
+    let page = scans.page(20, list.token).await?;
+    Ok(listed(page.entities.into_iter().map(|row| row.entity), page.continuation))
 }
 
-async fn attach(app: App, Path((tenant, order, name)): File, bytes: Bytes) -> Answer {
-    app.files.blob(&format!("{tenant}/{order}/{name}")).put(bytes).send().await?;
+/// Streams the body into a blob and gives it to the parcel. The photo that the parcel had is deleted.
+async fn upload(app: App, Path((tenant, id)): One, headers: HeaderMap, body: Body) -> Answer {
+    let key = || Parcel::key(&tenant, id);
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let upload = app.parcels.upload(key(), body.into_data_stream());
+    let photo = upload.content_type(kind.unwrap_or("image/jpeg")).send().await?;
+    app.parcels.update(key(), |parcel| parcel.photo = Some(photo.clone())).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-async fn attachment(app: App, Path((tenant, order, name)): File) -> Answer {
-    let file = app.files.blob(&format!("{tenant}/{order}/{name}")).get().await?;
-    Ok(file.ok_or(StatusCode::NOT_FOUND)?.bytes.into_response())
+async fn photo(app: &Service, (tenant, id): (String, u32)) -> Result<BlobRef, Problem> {
+    let found = app.parcels.get(Parcel::key(tenant, id)).await?;
+    Ok(found.and_then(|parcel| parcel.entity.photo).ok_or(StatusCode::NOT_FOUND)?)
 }
 
-async fn revenue(app: App, Path((tenant, day)): Path<(String, String)>) -> Answer {
-    let found = app.revenue.get(Revenue::key(tenant, day)).await?;
+async fn download(app: App, Path(one): One) -> Answer {
+    let photo = photo(&app, one).await?;
+    let kind = [(CONTENT_TYPE, photo.content_type().unwrap_or("image/jpeg").to_owned())];
+    let content = app.parcels.download(&photo).open().await?;
+    Ok((kind, Body::from_stream(content.stream())).into_response())
+}
+
+/// A link to the blob, which the client reads without this service.
+async fn link(app: App, Path(one): One) -> Answer {
+    let link = app.parcels.link(&photo(&app, one).await?, Duration::from_secs(15 * 60))?;
+    Ok(Redirect::temporary(&link.url()).into_response())
+}
+
+async fn deliveries(app: App, Path((tenant, courier)): Path<(String, String)>) -> Answer {
+    let found = app.deliveries.get(Deliveries::key(tenant, courier)).await?;
     Ok(Json(found.ok_or(StatusCode::NOT_FOUND)?.entity).into_response())
 }
 
-/// An entity with its version as `ETag`.
-fn shown<E: Serialize>(found: Versioned<E>) -> Response {
-    ([(ETAG, found.version.to_string())], Json(found.entity)).into_response()
+const PROBLEM: &str = "application/problem+json";
+
+/// An error as in RFC 9457: its status, and what the store says about it.
+pub(crate) struct Problem(u16, ErrorDetails);
+
+impl From<StatusCode> for Problem {
+    fn from(status: StatusCode) -> Self {
+        Self(status.as_u16(), ErrorDetails::default())
+    }
+}
+
+/// 428 for a change without `If-Match`, 400 for a malformed header.
+impl From<IfMatchError> for Problem {
+    fn from(error: IfMatchError) -> Self {
+        Self(error.status(), ErrorDetails::default())
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        eprintln!("{error}");
+        Self(error.http_status(), error.details().clone())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let Self(number, ErrorDetails { index, retry_after, .. }) = self;
+        let status = StatusCode::from_u16(number).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        // `index` is the declaration whose value is taken.
+        let body = json!({ "status": number, "title": status.canonical_reason(), "index": index });
+        let wait = (number == 503).then(|| retry_after.map_or(1, |wait| wait.as_secs().max(1)));
+        let wait = AppendHeaders(wait.map(|seconds| (RETRY_AFTER, seconds)));
+        (status, [(CONTENT_TYPE, PROBLEM)], wait, Json(body)).into_response()
+    }
+}
+
+/// Errors of axum, such as one for an invalid parameter, as problems.
+async fn as_problem(response: Response) -> Response {
+    let status = response.status();
+    let is_problem = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == PROBLEM);
+    let is_right = status.as_u16() < 400 || is_problem;
+    if is_right { response } else { Problem::from(status).into_response() }
 }
