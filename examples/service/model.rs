@@ -13,8 +13,8 @@ pub(crate) enum State {
     Delivered,
 }
 
-/// A parcel of a tenant, in which a number belongs to one parcel. It is in three lists, the newest first: its
-/// courier's, that of its state, and its recipient's, which has a partition of its own.
+/// A parcel of a tenant, in which a number belongs to one parcel. It is in three lists: that of its courier and
+/// that of its state, the newest first, and that of its recipient, which has a partition of its own.
 #[derive(Clone, Deserialize, Serialize, Entity)]
 #[entity(store, partition = "{tenant}", row = "parcel_{id:9}", ignore_serde)]
 #[entity(unique(name = by_number, value = "{tenant}_{number}"))]

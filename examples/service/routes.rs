@@ -89,12 +89,12 @@ async fn list(app: App, Path(tenant): Path<String>, Query(list): Query<List>) ->
         _ => return Err(StatusCode::BAD_REQUEST.into()),
     };
     let page = query.page(20, list.token).await?;
-    Ok(listed(page.entities.into_iter().map(|found| found.entity), page.continuation))
+    Ok(listed(page.entities.into_iter().map(|found| found.entity).collect(), page.continuation))
 }
 
 /// A page, and the token of the next one.
-fn listed<E: Serialize>(items: impl Iterator<Item = E>, next: Option<Continuation>) -> Response {
-    Json(json!({ "items": items.collect::<Vec<_>>(), "next": next })).into_response()
+fn listed<E: Serialize>(items: Vec<E>, next: Option<Continuation>) -> Response {
+    Json(json!({ "items": items, "next": next })).into_response()
 }
 
 /// Changes the state under a version, with all that follows: lists, the scan, the view and the mail.
@@ -128,7 +128,7 @@ async fn scan(app: App, Path((tenant, id)): One, Json(place): Json<String>) -> A
 async fn scans(app: App, Path((tenant, id)): One, Query(list): Query<List>) -> Answer {
     let scans = app.parcels.table().query(Scan::under_parcel(tenant, id));
     let page = scans.page(20, list.token).await?;
-    Ok(listed(page.entities.into_iter().map(|row| row.entity), page.continuation))
+    Ok(listed(page.entities.into_iter().map(|row| row.entity).collect(), page.continuation))
 }
 
 /// Streams the body into a blob and gives it to the parcel. The photo that the parcel had is deleted.
