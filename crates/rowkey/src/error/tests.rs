@@ -122,7 +122,8 @@ fn each_error_has_the_status_with_which_a_service_answers() {
     ] {
         assert_eq!(answered(safety, status, Some(code), true).http_status(), 504, "{code}");
     }
-    let unknown = Error::refused(ErrorKind::Unavailable, "no answer").with_outcome(Outcome::Unknown);
+    let unknown =
+        Error::refused(ErrorKind::Unavailable, "no answer").with_outcome(Outcome::Unknown);
     assert_eq!(unknown.http_status(), 504);
     assert_eq!(Error::refused(ErrorKind::NotFound, "it does not exist").http_status(), 404);
 }
