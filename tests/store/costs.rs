@@ -164,6 +164,12 @@ async fn single_writes_cost_the_requests_that_the_page_shows() -> TestResult {
     shows("delete", &[7]);
     shows("delete, with a blob", &[8]);
     shows("delete, by another program", &[9]);
+    parcels.insert(&parcel(20, None)).await?;
+    let new = store::<Parcel>(&account)?;
+    assert!(new.find(Parcel::by_number("P20")).await?.is_some());
+    let before = count();
+    assert!(new.delete(key(20)).await?);
+    shows("delete, by another program that found it by the unique value", &[since(before)]);
 
     let left = server.snapshot();
     assert_eq!(left.table("parcels").unwrap().entities().count(), 0, "nothing is left over");
