@@ -180,10 +180,10 @@ impl Plan {
         let writer = world.writers[op];
         let Some(claim) = world.claim.filter(|claim| claim.entity == entity) else { return true };
         let is_known = claim.by == Some(op) || writer.claim == Some(claim);
-        // The claim that any other operation wrote is that one's to release, unless the writer did not look:
-        // then it may be an old one.
-        let is_unread = writer.remembers && world.rows[op] == OpRow::Committed;
-        if !(is_known || is_unread && self.rules.changed_claims_are_decided) {
+        // The claim that any other operation wrote is that one's to release. But after the release of a value it may be
+        // the claim of an operation that has ended.
+        let is_released = writer.claim.is_some() && world.rows[op] == OpRow::Committed;
+        if !(is_known || is_released && self.rules.changed_claims_are_decided) {
             return true;
         }
         let wrote_head = writer.read.is_some_and(|head| head.by == claim.by);
@@ -479,7 +479,6 @@ impl Model for Plan {
             phase: Phase::Start,
             read: None,
             claim: None,
-            remembers: false,
             known: Known::Nothing,
             has_doubt: false,
             missed: false,
@@ -556,10 +555,8 @@ impl Model for Plan {
         match action {
             Action::Step(op) => self.step(&mut next, op),
             Action::StepRemembering(op, by) => {
-                let claim = Claim { entity: self.op(op).0, by };
-                let writer = &mut next.writers[op];
-                (writer.claim, writer.remembers) = (Some(claim), true);
-                writer.phase = Phase::Claimed;
+                next.writers[op].claim = Some(Claim { entity: self.op(op).0, by });
+                next.writers[op].phase = Phase::Claimed;
             }
             Action::Repeat(op) => {
                 next.in_flight[op] += 1;

@@ -94,14 +94,10 @@ pub(crate) fn recall(announcer: &Announcer, plan: &mut Plan) {
     for released in plan.released.iter_mut().filter(|released| released.etag.is_none()) {
         let claim = &mut released.reference;
         let owner = (plan.partition_key.clone(), claim.row_key.clone());
-        // A head without a mark may be of another program, which may have written claims of its own.
-        let (Some(mark), Some(found)) =
-            (&released.mark, announcer.claims.find(&claim.keys, &owner))
-        else {
-            continue;
-        };
-        (claim.before, claim.unread) = (found.op, Some(mark.clone()));
-        released.etag = Some(found.etag);
+        if let Some(found) = announcer.claims.find(&claim.keys, &owner) {
+            claim.before = found.op;
+            released.etag = Some(found.etag);
+        }
     }
 }
 

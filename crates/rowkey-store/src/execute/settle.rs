@@ -307,8 +307,8 @@ pub(crate) fn both(first: Result<Settled>, second: Result<Settled>) -> Result<Se
 /// Releases a claim if its entity does not have the value: a claim that the operation `op` made, or
 /// one that existed when `op` released the value.
 ///
-/// The writer may have remembered the claim, and another operation of the entity may have written it since and
-/// ended, so that no other write releases it. That operation is decided first, as before a claim is taken over.
+/// Another operation of the entity may have written the claim since the writer read it, or its program did, and ended
+/// without a commit, so that no other write releases it. That operation is decided first, as before a claim is taken over.
 pub(crate) async fn release(
     (table, announcer): (&Deciding, Option<&Announcer>),
     op: &Keys,
@@ -348,12 +348,13 @@ pub(crate) async fn to_release(
         return Ok(None);
     }
     let is_known = stored.op == op.1 || claim.before.as_ref() == Some(&stored.op);
-    let undecided = match &claim.unread {
-        _ if is_known => None,
-        // What wrote the head that was replaced is committed.
-        Some(mark) => Some(stored.op).filter(|op| mark_of(op) != Some(mark)),
-        None => return Ok(None),
-    };
+    if !is_known && claim.before.is_none() {
+        // The claim is of an operation that releases it itself.
+        return Ok(None);
+    }
+    // What wrote the head that was replaced is committed.
+    let wrote_head = claim.head.is_some() && mark_of(&stored.op) == claim.head.as_deref();
+    let undecided = Some(stored.op).filter(|_| !(is_known || wrote_head));
     Ok(Some(ToRelease { etag: found.etag, undecided }))
 }
 

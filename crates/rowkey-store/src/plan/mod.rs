@@ -169,8 +169,6 @@ pub(crate) struct Released {
     pub(crate) reference: ClaimRef,
     /// Its `ETag`, read before the commit or remembered; `None` until then.
     pub(crate) etag: Option<ETag>,
-    /// The mark of the head that is replaced.
-    pub(crate) mark: Option<String>,
 }
 
 impl Plan {

@@ -139,14 +139,13 @@ pub(crate) struct ClaimRef {
     pub(crate) of: String,
     /// The name of the unique value.
     pub(crate) name: String,
-    /// The RowKey of the op row that the claim named before it was released; `None` for a claim that
-    /// the write made.
+    /// The RowKey of the op row that the claim named before it was released, when it was read or as the program
+    /// remembers it; `None` for a claim that the write made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<String>,
-    /// The mark of the head that the write replaced, if the writer remembered the claim and did not read it:
-    /// another operation of the entity may have written the claim since. `None` for a claim that was read.
+    /// The mark of the head that the write replaced, if it releases the claim.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) unread: Option<String>,
+    pub(crate) head: Option<String>,
 }
 
 /// The content of an op row.
@@ -309,7 +308,7 @@ mod tests {
             of: "order_".into(),
             name: "by_number".into(),
             before: Some("op_1".into()),
-            unread: Some("00000000000000ff".into()),
+            head: Some("00000000000000ff".into()),
         }];
         for targets in [vec![], vec![target("a\nb")], vec![target(&"\u{1F600}".repeat(40_000))]] {
             let trace = "00-00000000000000000000000000000001-0000000000000002-01".parse().ok();
@@ -322,10 +321,10 @@ mod tests {
     }
 
     #[test]
-    fn claims_of_programs_that_read_them_stay_readable() {
+    fn claims_without_the_mark_of_the_head_stay_readable() {
         let json = r#"[{"keys":["c","claim"],"rowKey":"order_7","of":"order_","name":"by_number","before":"op_1"}]"#;
         let claims: Vec<ClaimRef> = serde_json::from_str(json).unwrap();
-        assert_eq!(claims[0].unread, None);
+        assert_eq!(claims[0].head, None);
         assert_eq!(serde_json::to_string(&claims).unwrap(), json);
     }
 

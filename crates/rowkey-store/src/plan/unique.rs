@@ -45,13 +45,12 @@ impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
                 of: plan.of.to_owned(),
                 name: index.name.to_owned(),
                 before: None,
-                unread: None,
+                head: None,
             };
             let (old, new) = (old.map(reference), new.map(reference));
             plan.plan.released.extend(old.map(|reference| Released {
-                reference,
+                reference: ClaimRef { head: change.mark.map(str::to_owned), ..reference },
                 etag: None,
-                mark: change.mark.map(str::to_owned),
             }));
             if let Some(reference) = new {
                 if plan.plan.claims.iter().any(|other| other.reference.keys == reference.keys) {

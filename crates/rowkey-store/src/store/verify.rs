@@ -562,7 +562,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     of: Inner::<E>::of().to_owned(),
                     name: index.name.to_owned(),
                     before: None,
-                    unread: None,
+                    head: None,
                 };
                 let (owner, index) = (keys.clone(), index.name);
                 let demands = Demands::of::<E>(&self.inner.layers);

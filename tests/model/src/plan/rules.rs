@@ -62,8 +62,8 @@ pub struct Rules {
     pub missing_rows_are_looked_for_later: bool,
     /// A change of a whole copy elsewhere has an op row and a message.
     pub copies_have_op_rows: bool,
-    /// What releases a claim under a remembered `ETag` and finds that another operation of the entity wrote the
-    /// claim since decides that operation and releases its claim, because it may have ended long ago.
+    /// What releases a claim and finds that another operation of the entity wrote it since it was read, or remembered,
+    /// decides that operation and releases its claim, because it may have ended.
     pub changed_claims_are_decided: bool,
     /// The same looks for the head before it deletes the claim.
     pub changed_claims_look_for_heads: bool,

@@ -95,10 +95,8 @@ pub struct Writer {
     pub(super) phase: Phase,
     /// The head that it read.
     pub(super) read: Option<Head>,
-    /// The claim of its entity as it stood before the commit.
+    /// The claim of its entity as it stood before the commit, or as its program remembers it from before.
     pub(super) claim: Option<Claim>,
-    /// Whether it did not read that claim then, and its program remembers it from before.
-    pub(super) remembers: bool,
     /// The row of the index as it stood before the commit.
     pub(super) known: Known,
     /// Whether a transaction of its was never answered.
