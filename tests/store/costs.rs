@@ -324,3 +324,63 @@ async fn jobs_cost_the_requests_that_the_page_shows() -> TestResult {
     }
     Ok(())
 }
+
+/// The entities of a repair: as many as the journal holds the requests of.
+const DAMAGED: u32 = 330;
+
+/// Loads entities of one partition and deletes the rows that `is_lost` chooses, as a program without the store does.
+/// Returns the requests of the repair for each entity.
+async fn of_repair<E: Entity + Clone + Send + Sync + 'static>(
+    entity: impl Fn(u32) -> E,
+    is_lost: impl Fn(&str) -> bool,
+) -> std::result::Result<f64, Box<dyn std::error::Error>> {
+    let (server, account) = start().await?;
+    let entities = (0..DAMAGED).map(entity).collect::<Vec<_>>();
+    store::<E>(&account)?.load(stream::iter(entities)).run().await?;
+    let whole = server.snapshot();
+    let rows = whole.table("parcels").unwrap().len();
+    let table = account.table("parcels");
+    for row in whole.table("parcels").unwrap().entities().filter(|row| is_lost(row.row_key())) {
+        let key = Key::<rowkey::DynamicEntity>::new(row.partition_key(), row.row_key());
+        table.delete(key, rowkey::Match::Any).await?;
+    }
+    let is_whole = !is_lost("spread_0001") && !is_lost("local_0001");
+    let before = server.journal().len();
+    // Another program.
+    let report = store::<E>(&account)?.repair().run().await?;
+    assert!(report.is_clean(), "{report:?}");
+    let sent = u32::try_from(server.journal().len() - before)?;
+    let after = server.snapshot();
+    let after = after.table("parcels").unwrap();
+    let voids = after.entities().filter(|row| row.row_key().starts_with("op_")).count();
+    assert_eq!(after.len() - voids, if is_whole { rows } else { 0 });
+    assert!(store::<E>(&account)?.verify().run().await?.is_clean());
+    Ok(f64::from(sent) / f64::from(DAMAGED))
+}
+
+#[tokio::test]
+async fn repairs_cost_the_requests_that_the_page_shows() -> TestResult {
+    let local = |id| {
+        let (state, courier) = ("new".to_owned(), "kim".to_owned());
+        Local { tenant: "contoso".into(), id, state, courier }
+    };
+    let is_head = |row: &str| row.starts_with("spread_") || row.starts_with("local_");
+    let shown = |cost: f64| format!("{cost:.1}");
+    let costs = [
+        ("a copy in the partition", of_repair(local, |row| row.starts_with("state_")).await?),
+        (
+            "`buckets = 4`, a claim",
+            of_repair(|id| spread(id, None), |row| row.starts_with("claim_")).await?,
+        ),
+        (
+            "`buckets = 4`, all rows but the entity",
+            of_repair(|id| spread(id, None), |row| !is_head(row)).await?,
+        ),
+        ("`buckets = 4`, the entity", of_repair(|id| spread(id, None), is_head).await?),
+    ];
+    eprintln!("{costs:?}");
+    for (of, cost) in costs {
+        shows(&format!("`repair`, lost: {of}"), &[shown(cost)]);
+    }
+    Ok(())
+}

@@ -48,6 +48,7 @@ mod remote_copies;
 mod remote_index;
 mod remote_index_entity;
 mod remote_meetings;
+mod repairs;
 mod rows;
 mod schema;
 mod tenants;

@@ -10,11 +10,11 @@ use rowkey::index::{Index, Scope};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Page, Result, Stored};
 
 use super::list::list_of;
+use super::orphans::{Orphan, Orphans};
 use crate::blobs::Blobs;
 use crate::deciding::Deciding;
 use crate::declared::Declared;
 use crate::execute::announce::{Notice, is_backlog};
-use crate::execute::claim::end;
 use crate::execute::settle::{Settled, delete, is_lost, is_still};
 use crate::execute::{Executor, KEPT, Resumed};
 use crate::job::{Report, Verdict};
@@ -235,16 +235,17 @@ pub(super) fn note_failure(error: Error, keys: &Keys, report: &mut Report) -> Re
 }
 
 /// Checks rows that are neither entities nor lists.
-pub(super) struct Examiner {
+pub(super) struct Examiner<'o> {
     pub(super) executor: Executor,
     /// The table of the rows.
     pub(super) table: Deciding,
     pub(super) demands: Demands,
     pub(super) indexes: &'static [Index],
-    pub(super) repairs: bool,
+    /// Where orphans are collected, if the job repairs.
+    pub(super) orphans: Option<&'o Orphans>,
 }
 
-impl Examiner {
+impl Examiner<'_> {
     pub(super) fn examine<'a>(
         &'a self,
         kind: Kind,
@@ -288,15 +289,11 @@ impl Examiner {
             // The copy was counted with its entity.
             return Ok(());
         }
-        let is_orphaned = if self.repairs {
-            delete(&self.table, keys, found.etag).await? == Settled::Done
-        } else {
-            is_still(&self.table, keys, &found.etag).await?
-        };
-        // If the copy changed in the meantime, its writer keeps it in step.
-        if is_orphaned {
+        if let Some(orphans) = self.orphans {
+            orphans.add(Orphan { keys: keys.clone(), etag: found.etag, part });
+        } else if is_still(&self.table, keys, &found.etag).await? {
+            // If the copy changed in the meantime, its writer keeps it in step.
             report.note(part, Verdict::Orphaned, 1);
-            report.repaired(part, u64::from(self.repairs));
         }
         Ok(())
     }
@@ -333,7 +330,7 @@ impl Examiner {
                 return Ok(());
             }
         }
-        let is_orphaned = if self.repairs {
+        let is_orphaned = if self.orphans.is_some() {
             delete(deciding, keys, found.etag).await? == Settled::Done
         } else {
             is_still(deciding, keys, &found.etag).await?
@@ -341,7 +338,7 @@ impl Examiner {
         // If the row changed in the meantime, its writer keeps it in step.
         if is_orphaned {
             report.note(Some(wide::PART), Verdict::Orphaned, 1);
-            report.repaired(Some(wide::PART), u64::from(self.repairs));
+            report.repaired(Some(wide::PART), u64::from(self.orphans.is_some()));
         }
         Ok(())
     }
@@ -387,7 +384,7 @@ impl Examiner {
             return Ok(());
         }
         report.note(part, Verdict::Stale, 1);
-        if self.repairs {
+        if self.orphans.is_some() {
             let mut row = DynamicEntity::new(&*owner.0, &*owner.1);
             row.set(wide::ROWS, i32::try_from(found.len() + 1).unwrap_or(i32::MAX));
             match deciding.table().merge((&row, head.etag)).await {
@@ -408,24 +405,21 @@ impl Examiner {
         if self.is_demanded(&claim.owner, position, keys).await? {
             return Ok(());
         }
-        if !self.repairs {
+        let Some(orphans) = self.orphans else {
             if is_still(deciding, keys, &found.etag).await? {
                 report.note(part, Verdict::Orphaned, 1);
             }
             return Ok(());
-        }
+        };
         let op = (claim.owner.0.clone(), claim.op.clone());
         if !self.executor.is_over(&op) {
             // The void stays until no request of the operation can take effect; a later repair removes it.
-            end(deciding, &op).await?;
+            orphans.end(deciding, &op).await?;
         }
         if self.is_demanded(&claim.owner, position, keys).await? {
             return Ok(());
         }
-        if delete(deciding, keys, found.etag).await? == Settled::Done {
-            report.note(part, Verdict::Orphaned, 1);
-            report.repaired(part, 1);
-        }
+        orphans.add(Orphan { keys: keys.clone(), etag: found.etag, part });
         Ok(())
     }
 
@@ -446,7 +440,7 @@ impl Examiner {
             let error = of_other_programs(&undeclared);
             report.problem(Some(OPERATIONS), Verdict::Orphaned, (&keys.0, &keys.1), &error);
         }
-        if self.repairs {
+        if self.orphans.is_some() {
             let notice = Notice::new(keys.clone(), Vec::new());
             let mut resumed = self.executor.resume(&notice).await?;
             while resumed == Resumed::More {

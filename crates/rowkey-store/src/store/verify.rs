@@ -15,6 +15,7 @@
 //! | row of a contributor elsewhere | its entity names the target | orphaned: the target is settled |
 //! | op row | it is younger than the time for which it is kept | orphaned: resumed as a worker does |
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
@@ -26,6 +27,7 @@ use super::examine::{
     Decoding, Demanding, Examiner, Kind, Walked, doubtful, examine_all, examine_blobs,
     examine_demand, note_failure, remains,
 };
+use super::repair::{Examined, Found, Repairs};
 use super::rewriting::VERSIONS;
 use super::totals::{OnPage, Totals};
 use super::{Inner, ReadHead, Step, Store, is_race, parts};
@@ -81,6 +83,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// A table of `table = ".."` belongs to the entities of one table: if two stores of one type shared it, each would
     /// take the copies of the other one for orphaned.
+    ///
+    /// Costs what [`verify`](Self::verify) costs, and one more read for each entity that is wrong. The entities of a
+    /// partition on a page are rewritten by one transaction for as many as fit with their rows, and their rows elsewhere
+    /// and orphans by one for each 100 of a partition. If a group is refused, its entities are rewritten one by one.
     ///
     /// ```
     /// # use rowkey::{Entity, StorageAccount};
@@ -205,24 +211,35 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let (store, totals, without) = (store.clone(), Arc::clone(&totals), without.clone());
             let walked = Arc::clone(&walked);
             async move {
-                let mut report = match without {
-                    Some(left) => store.clean_page(&page, &left).await?,
-                    None => Report::default(),
-                };
-                let on_page = totals.page();
-                let mut examined = Vec::new();
-                for row in store.doubtful(page, walked.is_own, &mut report) {
-                    let (store, walked, totals) = (store.clone(), &walked, &on_page);
-                    let examine =
-                        async move { store.examine_row(&row, walked, repairs, totals).await };
-                    examined.push(examine.boxed());
-                }
-                let report = examine_all(examined, report).await?;
-                on_page.keep();
-                Ok(report)
+                let checked = store.examine_page(page, &walked, (repairs, without), &totals);
+                if repairs { store.executor().sharing(checked).await } else { checked.await }
             }
             .boxed()
         })
+    }
+
+    async fn examine_page(
+        &self,
+        page: Page<DynamicEntity>,
+        walked: &Walked,
+        (repairs, without): (bool, Option<Arc<Left>>),
+        totals: &Totals,
+    ) -> Result<Report> {
+        let mut report = match without {
+            Some(left) => self.clean_page(&page, &left).await?,
+            None => Report::default(),
+        };
+        let (on_page, found) = (totals.page(), Found::default());
+        let mut examined = Vec::new();
+        for row in self.doubtful(page, walked.is_own, &mut report) {
+            let (totals, found) = (&on_page, repairs.then_some(&found));
+            let examine = async move { self.examine_row(&row, walked, found, totals).await };
+            examined.push(examine.boxed());
+        }
+        let mut report = examine_all(examined, report).await?;
+        self.repair_found(walked, found, &on_page, &mut report).await?;
+        on_page.keep();
+        Ok(report)
     }
 
     /// Returns the rows of a page that need a separate check. A page shows a partition at one point in time,
@@ -251,10 +268,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         &self,
         row: &DynamicEntity,
         walked: &Walked,
-        repairs: bool,
+        found: Option<&Found<E>>,
         totals: &OnPage<'_>,
     ) -> Result<Report> {
         let mut report = Report::default();
+        let repairs = found.is_some();
         let keys = (row.partition_key.clone(), row.row_key.clone());
         let mut kept = None;
         let mut total = None;
@@ -276,7 +294,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let declared = Declared::of::<E>();
             let kind = Kind::of(row, &keys, &declared, Inner::<E>::of());
             match kind.filter(|kind| walked.has(*kind, &declared)) {
-                Some(Kind::Head) => self.examine_head(&keys, repairs, totals, &mut report).await,
+                Some(Kind::Head) => {
+                    let repairs = found.map_or(Repairs::Nothing, Repairs::Later);
+                    self.examine_head(&keys, repairs, totals, &mut report).await
+                }
                 Some(Kind::List(position)) => match Self::EXAMINE_LIST {
                     Some(examine) => examine(self, &keys, position, repairs, &mut report).await,
                     None => Ok(()),
@@ -285,7 +306,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                     let demands = Demands::of::<E>(&self.inner.layers);
                     let executor = self.executor();
                     let (table, indexes) = (walked.table.clone(), E::INDEXES);
-                    let examiner = Examiner { executor, table, demands, indexes, repairs };
+                    let orphans = found.map(|found| &found.orphans);
+                    let examiner = Examiner { executor, table, demands, indexes, orphans };
                     examiner.examine(kind, row, &keys, &mut report).await
                 }
                 None => Ok(()),
@@ -313,10 +335,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     };
 
     /// Checks all rows that an entity demands now.
-    async fn examine_head(
+    pub(super) async fn examine_head(
         &self,
         keys: &Keys,
-        repairs: bool,
+        repairs: Repairs<'_, E>,
         totals: &OnPage<'_>,
         report: &mut Report,
     ) -> Result<()> {
@@ -341,58 +363,84 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let mut found = Vec::new();
             for position in 0..E::INDEXES.len() {
                 let name = E::INDEXES[position].name;
-                found.push((name, self.examine_demand(keys, &head, position).await?));
+                let verdict = self.examine_demand(keys, &head, position).await?;
+                found.push((Cow::Borrowed(name), verdict));
             }
             if let Some(examine) = Self::EXAMINE_LISTS {
                 for list in 0..E::LISTS.len() {
-                    found.push((E::LISTS[list].name, examine(self, keys, &head, list).await?));
+                    let verdict = examine(self, keys, &head, list).await?;
+                    found.push((Cow::Borrowed(E::LISTS[list].name), verdict));
                 }
             }
             let mut added = Vec::new();
             for contributor in self.given() {
                 let (verdict, targets) = self.examine_contributor(contributor, keys, &head).await?;
-                found.push((contributor.name(), verdict));
-                added.push((contributor, targets));
+                found.push((Cow::Owned(contributor.name().to_owned()), verdict));
+                added.push(targets);
             }
-            let is_wrong = |(_, verdict): &(&str, Verdict)| *verdict != Verdict::Right;
             let in_blobs = self.examine_blobs(&head).await?;
-            if found.iter().chain(&in_blobs).any(is_wrong) && self.has_changed(keys, &head).await? {
+            let examined = Examined { keys: keys.clone(), head, found, in_blobs, added };
+            let is_wrong = examined.is_wrong() || examined.in_blobs.iter().any(is_wrong);
+            if is_wrong && self.has_changed(keys, &examined.head).await? {
                 // The rows were not read at one point in time.
                 continue;
             }
-            let repaired = if repairs && found.iter().any(is_wrong) {
-                self.rewrite_head(keys, &head).await
-            } else {
-                Ok(())
+            let repaired = match repairs {
+                Repairs::Later(later) if examined.is_wrong() => {
+                    later.add(examined);
+                    return Ok(());
+                }
+                Repairs::Now if examined.is_wrong() => {
+                    self.rewrite_head(keys, &examined.head).await
+                }
+                _ => Ok(()),
             };
-            if repaired.as_ref().is_err_and(is_race) && self.has_changed(keys, &head).await? {
+            if repaired.as_ref().is_err_and(is_race)
+                && self.has_changed(keys, &examined.head).await?
+            {
                 continue;
             }
-            report.note(None, Verdict::Right, 1);
-            if head.closed().is_some_and(|closed| !closed.beside.stored().is_empty()) {
-                report.note(Some(wide::PART), Verdict::Right, 1);
-            }
-            for (name, verdict) in found.iter().chain(&in_blobs) {
-                report.note(Some(name), *verdict, 1);
-            }
-            repaired?;
-            if repairs {
-                let wrong = found.iter().enumerate().filter(|(_, one)| is_wrong(one));
-                for (at, (name, verdict)) in wrong {
-                    if self.is_repaired(keys, at).await? {
-                        report.repaired(Some(name), 1);
-                    } else if let Some(error) = self.cause(keys, at).boxed().await? {
-                        report.explain(Some(name), *verdict, (&keys.0, &keys.1), &error);
-                    }
-                }
-            }
-            for (contributor, targets) in added {
-                totals.examine(contributor, &targets, keys, repairs, report).await?;
-            }
-            return Ok(());
+            let how = (!matches!(repairs, Repairs::Nothing)).then_some(Settled::Pending);
+            return self.report_head(&examined, (how, repaired), totals, report).await;
         }
         // The entity keeps changing. Its writers keep its rows in step.
         report.note(None, Verdict::Skipped, 1);
+        Ok(())
+    }
+
+    /// Reports an entity and its rows. If it was repaired, `how` says whether all its rows are known to agree with it:
+    /// otherwise they are looked at.
+    pub(super) async fn report_head(
+        &self,
+        examined: &Examined<E>,
+        (how, repaired): (Option<Settled>, Result<()>),
+        totals: &OnPage<'_>,
+        report: &mut Report,
+    ) -> Result<()> {
+        let Examined { keys, head, found, in_blobs, added } = examined;
+        report.note(None, Verdict::Right, 1);
+        if head.closed().is_some_and(|closed| !closed.beside.stored().is_empty()) {
+            report.note(Some(wide::PART), Verdict::Right, 1);
+        }
+        let declared = found.iter().map(|(name, verdict)| (&**name, *verdict));
+        for (name, verdict) in declared.chain(in_blobs.iter().copied()) {
+            report.note(Some(name), verdict, 1);
+        }
+        repaired?;
+        if let Some(settled) = how {
+            let declared = E::INDEXES.len() + E::LISTS.len();
+            for (at, (name, verdict)) in found.iter().enumerate().filter(|(_, one)| is_wrong(one)) {
+                let is_known = settled == Settled::Done && at < declared;
+                if is_known || self.is_repaired(keys, at).await? {
+                    report.repaired(Some(name), 1);
+                } else if let Some(error) = self.cause(keys, at).boxed().await? {
+                    report.explain(Some(name), *verdict, (&keys.0, &keys.1), &error);
+                }
+            }
+        }
+        for (contributor, targets) in self.given().zip(added) {
+            totals.examine(contributor, targets, keys, how.is_some(), report).await?;
+        }
         Ok(())
     }
 
@@ -543,30 +591,35 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Settling::new(deciding.clone(), keys.clone(), layers.clone())
     }
 
-    async fn has_changed(&self, keys: &Keys, head: &ReadHead<E>) -> Result<bool> {
+    pub(super) async fn has_changed(&self, keys: &Keys, head: &ReadHead<E>) -> Result<bool> {
         let now = self.read_before(keys).await?;
         Ok(now.is_none_or(|now| now.etag != head.etag))
     }
 
+    /// The claim of a value that an entity has already.
+    pub(super) fn new_claim(&self, keys: &Keys, position: usize, at: Keys) -> NewClaim {
+        let index = E::INDEXES[position].name;
+        let reference = ClaimRef {
+            keys: at,
+            row_key: keys.1.clone(),
+            of: Inner::<E>::of().to_owned(),
+            name: index.to_owned(),
+            before: None,
+            head: None,
+        };
+        let demands = Demands::of::<E>(&self.inner.layers);
+        NewClaim { reference, owner: keys.clone(), index, position, demands, inserts: false }
+    }
+
     /// Rewrites an unchanged entity with all its rows, and claims its values.
-    async fn rewrite_head(&self, keys: &Keys, head: &ReadHead<E>) -> Result<()> {
+    pub(super) async fn rewrite_head(&self, keys: &Keys, head: &ReadHead<E>) -> Result<()> {
         let op = Op::random(self.inner.deciding.clock().now())?;
         for (position, index) in E::INDEXES.iter().enumerate() {
             if index.scope == Scope::Claim
                 && let Some(at) = index_keys(&head.entity, position)?
                 && self.examine_demand(keys, head, position).await? != Verdict::Right
             {
-                let reference = ClaimRef {
-                    keys: at,
-                    row_key: keys.1.clone(),
-                    of: Inner::<E>::of().to_owned(),
-                    name: index.name.to_owned(),
-                    before: None,
-                    head: None,
-                };
-                let (owner, index) = (keys.clone(), index.name);
-                let demands = Demands::of::<E>(&self.inner.layers);
-                let new = NewClaim { reference, owner, index, position, demands, inserts: false };
+                let new = self.new_claim(keys, position, at);
                 let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
                 claim(&self.inner.deciding, announcer, &new, &op, &mut false).await?;
             }
@@ -588,6 +641,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let rounds = &mut self.rounds(keys);
         self.write_all(keys, Some(before), Some(&after), true, rounds).await.map(drop)
     }
+}
+
+/// Whether a row of an entity does not agree with it.
+pub(super) fn is_wrong<N>((_, verdict): &(N, Verdict)) -> bool {
+    *verdict != Verdict::Right
 }
 
 /// Checks a row of a list.
