@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::header::{HeaderValue, RETRY_AFTER};
 use http::request::Parts;
@@ -10,6 +9,7 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 
+use super::active::Active;
 use super::cut::{self, SentResponse};
 use super::fault::Action;
 use super::injected::{Rule, Rules};
@@ -20,20 +20,6 @@ use crate::clock::ServerClock;
 use crate::front::operation::{Operation, Subject};
 use crate::front::respond::HttpResponse;
 use crate::wire::table::batch;
-
-/// The number of enabled features that affect every request.
-#[derive(Debug, Default)]
-pub(crate) struct Active(AtomicU32);
-
-impl Active {
-    pub(crate) fn enter(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn leave(&self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// All features for tests.
 #[derive(Debug)]
@@ -64,7 +50,7 @@ impl Control {
 
     /// Whether requests need none of these hooks.
     pub(crate) fn is_idle(&self) -> bool {
-        self.active.0.load(Ordering::Relaxed) == 0
+        self.active.is_idle()
     }
 
     /// Removes faults and chaos, and clears the journal.

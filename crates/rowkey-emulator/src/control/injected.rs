@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use super::active::Active;
 use super::fault::{Action, Fault};
-use super::hub::Active;
 use crate::front::operation::{Operation, Subject};
 
 /// A fault that is active until this is dropped.

@@ -4,6 +4,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`active`] | how many features affect every request |
 //! | [`hub`] | [`Control`]: the enabled features, and their hooks around each request |
 //! | [`fault`] | [`Fault`]: which requests, and what happens to them |
 //! | [`injected`] | [`Injected`]: the guard of a fault; the ordered list of all |
@@ -12,6 +13,7 @@
 //! | [`throttle`] | [`Targets`]: request rates above which the server throttles |
 //! | [`cut`] | truncated responses |
 
+pub(crate) mod active;
 pub(crate) mod cut;
 pub(crate) mod fault;
 pub(crate) mod hub;

@@ -7,6 +7,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Component, Path, PathBuf};
 
+use super::disk::keep_private;
 use super::mark;
 
 /// The name of the marker file.
@@ -289,13 +290,6 @@ fn make_private(path: &Path) -> io::Result<()> {
     }
     let _ = path;
     Ok(())
-}
-
-/// Restricts a file that is created to its owner.
-pub(super) fn keep_private(options: &mut OpenOptions) {
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
-    let _ = options;
 }
 
 /// Creates or replaces a file atomically, by renaming the file `new`.

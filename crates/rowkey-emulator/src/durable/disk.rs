@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 
@@ -138,4 +139,11 @@ fn to_io(error: fjall::Error) -> io::Error {
         fjall::Error::Io(error) => error,
         other => io::Error::other(other),
     }
+}
+
+/// Restricts a file that is created to its owner.
+pub(super) fn keep_private(options: &mut OpenOptions) {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    let _ = options;
 }

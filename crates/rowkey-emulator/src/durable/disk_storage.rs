@@ -9,8 +9,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::directory;
-use super::disk::Disk;
+use super::disk::{self, Disk};
 use super::journal::{RowStorage, Space, Unit};
 use super::mark::{Extent, Marker};
 use super::tail;
@@ -96,7 +95,7 @@ impl DiskStorage {
         let path = self.location.join(PROBE);
         let mut options = fs::OpenOptions::new();
         options.create(true).truncate(true).write(true);
-        directory::keep_private(&mut options);
+        disk::keep_private(&mut options);
         let piece = vec![0x55; ROOM];
         let written = options.open(&path).and_then(|mut file| {
             for _ in 0..=bytes / ROOM {

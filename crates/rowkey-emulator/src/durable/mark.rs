@@ -106,7 +106,7 @@ impl Marker {
         let before = Mark::read(directory)?.unwrap_or_default();
         let mut options = OpenOptions::new();
         options.create(true).truncate(false).write(true);
-        super::directory::keep_private(&mut options);
+        super::disk::keep_private(&mut options);
         let file = options.open(directory.join(NAME))?;
         if file.metadata()?.len() != 2 * SLOT as u64 {
             file.set_len(2 * SLOT as u64)?;

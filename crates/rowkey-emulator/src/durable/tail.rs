@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use tracing::warn;
 
-use super::directory;
+use super::disk;
 use super::frames::{self, Scan};
 
 /// The incomplete bytes at the end of the newest journal.
@@ -74,7 +74,7 @@ pub(super) fn take_back(store: &Path, number: u64) -> io::Result<()> {
 fn aside(path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    directory::keep_private(&mut options);
+    disk::keep_private(&mut options);
     for number in 1_u32.. {
         let aside = path.with_extension(format!("jnl.torn-{number}"));
         match options.open(&aside) {

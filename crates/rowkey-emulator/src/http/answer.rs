@@ -26,7 +26,7 @@ use crate::front::request_body::RequestBody;
 use crate::front::respond::{self, Failure, HttpResponse, Layer, RequestError, ResponseContext};
 use crate::front::{cors, head};
 use crate::services::arrival::Arrival;
-use crate::services::table::call::Admitted;
+use crate::services::table::answer::Admitted;
 use crate::services::{blob, queue, table};
 use crate::state::State;
 use crate::wire::options::Options;
@@ -78,7 +78,7 @@ fn is_batch(arrival: Arrival<'_>) -> bool {
 /// Authenticates a request to the Table service, if its head is valid.
 fn admit(arrival: Arrival<'_>) -> Option<Admitted<'_>> {
     let route = head::check(&arrival.state.hosts, arrival.request, arrival.context).ok()?;
-    table::call::admit(arrival, route).ok()
+    table::answer::admit(arrival, route).ok()
 }
 
 /// Executes a request and returns its response, without the headers of all responses; a `refusal` is
@@ -206,7 +206,7 @@ async fn respond_to(
     admitted: Option<Admitted<'_>>,
 ) -> Result<HttpResponse, RequestError> {
     if let Some(admitted) = admitted {
-        return table::call::answer(arrival, admitted, body).await;
+        return table::answer::answer(arrival, admitted, body).await;
     }
     let Arrival { state, request, context, .. } = arrival;
     let route = head::check(&state.hosts, request, context)?;
@@ -215,10 +215,10 @@ async fn respond_to(
     }
     match context.service {
         Service::Table => {
-            table::call::answer(arrival, table::call::admit(arrival, route)?, body).await
+            table::answer::answer(arrival, table::answer::admit(arrival, route)?, body).await
         }
-        Service::Queue => queue::call::answer(arrival, &route, body).await,
-        Service::Blob => blob::call::answer(arrival, &route, body.incoming()).await,
+        Service::Queue => queue::answer::answer(arrival, &route, body).await,
+        Service::Blob => blob::answer::answer(arrival, &route, body.incoming()).await,
     }
 }
 

@@ -3,7 +3,8 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`call`] | [`Call`](call::Call): one authorized request, and its dispatch to an operation |
+//! | [`answer`] | parses and authorizes a request, and calls its operation |
+//! | [`call`] | [`Call`](call::Call): one authorized request |
 //! | [`batch`] | several requests in one |
 //! | [`upload`] | request bodies: received in pieces, with their checksums |
 //! | [`write`](mod@write) | operations that write the content of a blob |
@@ -13,8 +14,9 @@
 //! | [`containers`] | containers, listings, and the service's documents |
 //! | [`permit`] | the permissions that each operation requires |
 
+pub(crate) mod answer;
 mod batch;
-pub(crate) mod call;
+mod call;
 mod change;
 mod containers;
 mod copy;

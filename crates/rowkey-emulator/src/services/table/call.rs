@@ -1,26 +1,17 @@
-//! One request to the Table service: parses its address, and calls the operation that answers it.
+//! One request to the Table service, and what its operations share.
 
 use bytes::Bytes;
 use http::HeaderMap;
-use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::limits::MAX_BATCH_BYTES;
-use rowkey_wire::odata::Fields;
 use rowkey_wire::odata::render::Origin;
 
-use super::{batch, entity, page, permit, service, tables};
-use crate::account::{Account, Receipts, Replica};
-use crate::front::auth::{self, Access};
-use crate::front::request_body::{RequestBody, too_large};
-use crate::front::respond::{Failure, HttpResponse, RequestError, ResponseContext};
+use crate::account::{Account, Receipts};
+use crate::front::auth::Access;
+use crate::front::respond::ResponseContext;
 use crate::front::route::Route;
-use crate::op::entity as odata;
-use crate::op::table::{Address, Op, Target};
-use crate::services::arrival::Arrival;
-use crate::services::delegation;
+use crate::op::table::Address;
 use crate::state::State;
-use crate::wire::options::{self, Options};
-use crate::wire::table::parse::{self, ResponseFormat};
+use crate::wire::table::parse::ResponseFormat;
 
 /// An authenticated request, with everything needed to answer it.
 #[derive(Clone, Copy, Debug)]
@@ -36,112 +27,12 @@ pub(crate) struct Call<'a> {
     pub(super) access: &'a Access,
 }
 
-/// A request that was authenticated by its head.
-pub(crate) struct Admitted<'a> {
-    route: Route<'a>,
-    replica: Replica<'a>,
-    options: Options<'a>,
-    access: Access,
-}
-
-/// Authenticates a request by its head.
-pub(crate) fn admit<'a>(arrival: Arrival<'a>, route: Route<'a>) -> Result<Admitted<'a>, Rejection> {
-    let replica = arrival.state.account_at(&route)?;
-    let options = Options::parse(arrival.request.uri.query().unwrap_or_default())?;
-    let access = auth::authenticate(&replica, arrival.caller(&route, None), arrival.request)?;
-    Ok(Admitted { route, replica, options, access })
-}
-
-/// Reads the body of an authenticated request, then parses, authorizes and answers it.
-pub(crate) async fn answer(
-    arrival: Arrival<'_>,
-    admitted: Admitted<'_>,
-    body: &mut RequestBody,
-) -> Result<HttpResponse, RequestError> {
-    let Arrival { state, request, context, receipts, .. } = arrival;
-    let Admitted { route, replica, options, access } = admitted;
-    let route = &route;
-    let path = options::decode_path(route.path).map_err(Failure::front_end);
-    let target = match &path {
-        Ok(path) => parse::target(path, &options).map_err(Failure::data),
-        Err(failure) => Err(failure.clone()),
-    };
-    if let Access::Sas(_) = access {
-        // An unauthorized request is rejected by its head.
-        let target = target.as_ref().map_err(Failure::clone)?;
-        permit::check_target(&access, target).map_err(layer(target))?;
-    }
-    let body = body.read(MAX_BATCH_BYTES).await?;
-    let body = &body.map_err(|_| too_large(MAX_BATCH_BYTES))?;
-    let account = &*replica;
-    let format = parse::response_format(&options, &request.headers);
-    let target = target?;
-    let method = parse::method(&request.method, &request.headers).map_err(Failure::data)?;
-    let layer = layer(&target);
-    route.check(&method, target == Target::Stats).map_err(layer)?;
-    let fields = if parse::has_json(&method, &target) {
-        parse::check_json_type(&request.headers).map_err(layer)?;
-        odata::fields(body).map_err(layer)?
-    } else {
-        Fields::default()
-    };
-    let table = if let Target::Entities(table) = target { Some(table) } else { None };
-    let op = parse::op(&method, target, &options, &request.headers, &fields, state.rules.strict);
-    let op = op.map_err(|rejection| match table {
-        // A missing table is reported before missing parts of the entity (recorded).
-        Some(table) if rejection.code == ErrorCode::PROPERTIES_NEED_VALUE => {
-            account.store().table(table).err().unwrap_or(rejection)
-        }
-        _ => rejection,
-    });
-    let op = op.map_err(layer)?;
-    parse::check_version(&op, context.version()).map_err(layer)?;
-    permit::check(&access, &op).map_err(layer)?;
-    let headers = &request.headers;
-    let access = &access;
-    let call = Call { state, account, receipts, route, headers, body, context, format, access };
-    Ok(call.perform(op).await?)
-}
-
 impl Call<'_> {
     /// Changes the tables. If they are kept on disk, the response waits until the change is written.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut crate::store::Account) -> R) -> R {
         let (result, receipt) = self.account.change_store(change);
         self.receipts.keep(receipt);
         result
-    }
-
-    async fn perform(&self, op: Op<'_>) -> Result<HttpResponse, Failure> {
-        if self.format.atom && matches!(op, Op::GetEntity(..) | Op::QueryEntities(..)) {
-            return Err(Failure::data(Rejection::new(ErrorCode::ATOM_FORMAT_NOT_SUPPORTED)));
-        }
-        match op {
-            Op::GetEntity(address, select) => {
-                self.take_entities(&address, 1).map_err(Failure::data)?;
-                entity::get(self, &address, select.as_ref())
-            }
-            Op::Change(change) => {
-                self.take_entities(&change.address, 1).map_err(Failure::data)?;
-                entity::change(self, &change)
-            }
-            Op::QueryEntities(table, query) => page::query(self, table, query).await,
-            Op::Batch => batch::perform(self).await,
-            Op::CreateTable { name, prefer } => tables::create(self, name, prefer),
-            Op::DeleteTable(name) => tables::delete(self, &name),
-            Op::GetTable(name) => tables::get(self, &name),
-            Op::QueryTables(query) => Ok(tables::query(self, &query)),
-            Op::GetAcl(table) => service::get_acl(self, table),
-            Op::SetAcl(table) => service::set_acl(self, table),
-            Op::GetProperties => Ok(service::get_properties(self)),
-            Op::SetProperties => service::set_properties(self),
-            Op::GetStats => Ok(service::get_stats(self)),
-            Op::GetUserDelegationKey => {
-                delegation::check(self.access).map_err(Failure::front_end)?;
-                let Self { account, headers, context, body, .. } = self;
-                delegation::key(account, headers, context, context.version(), body)
-                    .map_err(Failure::front_end)
-            }
-        }
     }
 
     /// Counts entities towards their partition's throughput target, if the server throttles.
@@ -159,17 +50,4 @@ impl Call<'_> {
     pub(super) fn origin(&self) -> Origin<'_> {
         Origin { account: &self.account.name, endpoint: &self.route.endpoint }
     }
-}
-
-/// The part of the service that rejects requests for this target.
-fn layer(target: &Target<'_>) -> fn(Rejection) -> Failure {
-    if is_document(target) { Failure::front_end } else { Failure::data }
-}
-
-/// Whether errors have the format used for XML documents rather than for entities.
-fn is_document(target: &Target<'_>) -> bool {
-    matches!(
-        target,
-        Target::Acl(_) | Target::Batch | Target::DelegationKey | Target::Properties | Target::Stats
-    )
 }

@@ -3,7 +3,8 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`call`] | [`Call`](call::Call): one authorized request, and its dispatch to an operation |
+//! | [`answer`] | parses and authorizes a request, and calls its operation |
+//! | [`call`] | [`Call`](call::Call): one authorized request |
 //! | [`entity`] | one entity: get, insert, update, delete |
 //! | [`page`] | entity queries, in steps |
 //! | [`batch`] | entity group transactions |
@@ -11,8 +12,9 @@
 //! | [`permit`] | the permissions that each operation requires |
 //! | [`service`] | access policies, service properties, statistics |
 
+pub(crate) mod answer;
 mod batch;
-pub(crate) mod call;
+mod call;
 mod entity;
 mod page;
 pub(crate) mod permit;

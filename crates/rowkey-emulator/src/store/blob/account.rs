@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::condition;
 use super::container::Container;
+use super::entry::Version;
 use super::lease::Subject;
 use crate::op::blob::{Guard, ListContainers};
 use crate::op::condition::Tag;
@@ -23,13 +24,6 @@ use crate::store::touched::Touched;
 /// How long the name of a deleted container is blocked: 30 s, in ticks. The service says "at
 /// least".
 const NAME_BLOCKED: i64 = 30 * 10_000_000;
-
-/// The version of a container or a blob: its ETag and its `Last-Modified`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Version {
-    pub(crate) tag: Tag,
-    pub(crate) modified: DateTime,
-}
 
 /// The containers of one account.
 #[derive(Clone, Debug)]

@@ -1,18 +1,18 @@
 //! Operations that change a blob but not its content: headers, metadata, leases, snapshots,
 //! deletion.
 
-use rowkey_wire::blob::{ContentHeaders, LeaseAction};
+use rowkey_wire::blob::{BlobType, ContentHeaders, LeaseAction};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use uuid::Uuid;
 
-use super::account::Version;
 use super::condition;
 use super::container::{Container, Touch, blob_not_found};
-use super::entry::Blob;
+use super::entry::{Blob, Version};
 use super::lease::{Lease, Leased, Subject};
-use crate::op::blob::{Delete, Guard};
+use super::tier;
+use crate::op::blob::{Delete, Guard, SetTier};
 use crate::op::condition::Conditions;
 use crate::op::metadata::Metadata;
 use crate::op::tags::Tags;
@@ -165,5 +165,37 @@ impl Container {
         blob.lease.after_write(version.modified);
         blob.version = version;
         Ok(blob)
+    }
+
+    /// Sets the tier of a blob or a snapshot; returns whether it has to be rehydrated first. The
+    /// ETag does not change.
+    pub(crate) fn set_tier(
+        &mut self,
+        name: &str,
+        asked: SetTier,
+        guard: &Guard,
+        now: DateTime,
+    ) -> Result<bool, Rejection> {
+        let entry = self.entries.get_mut(name).ok_or_else(blob_not_found)?;
+        let blob = match asked.snapshot {
+            None => entry.blob.as_mut(),
+            Some(instant) => entry.snapshots.get_mut(&instant),
+        };
+        let blob = blob.ok_or_else(blob_not_found)?;
+        if asked.snapshot.is_none() {
+            blob.lease.check_write(guard.lease, Subject::Blob, now)?;
+        }
+        condition::for_change(&guard.conditions, &*blob)?;
+        if blob.kind.blob_type() != BlobType::Block {
+            return Err(Rejection::new(ErrorCode::ACCESS_TIER_NOT_SUPPORTED_FOR_BLOB_TYPE));
+        }
+        let current = blob.tier.as_deref().map(|tier| tier.at(now));
+        let (tier, is_rehydrated) = tier::change(current, asked, now)?;
+        blob.tier = Some(Box::new(tier));
+        self.touched.note(|| match asked.snapshot {
+            None => Touch::Blob(name.into()),
+            Some(instant) => Touch::Snapshot(name.into(), instant),
+        });
+        Ok(is_rehydrated)
     }
 }

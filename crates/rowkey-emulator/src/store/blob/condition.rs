@@ -4,9 +4,7 @@ use http::StatusCode;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
-use super::account::Version;
-use super::container::Container;
-use super::entry::Blob;
+use super::entry::{Blob, Version};
 use crate::clock::unix_seconds;
 use crate::op::condition::{Conditions, Match, Outcome};
 use crate::op::tags::Tags;
@@ -14,20 +12,14 @@ use crate::op::tags::Tags;
 /// The current values that conditions are compared with.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Current<'a> {
-    version: Version,
+    pub(super) version: Version,
     /// `None` for a container, which has no tags.
-    tags: Option<&'a Tags>,
+    pub(super) tags: Option<&'a Tags>,
 }
 
 impl<'a> From<&'a Blob> for Current<'a> {
     fn from(blob: &'a Blob) -> Self {
         Self { version: blob.version, tags: Some(&blob.tags) }
-    }
-}
-
-impl From<&Container> for Current<'_> {
-    fn from(container: &Container) -> Self {
-        Self { version: container.version, tags: None }
     }
 }
 

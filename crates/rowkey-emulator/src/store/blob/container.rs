@@ -10,9 +10,8 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::SignedIdentifier;
 use uuid::Uuid;
 
-use super::account::Version;
 use super::condition;
-use super::entry::{Blob, Entry};
+use super::entry::{Blob, Entry, Version};
 use super::lease::{Lease, Leased, Subject};
 use crate::op::blob::Guard;
 use crate::op::condition::Conditions;
@@ -43,6 +42,12 @@ pub(crate) enum Touch {
     Snapshot(Box<str>, DateTime),
     /// An uncommitted block.
     Staged(Box<str>, Box<str>),
+}
+
+impl From<&Container> for condition::Current<'_> {
+    fn from(container: &Container) -> Self {
+        Self { version: container.version, tags: None }
+    }
 }
 
 impl Container {

@@ -3,14 +3,24 @@
 use std::collections::BTreeMap;
 
 use rowkey_wire::blob::{BlobType, ContentHeaders};
+use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
+use rowkey_wire::error::Rejection;
 
-use super::account::Version;
 use super::content::Content;
 use super::lease::Lease;
 use super::tier::Tier;
+use crate::op::condition::Tag;
 use crate::op::metadata::Metadata;
 use crate::op::tags::Tags;
+use crate::op::tier::{AccessTier, TierView};
+
+/// The version of a container or a blob: its ETag and its `Last-Modified`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) tag: Tag,
+    pub(crate) modified: DateTime,
+}
 
 /// How long uncommitted blocks are kept: a week, in ticks.
 const STAGED: i64 = 7 * 86_400 * 10_000_000;
@@ -101,5 +111,28 @@ impl Kind {
     /// Whether it is sealed.
     pub(crate) fn is_sealed(&self) -> bool {
         matches!(self, Self::Append { sealed: true, .. })
+    }
+}
+
+impl Blob {
+    /// The tier as responses show it. Append blobs have none.
+    pub(crate) fn tier(&self, now: DateTime) -> Option<TierView<DateTime>> {
+        if self.kind.blob_type() != BlobType::Block {
+            return None;
+        }
+        let Some(tier) = self.tier.as_deref().map(|tier| tier.at(now)) else {
+            return Some(TierView { tier: AccessTier::Hot, changed: None, rehydrating: None });
+        };
+        let rehydrating = tier.rehydration.map(|going| (going.target, going.priority));
+        Some(TierView { tier: tier.level, changed: Some(tier.changed), rehydrating })
+    }
+
+    /// Rejects an operation that is not possible on an archived blob.
+    pub(crate) fn check_online(&self, now: DateTime) -> Result<(), Rejection> {
+        let tier = self.tier.as_deref().map(|tier| tier.at(now).level);
+        if tier == Some(AccessTier::Archive) {
+            return Err(Rejection::new(ErrorCode::BLOB_ARCHIVED));
+        }
+        Ok(())
     }
 }

@@ -32,7 +32,7 @@ mod lease_tests;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use account::{Blobs, Version};
+pub(crate) use account::Blobs;
 pub(crate) use container::Container;
 pub(crate) use content::Content;
-pub(crate) use entry::{Blob, Kind};
+pub(crate) use entry::{Blob, Kind, Version};

@@ -4,17 +4,12 @@
 //!
 //! Reference: [Blob rehydration](https://learn.microsoft.com/azure/storage/blobs/archive-rehydrate-overview).
 
-use rowkey_wire::blob::BlobType;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 
-use super::condition;
-use super::container::{Container, Touch, blob_not_found};
-use super::entry::Blob;
-use super::lease::Subject;
-use crate::op::blob::{Description, Guard, SetTier};
-use crate::op::tier::{AccessTier, RehydratePriority, TierView};
+use crate::op::blob::{Description, SetTier};
+use crate::op::tier::{AccessTier, RehydratePriority};
 
 /// Ticks in an hour.
 const HOUR: i64 = 3600 * 10_000_000;
@@ -65,78 +60,25 @@ impl Tier {
     }
 }
 
-impl Blob {
-    /// The tier as responses show it. Append blobs have none.
-    pub(crate) fn tier(&self, now: DateTime) -> Option<TierView<DateTime>> {
-        if self.kind.blob_type() != BlobType::Block {
-            return None;
-        }
-        let Some(tier) = self.tier.as_deref().map(|tier| tier.at(now)) else {
-            return Some(TierView { tier: AccessTier::Hot, changed: None, rehydrating: None });
-        };
-        let rehydrating = tier.rehydration.map(|going| (going.target, going.priority));
-        Some(TierView { tier: tier.level, changed: Some(tier.changed), rehydrating })
-    }
-
-    /// Rejects an operation that is not possible on an archived blob.
-    pub(crate) fn check_online(&self, now: DateTime) -> Result<(), Rejection> {
-        let tier = self.tier.as_deref().map(|tier| tier.at(now).level);
-        if tier == Some(AccessTier::Archive) {
-            return Err(Rejection::new(ErrorCode::BLOB_ARCHIVED));
-        }
-        Ok(())
-    }
-}
-
 /// The tier of a blob that is written: the requested one, or otherwise that of the overwritten
 /// blob.
 pub(super) fn of_put(
     description: &Description,
-    overwritten: Option<&Blob>,
+    overwritten: Option<&Tier>,
     now: DateTime,
 ) -> Option<Box<Tier>> {
     match description.tier {
         Some(tier) => Some(Box::new(Tier::new(tier, now))),
-        None => overwritten?.tier.as_deref().map(|tier| Box::new(tier.at(now))),
-    }
-}
-
-impl Container {
-    /// Sets the tier of a blob or a snapshot; returns whether it has to be rehydrated first. The
-    /// ETag does not change.
-    pub(crate) fn set_tier(
-        &mut self,
-        name: &str,
-        asked: SetTier,
-        guard: &Guard,
-        now: DateTime,
-    ) -> Result<bool, Rejection> {
-        let entry = self.entries.get_mut(name).ok_or_else(blob_not_found)?;
-        let blob = match asked.snapshot {
-            None => entry.blob.as_mut(),
-            Some(instant) => entry.snapshots.get_mut(&instant),
-        };
-        let blob = blob.ok_or_else(blob_not_found)?;
-        if asked.snapshot.is_none() {
-            blob.lease.check_write(guard.lease, Subject::Blob, now)?;
-        }
-        condition::for_change(&guard.conditions, &*blob)?;
-        if blob.kind.blob_type() != BlobType::Block {
-            return Err(Rejection::new(ErrorCode::ACCESS_TIER_NOT_SUPPORTED_FOR_BLOB_TYPE));
-        }
-        let current = blob.tier.as_deref().map(|tier| tier.at(now));
-        let (tier, is_rehydrated) = change(current, asked, now)?;
-        blob.tier = Some(Box::new(tier));
-        self.touched.note(|| match asked.snapshot {
-            None => Touch::Blob(name.into()),
-            Some(instant) => Touch::Snapshot(name.into(), instant),
-        });
-        Ok(is_rehydrated)
+        None => overwritten.map(|tier| Box::new(tier.at(now))),
     }
 }
 
 /// The new tier, and whether the blob is rehydrated to reach it.
-fn change(current: Option<Tier>, asked: SetTier, now: DateTime) -> Result<(Tier, bool), Rejection> {
+pub(super) fn change(
+    current: Option<Tier>,
+    asked: SetTier,
+    now: DateTime,
+) -> Result<(Tier, bool), Rejection> {
     let archived = current.filter(|current| current.level == AccessTier::Archive);
     let Some(archived) = archived else { return Ok((Tier::new(asked.tier, now), false)) };
     let begun = Rehydration::begin(asked.tier, asked.priority, now);

@@ -11,11 +11,10 @@ use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::limits::MAX_BLOCKS;
 
-use super::account::Version;
 use super::condition;
 use super::container::{Container, Touch, blob_not_found};
 use super::content::Content;
-use super::entry::{Blob, Copied, Kind};
+use super::entry::{Blob, Copied, Kind, Version};
 use super::lease::Subject;
 use super::tier::{self, Rehydration, Tier};
 use crate::op::blob::{Copy, Description, Guard};
@@ -258,7 +257,10 @@ impl Container {
         };
         lease.after_write(version.modified);
         let tier = match kind {
-            Kind::Block(_) => tier::of_put(&description, entry.blob.as_ref(), version.modified),
+            Kind::Block(_) => {
+                let overwritten = entry.blob.as_ref().and_then(|blob| blob.tier.as_deref());
+                tier::of_put(&description, overwritten, version.modified)
+            }
             Kind::Append { .. } => None,
         };
         let Description { headers, metadata, tags, .. } = description;
