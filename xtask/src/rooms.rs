@@ -1,10 +1,12 @@
 //! The modules of a crate as the rooms of a house: a room uses only rooms on floors below its own, so no two rooms need
-//! each other, and a reader who starts at the lowest floor never meets a name that is explained above.
+//! each other, and a reader who starts at the lowest floor never meets a name that is explained above. The modules inside
+//! a room have no floors, but they do not use each other in a circle either.
 //!
 //! Checked are the paths from `crate` and `super` in all code, in imports and elsewhere, tests included. Not checked are
-//! links in comments. What lib.rs exports is for users of the crate: a room names the room that declares it.
+//! links in comments. What lib.rs exports is for users of the crate: a room names the room that declares it. Circles
+//! are those of files without children and tests: what a mod.rs declares and its children use is not followed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use crate::imports::words;
@@ -67,7 +69,10 @@ impl House {
                 faults.push(format!("{shown}: give the room {room} a floor in xtask/src/rooms.rs"));
                 continue;
             };
-            for other in uses(&words(text), &module) {
+            let words = words(text);
+            let others: BTreeSet<_> =
+                paths(&words, &module).iter().filter_map(|path| path.first().copied()).collect();
+            for other in others {
                 match self.floor(other) {
                     _ if other == room => {}
                     Some(below) if below < floor => {}
@@ -81,6 +86,14 @@ impl House {
                     )),
                 }
             }
+        }
+        let circle = circle(files);
+        if !circle.is_empty() {
+            faults.push(format!(
+                "{}: {} use each other in a circle: move what they share to a file of its own",
+                self.package,
+                circle.join(", ")
+            ));
         }
         let known = self.floors.iter().flat_map(|floor| floor.split(' '));
         for room in known.filter(|room| !rooms.contains(room)) {
@@ -103,9 +116,9 @@ fn module(file: &str) -> Vec<&str> {
     module
 }
 
-/// What code uses of the root of its crate: rooms, and names that lib.rs exports.
-fn uses<'w>(words: &[&'w str], module: &[&str]) -> BTreeSet<&'w str> {
-    let mut found = BTreeSet::new();
+/// The paths that code names from `crate` or `super`, each as the names from the root.
+fn paths<'w>(words: &[&'w str], module: &[&'w str]) -> Vec<Vec<&'w str>> {
+    let mut found = Vec::new();
     let word = |at: usize| words.get(at).copied().unwrap_or_default();
     // The modules inside the file that are open, each with the number of open braces before it.
     let (mut inner, mut depth) = (Vec::new(), 0_usize);
@@ -114,27 +127,31 @@ fn uses<'w>(words: &[&'w str], module: &[&str]) -> BTreeSet<&'w str> {
         match word(at) {
             "{" => {
                 if at > 1 && word(at - 2) == "mod" {
-                    inner.push(depth);
+                    inner.push((word(at - 1), depth));
                 }
                 depth += 1;
             }
             "}" => {
                 depth = depth.saturating_sub(1);
-                if inner.last() == Some(&depth) {
+                if inner.last().is_some_and(|(_, before)| *before == depth) {
                     inner.pop();
                 }
             }
             first @ ("crate" | "super") if word(at + 1) == "::" => {
-                let mut up = usize::from(first == "super");
-                while word(at + 2) == "super" {
-                    up += 1;
+                let mut base: Vec<_> = match first {
+                    "super" => {
+                        module.iter().copied().chain(inner.iter().map(|(name, _)| *name)).collect()
+                    }
+                    _ => Vec::new(),
+                };
+                base.pop();
+                at += 2;
+                while word(at) == "super" {
+                    base.pop();
                     at += 2;
                 }
-                if first == "crate" || up == module.len() + inner.len() {
-                    found.extend(heads(&words[at + 2..]));
-                }
-                // A group has no paths from the root, but braces, which are counted above.
-                at += 1;
+                at += leaves(&words[at..], base, &mut found);
+                continue;
             }
             _ => {}
         }
@@ -143,27 +160,72 @@ fn uses<'w>(words: &[&'w str], module: &[&str]) -> BTreeSet<&'w str> {
     found
 }
 
-/// The first name of each path that words begin with: one, or those of a group.
-fn heads<'w>(words: &[&'w str]) -> Vec<&'w str> {
-    if words.first() != Some(&"{") {
-        return words.first().copied().into_iter().collect();
+/// Adds the paths that words begin with, one or those of a group; returns how many words they take.
+fn leaves<'w>(words: &[&'w str], mut base: Vec<&'w str>, found: &mut Vec<Vec<&'w str>>) -> usize {
+    let word = |at: usize| words.get(at).copied().unwrap_or_default();
+    let mut at = 0;
+    loop {
+        match word(at) {
+            "{" => {
+                at += 1;
+                while at < words.len() && word(at) != "}" {
+                    at += match word(at) {
+                        "," => 1,
+                        "as" => 2,
+                        _ => leaves(&words[at..], base.clone(), found).max(1),
+                    };
+                }
+                return at + 1;
+            }
+            "self" => {}
+            name => base.push(name),
+        }
+        at += 1;
+        // `::<T>` ends a path.
+        if word(at) != "::" || word(at + 1) == "<" {
+            found.push(base);
+            return at;
+        }
+        at += 1;
     }
-    let mut depth = 0_usize;
-    let mut heads = Vec::new();
-    for two in words.windows(2) {
-        match two[0] {
-            "{" => depth += 1,
-            "}" => depth -= 1,
-            _ => {}
+}
+
+/// The modules that use each other in a circle, or lie between circles.
+fn circle(files: &[(String, String)]) -> Vec<String> {
+    let known: BTreeSet<_> = files.iter().map(|(name, _)| module(name)).collect();
+    let is_parent = |module: &[&str]| {
+        known.iter().any(|other| other.len() > module.len() && other.starts_with(module))
+    };
+    let is_test = |module: &[&str]| module.iter().any(|name| name.ends_with("tests"));
+    let mut arrows: BTreeMap<Vec<&str>, BTreeSet<Vec<&str>>> = BTreeMap::new();
+    for (name, text) in files {
+        let from = module(name);
+        if is_parent(&from) || is_test(&from) {
+            continue;
         }
-        if depth == 0 {
-            break;
-        }
-        if depth == 1 && matches!(two[0], "{" | ",") && two[1] != "}" {
-            heads.push(two[1]);
+        // Tests stand at the end of a file.
+        let text = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+        let words = words(text);
+        let ends = paths(&words, &from).into_iter().filter_map(|path| {
+            let prefix = |length: usize| path[..length].to_vec();
+            let end = (1..=path.len()).rev().map(prefix).find(|end| known.contains(end))?;
+            let end = known.get(&end)?.clone();
+            (end != from).then_some(end)
+        });
+        arrows.insert(from.clone(), ends.collect());
+    }
+    // What uses none of the others, and what none of them uses, is not in a circle.
+    loop {
+        let rest: BTreeSet<_> = arrows.keys().cloned().collect();
+        let used: BTreeSet<_> = arrows.values().flatten().cloned().collect();
+        arrows.retain(|from, ends| {
+            ends.retain(|end| rest.contains(end));
+            !ends.is_empty() && used.contains(from)
+        });
+        if arrows.len() == rest.len() {
+            return arrows.keys().map(|module| module.join("::")).collect();
         }
     }
-    heads
 }
 
 #[cfg(test)]
@@ -229,15 +291,34 @@ mod tests {
     #[test]
     fn a_circle_is_at_least_one_fault() {
         let circle = [("ground.rs", "use crate::roof::A;"), ("roof.rs", "use crate::ground::B;")];
-        assert_eq!(
-            faults(&circle),
-            [
-                "ground.rs uses roof, which is not below ground: move what both need to a lower floor, \
-              or pass it as an argument"
-            ]
+        let found = faults(&circle);
+        assert!(found[0].starts_with("ground.rs uses roof, which is not below"), "{found:?}");
+        assert!(
+            found[1].starts_with("house: ground, roof use each other in a circle"),
+            "{found:?}"
         );
-        let level = [("left.rs", "use crate::right::A;"), ("right/a.rs", "use crate::left::B;")];
-        assert_eq!(faults(&level).len(), 2);
+        let level = [("left.rs", "use crate::right::A;"), ("right/mod.rs", "use crate::left::B;")];
+        let faults = faults(&level);
+        assert!(faults[0].starts_with("left.rs uses right,"), "{faults:?}");
+        assert!(faults[1].starts_with("right/mod.rs uses left,"), "{faults:?}");
+    }
+
+    #[test]
+    fn modules_of_a_room_do_not_use_each_other_in_a_circle() {
+        let circle = [
+            ("right/a.rs", "use super::b::{self, B};"),
+            ("right/b.rs", "fn f() { crate::right::c::g::<u8>() }"),
+            ("right/c.rs", "use super::{a::A as Other, d};"),
+            (
+                "right/d.rs",
+                "use crate::ground::A;\n#[cfg(test)]\nmod tests { use super::super::a; }",
+            ),
+            ("right/tests.rs", "use super::a;"),
+        ];
+        let fault = "house: right::a, right::b, right::c use each other in a circle: move what they \
+                     share to a file of its own";
+        assert_eq!(faults(&circle), [fault]);
+        assert_eq!(faults(&circle[1..]), [""; 0]);
     }
 
     #[test]
