@@ -2,6 +2,7 @@
 //!
 //! | module | model of |
 //! |---|---|
+//! | [`groups`] | plans of several entities, whose claims share a transaction |
 //! | [`letters`] | a dead letter, while messages of its task come again and it is redriven and purged |
 //! | [`plan`] | a write that prepares, commits and settles, with requests that land late and programs that stop |
 //! | [`references`] | references to blobs that are uploaded before the write of their entity |
@@ -11,6 +12,7 @@
 //! Each model has rules. With all of them it holds at the size that its tests state; for each rule there is a
 //! test that it does not hold without it.
 
+pub mod groups;
 pub mod letters;
 pub mod plan;
 pub mod references;
