@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`groups`] | plans of several entities, whose claims share a transaction |
 //! | [`letters`] | a dead letter, while messages of its task come again and it is redriven and purged |
+//! | [`parts`] | a wide entity in parts, which are patched, written and read at once |
 //! | [`plan`] | a write that prepares, commits and settles, with requests that land late and programs that stop |
 //! | [`references`] | references to blobs that are uploaded before the write of their entity |
 //! | [`rollout`] | a declaration that a new program adds while an old one still writes |
@@ -14,6 +15,7 @@
 
 pub mod groups;
 pub mod letters;
+pub mod parts;
 pub mod plan;
 pub mod references;
 pub mod rollout;
