@@ -9,6 +9,7 @@
 //! | [`references`] | references to blobs that are uploaded before the write of their entity |
 //! | [`rollout`] | a declaration that a new program adds while an old one still writes |
 //! | [`tasks`] | a task that is put, delivered at least once, applied once, poisoned and redriven |
+//! | [`turns`] | copies in many rows elsewhere, which are settled in turns |
 //!
 //! Each model has rules. With all of them it holds at the size that its tests state; for each rule there is a
 //! test that it does not hold without it.
@@ -20,6 +21,7 @@ pub mod plan;
 pub mod references;
 pub mod rollout;
 pub mod tasks;
+pub mod turns;
 
 /// How much of the larger models tests check.
 #[cfg(test)]
