@@ -12,7 +12,7 @@ use rowkey::{
 };
 use rowkey_emulator::{Fault, Operation, Server, Snapshot};
 use rowkey_patterns::lease_lock::LeaseLock;
-use rowkey_store::Store;
+use rowkey_store::{IfMatch, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, sweep_every_way};
 use rowkey_worker::janitor::{Chore, Janitor};
@@ -212,6 +212,14 @@ async fn changes_do_not_find_an_expired_entity() -> TestResult {
     let patched = patch().if_version(&version).send().await;
     assert_eq!(patched.unwrap_err().kind(), ErrorKind::Conflict);
     assert!(sessions.get(key(1)).await?.is_none());
+
+    // `If-Match: *` requires an entity.
+    let any = sessions.replace_if(&session(1, None), IfMatch::Any).await;
+    assert_eq!(any.unwrap_err().kind(), ErrorKind::Conflict);
+    let any = sessions.transaction().replace_if(&session(1, None), IfMatch::Any).submit().await;
+    assert_eq!(any.unwrap_err().kind(), ErrorKind::Conflict);
+    let any = sessions.delete_if(key(1), IfMatch::Any).await;
+    assert_eq!(any.unwrap_err().kind(), ErrorKind::Conflict);
 
     // A condition on the version that was read, an upsert and a deletion are for the stored row.
     sessions.replace_if(&session(1, None), &version).await?;

@@ -228,8 +228,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Reads the head on the primary if it meets the condition; otherwise fails with a conflict. Does not read
     /// fields in blobs, like [`read_before`](Self::read_before).
+    ///
+    /// An expired entity meets the condition if it has the version that the caller read, but is no entity for one that
+    /// only requires any.
     pub(super) async fn read_if(&self, keys: &Keys, condition: &IfMatch) -> Result<ReadHead<E>> {
-        self.read_opened(keys, condition, &self.inner.deciding_layers()).await
+        let head = self.read_opened(keys, condition, &self.inner.deciding_layers()).await?;
+        if *condition == IfMatch::Any {
+            return self.unexpired_head(Some(head)).ok_or_else(conflict);
+        }
+        Ok(head)
     }
 
     /// Like [`read_if`](Self::read_if), opened by these layers.
