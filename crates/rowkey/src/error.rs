@@ -14,8 +14,6 @@ use rowkey_wire::code::ErrorCode;
 
 mod entity;
 mod http;
-#[cfg(test)]
-mod tests;
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -100,6 +100,8 @@ pub mod sas;
 pub mod service;
 pub mod table;
 pub mod telemetry;
+#[cfg(test)]
+mod tests;
 mod transport;
 
 #[doc(inline)]

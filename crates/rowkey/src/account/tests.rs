@@ -5,6 +5,7 @@ use rowkey_wire::auth::Service;
 
 use super::connection_string::Parts;
 use super::*;
+use crate::credential::token::{AccessToken, TokenError, TokenProvider};
 use crate::credential::{Authority, Credential};
 use crate::endpoint::Endpoint;
 use crate::error::ErrorKind;
@@ -440,15 +441,25 @@ fn secrets_are_sent_over_http_only_to_loopback_and_allowed_hosts() {
 }
 
 #[test]
-fn a_sas_for_an_allowed_http_host_permits_http() {
-    let account = StorageAccount::builder()
-        .credential(Credential::shared_key("acct", "YmFy").unwrap())
-        .endpoint(Service::Table, "http://rowkey:10002/acct")
-        .unwrap();
-    let sas = crate::sas::Sas::table("orders")
-        .permissions(crate::sas::TablePermissions::QUERY)
-        .valid_for(std::time::Duration::from_secs(60));
-    let sign = |builder: StorageAccountBuilder| sas.sign(&builder.build().unwrap()).unwrap();
-    assert!(sign(account.clone()).query().contains("spr=https"));
-    assert!(!sign(account.allow_http_to("rowkey")).query().contains("spr=https"));
+fn an_account_with_a_token_has_only_endpoints_of_https_or_of_this_machine() {
+    #[derive(Debug)]
+    struct NoToken;
+
+    #[async_trait::async_trait]
+    impl TokenProvider for NoToken {
+        async fn token(&self, _: &str) -> std::result::Result<AccessToken, TokenError> {
+            Err("no token is asked for".into())
+        }
+    }
+
+    let credential = Credential::token(Arc::new(NoToken));
+    for (url, allowed) in [
+        ("https://contoso.table.core.windows.net", true),
+        ("http://127.0.0.1:10002/contoso", true),
+        ("http://contoso.table.core.windows.net", false),
+    ] {
+        let builder = StorageAccount::builder().name("contoso").credential(credential.clone());
+        let account = builder.endpoint(Service::Table, url).unwrap().build();
+        assert_eq!(account.is_ok(), allowed, "{url}");
+    }
 }

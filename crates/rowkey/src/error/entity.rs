@@ -51,11 +51,12 @@ impl From<BodyError> for Error {
 
 #[cfg(test)]
 mod tests {
+    use rowkey_entity::Filter;
+    use rowkey_entity::entity::PropertyError;
     use rowkey_wire::key;
 
     use super::*;
-    use crate::{ErrorKind, Filter, Outcome};
-    use rowkey_entity::entity::PropertyError;
+    use crate::error::{ErrorKind, Outcome};
 
     #[test]
     fn what_exceeds_a_limit_is_too_large_and_the_rest_is_invalid() {

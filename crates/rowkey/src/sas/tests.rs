@@ -6,17 +6,18 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use chrono::{DateTime, TimeDelta, Utc};
+use rowkey_entity::{DynamicEntity, Key, Partition};
 use rowkey_wire::auth::DelegationKey;
 use serde_json::Value;
 
 use super::*;
 use crate::account::StorageAccount;
+use crate::account::builder::StorageAccountBuilder;
 use crate::blob::ContentHeaders;
 use crate::clock::ManualClock;
 use crate::credential::Credential;
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, Result};
 use crate::service::Service;
-use crate::{DynamicEntity, Key, Partition};
 
 fn vector(name: &str) -> Value {
     let all: Vec<Value> =
@@ -372,7 +373,7 @@ fn permissions_are_written_in_the_order_of_the_service() {
 }
 
 /// Signs with `text` in every part that accepts text. Returns the results by part.
-fn refusals(account: &StorageAccount, text: &str) -> Vec<(&'static str, crate::Result<SasToken>)> {
+fn refusals(account: &StorageAccount, text: &str) -> Vec<(&'static str, Result<SasToken>)> {
     let hour = Duration::from_secs(3600);
     let table = || Sas::table("orders").permissions(TablePermissions::QUERY).valid_for(hour);
     let queue = |name: &str| Sas::queue(name).permissions(QueuePermissions::READ).valid_for(hour);
@@ -552,4 +553,18 @@ fn a_sas_for_an_invalid_resource_name_is_not_signed() {
         let sas = Sas::table("orders").permissions(TablePermissions::QUERY).valid_for(hour);
         assert!(sas.partitions(partition..).sign(&contoso()).is_err(), "{partition}");
     }
+}
+
+#[test]
+fn a_sas_for_an_allowed_http_host_permits_http() {
+    let account = StorageAccount::builder()
+        .credential(Credential::shared_key("acct", "YmFy").unwrap())
+        .endpoint(Service::Table, "http://rowkey:10002/acct")
+        .unwrap();
+    let sas = Sas::table("orders")
+        .permissions(TablePermissions::QUERY)
+        .valid_for(Duration::from_secs(60));
+    let sign = |builder: StorageAccountBuilder| sas.sign(&builder.build().unwrap()).unwrap();
+    assert!(sign(account.clone()).query().contains("spr=https"));
+    assert!(!sign(account.allow_http_to("rowkey")).query().contains("spr=https"));
 }

@@ -169,6 +169,7 @@ impl Address {
 mod tests {
     use super::*;
     use crate::credential::Authority;
+    use crate::error::ErrorKind;
 
     const SAS: &str = "sv=2019-02-02&sp=r&sig=a%3D";
 
@@ -235,5 +236,34 @@ mod tests {
         }
         let error = StorageAccount::from_sas_url("http://127.0.0.1:10002/a?sig=x").unwrap_err();
         assert!(error.to_string().contains("does not identify a service"), "{error}");
+    }
+
+    /// Base64 that stands for a secret.
+    const SECRET: &str = "c2VjcmV0";
+
+    #[test]
+    fn addresses_with_a_signature_have_no_part_without_effect() {
+        let host = "https://a.blob.core.windows.net/c";
+        for (url, named) in [
+            (format!("{host}?sv=1&sig={SECRET}#{SECRET}"), "the address has a fragment"),
+            (
+                format!("{host}?sv=1&sig={SECRET}&snapshot=2026"),
+                "the address has parameters that do not",
+            ),
+            (format!("{host}?sv=1&sig={SECRET}&sig=x"), "the address has a parameter twice"),
+            (format!("{host}?sv=1&SV=2&sig={SECRET}"), "the address has parameters that do not"),
+            (
+                format!("https://u:{SECRET}@a.blob.core.windows.net/c?sig=x"),
+                "the blob endpoint has a user",
+            ),
+        ] {
+            let error = Container::from_sas_url(&url).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{named}");
+            assert!(error.to_string().starts_with(named), "{error}");
+            assert!(!format!("{error} {error:?}").contains(SECRET), "{error}");
+        }
+        // All parameters of signatures, those of the newest versions included.
+        let url = format!("{host}?sv=1&skdutid=1&sduoid=2&srh=3&srq=4&saoid=5&sdd=1&sig={SECRET}");
+        assert_eq!(Container::from_sas_url(&url).unwrap().name(), "c");
     }
 }

@@ -81,7 +81,7 @@ macro_rules! policies {
         pub async fn set_access_policy(
             &self,
             policy: $crate::service::AccessPolicy,
-        ) -> $crate::Result<()> {
+        ) -> $crate::error::Result<()> {
             let mut stored = self.$read().await?;
             $crate::service::policies::set(stored.as_mut(), policy);
             self.$write(&stored).await
@@ -90,7 +90,7 @@ macro_rules! policies {
         /// Removes the policy with this id, which revokes all shared access signatures that refer
         /// to it within 30 seconds. Returns whether the policy existed. For concurrent changes see
         /// [`set_access_policy`](Self::set_access_policy).
-        pub async fn revoke_access_policy(&self, id: &str) -> $crate::Result<bool> {
+        pub async fn revoke_access_policy(&self, id: &str) -> $crate::error::Result<bool> {
             let mut stored = self.$read().await?;
             if !$crate::service::policies::revoke(stored.as_mut(), id) {
                 return Ok(false);
@@ -130,8 +130,8 @@ macro_rules! policies {
             &self,
             id: &str,
             replacement: $crate::service::AccessPolicy,
-        ) -> $crate::Result<()> {
-            let of = |error: $crate::Error| error.of($operation, self.name());
+        ) -> $crate::error::Result<()> {
+            let of = |error: $crate::error::Error| error.of($operation, self.name());
             $crate::service::policies::check_rotation(id, &replacement).map_err(of)?;
             let mut stored = self.$read().await?;
             $crate::service::policies::rotate(stored.as_mut(), id, replacement).map_err(of)?;

@@ -215,3 +215,6 @@ fn what(status: u16, code: Option<&ErrorCode>, kind: ErrorKind) -> Cow<'static, 
         None => format!("{text} ({status})").into(),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,9 +30,6 @@ pub(crate) mod sign;
 pub(crate) mod stand_in;
 pub(crate) mod trace;
 
-#[cfg(test)]
-mod tests;
-
 pub(crate) use call::{Call, Host, Reply, Safety};
 pub(crate) use pipeline::{Pipeline, Shared};
 pub(crate) use request::Request;

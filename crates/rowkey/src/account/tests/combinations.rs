@@ -318,27 +318,3 @@ fn calls_of_the_builder_that_would_have_no_effect_are_refused_by_name() {
     let account = twice.unwrap().name("b").name("a").credential(key("a")).build().unwrap();
     assert_eq!(bases(&account)[0], "https://two.contoso.com");
 }
-
-#[test]
-fn addresses_with_a_signature_have_no_part_without_effect() {
-    let host = "https://a.blob.core.windows.net/c";
-    for (url, named) in [
-        (format!("{host}?sv=1&sig={SECRET}#{SECRET}"), "the address has a fragment"),
-        (
-            format!("{host}?sv=1&sig={SECRET}&snapshot=2026"),
-            "the address has parameters that do not",
-        ),
-        (format!("{host}?sv=1&sig={SECRET}&sig=x"), "the address has a parameter twice"),
-        (format!("{host}?sv=1&SV=2&sig={SECRET}"), "the address has parameters that do not"),
-        (
-            format!("https://u:{SECRET}@a.blob.core.windows.net/c?sig=x"),
-            "the blob endpoint has a user",
-        ),
-    ] {
-        let message = refused(crate::blob::Container::from_sas_url(&url), named);
-        assert!(message.starts_with(named), "{message}");
-    }
-    // All parameters of signatures, those of the newest versions included.
-    let url = format!("{host}?sv=1&skdutid=1&sduoid=2&srh=3&srq=4&saoid=5&sdd=1&sig={SECRET}");
-    assert_eq!(crate::blob::Container::from_sas_url(&url).unwrap().name(), "c");
-}

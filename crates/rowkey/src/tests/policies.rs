@@ -5,12 +5,14 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 
 use super::script::{Act, Script, answer, builder, get, header, options, post};
+use crate::account::StorageAccount;
+use crate::account::builder::StorageAccountBuilder;
 use crate::clock::ManualClock;
+use crate::credential::Credential;
+use crate::credential::token::{AccessToken, TokenError, TokenProvider};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::transport::policy::{Attempt, AttemptResult, Policy};
 use crate::transport::{Call, Reply, Safety};
-use crate::{AccessToken, Credential, TokenError, TokenProvider};
-use crate::{StorageAccount, StorageAccountBuilder};
 
 const NOW: &str = "2026-03-01T12:00:00Z";
 

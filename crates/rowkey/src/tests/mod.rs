@@ -1,4 +1,5 @@
-//! Tests of the pipeline against scripted servers that misbehave, without real waits.
+//! Tests of the pipeline and of the handles that send through it, against scripted servers that misbehave, without
+//! real waits.
 //!
 //! - [`script`]: the scripted server
 //! - [`attempts`]: retries, delays, and errors

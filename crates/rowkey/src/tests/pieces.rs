@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::stream;
+use rowkey_wire::auth::Service;
 
 use super::script::{Act, KEY, Script, answer, header, options};
 use crate::account::StorageAccount;
@@ -17,9 +18,9 @@ use crate::queue::{Body, Queue};
 fn account(script: &Script) -> StorageAccount {
     StorageAccount::builder()
         .credential(Credential::shared_key("contoso", KEY).unwrap())
-        .endpoint(crate::service::Service::Blob, &script.url())
+        .endpoint(Service::Blob, &script.url())
         .unwrap()
-        .endpoint(crate::service::Service::Queue, &script.url())
+        .endpoint(Service::Queue, &script.url())
         .unwrap()
         .clock(ManualClock::auto_advancing("2026-03-01T12:00:00Z".parse().unwrap()))
         .options(options())
@@ -239,7 +240,7 @@ async fn an_insert_with_a_lost_response_is_not_retried() {
 async fn an_error_names_the_service_without_an_endpoint() {
     let account = StorageAccount::builder()
         .credential(Credential::shared_key("contoso", KEY).unwrap())
-        .endpoint(crate::service::Service::Table, "http://127.0.0.1:1/contoso")
+        .endpoint(Service::Table, "http://127.0.0.1:1/contoso")
         .unwrap()
         .build()
         .unwrap();

@@ -5,8 +5,7 @@ use std::error::Error as _;
 use rowkey_wire::code::ErrorCode;
 
 use super::*;
-use crate::transport::failure::Failure;
-use crate::transport::{Call, Safety};
+use crate::transport::Host;
 
 const INSERT: Call<'static> = call(Safety::Insert);
 
@@ -16,7 +15,7 @@ const fn call(safety: Safety) -> Call<'static> {
         resource: "orders",
         safety,
         expected: &[],
-        host: crate::transport::Host::Any,
+        host: Host::Any,
         batch: None,
         parts: None,
     }

@@ -6,6 +6,7 @@ use crate::clock::ManualClock;
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::options::{ClientOptions, RetryOptions};
 use crate::transport::{Call, Host, Reply, Safety};
+use rowkey_wire::auth::Service;
 
 /// An account with a scripted primary and secondary.
 fn pair(
@@ -16,7 +17,7 @@ fn pair(
     let (primary, secondary) = (Script::start(primary), Script::start(secondary));
     let retry = RetryOptions { max_attempts, ..RetryOptions::default() };
     let account = builder(&primary.url())
-        .secondary_endpoint(crate::service::Service::Table, &secondary.url())
+        .secondary_endpoint(Service::Table, &secondary.url())
         .unwrap()
         .clock(ManualClock::auto_advancing("2026-03-01T12:00:00Z".parse().unwrap()))
         .options(ClientOptions { read_from_secondary: true, retry, ..options() })

@@ -10,11 +10,12 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use rowkey_wire::auth::Service;
 
+use crate::account::StorageAccount;
+use crate::account::builder::StorageAccountBuilder;
 use crate::clock::ManualClock;
 use crate::credential::Credential;
 use crate::options::ClientOptions;
 use crate::transport::Request;
-use crate::{StorageAccount, StorageAccountBuilder};
 
 /// The behavior for the next connection.
 pub(super) enum Act {

@@ -12,10 +12,12 @@ use chrono::{DateTime, Utc};
 use super::script::{Act, KEY, Script, answer, builder, get, header, options, refusal};
 use crate::account::StorageAccount;
 use crate::clock::{Clock, ManualClock};
+use crate::credential::Credential;
+use crate::credential::slot::CredentialSlot;
+use crate::credential::token::{AccessToken, TokenError, TokenProvider};
 use crate::error::{Error, ErrorKind, Outcome};
 use crate::options::{ClientOptions, RetryOptions};
 use crate::transport::{Call, Reply, Safety};
-use crate::{AccessToken, Credential, CredentialSlot, TokenError, TokenProvider};
 
 const NOW: &str = "2026-03-01T12:00:00Z";
 
