@@ -37,17 +37,9 @@ impl Error {
             outcome = Outcome::Unknown;
         }
         let kind = kind_of(status, code.as_ref());
-        let advice = if kind == ErrorKind::Decode {
-            Some("check the endpoint: a storage service says in a code why it refuses")
-        } else if code.as_ref().is_some_and(is_being_deleted) {
-            Some(
-                "its name is free again 30 seconds or more after it was deleted; \
-                 `create_if_missing_within` waits for that",
-            )
-        } else {
-            code.as_ref().and_then(for_existing)
-        };
         let what = what(status, code.as_ref(), kind);
+        let existing = code.as_ref().and_then(for_existing);
+        let is_blocked = code.as_ref().is_some_and(is_being_deleted);
         let details = ErrorDetails {
             status: Some(status),
             request_id: request_id.map(Into::into),
@@ -57,9 +49,17 @@ impl Error {
         };
         let error = Self::failed((kind, outcome), what, code, changes, details)
             .of(call.operation, call.resource);
-        match advice {
-            Some(advice) => error.advise(advice),
-            None => error,
+        if kind == ErrorKind::Decode {
+            error.advise("check the endpoint: a storage service says in a code why it refuses")
+        } else if let Some(advice) = existing {
+            error.advise(advice)
+        } else if is_blocked {
+            error.advise(
+                "its name is free again 30 seconds or more after it was deleted; \
+                 `create_if_missing_within` waits for that",
+            )
+        } else {
+            error
         }
     }
 
