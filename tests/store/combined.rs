@@ -75,7 +75,7 @@ async fn a_target_with_properties_of_any_name_keeps_the_name_of_its_source() -> 
     let (current, teams) = teams(&server)?;
     teams.create_if_missing().await?;
     let players = current.table("players");
-    players.create().await?;
+    players.create_if_missing().await?;
     players.insert(&player(1)).await?;
     for name in ["red", "blue"] {
         teams.upsert(&team(1, name)).await?;
@@ -167,7 +167,7 @@ async fn copies_go_on_in_turns_while_the_account_of_an_index_is_unavailable() ->
     let (current, _) = teams(&server)?;
     teams(&server)?.1.create_if_missing().await?;
     let players = current.table("players");
-    players.create().await?;
+    players.create_if_missing().await?;
     for chunk in (0..2300).collect::<Vec<_>>().chunks(100) {
         let insert = |transaction: rowkey::Transaction, id: &u32| transaction.insert(&player(*id));
         chunk.iter().fold(players.transaction(), insert).submit().await?;

@@ -73,7 +73,7 @@ async fn start() -> TestResult<(Server, StorageAccount)> {
     let account = account(&server)?;
     let staff = employees(&account)?;
     staff.create_if_missing().await?;
-    account.table("heads").create().await?;
+    account.table("heads").create_if_missing().await?;
     departments(&account)?.create_if_missing().await?;
     for (department, id) in [("1", 1), ("1", 2), ("2", 1)] {
         staff.insert(&employee(department, id)).await?;

@@ -89,7 +89,7 @@ async fn start() -> TestResult<(Server, Store<Department>, Table)> {
     let account = account(&server)?;
     let (departments, employees) = (store(&account)?, account.table("employees"));
     departments.create_if_missing().await?;
-    employees.create().await?;
+    employees.create_if_missing().await?;
     for department in ["1", "2", "heads"] {
         hire(&employees, department, 0..3).await?;
     }

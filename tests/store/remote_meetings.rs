@@ -241,7 +241,7 @@ async fn targets_in_an_account_that_is_unavailable_are_settled_when_it_is_there(
             .build()
     };
     build(&account)?.create_if_missing().await?;
-    guests.create().await?;
+    guests.create_if_missing().await?;
     guests.insert(&guest(1)).await?;
     for way in 0..3 {
         let any = Fault::any().resource("guests");

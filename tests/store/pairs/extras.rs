@@ -55,7 +55,7 @@ fn copies<E: Copied>(account: &StorageAccount) -> RemoteCopies<E, Shown, String>
 /// Inserts the targets of copies.
 pub(super) async fn insert_shown(account: &StorageAccount, all: &[&str]) -> TestResult {
     let shown = account.table("shown");
-    shown.create().await?;
+    shown.create_if_missing().await?;
     for b in all {
         shown.insert(&Shown { b: (*b).into(), a: None }).await?;
     }
