@@ -1,5 +1,10 @@
 //! Futures of calls that borrow are `Send`, so that a server can spawn what makes them. The test is that this compiles.
 
+#![expect(
+    clippy::manual_async_fn,
+    reason = "their futures are `Send` by what the functions return"
+)]
+
 use std::io;
 
 use bytes::Bytes;

@@ -83,7 +83,7 @@ pub struct Batch<E> {
     pub position: Position,
 }
 
-/// A row of a slice.
+/// A row of a slice, as it was found.
 struct Found<E> {
     /// `None` if the RowKey is not that of an entry.
     ticks: Option<i64>,

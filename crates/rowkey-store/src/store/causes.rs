@@ -4,7 +4,6 @@ use rowkey::{Entity, Error, Result};
 
 use super::Store;
 use crate::place::is_of;
-use crate::plan::Contributor;
 use crate::plan::list::list_keys;
 use crate::plan::op::row_address;
 use crate::row::{Keys, index_keys};
@@ -17,11 +16,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             None => E::INDEXES.get(at).map(|index| index.name),
             Some(list) => E::LISTS.get(list).map(|list| list.name),
         };
-        let is_named =
-            |one: &&Box<dyn Contributor<E>>| name.is_some_and(|name| is_of(one.name(), name));
-        let Some(contributor) = self.inner.contributors.iter().find(is_named) else {
-            return Ok(None);
-        };
+        let is_named = |one: &&dyn Contributor<E>| name.is_some_and(|name| is_of(one.name(), name));
+        let mut contributors = self.inner.contributors.iter().map(|one| &**one);
+        let Some(contributor) = contributors.find(is_named) else { return Ok(None) };
         let Some(head) = self.read_before(keys).await? else { return Ok(None) };
         let places = match at.checked_sub(E::INDEXES.len()) {
             None => index_keys(&head.entity, at)?.into_iter().collect(),

@@ -87,7 +87,7 @@ impl Container {
     /// The request in a batch that deletes a blob.
     fn deletion(&self, call: &Call<'_>, blob: &Blob) -> Result<Request> {
         check(call, Some(blob.name()))?;
-        let address = |account: &crate::StorageAccount| {
+        let address = |account: &crate::account::StorageAccount| {
             let endpoints = account.pipeline().endpoints().of(Service::Blob);
             endpoints.map(|endpoints| endpoints.primary.base().to_owned())
         };
