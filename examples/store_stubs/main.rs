@@ -145,8 +145,11 @@ async fn a_change_that_comes_second() -> TestResult {
 async fn an_answer_that_is_lost() -> TestResult {
     let server = MockServer::start().await;
     let users = users(&server)?;
-    let stubs = answers::store(&users.store).inserts(&user(1)).lost().mount(&server).await?;
+    let stubs =
+        answers::store(&users.store).opens().inserts(&user(1)).lost().mount(&server).await?;
 
+    // As the service does when it begins.
+    let users = Users { store: users.store.open().await? };
     assert_eq!(users.register(&user(1)).await?, Registration::Done);
     let found = users.store.find(User::by_email("user1@contoso.com")).await?;
     assert_eq!(found.map(|found| found.entity), Some(user(1)));

@@ -125,12 +125,13 @@ async fn a_store_is_opened_any_number_of_times() -> TestResult {
             .index_table("by_size", account.table("sizes"))
             .build()
     };
-    let stubs = answers::store(&build()?).opens().inserts(&order(1)).mount(&stub).await?;
+    let stubs =
+        answers::store(&build()?).opens().holds(&order(2)).inserts(&order(1)).mount(&stub).await?;
     let orders = build()?.open().await?;
     orders.insert(&order(1)).await?;
     // Another program.
     let orders = build()?.open().await?;
-    assert_eq!(orders.count(Order::by_size(7, "contoso")).await?, 1);
+    assert_eq!(orders.count(Order::by_size(7, "contoso")).await?, 2);
     assert!(stubs.unanswered().is_empty());
 
     // Without `opens`, it is a request that the plan does not have.

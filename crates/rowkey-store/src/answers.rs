@@ -192,6 +192,7 @@ pub fn store<E>(store: &Store<E>) -> StoreStubs<'_, E> {
 /// # let order = |id, customer: &str| Order { tenant: "contoso".into(), id, customer: customer.into() };
 /// # use rowkey::{ErrorCode, ErrorKind};
 /// let stubs = answers::store(&orders)
+///     .opens()
 ///     .holds(&order(1, "ada"))
 ///     .upserts(&order(2, "bob"))
 ///     // The service commits it, and the connection dies before the answer.
@@ -205,6 +206,7 @@ pub fn store<E>(store: &Store<E>) -> StoreStubs<'_, E> {
 /// println!("{}", stubs.plan().join("\n"));
 /// stubs.mount(&server).await;
 ///
+/// let orders = orders.open().await?;
 /// orders.upsert(&order(2, "bob")).await?;
 /// assert!(orders.delete(Order::key("contoso", 3)).await?);
 /// // The store reads again and succeeds.
@@ -253,8 +255,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreStubs<'_, E> {
         self.step(Step::Holds(entity.clone()))
     }
 
-    /// Adds the opening of the store by [`Store::open`], any number of times: the manifest does not exist when the test
-    /// begins. Give the stubs a store that is not open.
+    /// Answers [`Store::open`], any number of times: the manifest exists when the test begins, and all declarations of
+    /// the store are readable.
     pub fn opens(mut self) -> Self {
         self.opens = true;
         self
@@ -299,14 +301,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreStubs<'_, E> {
     pub async fn stubs(self) -> Result<Stubs> {
         let Self { store, opens, steps, failures } = self;
         let mut stubs = Stubs::new();
+        // On an empty table all declarations are readable.
+        if opens {
+            stubs = stubs.holding(store.announce_declarations()).await?;
+        }
         // What exists comes first, because planned writes see it.
         for step in &steps {
             if let Step::Holds(entity) = step {
                 stubs = stubs.holding(store.insert(entity)).await?;
             }
-        }
-        if opens {
-            stubs = stubs.planning(store.announce_declarations()).await?;
         }
         // What the first run stores and the second does not, the program remembers: key records.
         let earlier = planned(store, &steps, stubs.fork()).await?;
