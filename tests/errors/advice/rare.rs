@@ -7,7 +7,7 @@ use futures_util::{FutureExt as _, stream};
 use rowkey::answers::Stubs;
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation};
-use rowkey_store::{Change, Contribution, Contributor, Settled, Store};
+use rowkey_store::{Change, Contribution, Contributor, Settled, Store, Transaction};
 use rowkey_tests::sweep;
 
 use super::{Case, Failure, case, refused, reported, start};
@@ -78,7 +78,7 @@ struct Note {
 struct Rows(usize);
 
 impl Contributor<Note> for Rows {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "rows"
     }
 
@@ -148,8 +148,7 @@ pub(super) const CASES: &[Case] = &[
                 let (mut number, mut pending) = (0, 0);
                 while pending < 4 {
                     let all: Vec<_> = (number..number + 40).map(tagged).collect();
-                    let transaction =
-                        || all.iter().fold(store.transaction(), |all, one| all.insert(one));
+                    let transaction = || all.iter().fold(store.transaction(), Transaction::insert);
                     match transaction().submit().await {
                         Ok(submitted) => {
                             pending += u32::from(submitted.settled == Settled::Pending);
