@@ -1,5 +1,5 @@
 //! Repairing by groups: entities of a partition whose rows do not agree with them are written again by one transaction,
-//! with one announcement, and their rows elsewhere share requests as those of all plans do.
+//! with one announcement, and their missing claims share requests. Copies elsewhere are settled one by one.
 //!
 //! An entity is examined by itself. What has to be repaired is collected for the page. If a group is refused, its
 //! entities are repaired one by one, as a single one is.

@@ -85,7 +85,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// take the copies of the other one for orphaned.
     ///
     /// Costs what [`verify`](Self::verify) costs, and one more read for each entity that is wrong. The entities of a
-    /// partition on a page are rewritten by one transaction for as many as fit with their rows, and their rows elsewhere
+    /// partition on a page are rewritten by one transaction for as many as fit with their rows, and their claims
     /// and orphans by one for each 100 of a partition. If a group is refused, its entities are rewritten one by one.
     ///
     /// ```
