@@ -89,7 +89,9 @@ async fn delete_group(table: &Deciding, group: &[Orphan], report: &mut Report) -
         };
         match group.iter().fold(table.transaction(), delete).submit().await {
             Ok(_) => {
-                group.iter().for_each(|orphan| note(orphan, report));
+                for orphan in group {
+                    note(orphan, report);
+                }
                 return Ok(());
             }
             Err(error) if is_undecodable(&error) => return Err(error),
