@@ -3,6 +3,8 @@
 //! The embedded server completes each copy at once, as the service does with small blobs. So the copy that stays pending
 //! is on a stub.
 
+#![expect(clippy::print_stdout, reason = "the example says what it did")]
+
 use std::time::Duration;
 
 use rowkey::blob::CopyStatus;

@@ -85,8 +85,8 @@ impl Task for Mail {
 impl Mail {
     /// The task for a delivery, which is put if the change is committed, and only then.
     pub(crate) fn of(change: Change<'_, Parcel>) -> Option<Self> {
-        let is_delivered = |parcel: &&Parcel| parcel.state == State::Delivered;
-        let parcel = change.after.filter(|_| change.before.filter(is_delivered).is_none())?;
-        is_delivered(&parcel).then(|| Self { tenant: parcel.tenant.clone(), parcel: parcel.id })
+        let is_delivered = |parcel: &Parcel| parcel.state == State::Delivered;
+        let parcel = change.after.filter(|_| !change.before.is_some_and(is_delivered))?;
+        is_delivered(parcel).then(|| Self { tenant: parcel.tenant.clone(), parcel: parcel.id })
     }
 }

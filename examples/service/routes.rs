@@ -13,7 +13,7 @@ use axum::{Json, Router};
 use futures_util::stream;
 use rowkey::{BlobRef, Continuation, Error, ErrorDetails};
 use rowkey_store::{IfMatch, IfMatchError, Versioned};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::Service;
@@ -66,10 +66,10 @@ async fn by_number(app: App, path: Path<(String, String)>, headers: HeaderMap) -
 fn shown(found: Option<Versioned<Parcel>>, headers: &HeaderMap) -> Answer {
     let Versioned { entity, version } = found.ok_or(StatusCode::NOT_FOUND)?;
     let etag = [(ETAG, version.to_string())];
-    Ok(match version.is_not_modified(headers.get_all(IF_NONE_MATCH)) {
-        true => (StatusCode::NOT_MODIFIED, etag).into_response(),
-        false => (etag, Json(entity)).into_response(),
-    })
+    if version.is_not_modified(headers.get_all(IF_NONE_MATCH)) {
+        return Ok((StatusCode::NOT_MODIFIED, etag).into_response());
+    }
+    Ok((etag, Json(entity)).into_response())
 }
 
 #[derive(Deserialize)]
@@ -80,7 +80,7 @@ struct List {
     token: Option<Continuation>,
 }
 
-/// A page of the parcels of a courier, of a state or of a recipient.
+/// A page of the parcels of a courier, of a state or of a recipient, and the token of the next one.
 async fn list(app: App, Path(tenant): Path<String>, Query(list): Query<List>) -> Answer {
     let query = match (list.courier, list.state, list.email) {
         (Some(one), _, _) => app.parcels.query(Parcel::by_courier_under_courier(tenant, one)),
@@ -89,12 +89,8 @@ async fn list(app: App, Path(tenant): Path<String>, Query(list): Query<List>) ->
         _ => return Err(StatusCode::BAD_REQUEST.into()),
     };
     let page = query.page(20, list.token).await?;
-    Ok(listed(page.entities.into_iter().map(|found| found.entity).collect(), page.continuation))
-}
-
-/// A page, and the token of the next one.
-fn listed<E: Serialize>(items: Vec<E>, next: Option<Continuation>) -> Response {
-    Json(json!({ "items": items, "next": next })).into_response()
+    let items: Vec<_> = page.entities.into_iter().map(|found| found.entity).collect();
+    Ok(Json(json!({ "items": items, "next": page.continuation })).into_response())
 }
 
 /// Changes the state under a version, with all that follows: lists, the scan, the view and the mail.
@@ -128,7 +124,8 @@ async fn scan(app: App, Path((tenant, id)): One, Json(place): Json<String>) -> A
 async fn scans(app: App, Path((tenant, id)): One, Query(list): Query<List>) -> Answer {
     let scans = app.parcels.table().query(Scan::under_parcel(tenant, id));
     let page = scans.page(20, list.token).await?;
-    Ok(listed(page.entities.into_iter().map(|row| row.entity).collect(), page.continuation))
+    let items: Vec<_> = page.entities.into_iter().map(|row| row.entity).collect();
+    Ok(Json(json!({ "items": items, "next": page.continuation })).into_response())
 }
 
 /// Streams the body into a blob and gives it to the parcel. The photo that the parcel had is deleted.

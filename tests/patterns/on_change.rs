@@ -24,7 +24,7 @@ fn store(account: &StorageAccount) -> rowkey::Result<Store<Price>> {
     builder.following(tasks(account).on_change(of)).build()
 }
 
-async fn start() -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn start() -> TestResult<(Server, StorageAccount)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = sweep::account(&server)?;
     store(&account)?.create_if_missing().await?;

@@ -331,9 +331,9 @@ const DAMAGED: u32 = 330;
 /// Loads entities of one partition and deletes the rows that `is_lost` chooses, as a program without the store does.
 /// Returns the requests of the repair for each entity.
 async fn of_repair<E: Entity + Clone + Send + Sync + 'static>(
-    entity: impl Fn(u32) -> E,
-    is_lost: impl Fn(&str) -> bool,
-) -> std::result::Result<f64, Box<dyn std::error::Error>> {
+    entity: impl Fn(u32) -> E + Sync,
+    is_lost: impl Fn(&str) -> bool + Sync,
+) -> TestResult<f64> {
     let (server, account) = start().await?;
     let entities = (0..DAMAGED).map(entity).collect::<Vec<_>>();
     store::<E>(&account)?.load(stream::iter(entities)).run().await?;

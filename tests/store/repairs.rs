@@ -35,7 +35,7 @@ fn store(account: &StorageAccount) -> rowkey::Result<Store<Item>> {
 }
 
 /// A server with items of one tenant.
-async fn start(count: u32) -> Result<(Server, StorageAccount), Box<dyn std::error::Error>> {
+async fn start(count: u32) -> TestResult<(Server, StorageAccount)> {
     let server = Server::builder().manual_clock().start().await?;
     let account = account(&server)?;
     let items = store(&account)?;
@@ -48,7 +48,7 @@ async fn start(count: u32) -> Result<(Server, StorageAccount), Box<dyn std::erro
 async fn lose(
     server: &Server,
     account: &StorageAccount,
-    is_lost: impl Fn(&str) -> bool,
+    is_lost: impl Fn(&str) -> bool + Sync,
 ) -> TestResult {
     let snapshot = server.snapshot();
     let table = account.table("items");

@@ -1,6 +1,6 @@
-//! The modules of a crate as the rooms of a house: a room uses only rooms on floors below its own, so no two rooms need
-//! each other, and a reader who starts at the lowest floor never meets a name that is explained above. The modules inside
-//! a room have no floors, but they do not use each other in a circle either.
+//! The layers of a crate: a module at the root (a room) uses only rooms on floors below its own. So no two rooms need each
+//! other, and a reader who starts at the lowest floor meets no name that is explained above. The files inside a room have
+//! no floors; where `files_in_order` is set, they do not use each other in a circle either.
 //!
 //! Checked are the paths from `crate` and `super` in all code, in imports and elsewhere, tests included. Not checked are
 //! links in comments. What lib.rs exports is for users of the crate: a room names the room that declares it. Circles
@@ -17,25 +17,47 @@ struct House {
     package: &'static str,
     /// From the lowest. Rooms of one floor, which do not use each other, are separated by spaces.
     floors: &'static [&'static str],
+    /// Whether the files of a room use each other in one direction, too. Handles and what they return, such as a blob
+    /// and its snapshots, name each other.
+    files_in_order: bool,
 }
 
 /// The crates that are checked.
-const HOUSES: [House; 1] = [House {
-    package: "rowkey-emulator",
-    floors: &[
-        "clock",
-        "tls",
-        "op",
-        "store wire",
-        "account",
-        "front",
-        "durable control",
-        "state",
-        "services",
-        "http",
-        "server fuzzing",
-    ],
-}];
+const HOUSES: [House; 2] = [
+    House {
+        package: "rowkey",
+        floors: &[
+            "error options clock backoff",
+            "endpoint",
+            "credential telemetry",
+            "transport",
+            "account",
+            "paging",
+            "service",
+            "table queue blob",
+            "sas rounds answers internals",
+            "tests",
+        ],
+        files_in_order: false,
+    },
+    House {
+        package: "rowkey-emulator",
+        floors: &[
+            "clock",
+            "tls",
+            "op",
+            "store wire",
+            "account",
+            "front",
+            "durable control",
+            "state",
+            "services",
+            "http",
+            "server fuzzing",
+        ],
+        files_in_order: true,
+    },
+];
 
 /// Adds each use of a room that is not below.
 pub(crate) fn check(faults: &mut Vec<String>) {
@@ -87,7 +109,7 @@ impl House {
                 }
             }
         }
-        let circle = circle(files);
+        let circle = if self.files_in_order { circle(files) } else { Vec::new() };
         if !circle.is_empty() {
             faults.push(format!(
                 "{}: {} use each other in a circle: move what they share to a file of its own",
@@ -232,7 +254,8 @@ fn circle(files: &[(String, String)]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const HOUSE: House = House { package: "house", floors: &["ground", "left right", "roof"] };
+    const HOUSE: House =
+        House { package: "house", floors: &["ground", "left right", "roof"], files_in_order: true };
 
     /// The faults of a house whose rooms have these texts, without what all have in common.
     fn faults(files: &[(&str, &str)]) -> Vec<String> {
@@ -333,7 +356,7 @@ mod tests {
                 "roof.rs uses crate::{name}, which is not a room: name the room that declares it"
             ))
         );
-        let house = House { package: "house", floors: &["ground"] };
+        let house = House { package: "house", floors: &["ground"], files_in_order: true };
         assert_eq!(house.faults(&[]), ["house: there is no room ground, but it has a floor"]);
     }
 }

@@ -202,8 +202,10 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for Tasks<T> {
 /// The contributor that puts a task with each change that requires one; from [`Tasks::on_change`].
 pub struct OnChange<E, T> {
     tasks: Tasks<T>,
-    of: Box<dyn Fn(Change<'_, E>) -> Option<T> + Send + Sync>,
+    of: TaskOf<E, T>,
 }
+
+type TaskOf<E, T> = Box<dyn Fn(Change<'_, E>) -> Option<T> + Send + Sync>;
 
 impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for OnChange<E, T> {
     fn name(&self) -> &str {

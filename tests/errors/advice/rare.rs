@@ -8,9 +8,9 @@ use rowkey::answers::Stubs;
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation};
 use rowkey_store::{Change, Contribution, Contributor, Settled, Store, Transaction};
-use rowkey_tests::sweep;
+use rowkey_tests::{TestError, sweep};
 
-use super::{Case, Failure, case, refused, reported, start};
+use super::{Case, case, refused, reported, start};
 
 /// Its index is in another partition.
 #[derive(Clone, Debug, PartialEq, Entity)]
@@ -211,7 +211,7 @@ pub(super) const CASES: &[Case] = &[
                     let report = other.verify().run().await?;
                     assert!(report.problems.is_empty(), "by a worker: {by_worker}, {report:?}");
                 }
-                Ok::<_, Failure>(errors.remove(0))
+                Ok::<_, TestError>(errors.remove(0))
             }
             .boxed()
         },

@@ -61,8 +61,10 @@ use crate::row::not_of_a_store;
 /// ```
 pub struct History<E, R> {
     name: &'static str,
-    row: Box<dyn Fn(Change<'_, E>) -> Option<R> + Send + Sync>,
+    row: RowOf<E, R>,
 }
+
+type RowOf<E, R> = Box<dyn Fn(Change<'_, E>) -> Option<R> + Send + Sync>;
 
 impl<E, R: Entity> History<E, R> {
     /// Creates a history with the name of a contributor. `row` returns the row of a change, or `None`.

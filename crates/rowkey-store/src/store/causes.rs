@@ -4,6 +4,7 @@ use rowkey::{Entity, Error, Result};
 
 use super::Store;
 use crate::place::is_of;
+use crate::plan::Contributor;
 use crate::plan::list::list_keys;
 use crate::plan::op::row_address;
 use crate::row::{Keys, index_keys};

@@ -99,6 +99,7 @@ mod tests {
     use super::*;
     use crate::clock::ManualClock;
     use crate::credential::Credential;
+    use crate::error::{ErrorKind, Outcome};
     use crate::transport::retry::Jitter;
 
     const KEY: &str =
@@ -194,7 +195,7 @@ mod tests {
             Some((error.kind(), error.outcome()))
         };
         assert_eq!(refused(256), None);
-        let too_large = Some((crate::ErrorKind::TooLarge, crate::Outcome::NotSent));
+        let too_large = Some((ErrorKind::TooLarge, Outcome::NotSent));
         assert_eq!(refused(400), too_large);
     }
 }
