@@ -38,9 +38,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// A list is one row. It holds each RowKey without the prefix common to all RowKeys of the type, in
     /// 262,144 UTF-16 units with one unit between two keys: 37,449 keys of six characters. A write that
-    /// would exceed this is refused with [`ErrorKind::TooLarge`], and nothing is written. (For a list in
-    /// another partition, the limit is noticed only after the commit: workers report it, and lookups of
-    /// the value fail with the same error until there is room.) Each write that changes an entity's values
+    /// would exceed this is refused with [`ErrorKind::TooLarge`], and nothing is written. (A list in another
+    /// partition that other writers fill between this check and its update is noticed only after the commit: workers
+    /// report it, and lookups of the value fail with the same error until there is room.) Each write that changes an entity's values
     /// reads and writes the whole lists that the entity leaves and joins, and starts over if another
     /// writer changed one of them in the meantime. Use a list for up to some thousand entities that rarely
     /// change their value, and an index with `many` otherwise.
