@@ -18,8 +18,8 @@ use super::{World, row, written};
 const BOUND: usize = (60 + 20) / 5 + 1;
 
 #[tokio::test]
-async fn partitions_move_in_bounded_time_and_late_writes_are_refused_whatever_the_clocks_say()
--> TestResult {
+async fn partitions_move_in_bounded_time_and_late_writes_are_refused_with_any_clocks() -> TestResult
+{
     for [first, second] in
         [[-13, 0], [-15, 0], [13, 0], [15, 0], [0, 13], [0, 15], [0, -13], [-15, 15], [15, -15]]
     {

@@ -1,7 +1,7 @@
 //! Types with several declarations: every two that `pairs` does not run alone meet on one of these.
 //!
 //! The sweep inserts, updates, patches and deletes, moves a value from the row into a blob and back, replaces an
-//! expired entity and removes another one. Whatever fails, all rows agree afterwards, each declaration finds the same
+//! expired entity and removes another one. After each failure all rows agree, each declaration finds the same
 //! entities as the partition, no read returns an expired one, and contents are those of one of the writes.
 
 use std::collections::BTreeMap;

@@ -173,7 +173,8 @@ fn unusable(property: &str, why: Unusable) -> Error {
     }
 }
 
-/// Whether properties name the blob with this path, whichever they are: other versions of the type have other fields.
+/// Whether any property names the blob with this path. Other versions of the type have other fields, so all properties
+/// are compared.
 pub(crate) fn is_named<'r>(
     mut properties: impl Iterator<Item = (&'r str, &'r Value)>,
     path: &str,
