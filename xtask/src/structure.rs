@@ -53,6 +53,7 @@ pub(crate) fn check() -> bool {
     for (name, tests) in DECLARED {
         pattern("rowkey-store", name, &[tests.to_owned()], &mut faults);
     }
+    decisions(&mut faults);
     crate::address::check(&mut faults);
     crate::architecture::check(&mut faults);
     crate::examples::check(&mut faults);
@@ -95,6 +96,18 @@ fn source(path: &Path, faults: &mut Vec<String>) {
         let doc = line.trim_start();
         if (doc.starts_with("/// ```") || doc.starts_with("//! ```")) && doc.contains("ignore") {
             faults.push(format!("{shown}:{}: doctests run; none is ignored", number + 1));
+        }
+    }
+}
+
+/// Adds each decision record that does not begin with its decision.
+fn decisions(faults: &mut Vec<String>) {
+    let mut records = Vec::new();
+    collect(&root().join("docs/src/adr"), "md", &mut records);
+    for path in records {
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        if !text.lines().nth(2).is_some_and(|line| line.starts_with("**Decision:** ")) {
+            faults.push(format!("{} does not begin with its **Decision:**", path.display()));
         }
     }
 }
