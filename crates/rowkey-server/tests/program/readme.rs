@@ -186,7 +186,7 @@ fn what_azurites_readme_has_and_the_program_has_not_is_refused_with_advice() {
             "cannot be used with",
             "`--inMemoryPersistence`",
         ),
-        (&["azurite", "-l", "DIR/x"], "unexpected argument 'azurite'", "words that are no flags"),
+        (&["azurite", "-l", "DIR/x"], "unexpected argument 'azurite'", "words that are not flags"),
     ] {
         let Err(log) = Work::new().run(flags, &[]) else { panic!("{flags:?}: started") };
         assert!(log.contains(advice), "{flags:?}: {log}");
