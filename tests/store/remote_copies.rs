@@ -194,7 +194,7 @@ async fn copies_elsewhere_cost_a_page_and_a_transaction_of_100() -> TestResult {
     let requests = counted("`insert`, no target", insert.boxed()).await?;
     assert_eq!(requests.count(Operation::GetEntity), 0);
     let right = async { departments.rewrite(Department::key("7")).await.map(drop) };
-    let requests = counted("`rewrite`, 250 targets that are right", right.boxed()).await?;
+    let requests = counted("`rewrite`, 250 targets that are up to date", right.boxed()).await?;
     assert_eq!(requests.count(Operation::Transaction), 1);
     assert_eq!(assert_copies(&server.snapshot())["7/employee_000249"].as_deref(), Some("Retail"));
     Ok(())
