@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, select};
-use rowkey::{Key, Result, StorageAccount};
+use futures_util::future::{BoxFuture, Either, select};
+use rowkey::{ErrorKind, Key, Result, StorageAccount};
 use rowkey_emulator::{Fault, Journal, Operation, Server};
 use rowkey_store::Store;
 use rowkey_tests::TestResult;
@@ -273,4 +273,37 @@ async fn a_job_releases_what_the_program_remembers() -> TestResult {
     // The whole copy elsewhere that the other program wrote; the claim that it made, and the head afterwards.
     assert_eq!(sent(&server, &before).0, 3);
     ends_with(&server, 0, "all are deleted").await
+}
+
+/// Two programs insert one entity. The second one has seen the claim and no entity, and the first one commits before
+/// the second one decides it. If the second one took the claim over and the entity were deleted then, its insert would
+/// be committed without a claim.
+#[tokio::test]
+async fn an_insert_does_not_take_over_the_claim_of_an_entity_that_is_there_by_now() -> TestResult {
+    let (server, account) = start().await?;
+    let (one, two) = (store(&account)?, store(&account)?);
+    let same = order(1);
+    let first = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
+    let mut insert = pin!(one.insert(&same));
+    select(insert.as_mut(), pin!(first.wait_until_held())).await;
+    // The claim, the entity, the op row of the first one.
+    let decision = server.inject(Fault::on(Operation::GetEntity).nth(3).hold());
+    let mut late = pin!(two.insert(&same));
+    select(late.as_mut(), pin!(decision.wait_until_held())).await;
+    first.release();
+    insert.await?;
+
+    let commit = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
+    decision.release();
+    let refused = match select(late.as_mut(), pin!(commit.wait_until_held())).await {
+        Either::Left((refused, _)) => refused,
+        Either::Right(_) => {
+            assert!(store(&account)?.delete(key()).await?);
+            commit.release();
+            late.await
+        }
+    };
+    let orders = agreed(&server.snapshot(), true).len();
+    assert_eq!((refused.unwrap_err().kind(), orders), (ErrorKind::AlreadyExists, 1));
+    ends_with(&server, 1, "inserted once").await
 }

@@ -103,8 +103,7 @@ async fn take_over(
     if new.inserts && head.is_some() {
         // A deletion releases the claim together with the entity. An insert that took over the
         // claim before the deletion, and was committed after it, would have no claim.
-        return Err(Error::refused(ErrorKind::AlreadyExists, "an entity with these keys exists")
-            .advise("read it, and use `replace_if` with its version"));
+        return Err(exists());
     }
     // The operation that wrote the head is committed. Another one of the same entity may be in progress.
     let mark = head.and_then(|head| head.entity.0);
@@ -113,6 +112,10 @@ async fn take_over(
         give_up(table, announcer, &(claim.owner.0.clone(), claim.op.clone())).await?;
         if !is_own && holds(table, new, &claim.owner).await? {
             return Err(taken(new));
+        }
+        // The operation may have inserted the entity since it was looked for.
+        if is_own && new.inserts && table.row_as::<Marked>(&claim.owner).await?.is_some() {
+            return Err(exists());
         }
     }
     match table.table().replace((row, etag)).await {
@@ -140,6 +143,11 @@ async fn holds(table: &Deciding, new: &NewClaim, owner: &Keys) -> Result<bool> {
         }
         None => Ok(false),
     }
+}
+
+fn exists() -> Error {
+    Error::refused(ErrorKind::AlreadyExists, "an entity with these keys exists")
+        .advise("read it, and use `replace_if` with its version")
 }
 
 fn taken(new: &NewClaim) -> Error {
