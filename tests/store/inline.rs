@@ -79,6 +79,39 @@ async fn a_row_that_is_back_is_not_deleted() -> TestResult {
     Ok(())
 }
 
+/// As before, but the writer that takes the value back does not insert its row, because another row of it was refused
+/// before: settling finds the row there.
+#[tokio::test]
+async fn a_row_that_is_back_is_not_deleted_if_another_row_was_refused() -> TestResult {
+    let (server, account) = start().await?;
+    let (one, two, three) = (store(&account)?, store(&account)?, store(&account)?);
+    one.insert(&order(1)).await?;
+    let size = |size| move |order: &mut Order| order.size = size;
+    // The commit, the copy for the courier, the new size, the old one.
+    let old = server.inject(Fault::on(Operation::Transaction).nth(4).hold());
+    let mut away = pin!(one.update(key(), size(7)));
+    select(away.as_mut(), pin!(old.wait_until_held())).await;
+    // The commit, the copy for the courier.
+    let copy = server.inject(Fault::on(Operation::Transaction).nth(2).hold());
+    let mut other = pin!(three.update(key(), |order| order.cents += 1));
+    select(other.as_mut(), pin!(copy.wait_until_held())).await;
+    // It has looked at the copy for the courier.
+    let commit = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
+    let mut back = pin!(two.update(key(), size(1)));
+    select(back.as_mut(), pin!(commit.wait_until_held())).await;
+    copy.release();
+    other.await?;
+    commit.release();
+    back.await?;
+    old.release();
+    away.await?;
+    receive(&server, 61).await?;
+    assert_eq!(agreed(&server.snapshot(), true).len(), 1);
+    receive(&server, 2800).await?;
+    assert_eq!(left(&server), Vec::<String>::new());
+    Ok(())
+}
+
 /// A copy that another program deleted is missed, and no other write is in flight: nothing is left for a worker.
 #[tokio::test]
 async fn a_missing_row_is_written_again() -> TestResult {

@@ -228,14 +228,14 @@ pub(crate) async fn write_rows(
                     groups = false;
                     continue;
                 }
-                let (target, row) = all[at];
-                if row.known == Known::New && is_lost(&error) {
-                    noted.met.push(target.clone());
-                }
                 break;
             }
         }
     }
+    // A new row that was not inserted may be there all the same, also if the insert was not sent because another write was
+    // refused. A writer that took the value away before may be about to delete it, so that settling has to write it.
+    let is_new = |at: &usize| !is_done[*at] && all[*at].1.known == Known::New;
+    noted.met.extend((0..all.len()).filter(is_new).map(|at| all[at].0.clone()));
     // A row that was not read may be missing, too.
     let is_missing = |known: &Known| matches!(known, Known::Missing | Known::Unread);
     let missing: Vec<_> = rows().filter(|(_, row)| is_missing(&row.known)).collect();
