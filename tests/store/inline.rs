@@ -112,6 +112,28 @@ async fn a_row_that_is_back_is_not_deleted_if_another_row_was_refused() -> TestR
     Ok(())
 }
 
+/// As before, but the writer that takes the value back does not trust the rows of other programs.
+#[tokio::test]
+async fn a_row_that_is_back_is_not_deleted_if_its_writer_reads_copies() -> TestResult {
+    let (server, account) = start().await?;
+    let one = store(&account)?;
+    let two = Store::<Order>::builder(account.table("orders"));
+    let two = two.queue(account.queue("orders")).reads_copies().build()?;
+    one.insert(&order(1)).await?;
+    let size = |size| move |order: &mut Order| order.size = size;
+    let old = server.inject(Fault::on(Operation::Transaction).nth(4).hold());
+    let mut away = pin!(one.update(key(), size(7)));
+    select(away.as_mut(), pin!(old.wait_until_held())).await;
+    two.update(key(), size(1)).await?;
+    old.release();
+    away.await?;
+    receive(&server, 61).await?;
+    assert_eq!(agreed(&server.snapshot(), true).len(), 1);
+    receive(&server, 2800).await?;
+    assert_eq!(left(&server), Vec::<String>::new());
+    Ok(())
+}
+
 /// A copy that another program deleted is missed, and no other write is in flight: nothing is left for a worker.
 #[tokio::test]
 async fn a_missing_row_is_written_again() -> TestResult {

@@ -194,8 +194,13 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
             if is_known && kept.is_some() && self.is_same(change, &copy)? {
                 return Ok(());
             }
-            let known = if kept.is_some() { Known::Unread } else { Known::New };
-            self.target(change, plan, (keys, Some(row)), is_known.then_some(known));
+            // A new row is inserted in any case: if it is there, another writer may be about to delete it, and it is
+            // written again.
+            let known = match kept {
+                Some(_) => is_known.then_some(Known::Unread),
+                None => Some(Known::New),
+            };
+            self.target(change, plan, (keys, Some(row)), known);
         }
         if let Some(keys) = old.as_ref().filter(|_| kept.is_none()) {
             self.target(change, plan, (keys, None), is_known.then_some(Known::Unread));
