@@ -223,3 +223,24 @@ async fn rows_agree_after_any_fault_or_crash_of_a_repair() -> TestResult {
     )
     .await
 }
+
+/// A repair claims the value of an item that another program deletes, which has seen no claim to release.
+#[tokio::test]
+async fn a_claim_of_an_item_that_is_deleted_while_it_is_repaired_is_released() -> TestResult {
+    let (server, account) = start(1).await?;
+    lose(&server, &account, |row| row.starts_with("claim_")).await?;
+    let (items, other) = (store(&account)?, store(&account)?);
+    let deletion = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
+    let mut delete = pin!(other.delete(Item::key("contoso", 0)));
+    select(delete.as_mut(), pin!(deletion.wait_until_held())).await;
+    let commit = server.inject(Fault::on(Operation::Transaction).nth(1).hold());
+    let repair = items.repair();
+    let mut repair = pin!(repair.run());
+    select(repair.as_mut(), pin!(commit.wait_until_held())).await;
+    deletion.release();
+    assert!(delete.await?);
+    commit.release();
+    repair.await?;
+    assert_eq!(agreed(&server.snapshot()), BTreeSet::new());
+    Ok(())
+}

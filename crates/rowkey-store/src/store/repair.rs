@@ -16,10 +16,12 @@ use super::totals::OnPage;
 use super::verify::is_wrong;
 use super::{ReadHead, Store, is_race};
 use crate::execute::Ran;
-use crate::execute::settle::Settled;
+use crate::execute::announce::no_queue;
+use crate::execute::claim::claim;
+use crate::execute::settle::{Settled, release};
 use crate::job::{Report, Verdict};
-use crate::plan::{MAX_OPERATIONS, Op, Plan};
-use crate::row::{Keys, index_keys};
+use crate::plan::{MAX_OPERATIONS, NewClaim, Op, Plan};
+use crate::row::{Head, Keys, index_keys};
 use crate::together::try_all;
 
 /// Partitions whose entities are repaired at once.
@@ -172,5 +174,60 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             Ran::Done { settled, .. } => Ok(settled),
             Ran::Stale(error) => Err(error),
         }
+    }
+
+    /// Rewrites an unchanged entity with all its rows, and claims its values.
+    pub(super) async fn rewrite_head(&self, keys: &Keys, head: &ReadHead<E>) -> Result<()> {
+        let op = Op::random(self.inner.deciding.clock().now())?;
+        let mut made = Vec::new();
+        let rewritten = self.rewrite_claiming(keys, head, &op, &mut made).await;
+        if rewritten.is_err() {
+            // No message names these claims. If the entity was deleted in the meantime, nothing else releases them.
+            let op = (keys.0.clone(), op.row_key()?);
+            let table = (&self.inner.deciding, self.inner.announcer.as_deref());
+            for new in made {
+                let how = (&new.demands, new.position);
+                if let Err(error) = release(table, &op, &new.reference, how).await {
+                    tracing::debug!(%error, "a claim is left to another repair");
+                }
+            }
+        }
+        rewritten
+    }
+
+    async fn rewrite_claiming(
+        &self,
+        keys: &Keys,
+        head: &ReadHead<E>,
+        op: &Op,
+        made: &mut Vec<NewClaim>,
+    ) -> Result<()> {
+        for (position, index) in E::INDEXES.iter().enumerate() {
+            if index.scope == Scope::Claim
+                && let Some(at) = index_keys(&head.entity, position)?
+                && self.examine_demand(keys, head, position).await? != Verdict::Right
+            {
+                let new = self.new_claim(keys, position, at);
+                let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
+                made.push(new.clone());
+                claim(&self.inner.deciding, announcer, &new, op, &mut false).await?;
+            }
+        }
+        let after = head.entity.clone();
+        let before = ReadHead {
+            head: Head {
+                entity: after.clone(),
+                mark: head.mark.clone(),
+                closed: head.closed.clone(),
+                unknown: head.unknown.clone(),
+                sealed: head.sealed.clone(),
+                is_signed: head.is_signed,
+                older: head.older.clone(),
+            },
+            etag: head.etag.clone(),
+            is_of_another: false,
+        };
+        let rounds = &mut self.rounds(keys);
+        self.write_all(keys, Some(before), Some(&after), true, rounds).await.map(drop)
     }
 }

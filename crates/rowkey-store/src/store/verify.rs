@@ -19,7 +19,6 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use rowkey::index::Scope;
 use rowkey::{DynamicEntity, Entity, Key, Page, Result, Table};
 
 use super::clean::Left;
@@ -33,14 +32,12 @@ use super::totals::{OnPage, Totals};
 use super::{Inner, ReadHead, Step, Store, is_race, parts};
 use crate::deciding::Deciding;
 use crate::declared::Declared;
-use crate::execute::announce::no_queue;
-use crate::execute::claim::claim;
 use crate::execute::settle::{Settled, Settling};
 use crate::job::{Job, Report, Verdict, Walk, Walking};
 use crate::layer::Demands;
 use crate::plan::op::ClaimRef;
 use crate::plan::{Change, Contributor, NewClaim, Op, Plan};
-use crate::row::{Head, Keys, Whole, index_keys};
+use crate::row::{Keys, Whole, index_keys};
 use crate::wide;
 
 /// The name of a job over the rows of a type.
@@ -488,7 +485,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     /// Checks the row that the entity demands for one of its indexes or unique values.
-    async fn examine_demand(
+    pub(super) async fn examine_demand(
         &self,
         keys: &Keys,
         head: &ReadHead<E>,
@@ -609,37 +606,6 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         };
         let demands = Demands::of::<E>(&self.inner.layers);
         NewClaim { reference, owner: keys.clone(), index, position, demands, inserts: false }
-    }
-
-    /// Rewrites an unchanged entity with all its rows, and claims its values.
-    pub(super) async fn rewrite_head(&self, keys: &Keys, head: &ReadHead<E>) -> Result<()> {
-        let op = Op::random(self.inner.deciding.clock().now())?;
-        for (position, index) in E::INDEXES.iter().enumerate() {
-            if index.scope == Scope::Claim
-                && let Some(at) = index_keys(&head.entity, position)?
-                && self.examine_demand(keys, head, position).await? != Verdict::Right
-            {
-                let new = self.new_claim(keys, position, at);
-                let announcer = self.inner.announcer.as_ref().ok_or_else(no_queue)?;
-                claim(&self.inner.deciding, announcer, &new, &op, &mut false).await?;
-            }
-        }
-        let after = head.entity.clone();
-        let before = ReadHead {
-            head: Head {
-                entity: after.clone(),
-                mark: head.mark.clone(),
-                closed: head.closed.clone(),
-                unknown: head.unknown.clone(),
-                sealed: head.sealed.clone(),
-                is_signed: head.is_signed,
-                older: head.older.clone(),
-            },
-            etag: head.etag.clone(),
-            is_of_another: false,
-        };
-        let rounds = &mut self.rounds(keys);
-        self.write_all(keys, Some(before), Some(&after), true, rounds).await.map(drop)
     }
 }
 
