@@ -1,7 +1,10 @@
 //! Tasks that changes of entities require: put if the change is committed and only then, by any kind of write.
 
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
 use futures_util::stream;
-use rowkey::{DynamicEntity, ErrorKind, Key, Match, Outcome, StorageAccount};
+use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, Outcome, StorageAccount};
 use rowkey_emulator::Server;
 use rowkey_store::{Change, Store};
 use rowkey_tests::TestResult;
@@ -104,5 +107,52 @@ async fn a_task_that_its_queue_cannot_accept_refuses_the_change() -> TestResult 
     assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
     assert!(refused.to_string().contains("`claims`"), "{refused}");
     assert_eq!(server.journal().since(&before).len(), 0);
+    Ok(())
+}
+
+/// A price that is valid for a time.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{shop}", row = "offer_{item}")]
+struct Offer {
+    shop: String,
+    item: String,
+    #[entity(expiry)]
+    until: DateTime<Utc>,
+}
+
+#[tokio::test]
+async fn an_entity_that_replaces_an_expired_one_has_its_task() -> TestResult {
+    let server = Server::builder().manual_clock().start().await?;
+    let (account, clock) = sweep::waiting(&server)?;
+    let new = |change: Change<'_, Offer>| {
+        let after = change.after.filter(|_| change.before.is_none())?;
+        Some(tell(&after.item, 1))
+    };
+    let offers = Store::builder(account.table("offers")).queue(account.queue("offers"));
+    let offers = offers.following(tasks(&account).on_change(new)).build()?;
+    offers.create_if_missing().await?;
+    let offer = |until| Offer { shop: "leeds".into(), item: "lamp".into(), until };
+    let now = || rowkey::Clock::now(&clock);
+    offers.insert(&offer(now() + Duration::from_secs(60))).await?;
+    server.clock().advance(Duration::from_secs(60));
+    clock.advance(Duration::from_secs(60));
+    offers.insert(&offer(now() + Duration::from_secs(60))).await?;
+    assert_eq!(told(&server.snapshot()).len(), 2);
+    Ok(())
+}
+
+/// Each of more tasks than an op row has room for is put, with its change.
+#[tokio::test]
+async fn a_load_with_large_tasks_is_split() -> TestResult {
+    let (server, account) = start().await?;
+    let large = |change: Change<'_, Price>| {
+        change.after.map(|after| Tell { text: "x".repeat(30_000), ..tell(&after.item, 2) })
+    };
+    let prices = Store::builder(account.table("prices")).queue(account.queue("prices"));
+    let prices = prices.following(tasks(&account).on_change(large)).build()?;
+    let all = (0..40).map(|item| price(&format!("item{item}"), 2));
+    let report = prices.load(stream::iter(all)).run().await?;
+    assert_eq!((report.total.right, report.total.failed), (40, 0));
+    assert_eq!(told(&server.snapshot()).len(), 40);
     Ok(())
 }

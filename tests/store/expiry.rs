@@ -12,7 +12,7 @@ use rowkey::{
 };
 use rowkey_emulator::{Fault, Operation, Server, Snapshot};
 use rowkey_patterns::lease_lock::LeaseLock;
-use rowkey_store::{IfMatch, Store};
+use rowkey_store::{Change, History, IfMatch, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, sweep_every_way};
 use rowkey_worker::janitor::{Chore, Janitor};
@@ -263,6 +263,58 @@ async fn an_insert_replaces_an_expired_entity() -> TestResult {
 
     let exists = sessions.insert(&next).await.unwrap_err();
     assert_eq!(exists.kind(), ErrorKind::AlreadyExists, "it is replaced once");
+    Ok(())
+}
+
+/// What happened to a session.
+#[derive(Debug, Entity)]
+#[entity(partition = "{tenant}", row = "event_{session:4}_{at}_{operation}")]
+struct Event {
+    tenant: String,
+    session: u32,
+    at: DateTime<Utc>,
+    operation: String,
+    what: String,
+}
+
+fn event(change: Change<'_, Session>) -> Option<Event> {
+    let user = |session: Option<&Session>| session.map_or("-", |session| &*session.user).to_owned();
+    let (before, after) = (user(change.before), user(change.after));
+    let Session { tenant, id, .. } = change.after.or(change.before)?.clone();
+    let (at, operation) = (change.op().created(), change.op().mark().to_owned());
+    let what = format!("{before} to {after}");
+    (before != after).then_some(Event { tenant, session: id, at, operation, what })
+}
+
+/// Whether the job removed an expired entity first makes no difference to the history of the next one.
+#[tokio::test]
+async fn an_entity_that_replaces_an_expired_one_is_new_in_its_history() -> TestResult {
+    let setup = Setup::start().await?;
+    let sessions = Store::<Session>::builder(setup.account.table("sessions"))
+        .queue(setup.account.queue("sessions"))
+        .with(History::new("events", event))
+        .build()?;
+    for id in 1..=4 {
+        sessions.insert(&session(id, setup.after(60))).await?;
+    }
+    setup.pass(60);
+    let until = setup.after(60);
+    sessions.insert(&session(1, until)).await?;
+    sessions.upsert(&session(2, until)).await?;
+    sessions.load_over(futures_util::stream::iter([session(3, until)])).run().await?;
+    assert_eq!(sessions.delete_expired().run().await?.total.right, 1);
+    setup.pass(1);
+    sessions.insert(&session(4, until)).await?;
+    sessions.upsert(&session(4, until)).await?;
+    for id in 1..=4 {
+        let events = sessions.table().query(Event::under_session("contoso", id)).all().await?;
+        let what: Vec<_> = events.iter().map(|event| &*event.entity.what).collect();
+        let removed = (id == 4).then_some("ada to -");
+        let expected: Vec<_> =
+            ["- to ada"].into_iter().chain(removed).chain(["- to ada"]).collect();
+        assert_eq!(what, expected, "session {id}");
+    }
+    assert!(sessions.verify().run().await?.is_clean());
     Ok(())
 }
 

@@ -106,7 +106,7 @@ impl<T: Task> Tasks<T> {
     /// of the tasks themselves; transactions may add others by [`Outbox::task`].
     ///
     /// `of` must depend on the change alone, and compare both of its states: repairs and migrations write an entity
-    /// without changing it. The guarantees are those of [`Outbox::task`], and so is the cost, for each change with a
+    /// without changing it. An entity that replaces an expired one has no state before. The guarantees are those of [`Outbox::task`], and so is the cost, for each change with a
     /// task. A task that its queue could never accept refuses the write, before anything is sent.
     ///
     /// ```
@@ -221,7 +221,7 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for OnChange<E, 
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
-        let Some(task) = (self.of)(change) else { return Ok(()) };
+        let Some(task) = (self.of)(change.to_readers()) else { return Ok(()) };
         let text = written::text(&task)?;
         self.tasks.check_written(&text)?;
         plan.target(text);

@@ -18,13 +18,16 @@ use crate::row::{Closed, Content, Keys, index_keys, not_of_a_store};
 ///
 /// An insert has no `before`, a deletion has no `after`.
 pub struct Change<'a, E> {
-    /// The entity as it was read on the primary.
+    /// The entity as it was read on the primary. With a type that expires, it may be an expired entity that
+    /// another one replaces; see [`to_readers`](Self::to_readers).
     pub before: Option<&'a E>,
     /// The entity as it will be written.
     pub after: Option<&'a E>,
     pub(crate) keys: &'a Keys,
     pub(crate) op: &'a Op,
     pub(crate) rewrites: bool,
+    /// Whether `before` had expired, and `after` is another entity that takes its place.
+    pub(crate) is_over_expired: bool,
     /// Whether the rows at the keys of the entity's copies may belong to another program, so that
     /// they must be read.
     pub(crate) reads_copies: bool,
@@ -90,6 +93,18 @@ impl<'a, E> Change<'a, E> {
     /// as [`Store::rewrite`](crate::Store::rewrite) and repairs do.
     pub fn is_rewrite(&self) -> bool {
         self.rewrites
+    }
+
+    /// The change as readers see it: without `before` if that entity had expired and another one takes its place,
+    /// which is then an insert, as if a job had removed the expired entity first.
+    ///
+    /// Rows that count or copy entities need both states, because they have the expired one until then.
+    #[must_use]
+    pub fn to_readers(mut self) -> Self {
+        if self.is_over_expired {
+            self.before = None;
+        }
+        self
     }
 
     /// The operation: its mark and its time, which stay the same when the plan is made again.

@@ -521,6 +521,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             op: &op,
             rewrites: true,
             reads_copies: false,
+            is_over_expired: false,
             mark: head.mark.as_deref(),
             stored: head.closed(),
             unknown: &head.unknown,

@@ -135,6 +135,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 let is_own = head.mark.is_some() && head.older.is_none();
                 self.inner.reads_copies || plan.rewrites || !is_own
             }),
+            is_over_expired: after.is_some() && before.is_some_and(|head| head.is_of_another),
             mark: before.and_then(|head| head.mark.as_deref()),
             stored: before.and_then(ReadHead::closed),
             unknown: &unknown,
