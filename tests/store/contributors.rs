@@ -176,6 +176,86 @@ async fn each_change_has_one_row_in_the_history_after_any_fault() -> TestResult 
     .await
 }
 
+/// Each kind of write adds its row, in the transaction of the entity; rows of a history are rows of others to jobs.
+#[tokio::test]
+async fn each_kind_of_write_has_a_row_in_the_history() -> TestResult {
+    let (server, account) = start().await?;
+    let every = |change: Change<'_, Order>| {
+        let Order { tenant, id, cents, .. } = change.after.or(change.before)?.clone();
+        let (at, operation) = (change.op().created(), change.op().mark().to_owned());
+        let is_same = change.before == change.after;
+        (!is_same).then_some(Event { tenant, order: id, at, operation, cents })
+    };
+    let orders = Store::<Order>::builder(account.table("orders"))
+        .queue(account.queue("orders"))
+        .with(History::new("events", every))
+        .build()?;
+    let events = || {
+        let snapshot = server.snapshot();
+        let rows = snapshot.table("orders").unwrap();
+        rows.entities().filter(|row| row.row_key().starts_with("event_")).count()
+    };
+    let key = || Order::key("contoso", 1);
+    orders.insert(&order(1)).await?;
+    assert_eq!(events(), 1, "insert");
+    orders.upsert(&Order { cents: 1, ..order(1) }).await?;
+    assert_eq!(events(), 2, "upsert");
+    orders.patch(key()).set(Order::CENTS, 2_i64).send().await?;
+    assert_eq!(events(), 3, "patch");
+    let version = orders.get(key()).await?.ok_or("none")?.version;
+    orders.replace_if(&Order { cents: 3, ..order(1) }, &version).await?;
+    assert_eq!(events(), 4, "replace_if");
+    let version = orders.get(key()).await?.ok_or("none")?.version;
+    let changed = Order { cents: 4, ..order(1) };
+    orders.transaction().replace_if(&changed, version).insert(&order(2)).submit().await?;
+    assert_eq!(events(), 6, "transaction");
+    orders.load_over(stream::iter([order(1), order(3)])).run().await?;
+    assert_eq!(events(), 8, "load_over");
+    assert!(orders.verify().run().await?.is_clean());
+    orders.repair().run().await?;
+    orders.rewrite(key()).await?;
+    assert_eq!(events(), 8, "repair and rewrite");
+    orders.delete(key()).await?;
+    assert_eq!(events(), 9, "delete");
+    assert_eq!(orders.delete_where(Order::partition("contoso")).run().await?.total.right, 2);
+    assert_eq!(events(), 11, "delete_where");
+    // More entities than a transaction has room for, with their rows.
+    let report = orders.load(stream::iter((10..60).map(order))).run().await?;
+    assert_eq!((report.total.right, report.total.failed), (50, 0));
+    assert_eq!(events(), 61, "load");
+    assert!(orders.verify().run().await?.is_clean());
+    Ok(())
+}
+
+/// A row of another program with the key of a row of the history refuses the write, and nothing is left of it.
+#[tokio::test]
+async fn a_row_at_the_key_of_a_history_refuses_the_write() -> TestResult {
+    let (server, account) = start().await?;
+    let fixed = |change: Change<'_, Order>| {
+        let Order { tenant, id, cents, .. } = change.after?.clone();
+        Some(Event { tenant, order: id, at: DateTime::UNIX_EPOCH, operation: "x".into(), cents })
+    };
+    let orders = Store::<Order>::builder(account.table("orders"))
+        .queue(account.queue("orders"))
+        .with(History::new("events", fixed))
+        .build()?;
+    orders.insert(&order(1)).await?;
+    let stored = orders.get(Order::key("contoso", 1)).await?.ok_or("none")?.entity;
+    let update = orders.update(Order::key("contoso", 1), |order| order.number = Some("B".into()));
+    assert_eq!(update.await.unwrap_err().kind(), rowkey::ErrorKind::AlreadyExists);
+    let upsert = orders.upsert(&Order { cents: 9, ..order(1) }).await;
+    assert_eq!(upsert.unwrap_err().kind(), rowkey::ErrorKind::AlreadyExists);
+    assert_eq!(orders.get(Order::key("contoso", 1)).await?.ok_or("none")?.entity, stored);
+    orders.drain_backlog().await?;
+    orders.work_once().await?;
+    assert!(orders.verify().run().await?.is_clean());
+    let snapshot = server.snapshot();
+    let left =
+        snapshot.table("orders").unwrap().entities().filter(|row| row.row_key().starts_with("op_"));
+    assert_eq!(left.count(), 0);
+    Ok(())
+}
+
 /// One call creates what the store and its contributors write to; what exists stays.
 #[tokio::test]
 async fn a_store_creates_what_its_contributors_write_to() -> TestResult {
