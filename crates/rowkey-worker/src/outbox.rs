@@ -9,7 +9,7 @@ use std::fmt;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::{Entity, Result};
-use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, Transaction};
+use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, StoredType, Transaction};
 
 use crate::task::{SealedTask, Task, Tasks, written};
 
@@ -106,8 +106,12 @@ impl<T: Task> Tasks<T> {
     /// of the tasks themselves; transactions may add others by [`Outbox::task`].
     ///
     /// `of` must depend on the change alone, and compare both of its states: repairs and migrations write an entity
-    /// without changing it. An entity that replaces an expired one has no state before. The guarantees are those of [`Outbox::task`], and so is the cost, for each change with a
-    /// task. A task that its queue could never accept refuses the write, before anything is sent.
+    /// without changing it. An entity that replaces an expired one has no state before. The guarantees are those of
+    /// [`Outbox::task`], and so is the cost, for each change with a task. A task that its queue could never accept
+    /// refuses the write, before anything is sent.
+    ///
+    /// Tasks that are encrypted are refused by [`build`](rowkey_store::StoreBuilder::build), because a contributor
+    /// cannot ask for keys: add them by [`Outbox::sealed_task`].
     ///
     /// ```
     /// # use rowkey::{Entity, StorageAccount};
@@ -230,6 +234,10 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for OnChange<E, 
 
     fn check(&self, address: &str) -> Result<()> {
         self.tasks.check_written(address)
+    }
+
+    fn writes(&self) -> Result<Vec<StoredType>> {
+        self.tasks.check_plain().map(|()| Vec::new())
     }
 
     fn settles_once(&self) -> bool {

@@ -71,7 +71,8 @@ impl<E, R: Entity> History<E, R> {
     ///
     /// It must depend on the change alone, and compare both of its states: repairs and migrations write an entity
     /// without changing it. The row is in the partition of the entity, and is new: give it the time and the mark of
-    /// [`Change::op`]. An entity that replaces an expired one is inserted, and has no state before. A write whose row exists fails with [`ErrorKind::AlreadyExists`](rowkey::ErrorKind::AlreadyExists).
+    /// [`Change::op`]. An entity that replaces an expired one is inserted, and has no state before. A write whose row
+    /// exists fails with [`ErrorKind::AlreadyExists`](rowkey::ErrorKind::AlreadyExists).
     pub fn new(
         name: &'static str,
         row: impl Fn(Change<'_, E>) -> Option<R> + Send + Sync + 'static,

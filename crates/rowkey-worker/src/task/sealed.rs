@@ -193,6 +193,17 @@ impl<T: Task> Tasks<T> {
             .advise("encrypt it: `sealed_task(tasks.seal(&task).await?)`"))
     }
 
+    /// Refuses encrypted tasks where they would be written in plain.
+    pub(crate) fn check_plain(&self) -> Result<()> {
+        if self.keys.is_none() {
+            return Ok(());
+        }
+        let what = "the tasks are encrypted, and those that changes require would be in plain";
+        Err(Error::refused(ErrorKind::Invalid, what).advise(
+            "add them to transactions: `transaction().sealed_task(tasks.seal(&task).await?)`",
+        ))
+    }
+
     /// The row as which a task is encrypted.
     fn row(&self, id: &str) -> DynamicEntity {
         DynamicEntity::new(format!("queue/{}", self.queue.name()), format!("{}/{id}", T::KIND))
