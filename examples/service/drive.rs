@@ -48,6 +48,10 @@ pub(crate) async fn all_routes(
     let wrong = client.post(at("parcels/import")).body("no parcel").send().await?;
     assert_eq!(wrong.status(), StatusCode::BAD_REQUEST);
 
+    // A tenant with the name of a list of another one adds nothing to it.
+    let other = format!("{address}/email_{tenant}_ada@contoso.com/parcels");
+    assert_eq!(client.post(other).json(&parcel(1)).send().await?.status(), StatusCode::CREATED);
+
     // The three lists, page by page; each parcel is in one page.
     let lists = [("courier=kim", 51), ("state=Accepted", 101), ("email=ADA@contoso.com", 101)];
     for (list, expected) in lists {

@@ -14,9 +14,10 @@ pub(crate) enum State {
 }
 
 /// A parcel of a tenant, in which a number belongs to one parcel. It is in three lists: that of its courier and
-/// that of its state, the newest first, and that of its recipient, which has a partition of its own.
+/// that of its state, the newest first, and that of its recipient, which has a partition of its own. The literals of the
+/// PartitionKeys keep them apart: a tenant could have the name of a list otherwise.
 #[derive(Clone, Deserialize, Serialize, Entity)]
-#[entity(store, partition = "{tenant}", row = "parcel_{id:9}", ignore_serde)]
+#[entity(store, partition = "tenant_{tenant}", row = "parcel_{id:9}", ignore_serde)]
 #[entity(unique(name = by_number, value = "{tenant}_{number}"))]
 #[entity(index(name = by_courier, row = "courier_{courier}_{accepted:desc}", many))]
 #[entity(index(name = by_state, row = "state_{state}_{accepted:desc}", many))]
@@ -50,7 +51,7 @@ pub(crate) struct Deliveries {
 
 /// A state and a place that a parcel had: a row alongside it, the newest first.
 #[derive(Serialize, Entity)]
-#[entity(partition = "{tenant}", row = "scan_{parcel:9}_{at:desc}_{operation}")]
+#[entity(partition = "tenant_{tenant}", row = "scan_{parcel:9}_{at:desc}_{operation}")]
 pub(crate) struct Scan {
     pub(crate) tenant: String,
     pub(crate) parcel: u32,

@@ -188,3 +188,50 @@ async fn a_job_that_ends_early_names_itself_and_is_resumed() -> TestResult {
     assert!(sent.of(Operation::QueryEntities).about("orders").is_empty(), "not run again");
     Ok(())
 }
+
+/// A parcel that is listed in a partition of its recipient. All its PartitionKeys begin with a literal: a tenant could
+/// have the name of the list otherwise.
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "tenant_{tenant}", row = "parcel_{id:9}")]
+#[entity(index(name = by_email, partition = "email_{tenant}_{email:lower}", row = "{id:9}"))]
+#[entity(unique(name = by_number, value = "{tenant}_{number}"))]
+struct Parcel {
+    tenant: String,
+    id: u32,
+    email: String,
+    number: String,
+}
+
+/// No name of a tenant makes its rows part of a list or a value of another one.
+#[tokio::test]
+async fn a_tenant_with_the_name_of_a_list_of_another_one_adds_nothing_to_it() -> TestResult {
+    let server = Server::builder().manual_clock().start().await?;
+    let account = rowkey_tests::sweep::account(&server)?;
+    let parcels =
+        Store::<Parcel>::builder(account.table("parcels")).queue(account.queue("parcels"));
+    let parcels = parcels.build()?;
+    parcels.create_if_missing().await?;
+    let parcel = |tenant: &str, id, number: &str| {
+        let (tenant, number) = (tenant.into(), number.into());
+        Parcel { tenant, id, email: "ada@contoso.com".into(), number }
+    };
+    parcels.insert(&parcel("contoso", 1, "A_1")).await?;
+    parcels.insert(&parcel("contoso", 2, "A_2")).await?;
+    for other in
+        ["email_contoso_ada@contoso.com", "contoso_A", "contoso^~A", "../contoso", "con/toso"]
+    {
+        parcels.insert(&parcel(other, 7, "1")).await?;
+        let page = parcels.query(Parcel::by_email_all("contoso", "ada@contoso.com")).page(20, None);
+        let listed: Vec<_> = page.await?.entities.into_iter().map(|one| one.entity.id).collect();
+        assert_eq!(listed, [1, 2], "{other}");
+        let found = parcels.find(Parcel::by_number("contoso", "A_1")).await?.ok_or("none")?;
+        assert_eq!(found.entity.tenant, "contoso", "{other}");
+    }
+    // Nor does a token lead from a list of one tenant to that of another one.
+    let of = |tenant: &str| parcels.query(Parcel::by_email_all(tenant, "ada@contoso.com"));
+    let token = of("contoso").page(1, None).await?.continuation;
+    assert!(token.is_some());
+    let refused = of("fabrikam").page(1, token).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    Ok(())
+}
