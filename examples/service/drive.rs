@@ -1,7 +1,7 @@
 //! Calls each route of the service and asserts its response.
 
 use futures_util::TryStreamExt as _;
-use reqwest::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER};
+use reqwest::header::{ALLOW, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER};
 use reqwest::{Body, Client, Response, StatusCode};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_worker::dead_letters::Selection;
@@ -77,6 +77,11 @@ pub(crate) async fn all_routes(
         assert_eq!(invalid.status(), StatusCode::BAD_REQUEST);
         assert_eq!(invalid.headers()[CONTENT_TYPE], "application/problem+json");
     }
+
+    // A method that a route does not have is a problem as well, with those that it has.
+    let unknown = client.delete(at("parcels")).send().await?;
+    assert_eq!(unknown.status(), StatusCode::METHOD_NOT_ALLOWED);
+    assert!(unknown.headers()[ALLOW].to_str()?.contains("POST"));
 
     // The client has this version already.
     let get = || client.get(at("parcels/1"));
@@ -177,6 +182,13 @@ pub(crate) async fn all_routes(
             assert_eq!(read.bytes().await?, photo);
         }
     }
+
+    // Nothing is uploaded for a parcel that does not exist.
+    let before = server.journal();
+    let missing = client.put(at("parcels/999/photo")).body("no photo").send().await?;
+    assert_eq!(missing.status(), StatusCode::NOT_FOUND);
+    let sent = |operation| server.journal().since(&before).of(operation);
+    assert!(sent(Operation::PutBlob).is_empty() && sent(Operation::PutBlock).is_empty());
 
     // A deletion under a version.
     let read = client.get(at("parcels/100")).send().await?;

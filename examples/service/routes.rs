@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Path, Query};
-use axum::http::header::{CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER};
+use axum::http::header::{ALLOW, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER};
 use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::map_response;
 use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
@@ -131,6 +131,7 @@ async fn scans(app: App, Path((tenant, id)): One, Query(list): Query<List>) -> A
 /// Streams the body into a blob and gives it to the parcel. The photo that the parcel had is deleted.
 async fn upload(app: App, Path((tenant, id)): One, headers: HeaderMap, body: Body) -> Answer {
     let key = || Parcel::key(&tenant, id);
+    app.parcels.get(key()).await?.ok_or(StatusCode::NOT_FOUND)?; // before the upload
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let upload = app.parcels.upload(key(), body.into_data_stream());
     let photo = upload.content_type(kind.unwrap_or("image/jpeg")).send().await?;
@@ -203,5 +204,6 @@ async fn as_problem(response: Response) -> Response {
     let status = response.status();
     let is_problem = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind == PROBLEM);
     let is_right = status.as_u16() < 400 || is_problem;
-    if is_right { response } else { Problem::from(status).into_response() }
+    let allow = response.headers().get(ALLOW).cloned().map(|methods| (ALLOW, methods)); // of 405
+    if is_right { response } else { (AppendHeaders(allow), Problem::from(status)).into_response() }
 }
