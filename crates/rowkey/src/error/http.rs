@@ -2,7 +2,7 @@
 
 use rowkey_wire::code::ErrorCode;
 
-use super::{Error, ErrorKind, Outcome};
+use super::{Error, ErrorDetails, ErrorKind, Outcome};
 
 impl Error {
     /// The HTTP status with which a web service should answer its own client after this error.
@@ -18,7 +18,7 @@ impl Error {
     /// | 409 Conflict | [`AlreadyExists`](ErrorKind::AlreadyExists), [`Leased`](ErrorKind::Leased) |
     /// | 412 Precondition Failed | [`Conflict`](ErrorKind::Conflict) |
     /// | 413 Content Too Large | [`TooLarge`](ErrorKind::TooLarge) |
-    /// | 500 Internal Server Error | `NotFound` of a table, a queue or a container, because then no id of the client is wrong; [`Auth`](ErrorKind::Auth), [`Decode`](ErrorKind::Decode), [`Unexpected`](ErrorKind::Unexpected) |
+    /// | 500 Internal Server Error | `NotFound` of a table, a queue or a container, because then no id of the client is wrong; [`Auth`](ErrorKind::Auth), [`Decode`](ErrorKind::Decode), [`Unexpected`](ErrorKind::Unexpected); an `Invalid` request that the service or a proxy refuses for its address, method or headers, which the settings of the program make |
     /// | 503 Service Unavailable | an error that [`is_retryable`](Self::is_retryable). Send [`ErrorDetails::retry_after`](super::ErrorDetails::retry_after) as `Retry-After` |
     /// | 504 Gateway Timeout | any error of a write with [`Outcome::Unknown`]: the change may have been made, so the client should read before it repeats the request |
     ///
@@ -35,7 +35,7 @@ impl Error {
         }
         match self.kind() {
             ErrorKind::NotModified => 304,
-            ErrorKind::Invalid => 400,
+            ErrorKind::Invalid if !self.is_of_program() => 400,
             ErrorKind::NotFound if !self.is_of_resource() => 404,
             ErrorKind::AlreadyExists | ErrorKind::Leased => 409,
             ErrorKind::Conflict => 412,
@@ -53,5 +53,26 @@ impl Error {
             ErrorCode::CONTAINER_NOT_FOUND,
         ];
         self.code().is_some_and(|code| MISSING.contains(code))
+    }
+
+    /// Whether a request was refused for what the program or its settings make, and not its data.
+    fn is_of_program(&self) -> bool {
+        let is_of_settings = |code: &ErrorCode| {
+            matches!(
+                code.as_str(),
+                "AccountRequiresHttps"
+                    | "FeatureNotSupportedByEmulator"
+                    | "InvalidHeaderValue"
+                    | "InvalidHttpVerb"
+                    | "InvalidResourceName"
+                    | "InvalidUri"
+                    | "MissingRequiredHeader"
+                    | "UnsupportedHeader"
+                    | "UnsupportedQueryParameter"
+            )
+        };
+        let ErrorDetails { status, .. } = self.details();
+        // Without an error code of the service, the response comes from another server, such as a proxy.
+        self.code().map_or(status.is_some(), is_of_settings) || matches!(status, Some(405 | 501))
     }
 }

@@ -105,6 +105,14 @@ fn each_error_has_the_status_with_which_a_service_answers() {
         (Safety::Read, 403, Some("AuthorizationFailure"), 500),
         (Safety::Read, 404, None, 500),
         (Safety::Read, 409, Some("SomethingNew"), 500),
+        // What the settings of the program make wrong, and what a proxy refuses.
+        (Safety::Insert, 400, Some("InvalidResourceName"), 500),
+        (Safety::Insert, 400, Some("AccountRequiresHttps"), 500),
+        (Safety::Read, 400, Some("InvalidHeaderValue"), 500),
+        (Safety::Read, 400, None, 500),
+        (Safety::Read, 407, None, 500),
+        (Safety::Insert, 405, Some("MethodNotAllowed"), 500),
+        (Safety::Read, 501, Some("NotImplemented"), 500),
         (Safety::Insert, 503, Some("ServerBusy"), 503),
         (Safety::Insert, 409, Some("TableBeingDeleted"), 503),
         // A read changes nothing, so it may be repeated.
