@@ -133,7 +133,7 @@ impl Blob {
     }
 
     /// Returns a handle for the same blob whose operations carry the id of this lease, and fail
-    /// with [`ErrorKind::Leased`](crate::ErrorKind::Leased) after it was lost.
+    /// with [`ErrorKind::Leased`] after it was lost.
     #[must_use = "the handle itself does not change"]
     pub fn with_lease(&self, lease: &Lease) -> Self {
         let mut blob = self.clone();
@@ -462,7 +462,7 @@ impl Blob {
 
     /// Deletes the blob, or the snapshot if the handle is for one.
     ///
-    /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if it does not exist, and
+    /// Fails with [`ErrorKind::NotFound`] if it does not exist, and
     /// with [`ErrorCode::SNAPSHOTS_PRESENT`] if it has snapshots.
     /// [Delete Blob](https://learn.microsoft.com/rest/api/storageservices/delete-blob)
     pub async fn delete(&self) -> Result<()> {

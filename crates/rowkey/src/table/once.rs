@@ -16,7 +16,7 @@ impl Table {
     /// stored entity is already the same.
     ///
     /// One request, and another one to compare if an entity with these keys exists. Fails with
-    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind::AlreadyExists) if that is a different entity.
+    /// [`ErrorKind::AlreadyExists`] if that is a different entity.
     /// After an error whose outcome is unknown, call it again with the same entity. Two entities
     /// are the same if they are equal when read as `E`: properties that `E` does not have are not
     /// compared.

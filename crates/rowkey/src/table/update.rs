@@ -34,10 +34,10 @@ impl Table {
     /// Properties that `E` does not know, because a newer program or another one wrote them, keep
     /// their values and types. The write is a Merge if no stored property is removed, and otherwise
     /// a Replace that includes them; it then fails with
-    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge) if they and the changed entity exceed
+    /// [`ErrorKind::TooLarge`] if they and the changed entity exceed
     /// the limits of the service. [`replace`](Self::replace) erases them. Fails with
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the entity does not exist, and with
-    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if other writers won every round.
+    /// [`ErrorKind::NotFound`] if the entity does not exist, and with
+    /// [`ErrorKind::Conflict`] if other writers won every round.
     ///
     /// If the response to the write is lost, the entity is read to find out whether the write was
     /// applied. That is conclusive if `change` sets values that do not depend on the old ones. If
