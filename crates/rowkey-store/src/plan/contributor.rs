@@ -99,6 +99,16 @@ impl<'a, E> Change<'a, E> {
     /// which is then an insert, as if a job had removed the expired entity first.
     ///
     /// Rows that count or copy entities need both states, because they have the expired one until then.
+    ///
+    /// ```
+    /// use rowkey_store::Change;
+    ///
+    /// /// Whether a reader finds one entity more after the change.
+    /// fn adds<E>(change: Change<'_, E>) -> bool {
+    ///     let change = change.to_readers();
+    ///     change.before.is_none() && change.after.is_some()
+    /// }
+    /// ```
     #[must_use]
     pub fn to_readers(mut self) -> Self {
         if self.is_over_expired {
