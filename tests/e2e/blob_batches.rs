@@ -9,7 +9,7 @@ use rowkey::sas::{BlobPermissions, Sas};
 use rowkey::{Blob, Container, ErrorCode, ErrorKind, Outcome, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_tests::sweep::account;
-use rowkey_tests::{Fixture, TestResult, unique_name};
+use rowkey_tests::{Arm, Fixture, TestResult, arm, unique_name};
 
 async fn container(account: &StorageAccount) -> Result<Container, rowkey::Error> {
     let container = account.container(&unique_name());
@@ -86,6 +86,10 @@ async fn snapshots_are_deleted_alone_and_a_blob_with_snapshots_is_not() -> TestR
     let snapshot = blob.at_snapshot(&blob.snapshot().await?);
     let results = container.delete_blobs(std::slice::from_ref(&blob)).await?;
     assert_eq!(results[0].as_ref().unwrap_err().code(), Some(&ErrorCode::SNAPSHOTS_PRESENT));
+    if arm() == Arm::Azurite {
+        // It does not decode the parameters of requests in a batch, such as the colons of a snapshot.
+        return Ok(());
+    }
     assert!(matches!(container.delete_blobs(&[snapshot, blob]).await?[..], [Ok(true), Ok(true)]));
     Ok(())
 }
