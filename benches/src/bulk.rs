@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::{StorageAccount, Transaction};
-use rowkey_store::job::Job;
+use rowkey_patterns::job::Job;
 
 use crate::clients::run::Result;
 use crate::load::Load;

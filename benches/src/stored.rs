@@ -6,7 +6,7 @@ use std::time::Instant;
 use futures_util::stream;
 use rowkey::{DynamicEntity, Entity, StorageAccount, Table as Remote, Transaction};
 use rowkey_store::Store;
-use rowkey_store::job::Job;
+use rowkey_patterns::job::Job;
 
 use crate::clients::run::Result;
 use crate::process::{Server, Service, cpu};

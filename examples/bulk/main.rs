@@ -9,7 +9,7 @@ use std::path::Path;
 use futures_util::stream;
 use rowkey::{Entity, ErrorKind, Outcome, StorageAccount, Transaction};
 use rowkey_emulator::{Operation, Server};
-use rowkey_store::job::{Job, Pace};
+use rowkey_patterns::job::{Job, Pace};
 
 /// An airport: one partition per state, one row per code.
 #[derive(Clone, Debug, Entity)]

@@ -14,8 +14,8 @@ use futures_util::future::select;
 use futures_util::stream;
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount, Table};
 use rowkey_emulator::Server;
+use rowkey_patterns::job::{Job, Report};
 use rowkey_store::Store;
-use rowkey_store::job::{Job, Report};
 use tokio::sync::Notify;
 
 /// The previous type of airports.

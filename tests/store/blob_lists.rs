@@ -10,8 +10,8 @@ use rowkey::{
     ClientOptions, DynamicEntity, Entity, ErrorKind, Key, Match, ScanPolicy, StorageAccount,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
+use rowkey_patterns::job::Verdict;
 use rowkey_store::Store;
-use rowkey_store::job::Verdict;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, sweep_every_way};

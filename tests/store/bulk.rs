@@ -7,7 +7,7 @@ use futures_util::{future, stream};
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, ErrorCode, ErrorKind, StorageAccount, Table};
 use rowkey_emulator::{Fault, Operation, Server, Snapshot};
-use rowkey_store::job::{Job, Pace, Report};
+use rowkey_patterns::job::{Job, Pace, Report};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};

@@ -2,7 +2,7 @@
 
 use futures_util::stream;
 use rowkey::{ClientOptions, DynamicEntity, Key, Match, ScanPolicy};
-use rowkey_store::job::{Job, Report, Walk};
+use rowkey_patterns::job::{Job, Report, Walk};
 use rowkey_tests::TestResult;
 
 use super::rows::{Order, agreed, order, start, store};

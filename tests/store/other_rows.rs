@@ -2,7 +2,7 @@
 
 use futures_util::{StreamExt as _, stream};
 use rowkey::{DynamicEntity, Error, ErrorKind, Page, StorageAccount};
-use rowkey_store::job::{Job, Report, Verdict, Walk};
+use rowkey_patterns::job::{Job, Report, Verdict, Walk};
 use rowkey_tests::TestResult;
 
 use super::rows::{Order, order, start, store};

@@ -2,8 +2,8 @@
 
 use rowkey::{Entity, ErrorKind, StorageAccount, Table};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
+use rowkey_patterns::job::{Checkpoint, Job, Jobs, Pace, Walk};
 use rowkey_store::Store;
-use rowkey_store::job::{Checkpoint, Job, Jobs, Pace, Walk};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::once;
 
@@ -56,8 +56,10 @@ async fn begun() -> TestResult<(Server, StorageAccount)> {
 
 fn of_contoso(
     events: &Table,
-) -> Job<'static, rowkey_store::job::Walking<rowkey_store::job::Keys, rowkey_store::job::Deletion>>
-{
+) -> Job<
+    'static,
+    rowkey_patterns::job::Walking<rowkey_patterns::job::Keys, rowkey_patterns::job::Deletion>,
+> {
     Job::delete(Walk::new(events, |events| events.query(Event::partition("contoso"))))
 }
 

@@ -15,6 +15,14 @@ const FORBIDDEN: [(&str, &[&str]); 4] = [
     ("rowkey-server", &["rowkey", "reqwest"]),
 ];
 
+/// The crates above the client, and which crates of the workspace each may name. None names the wire crate.
+const ABOVE: [(&str, &[&str]); 4] = [
+    ("rowkey-patterns", &["rowkey"]),
+    ("rowkey-store", &["rowkey", "rowkey-patterns"]),
+    ("rowkey-worker", &["rowkey", "rowkey-patterns", "rowkey-store"]),
+    ("rowkey-encryption", &["rowkey", "rowkey-patterns", "rowkey-store"]),
+];
+
 /// How many crates a package may bring, with itself. The client's are those of reqwest and its TLS but for a quarter.
 const MOST: [(&str, usize); 2] = [("rowkey", 128), ("rowkey-emulator", 75)];
 
@@ -33,6 +41,13 @@ pub(crate) fn check(faults: &mut Vec<String>) {
         let tree = tree(package, faults);
         for name in forbidden.iter().filter(|name| tree.contains_key(**name)) {
             faults.push(format!("{package} must not depend on {name}"));
+        }
+    }
+    for (package, allowed) in ABOVE {
+        let manifest = root().join("crates").join(package).join("Cargo.toml");
+        let named = named(&fs::read_to_string(manifest).unwrap_or_default());
+        for name in named.iter().filter(|name| !allowed.contains(&name.as_str())) {
+            faults.push(format!("{package} must not depend on {name}: it may use {allowed:?}"));
         }
     }
     for (package, most) in MOST {
@@ -70,6 +85,14 @@ fn tree(package: &str, faults: &mut Vec<String>) -> Tree {
     parse(&String::from_utf8_lossy(&tree.stdout))
 }
 
+/// The crates of the workspace that a manifest names as dependencies, without those of tests.
+fn named(manifest: &str) -> Vec<String> {
+    let (_, rest) = manifest.split_once("\n[dependencies]\n").unwrap_or_default();
+    let lines = rest.lines().take_while(|line| !line.starts_with('['));
+    let names = lines.filter_map(|line| line.split(['.', ' ', '=']).next());
+    names.filter(|name| name.starts_with("rowkey")).map(str::to_owned).collect()
+}
+
 /// Each line is a name, a version, and what else is known.
 fn parse(lines: &str) -> Tree {
     let mut tree = Tree::new();
@@ -100,6 +123,13 @@ mod tests {
             parse("a v1.0.0 (/path)\nb v2.0.0\nc v0.1.0 (proc-macro)\nb v1.0.0\nb v1.0.0 (*)\n");
         assert_eq!(tree.values().map(BTreeSet::len).sum::<usize>(), 4);
         assert_eq!(tree["b"].len(), 2);
+    }
+
+    #[test]
+    fn dependencies_of_the_workspace_are_read_without_those_of_tests() {
+        let manifest = "[package]\nname = \"a\"\n\n[dependencies]\nbytes.workspace = true\nrowkey.workspace = true\n\
+                        rowkey-wire = { workspace = true }\n\n[dev-dependencies]\nrowkey-store.workspace = true\n";
+        assert_eq!(named(manifest), ["rowkey", "rowkey-wire"]);
     }
 
     #[test]

@@ -16,14 +16,21 @@
 //! | [`log_blob`] | log data anti-pattern, inverted | every flushed line is in a blob exactly once, despite failures; a read of a time range opens only the blobs it needs |
 //! | [`vending`] | access by shared access signatures | each user's token gives access only to the user's rows, for a short time |
 //!
+//! [`job`] runs jobs over whole tables, paced and resumable, with one report. [`Waits`] says how long receivers wait when a queue
+//! is empty.
+//!
 //! The feature `tracing-subscriber` adds `LogWriter::layer`, which writes events of `tracing` to a log in blobs.
 //!
 //! Indexes, lists, unique values, views, copies and wide entities, which keep several rows of one type
-//! consistent, and jobs over many entities are in `rowkey-store`. [`rowkey::rounds`] retries an operation that
+//! consistent, are in `rowkey-store`. [`rowkey::rounds`] retries an operation that
 //! lost against another writer.
 
 mod hash;
 pub mod inspect;
+#[doc(hidden)]
+pub mod internals;
+pub mod job;
+mod keys;
 pub mod lease_lock;
 pub mod log_blob;
 pub mod log_tail;
@@ -32,5 +39,9 @@ pub mod parallel;
 pub mod rollover;
 pub mod series;
 pub mod spread;
+mod together;
 mod unique;
 pub mod vending;
+mod waits;
+
+pub use waits::Waits;

@@ -19,11 +19,9 @@
 //! - [`View`]: summaries of groups of entities, kept in step with them
 //! - [`Contributor`]: an extension point for programs, with [`Change`], [`Contribution`],
 //!   [`Settling`]
-//! - [`job`]: jobs over whole tables: paced, resumable, with one report
 //! - [`Sealer`]: encryption of fields
 //! - [`Deciding`]: reads on the primary, for decisions
 //! - [`Explanation`]: a plan as text
-//! - [`Waits`]: how long receivers wait when a queue is empty
 //!
 //! # Features
 //!
@@ -42,7 +40,6 @@ mod deciding;
 mod declared;
 mod execute;
 mod if_match;
-pub mod job;
 mod layer;
 #[doc(hidden)]
 pub mod long_text;
@@ -53,9 +50,7 @@ pub mod reread;
 mod row;
 mod seal;
 mod store;
-mod together;
 mod version;
-mod waits;
 mod wide;
 
 pub use deciding::Deciding;
@@ -73,4 +68,3 @@ pub use store::{
     Written,
 };
 pub use version::{Version, Versioned};
-pub use waits::Waits;

@@ -8,12 +8,15 @@
 //!
 //! The mark shows which operation wrote a row. It decides a write whose response was lost.
 
-use rowkey::DecodeError;
 use rowkey::edm::Value;
 use rowkey::entity::{Older, RowReader, RowWriter};
 use rowkey::index::{Copied, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, Scope};
-use rowkey::key::{KeyError, KeyWriter};
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Projection, Properties, Result, Rows};
+use rowkey::key::KeyWriter;
+use rowkey::{
+    DecodeError, DynamicEntity, Entity, Error, ErrorKind, Projection, Properties, Result, Rows,
+};
+use rowkey_patterns::internals::finish;
+pub(crate) use rowkey_patterns::internals::{Keys, keys_of, not_of_a_store};
 
 use crate::seal::{Envelope, METADATA};
 use crate::wide::{self, Beside};
@@ -36,25 +39,6 @@ const OWNER_PARTITION: &str = "OwnerPartition";
 const OWNER_ROW: &str = "OwnerRow";
 const OP_ROW: &str = "OpRow";
 
-/// A PartitionKey and a RowKey.
-pub(crate) type Keys = (String, String);
-
-/// Refuses, at compile time, an entity with a store where a plain row is written.
-pub(crate) const fn not_of_a_store<R: Entity>() {
-    assert!(
-        !R::STORE,
-        "this type has #[entity(store)]: write it through its own store, which keeps its other rows in step"
-    );
-}
-
-/// Returns the keys of an entity.
-pub(crate) fn keys_of<E: Entity>(entity: &E) -> Result<Keys> {
-    let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
-    entity.partition_key(&mut partition);
-    entity.row_key(&mut row);
-    finish(partition, row)
-}
-
 /// Returns the keys of an entity's row in the index at `position`; `None` if it has none.
 pub(crate) fn index_keys<E: Entity>(entity: &E, position: usize) -> Result<Option<Keys>> {
     let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
@@ -65,11 +49,6 @@ pub(crate) fn index_keys<E: Entity>(entity: &E, position: usize) -> Result<Optio
         let index = E::INDEXES.get(position).map_or("", |index| index.name);
         error.advise(format!("it is the key of its row in the index `{index}`"))
     })
-}
-
-fn finish(partition: KeyWriter, row: KeyWriter) -> Result<Keys> {
-    let keys = || Ok::<_, KeyError>((partition.finish()?, row.finish()?));
-    keys().map_err(|error| Error::no_such_key(&error))
 }
 
 /// A row that the layers of a type made of an entity, without the mark.

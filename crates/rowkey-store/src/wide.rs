@@ -17,15 +17,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, TryStreamExt as _};
-use rowkey::DecodeError;
 use rowkey::edm::{Value, ValueRef, size};
 use rowkey::entity::{RowReader, RowWriter};
 use rowkey::index::PRIMARY_ROW_KEY;
 use rowkey::key::KeyWriter;
 use rowkey::table::EncodedRow;
 use rowkey::{
-    DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Partition, Projection, Query,
-    Result, Rows, Stored, Table,
+    DecodeError, DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Partition, Projection,
+    Query, Result, Rows, Stored, Table,
 };
 
 use crate::plan::{Edit, Plan, Source, Write};

@@ -8,8 +8,8 @@ use std::fmt;
 use std::time::Duration;
 
 use rowkey::{Clock, DynamicEntity, Error, ErrorKind, Filter, Key, Operator, Outcome, Result};
+use rowkey_patterns::job::{Interrupted, Job, Report, Walk};
 use rowkey_store::Deciding;
-use rowkey_store::job::{Interrupted, Job, Report, Walk};
 
 use crate::task::key_part;
 use crate::worker::{Attempt, Done};

@@ -26,7 +26,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::{Error, ErrorKind, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_store::job::Report;
+use rowkey_patterns::job::Report;
 use rowkey_tests::TestResult;
 
 use excused::EXCUSED;

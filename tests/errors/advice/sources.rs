@@ -1,4 +1,4 @@
-//! The advices in the sources of the client and the store: what stands in a call of `advise`, or is returned by
+//! The advices in the sources of the client, the store and jobs: what stands in a call of `advise`, or is returned by
 //! `ErrorKind::advice`.
 
 use std::fs;
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 pub(super) fn advices() -> Vec<String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
     let mut found = Vec::new();
-    for package in ["rowkey", "rowkey-store"] {
+    for package in ["rowkey/src", "rowkey-store/src", "rowkey-patterns/src/job"] {
         let mut files = Vec::new();
-        collect(&crates.join(package).join("src"), &mut files);
+        collect(&crates.join(package), &mut files);
         for file in files {
             read(&fs::read_to_string(&file).unwrap_or_default(), &mut found);
         }

@@ -6,12 +6,12 @@ use futures_util::future::{join, join_all};
 use futures_util::{TryStreamExt as _, stream};
 use rowkey::{Entity, Table};
 use rowkey_emulator::Operation;
+use rowkey_patterns::job::{Job, Pace, Walk};
 use rowkey_patterns::lookup::Lookup;
 use rowkey_patterns::parallel::Parallel;
 use rowkey_patterns::rollover::{Period, Rollover};
 use rowkey_patterns::series::Series;
 use rowkey_store::Store;
-use rowkey_store::job::{Job, Pace, Walk};
 use rowkey_tests::TestResult;
 
 use super::{requests_of, start};

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use rowkey::{ClientOptions, Result, ScanPolicy, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Server};
-use rowkey_store::job::{Interrupted, Report};
+use rowkey_patterns::job::{Interrupted, Report};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, once, stopped_at_every_request, sweep};
 

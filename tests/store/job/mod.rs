@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use futures_util::stream;
 use rowkey::{DynamicEntity, Filter, Operator, Page, Result, StorageAccount, Table, Transaction};
 use rowkey_emulator::{Server, Snapshot};
-use rowkey_store::job::{
+use rowkey_patterns::job::{
     Attempt, Batch, Checkpoint, Interrupted, Job, Pace, Report, Target, Verdict, Walk, paced,
 };
 use rowkey_tests::TestResult;

@@ -9,7 +9,7 @@ use rowkey::{
     Transaction,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation};
-use rowkey_store::job::{Attempt, Batch, Job, Pace, Report, Verdict, Walk, paced};
+use rowkey_patterns::job::{Attempt, Batch, Job, Pace, Report, Verdict, Walk, paced};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
 use rowkey_tests::timeline::Timeline;

@@ -12,8 +12,8 @@ use futures_util::future::{Either, select};
 use futures_util::stream;
 use rowkey::{Clock as _, ErrorKind, ManualClock, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Injected, Server};
+use rowkey_patterns::job::{Checkpoint, Pace};
 use rowkey_store::Store;
-use rowkey_store::job::{Checkpoint, Pace};
 use rowkey_tests::TestResult;
 
 use super::faults::recover;

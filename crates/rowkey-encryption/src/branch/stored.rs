@@ -8,7 +8,7 @@ use rowkey::{
     DynamicEntity, Error, ErrorKind, Filter, Key, Operator, Outcome, Partition, Result, ScanPolicy,
     Table, edm,
 };
-use rowkey_store::job::Keys;
+use rowkey_patterns::job::Keys;
 use rowkey_store::{Deciding, Op};
 use zeroize::Zeroizing;
 

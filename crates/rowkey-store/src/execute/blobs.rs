@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rowkey::blob::Check;
 use rowkey::{Blob, Error, Outcome, Result};
+use rowkey_patterns::internals::try_all;
 
 use super::announce::Announcer;
 use crate::plan::Plan;
-use crate::together::try_all;
 
 /// Blobs uploaded at once.
 pub(super) const UPLOADS: usize = 8;

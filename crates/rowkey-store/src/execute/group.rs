@@ -12,6 +12,7 @@ use rowkey::{
     DynamicEntity, ETag, Error, ErrorKind, Key, Match, Outcome, Partition, Result, Stored,
     Transaction,
 };
+use rowkey_patterns::internals::try_all;
 
 use super::Executor;
 use super::announce::Announcer;
@@ -23,7 +24,6 @@ use crate::deciding::Deciding;
 use crate::plan::op::{ClaimRef, Op};
 use crate::plan::{MAX_OPERATIONS, NewClaim, Plan};
 use crate::row::{Claim, Keys};
-use crate::together::try_all;
 
 /// Rows that are read at once.
 pub(super) const READS: usize = 8;

@@ -12,6 +12,7 @@
 
 use rowkey::table::EncodedRow;
 use rowkey::{Blob, DynamicEntity, ETag, Outcome, Partition, Result};
+use rowkey_patterns::internals::try_all;
 
 use super::announce::Announcer;
 use super::commit::is_undecodable;
@@ -23,7 +24,6 @@ use crate::place::Place;
 use crate::plan::op::{self, ClaimRef, OpRow, Target};
 use crate::plan::{Plan, Released};
 use crate::row::{Claim, INDEX, Keys, primary_keys, text};
-use crate::together::try_all;
 
 /// What the writer itself does with a target.
 pub(crate) struct Inline {

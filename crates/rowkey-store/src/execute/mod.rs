@@ -19,6 +19,7 @@ use futures_util::future::BoxFuture;
 use rowkey::rounds::Rounds;
 use rowkey::telemetry::TraceParent;
 use rowkey::{ETag, Error, Outcome, Result};
+use rowkey_patterns::internals::try_all;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
@@ -27,7 +28,6 @@ use crate::plan::Plan;
 use crate::plan::list::check_join;
 use crate::plan::op::{ClaimRef, OpRow, Target, created_of, move_targets, remove_targets};
 use crate::row::{Keys, text};
-use crate::together::try_all;
 
 pub(crate) mod announce;
 pub(crate) mod blobs;

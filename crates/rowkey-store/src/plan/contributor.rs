@@ -5,12 +5,12 @@ use rowkey::entity::Older;
 use rowkey::{
     DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result, Table, table::EncodedRow,
 };
+use rowkey_patterns::job::Verdict;
 
 use super::op::{Op, Target};
 use super::{Edit, Plan, Source, Write};
 use crate::execute::inline::{Effect, Inline};
 use crate::execute::settle::{Settled, Settling};
-use crate::job::Verdict;
 use crate::layer::{Layers, old_keys};
 use crate::row::{Closed, Content, Keys, index_keys, not_of_a_store};
 

@@ -14,6 +14,7 @@ use rowkey::index::List;
 use rowkey::table::{EncodedRow, RowWrite};
 use rowkey::telemetry::TraceParent;
 use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Match, Result};
+pub(crate) use rowkey_patterns::internals::MAX_OPERATIONS;
 
 use crate::execute::inline::Inline;
 use crate::layer::Demands;
@@ -48,9 +49,6 @@ pub use view::View;
 use blob_field::Upload;
 use blob_ref::Naming;
 use op::{ClaimRef, OpRow};
-
-/// The most operations of an entity group transaction.
-pub(crate) const MAX_OPERATIONS: usize = 100;
 
 /// One write of one or more entities of a partition.
 pub(crate) struct Plan {

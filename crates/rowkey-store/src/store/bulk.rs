@@ -4,16 +4,14 @@ use std::fmt;
 
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use rowkey::{Entity, Error, ErrorKind, Result};
+use rowkey_patterns::internals::{Merge, is_same, pack, try_all};
+use rowkey_patterns::job::{Attempt, Batch, Job, Loading, Packs, Report, Verdict};
 
 use super::{Inner, Store, is_race};
 use crate::execute::Ran;
-use crate::job::pack::{Merge, pack};
-use crate::job::rows::is_same;
-use crate::job::{Attempt, Batch, Job, Loading, Packs, Report, Verdict};
 use crate::plan::list::{in_partition, list_keys};
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
 use crate::row::{Keys, index_keys, keys_of};
-use crate::together::try_all;
 use crate::wide;
 
 /// Entities of one partition that one transaction writes: an item of the stream of [`Store::load`].

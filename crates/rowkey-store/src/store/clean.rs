@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt as _, TryStreamExt as _};
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Page, Result, Stored, Table};
+use rowkey_patterns::job::{Job, Report, Verdict, Walk, Walking};
 
 use super::examine::{claimed, note_failure};
 use super::{Inner, Step, Store};
 use crate::deciding::Deciding;
 use crate::execute::announce::is_backlog;
 use crate::execute::settle::{Settled, delete, is_lost};
-use crate::job::{Job, Report, Verdict, Walk, Walking};
 use crate::place::is_of;
-use crate::plan::Contributor;
-use crate::plan::op;
+use crate::plan::{Contributor, op};
 use crate::row::{Claim, INDEX, Keys, primary_keys, text};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {

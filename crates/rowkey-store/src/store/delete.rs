@@ -8,14 +8,13 @@ use rowkey::{
 };
 
 use rowkey::edm::DateTime;
+use rowkey_patterns::job::{Job, Pace, PageStep, Report, Target, Verdict, Walk, Walking};
 
 use super::bulk::rows_of;
 use super::examine::{note_failure, remains};
 use super::expiry::is_expired;
 use super::{Inner, ReadHead, Store, is_race, parts};
 use crate::execute::Ran;
-use crate::job::walk::PageStep;
-use crate::job::{Job, Pace, Report, Target, Verdict, Walk, Walking};
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
 use crate::row::{Head, Keys, keys_of};
 
@@ -47,7 +46,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     /// Deletes every entity whose PartitionKey begins with `prefix`, with all its rows: for example, all
-    /// partitions of a tenant. [`Jobs`](crate::job::Jobs) does it for several types as one job.
+    /// partitions of a tenant. [`Jobs`](rowkey_patterns::job::Jobs) does it for several types as one job.
     ///
     /// The prefix is compared with the PartitionKeys as they are stored. End it with the separator that follows
     /// the value, such as `contoso_`; otherwise `contoso2_` is deleted as well. If the value is the whole
@@ -107,7 +106,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// ```
     /// use rowkey::{Entity, StorageAccount};
     /// use rowkey_store::Store;
-    /// use rowkey_store::job::Walk;
+    /// use rowkey_patterns::job::Walk;
     ///
     /// #[derive(Clone, Debug, PartialEq, Entity)]
     /// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]

@@ -1,11 +1,10 @@
 //! Downloads of content that entities refer to: as a stream, in parts or whole, and links to it.
 
-use std::fmt;
-use std::io;
 use std::ops::{Bound, RangeBounds};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
+use std::{fmt, io};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::{self, BoxFuture, FutureExt as _};

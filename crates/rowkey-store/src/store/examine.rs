@@ -8,6 +8,8 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey::entity::BlobField;
 use rowkey::index::{Index, Scope};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Page, Result, Stored};
+use rowkey_patterns::internals::try_all;
+use rowkey_patterns::job::{Report, Verdict};
 
 use super::list::list_of;
 use super::orphans::{Orphan, Orphans};
@@ -17,7 +19,6 @@ use crate::declared::Declared;
 use crate::execute::announce::{Notice, is_backlog};
 use crate::execute::settle::{Settled, delete, is_lost, is_still};
 use crate::execute::{Executor, KEPT, Resumed};
-use crate::job::{Report, Verdict};
 use crate::layer::{Demands, Layers};
 use crate::plan::blob_field::BlobFields;
 use crate::plan::list::list_keys;
@@ -25,7 +26,6 @@ use crate::plan::op::{self, OpRow};
 use crate::row::{
     Claim, Closed, CopyRow, Head, INDEX, Keys, MARK, Marked, index_keys, primary_keys, text,
 };
-use crate::together::try_all;
 use crate::wide::{self, Gathered, Wide};
 
 /// The part of a report that counts op rows.

@@ -1,14 +1,12 @@
 //! Expired entities: what reads leave out, an insert over one, and the job that removes them.
 
 use chrono::{DateTime, Utc};
-use rowkey::edm;
 use rowkey::rounds::Rounds;
-use rowkey::{Entity, Error, ErrorKind, Filter, Operator, Outcome, Properties, Result};
+use rowkey::{Entity, Error, ErrorKind, Filter, Operator, Outcome, Properties, Result, edm};
+use rowkey_patterns::job::{Job, Walk, Walking};
 
 use super::writing::OneWritten;
 use super::{Deletions, Inner, ReadHead, Store, is_race};
-use crate::job::walk::Walking;
-use crate::job::{Job, Walk};
 use crate::plan::Op;
 use crate::row::Keys;
 use crate::version::Versioned;
@@ -33,7 +31,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// from the clocks of other programs. The service finds the entities: one request for each 1,000 of them, which
     /// reads the whole table. A transaction deletes as many entities of a partition as fit with their rows,
     /// only if they are unchanged since they were read: an entity whose expiry is moved to a later time
-    /// meanwhile stays, and counts as [`Verdict::Skipped`](crate::job::Verdict::Skipped). Otherwise like
+    /// meanwhile stays, and counts as [`Verdict::Skipped`](rowkey_patterns::job::Verdict::Skipped). Otherwise like
     /// [`delete_found`](Self::delete_found).
     ///
     /// ```

@@ -4,12 +4,12 @@ use std::fmt;
 
 use futures_util::{StreamExt as _, stream};
 use rowkey::{Entity, Key, Properties, Result};
+use rowkey_patterns::internals::pack;
 
 use super::bulk::Group;
 use super::{ReadHead, Store, parts};
 use crate::execute::inline::recall;
 use crate::if_match::IfMatch;
-use crate::job::pack::pack;
 use crate::plan::{Explanation, Op, Plan};
 use crate::row::{Keys, keys_of};
 

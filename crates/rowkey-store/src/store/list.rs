@@ -6,13 +6,13 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream;
 use rowkey::index::{List, ListKey, ListPlace};
 use rowkey::{Continuation, DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
+use rowkey_patterns::job::{Report, Verdict};
 
 use super::query::{Part, rows_of};
 use super::{Inner, ReadHead, Store};
 use crate::blobs::Blobs;
 use crate::deciding::Deciding;
 use crate::execute::settle::{is_lost, is_still};
-use crate::job::{Report, Verdict};
 use crate::plan::blob_list;
 use crate::plan::list::{check_room, list_keys, listed, old_list_keys, owner, read, write};
 use crate::row::Keys;

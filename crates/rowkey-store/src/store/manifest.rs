@@ -21,13 +21,13 @@ use chrono::{DateTime, Utc};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey::rounds::Rounds;
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Result, ScanPolicy};
+use rowkey_patterns::job;
 use serde::{Deserialize, Serialize};
 
 use super::{Inner, Store};
 use crate::deciding::Deciding;
 use crate::execute::announce::LATEST;
 use crate::execute::settle::is_lost;
-use crate::job;
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
 
 /// How long a store uses the manifest that it read.

@@ -23,13 +23,13 @@ use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
 use rowkey::{DynamicEntity, Entity, Error, Key, Result, Table};
+use rowkey_patterns::job::Report;
 
 use crate::blobs::Blobs;
 use crate::deciding::Deciding;
 use crate::execute::announce::Announcer;
 use crate::execute::settle::Settled;
 use crate::if_match::IfMatch;
-use crate::job::Report;
 use crate::layer::Layers;
 use crate::place::OtherTables;
 use crate::plan::Contributor;

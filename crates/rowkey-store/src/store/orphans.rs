@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey::{DynamicEntity, ETag, Key, Match, Result, Transaction};
+use rowkey_patterns::internals::try_all;
+use rowkey_patterns::job::{Report, Verdict};
 use tokio::sync::OnceCell;
 
 use super::examine::note_failure;
@@ -12,10 +14,8 @@ use crate::deciding::Deciding;
 use crate::execute::claim::end;
 use crate::execute::commit::is_undecodable;
 use crate::execute::settle::{Settled, delete};
-use crate::job::{Report, Verdict};
 use crate::plan::MAX_OPERATIONS;
 use crate::row::Keys;
-use crate::together::try_all;
 
 /// Partitions in which rows are deleted at once.
 const AT_A_TIME: usize = 8;

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result};
+use rowkey_patterns::internals::all_until;
 
 use super::patch::is_data;
 use super::{Store, parts};
 use crate::row::{Keys, check_format};
-use crate::together::all_until;
 use crate::wide::{self, Layout};
 
 /// Rows read at once.

@@ -11,12 +11,12 @@ use rowkey::{
     Continuation, DynamicEntity, Entity, Error, ErrorKind, FailedRow, Filter, Partition,
     Projection, Result, Stored,
 };
+use rowkey_patterns::internals::all_until;
 
 use super::expiry::is_expired;
 use super::{Inner, Store};
 use crate::plan::Explanation;
 use crate::row::{Copy, Head, Keys, Pointer, Seen};
-use crate::together::all_until;
 use crate::version::{Version, Versioned};
 
 /// Entities read at once if the copies in an index are not whole.

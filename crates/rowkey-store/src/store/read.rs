@@ -3,13 +3,13 @@
 use futures_util::stream;
 use rowkey::index::{Copied, IndexKey, Scope};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Projection, Result};
+use rowkey_patterns::internals::all_until;
 
 use super::query::{ends, whole};
 use super::{Inner, Store};
 use crate::execute::remembered::Row;
 use crate::layer::has_keys;
 use crate::row::{Claim, Copy, Keys, Pointer, Seen};
-use crate::together::all_until;
 use crate::version::{Version, Versioned};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {

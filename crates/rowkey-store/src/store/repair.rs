@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rowkey::index::Scope;
 use rowkey::{Entity, Error, ErrorKind, Result};
+use rowkey_patterns::internals::try_all;
+use rowkey_patterns::job::{Report, Verdict};
 
 use super::examine::{Walked, note_failure};
 use super::orphans::Orphans;
@@ -19,10 +21,8 @@ use crate::execute::Ran;
 use crate::execute::announce::no_queue;
 use crate::execute::claim::claim;
 use crate::execute::settle::{Settled, release};
-use crate::job::{Report, Verdict};
 use crate::plan::{MAX_OPERATIONS, NewClaim, Op, Plan};
 use crate::row::{Head, Keys, index_keys};
-use crate::together::try_all;
 
 /// Partitions whose entities are repaired at once.
 const AT_A_TIME: usize = 8;

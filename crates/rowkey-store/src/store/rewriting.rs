@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt as _;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Page, Result, Stored};
+use rowkey_patterns::internals::all_until;
+use rowkey_patterns::job::{Job, Report, Verdict, Walk, Walking};
 
 use super::manifest::STEP;
 use super::{Inner, ReadHead, Step, Store, is_race};
 use crate::execute::Ran;
-use crate::job::{Job, Report, Verdict, Walk, Walking};
 use crate::plan::blob_field::BlobFields;
 use crate::plan::{MAX_OPERATIONS, Op, Plan};
 use crate::row::{Keys, keys_of, version_of};
-use crate::together::all_until;
 
 /// Rows of a page that are opened in parallel.
 const AT_A_TIME: usize = 16;

@@ -13,8 +13,7 @@ use crate::execute::announce::Announcer;
 use crate::execute::settle::{
     Noted, Settled, Settler, Settling, both, release, report, to_release,
 };
-use crate::layer::Demands;
-use crate::layer::Layers;
+use crate::layer::{Demands, Layers};
 use crate::plan::op::{ClaimRef, Target};
 use crate::row::Keys;
 

@@ -6,6 +6,8 @@ use rowkey::blob::BlobItem;
 use rowkey::entity::BlobField;
 use rowkey::index::ListPlace;
 use rowkey::{DynamicEntity, Entity, Result};
+use rowkey_patterns::internals::try_all;
+use rowkey_patterns::job::{Attempt, Batch, Job, Loading, Report, Verdict};
 
 use super::{Inner, Store};
 use crate::blobs::Blobs;
@@ -15,14 +17,12 @@ use crate::execute::KEPT;
 use crate::execute::announce::no_queue;
 use crate::execute::claim::give_up;
 use crate::execute::settle::is_lost;
-use crate::job::{Attempt, Batch, Job, Loading, Report, Verdict};
 use crate::plan::blob_field::{BlobFields, NAME as FIELDS};
 use crate::plan::blob_list::{self, Listed};
 use crate::plan::blob_ref::{LEFT, NAME as REFERENCES, is_named};
 use crate::plan::list::list_keys;
 use crate::plan::op;
 use crate::row::Keys;
-use crate::together::try_all;
 use crate::wide::{Gathered, Wide};
 
 /// Entities read at once.

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rowkey::Result;
+use rowkey_patterns::job::{Report, Verdict};
 
 use super::examine::note_failure;
-use crate::job::{Report, Verdict};
 use crate::plan::Contributor;
 use crate::row::Keys;
 

@@ -1,10 +1,9 @@
 //! Uploads of content that entities refer to, from streams and readers.
 
-use std::fmt;
 use std::future::poll_fn;
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, ready};
+use std::{fmt, io};
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt as _};

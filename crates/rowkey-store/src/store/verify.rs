@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey::{DynamicEntity, Entity, Key, Page, Result, Table};
+use rowkey_patterns::job::{Job, Report, Verdict, Walk, Walking};
 
 use super::clean::Left;
 use super::examine::{
@@ -33,7 +34,6 @@ use super::{Inner, ReadHead, Step, Store, is_race, parts};
 use crate::deciding::Deciding;
 use crate::declared::Declared;
 use crate::execute::settle::{Settled, Settling};
-use crate::job::{Job, Report, Verdict, Walk, Walking};
 use crate::layer::Demands;
 use crate::plan::op::ClaimRef;
 use crate::plan::{Change, Contributor, NewClaim, Op, Plan};
@@ -62,7 +62,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// copy or a claim costs two. Each group of a view is added up once, in the part `totals of` its name:
     /// two requests, and one for each 1,000 entities of the group. Committed writes that are not settled yet
     /// are reported, too. An unavailable account of another table delays the job until the
-    /// [deadline](crate::job::Pace::until) of its pace; a table that does not exist has no rows.
+    /// [deadline](rowkey_patterns::job::Pace::until) of its pace; a table that does not exist has no rows.
     pub fn verify(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
         self.examine_all_tables("verify", false)
     }

@@ -8,6 +8,8 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Either, FutureExt as _, select};
 use rowkey::queue::{Body, Message};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Partition, Result, Table};
+use rowkey_patterns::Waits;
+use rowkey_patterns::internals::all_until;
 
 use super::Store;
 use crate::execute::announce::{
@@ -15,8 +17,6 @@ use crate::execute::announce::{
 };
 use crate::execute::{Executor, Resumed};
 use crate::row::Keys;
-use crate::together::all_until;
-use crate::waits::Waits;
 
 /// How long a received message stays hidden, unless the worker sets another time.
 const RECEIVED: Duration = Duration::from_secs(60);

@@ -12,6 +12,7 @@ use rowkey::table::EncodedRow;
 use rowkey::{
     Blob, DynamicEntity, ETag, Entity, Error, ErrorKind, Match, Outcome, Properties, Result, Stored,
 };
+use rowkey_patterns::internals::try_all;
 
 use super::{Inner, Store, Written};
 use crate::deciding::Deciding;
@@ -25,7 +26,6 @@ use crate::plan::blob_ref::{self, Referring};
 use crate::plan::{Change, Contribution, Contributor, Edit, Op, Plan, ReadRow, Source, Write};
 use crate::row::{Closed, Head, HeadRow, Keys, digest, keys_of};
 use crate::seal::other_version;
-use crate::together::try_all;
 use crate::version::Version;
 use crate::wide;
 

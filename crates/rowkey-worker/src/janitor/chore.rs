@@ -9,8 +9,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::Entity;
+use rowkey_patterns::job::{Interrupted, Report};
 use rowkey_patterns::lease_lock::Held;
-use rowkey_store::job::{Interrupted, Report};
 use rowkey_store::{Store, Worked};
 use tokio::sync::watch;
 

@@ -15,8 +15,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::{Container, Error, ErrorKind, Result, Table};
+use rowkey_patterns::Waits;
 use rowkey_patterns::lease_lock::Held;
-use rowkey_store::Waits;
 use tokio::sync::watch;
 
 mod fence;

@@ -18,7 +18,7 @@ use std::time::Duration;
 use rowkey::queue::Message;
 use rowkey::telemetry::Telemetry;
 use rowkey::{Clock, Queue, Result};
-use rowkey_store::Waits;
+use rowkey_patterns::Waits;
 use tokio::sync::{RwLock, watch};
 
 pub(crate) mod attempt;

@@ -14,7 +14,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 use rowkey::queue::{Body, Message};
 use rowkey::{Error, ErrorKind, Outcome, Result};
-use rowkey_store::Waits;
+use rowkey_patterns::Waits;
 use tokio::sync::watch;
 use tracing::Instrument as _;
 use tracing::field::Empty;

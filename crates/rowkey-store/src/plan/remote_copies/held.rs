@@ -7,6 +7,7 @@ use rowkey::edm::Value;
 use rowkey::{
     Continuation, DynamicEntity, ETag, Entity, Error, Outcome, Page, Result, Stored, Transaction,
 };
+use rowkey_patterns::internals::try_all;
 
 use super::walk::{Stretch, Walk};
 use crate::deciding::Deciding;
@@ -17,7 +18,6 @@ use crate::plan::copies::put_into;
 use crate::row::{Keys, text};
 use crate::store::Store;
 use crate::store::copying::{Copied, HeldHead};
-use crate::together::try_all;
 
 /// The targets that a page has: as many as the service returns at once.
 const PAGE: u32 = 1000;

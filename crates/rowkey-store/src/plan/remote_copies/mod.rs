@@ -17,13 +17,13 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::index::COPIED_FROM;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Result, Table};
+use rowkey_patterns::job::Verdict;
 
 use super::contributor::StoredType;
 use super::op::{keys_at, row_address};
 use super::{Change, Contribution, Contributor};
 use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settling};
-use crate::job::Verdict;
 use crate::row::text;
 use crate::store::Store;
 use held::Holder;

@@ -1,12 +1,12 @@
 //! Settling copies elsewhere: a page of targets, the entity, and conditional writes of the targets that differ.
 
 use rowkey::{Continuation, Entity, Result};
+use rowkey_patterns::job::Verdict;
 
 use super::held::{Doubt, Edit, Held};
 use super::walk::Walk;
 use super::{RemoteCopies, Wanted, source_of};
 use crate::execute::settle::{Move, Settled, Settling};
-use crate::job::Verdict;
 
 /// How often a page is read again whose targets other writers change.
 const ROUNDS: u32 = 8;

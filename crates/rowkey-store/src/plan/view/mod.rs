@@ -19,12 +19,12 @@ use rowkey::{
     Column, DynamicEntity, Entity, Error, ErrorKind, Key, Outcome, Partition, Property, Result,
     Stored, Table,
 };
+use rowkey_patterns::job::Verdict;
 
 use super::op::{keys_at, row_address};
 use super::{Change, Contribution, Contributor};
 use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settling, is_lost, is_still};
-use crate::job::Verdict;
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, primary_keys, text};
 use columns::{Columns, Kind, Order, stored};
 

@@ -10,7 +10,7 @@ use rowkey::{
 
 use super::pack::{Merge, Packs, pack};
 use super::{Attempt, Batch, Job, Loading, Report, Verdict, paced};
-use crate::row::{Keys, keys_of, not_of_a_store};
+use crate::keys::{Keys, keys_of, not_of_a_store};
 use crate::together::try_all;
 
 /// Entities read at once to find out which are stored already.
@@ -47,13 +47,13 @@ impl Verb {
     }
 }
 
-/// Loads of plain types. Use [`Store::load`](crate::Store::load) for a type with
+/// Loads of plain types. Use `Store::load` for a type with
 /// `#[entity(store)]`. This does not compile:
 ///
 /// ```compile_fail
 /// # use futures_util::stream;
 /// # use rowkey::{Entity, StorageAccount};
-/// # use rowkey_store::job::Job;
+/// # use rowkey_patterns::job::Job;
 /// # #[derive(Clone, Debug, Entity)]
 /// # #[entity(store, partition = "{tenant}", row = "user_{id:6}")]
 /// # struct User { tenant: String, id: u32 }
@@ -80,7 +80,7 @@ impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
     /// ```
     /// use futures_util::stream;
     /// use rowkey::{Entity, StorageAccount};
-    /// use rowkey_store::job::Job;
+    /// use rowkey_patterns::job::Job;
     ///
     /// #[derive(Entity)]
     /// #[entity(partition = "{sensor}", row = "{hour:6}")]
@@ -113,7 +113,7 @@ impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// # let events = account.table("events");
     /// # events.create().await?;
-    /// use rowkey_store::job::Job;
+    /// use rowkey_patterns::job::Job;
     ///
     /// let row = |number: u32| DynamicEntity::new("device-7", number.to_string());
     /// let rows = || stream::iter((0..3).map(row));
@@ -137,7 +137,7 @@ impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// # let events = account.table("events");
     /// # events.create().await?;
-    /// use rowkey_store::job::Job;
+    /// use rowkey_patterns::job::Job;
     ///
     /// let mut event = DynamicEntity::new("device-7", "1");
     /// event.set("Degrees", 21_i64);
@@ -203,7 +203,7 @@ impl<E: Entity + Send + Sync> Rows<E> {
 }
 
 /// Whether the stored entity equals the one to store.
-pub(crate) fn is_same<E: Entity>(stored: &E, entity: &E) -> Result<bool> {
+pub fn is_same<E: Entity>(stored: &E, entity: &E) -> Result<bool> {
     let row = DynamicEntity::of_any_size::<E>;
     Ok(row(stored)? == row(entity)?)
 }

@@ -59,7 +59,7 @@ where
     /// ```
     /// use futures_util::stream;
     /// use rowkey::{DynamicEntity, Result, StorageAccount, Table, Transaction};
-    /// use rowkey_store::job::{Attempt, Batch, Job, Report, Verdict, paced};
+    /// use rowkey_patterns::job::{Attempt, Batch, Job, Report, Verdict, paced};
     ///
     /// struct Rows(Table, Vec<DynamicEntity>);
     ///
@@ -97,7 +97,8 @@ where
     }
 
     /// Runs the load inside another future.
-    pub(crate) fn around<F>(mut self, around: F) -> Self
+    #[doc(hidden)]
+    pub fn around<F>(mut self, around: F) -> Self
     where
         F: for<'w> FnOnce(BoxFuture<'w, Result<()>>) -> BoxFuture<'w, Result<()>> + Send + 'static,
     {
@@ -117,7 +118,7 @@ where
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// # let events = account.table("events");
     /// # events.create().await?;
-    /// use rowkey_store::job::Job;
+    /// use rowkey_patterns::job::Job;
     ///
     /// let rows = (0..1000).map(|number| DynamicEntity::new("device-7", format!("{number:04}")));
     /// let load = Job::insert(&events, stream::iter(rows)).groups_per_partition(4);

@@ -80,7 +80,7 @@ pub struct Problem {
 /// The result of a job: its findings and changes.
 ///
 /// ```
-/// use rowkey_store::job::{Report, Verdict};
+/// use rowkey_patterns::job::{Report, Verdict};
 ///
 /// let mut report = Report::default();
 /// report.note(None, Verdict::Right, 98);
@@ -137,7 +137,8 @@ impl Report {
     }
 
     /// Keeps the keys and the error of an item that is counted already.
-    pub(crate) fn explain(
+    #[doc(hidden)]
+    pub fn explain(
         &mut self,
         part: Option<&str>,
         verdict: Verdict,
@@ -169,7 +170,7 @@ impl Report {
     /// Adds a report about other items.
     ///
     /// ```
-    /// use rowkey_store::job::{Report, Verdict};
+    /// use rowkey_patterns::job::{Report, Verdict};
     ///
     /// let mut report = Report::of(Verdict::Right, 98);
     /// report.merge(Report::of(Verdict::Failed, 2));

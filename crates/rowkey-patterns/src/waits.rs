@@ -8,7 +8,7 @@ use std::time::Duration;
 ///
 /// ```
 /// use std::time::Duration;
-/// use rowkey_store::Waits;
+/// use rowkey_patterns::Waits;
 ///
 /// let waits = Waits::new(Duration::from_secs(1), Duration::from_secs(30));
 /// assert!(waits.after(0) <= Duration::from_secs(1));

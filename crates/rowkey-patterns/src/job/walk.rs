@@ -30,7 +30,7 @@ const ROW_KEY: &str = "RowKey";
 ///
 /// ```
 /// # use rowkey::{DynamicEntity, Partition, StorageAccount};
-/// use rowkey_store::job::{Job, Walk};
+/// use rowkey_patterns::job::{Job, Walk};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -112,7 +112,8 @@ impl<P: Projection + Send + 'static> Walk<P> {
     }
 
     /// Walks the same rows, decoded as `Q`.
-    pub(crate) fn project<Q: Projection + Send + 'static>(self) -> Walk<Q> {
+    #[doc(hidden)]
+    pub fn project<Q: Projection + Send + 'static>(self) -> Walk<Q> {
         let query = self.query;
         Walk {
             table: self.table,
@@ -123,10 +124,8 @@ impl<P: Projection + Send + 'static> Walk<P> {
     }
 
     /// Reads the row with these keys again; `None` if the walk no longer finds it.
-    pub(crate) async fn again(
-        &self,
-        (partition_key, row_key): (&str, &str),
-    ) -> Result<Option<Stored<P>>> {
+    #[doc(hidden)]
+    pub async fn again(&self, (partition_key, row_key): (&str, &str)) -> Result<Option<Stored<P>>> {
         let is = |name, key: &str| Filter::dynamic(name, Operator::Equal, key);
         let query = (self.query)(&paced(&self.table)).scan_policy(ScanPolicy::Allow);
         let query = query.filter(is(PARTITION_KEY, partition_key)).filter(is(ROW_KEY, row_key));
@@ -134,7 +133,8 @@ impl<P: Projection + Send + 'static> Walk<P> {
     }
 
     /// The table of the walk.
-    pub(crate) fn table(&self) -> &Table {
+    #[doc(hidden)]
+    pub fn table(&self) -> &Table {
         &self.table
     }
 
@@ -194,7 +194,7 @@ where
     ///
     /// ```
     /// use rowkey::{DynamicEntity, Page, StorageAccount};
-    /// use rowkey_store::job::{Job, Report, Verdict, Walk};
+    /// use rowkey_patterns::job::{Job, Report, Verdict, Walk};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -226,13 +226,15 @@ where
     P: Projection + Send + 'static,
     F: PageStep<P>,
 {
-    pub(crate) fn stepping(name: impl Into<String>, walk: Walk<P>, step: F) -> Self {
+    #[doc(hidden)]
+    pub fn stepping(name: impl Into<String>, walk: Walk<P>, step: F) -> Self {
         let table = walk.table.clone();
         Self::new(name, &table, Walking { walk, step, beside: Vec::new() })
     }
 
     /// Also walks another table, which may be in another account. If it does not exist, there is nothing in it.
-    pub(crate) fn beside(mut self, walk: Walk<P>, step: F) -> Self {
+    #[doc(hidden)]
+    pub fn beside(mut self, walk: Walk<P>, step: F) -> Self {
         self.work.beside.push((walk, step));
         self
     }

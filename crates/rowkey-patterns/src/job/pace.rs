@@ -45,7 +45,7 @@ const SWEEP_AT: usize = 4096;
 ///
 /// ```
 /// use rowkey::{DynamicEntity, StorageAccount};
-/// use rowkey_store::job::{Pace, Target, paced};
+/// use rowkey_patterns::job::{Pace, Target, paced};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -158,7 +158,7 @@ impl Pace {
     ///
     /// ```
     /// # use rowkey::StorageAccount;
-    /// use rowkey_store::job::{Job, Pace, Walk};
+    /// use rowkey_patterns::job::{Job, Pace, Walk};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -188,6 +188,14 @@ impl Pace {
     }
 
     /// Seeds the random spread of waits, which makes them the same in each run.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # use rowkey_patterns::job::Pace;
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
+    /// let pace = Pace::new(&account).seeded(7);
+    /// assert_eq!(pace.requests().sent, 0);
+    /// ```
     #[must_use = "set it before the pace is used"]
     pub fn seeded(self, seed: u64) -> Self {
         self.state().random = seed;
@@ -201,7 +209,7 @@ impl Pace {
     ///
     /// ```
     /// # use rowkey::{ErrorKind, StorageAccount};
-    /// use rowkey_store::job::{Job, Pace, Walk};
+    /// use rowkey_patterns::job::{Job, Pace, Walk};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -6,8 +6,7 @@ use rowkey::{DynamicEntity, Entity, ErrorCode, Key, Page, Result, Stored, Table}
 
 use super::walk::PageStep;
 use super::{Job, Keys, Pace, Report, Target, Verdict, Walk, Walking, paced};
-use crate::plan::MAX_OPERATIONS;
-use crate::row::not_of_a_store;
+use crate::keys::{MAX_OPERATIONS, not_of_a_store};
 use crate::together::try_all;
 
 /// Partitions of a page processed at once.
@@ -30,12 +29,12 @@ impl Job<'static, Walking<Keys, Deletion>> {
     /// current position are not found: run the job again. [`Job::count`] counts the entities in advance.
     ///
     /// Costs one request for each page, one for each 100 entities of a partition on it, and two for an
-    /// entity that was changed in the meantime. Use [`Store::delete_found`](crate::Store::delete_found)
+    /// entity that was changed in the meantime. Use `Store::delete_found`
     /// for a type with `#[entity(store)]`.
     ///
     /// ```
     /// use rowkey::{Entity, StorageAccount};
-    /// use rowkey_store::job::{Job, Pace, Walk};
+    /// use rowkey_patterns::job::{Job, Pace, Walk};
     ///
     /// #[derive(Entity)]
     /// #[entity(partition = "{device}", row = "{number:6}")]

@@ -9,7 +9,8 @@ use rowkey::Result;
 
 /// Runs at most `concurrency` futures at a time and returns their outputs in order. The first error stops the
 /// others.
-pub(crate) async fn try_all<T, F>(
+#[doc(hidden)]
+pub async fn try_all<T, F>(
     futures: impl IntoIterator<Item = F>,
     concurrency: usize,
 ) -> Result<Vec<T>>
@@ -22,7 +23,8 @@ where
 
 /// Runs the futures until `ends` returns `true` for an output, drops the unfinished ones, and returns all
 /// outputs in order.
-pub(crate) async fn all_until<T, F>(
+#[doc(hidden)]
+pub async fn all_until<T, F>(
     futures: impl IntoIterator<Item = F>,
     concurrency: usize,
     ends: fn(&T) -> bool,

@@ -15,14 +15,14 @@ const OPEN: usize = 64;
 pub type Packs<G> = Pin<Box<dyn Stream<Item = G> + Send>>;
 
 /// A group that can absorb another group.
-pub(crate) trait Merge: Batch + Sized {
+pub trait Merge: Batch + Sized {
     /// Absorbs a group of the same partition; returns it if both do not fit into one transaction.
     fn merge(&mut self, other: Self) -> Option<Self>;
 }
 
 /// Packs a stream of groups of one entity each. An entity without valid keys stays alone, and storing
 /// it returns the error.
-pub(crate) fn pack<G, S>(ones: S) -> Packs<G>
+pub fn pack<G, S>(ones: S) -> Packs<G>
 where
     G: Merge + Send + 'static,
     S: Stream<Item = G> + Send + 'static,

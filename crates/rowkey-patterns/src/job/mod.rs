@@ -28,7 +28,7 @@ pub(crate) mod pack;
 mod report;
 pub(crate) mod rows;
 mod several;
-pub(crate) mod walk;
+mod walk;
 
 pub use checkpoint::Checkpoint;
 pub use delete::Deletion;
@@ -43,11 +43,11 @@ pub use walk::{Keys, PageStep, Walk, Walking};
 /// A job over a table, ready to run.
 ///
 /// Created by [`Job::walk`], [`Job::count`], [`Job::delete`], [`Job::load`], [`Job::insert`],
-/// [`Job::upsert`] and the jobs of a [`Store`](crate::Store). Nothing is sent before `run`.
+/// [`Job::upsert`] and the jobs of a `Store`. Nothing is sent before `run`.
 ///
 /// ```
 /// use rowkey::{DynamicEntity, StorageAccount};
-/// use rowkey_store::job::{Checkpoint, Job, Pace, Walk};
+/// use rowkey_patterns::job::{Checkpoint, Job, Pace, Walk};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -167,7 +167,7 @@ impl<'a, W> Job<'a, W> {
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// # let events = account.table("events");
     /// # events.create().await?;
-    /// use rowkey_store::job::Job;
+    /// use rowkey_patterns::job::Job;
     ///
     /// let rows = (0..10).map(|number| {
     ///     let mut row = DynamicEntity::new("device-7", "the same key");
@@ -195,7 +195,7 @@ impl<'a, W> Job<'a, W> {
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// # let events = account.table("events");
     /// # events.create().await?;
-    /// use rowkey_store::job::{Checkpoint, Job, Walk};
+    /// use rowkey_patterns::job::{Checkpoint, Job, Walk};
     ///
     /// let mut stored = String::new();
     /// Job::count(Walk::keys(&events))

@@ -19,7 +19,7 @@ use super::{Checkpoint, Interrupted, Job, OnProgress, Pace, Progress, Report, Wa
 /// ```
 /// use rowkey::{Entity, StorageAccount};
 /// use rowkey_store::Store;
-/// use rowkey_store::job::{Job, Jobs, Walk};
+/// use rowkey_patterns::job::{Job, Jobs, Walk};
 ///
 /// #[derive(Clone, Debug, Entity)]
 /// #[entity(store, partition = "{tenant}_{region}", row = "order_{id:6}")]

@@ -1,0 +1,32 @@
+//! The keys of an entity, and which entities are written without a store.
+
+use rowkey::key::{KeyError, KeyWriter};
+use rowkey::{Entity, Error, Result};
+
+/// The maximum number of operations in an entity group transaction.
+pub const MAX_OPERATIONS: usize = 100;
+
+/// A PartitionKey and a RowKey.
+pub type Keys = (String, String);
+
+/// Refuses, at compile time, an entity with a store where a plain row is written.
+pub const fn not_of_a_store<R: Entity>() {
+    assert!(
+        !R::STORE,
+        "this type has #[entity(store)]: write it through its own store, which keeps its other rows in step"
+    );
+}
+
+/// Returns the keys of an entity.
+pub fn keys_of<E: Entity>(entity: &E) -> Result<Keys> {
+    let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
+    entity.partition_key(&mut partition);
+    entity.row_key(&mut row);
+    finish(partition, row)
+}
+
+/// Returns the keys that were written.
+pub fn finish(partition: KeyWriter, row: KeyWriter) -> Result<Keys> {
+    let keys = || Ok::<_, KeyError>((partition.finish()?, row.finish()?));
+    keys().map_err(|error| Error::no_such_key(&error))
+}
