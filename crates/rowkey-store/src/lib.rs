@@ -35,36 +35,28 @@
 
 #[cfg(feature = "test-util")]
 pub mod answers;
-mod blobs;
-mod deciding;
-mod declared;
+mod contributor;
+mod declarations;
 mod execute;
-mod if_match;
 mod layer;
-#[doc(hidden)]
-pub mod long_text;
-mod place;
 mod plan;
 #[doc(hidden)]
 pub mod reread;
 mod row;
-mod seal;
 mod store;
-mod version;
-mod wide;
 
-pub use deciding::Deciding;
-pub use execute::settle::{Settled, Settling};
-pub use if_match::{IfMatch, IfMatchError};
 #[doc(hidden)]
-pub use plan::StoredType;
-pub use plan::{
-    Change, Contribution, Contributor, Copies, Explanation, History, Op, RemoteCopies, Target, View,
-};
-pub use seal::Sealer;
+pub use contributor::StoredType;
+pub use contributor::{Change, Contribution, Contributor};
+pub use declarations::{copies::Copies, history::History, remote_copies::RemoteCopies, view::View};
+pub use execute::settle::{Settled, Settling};
+pub use layer::{deciding::Deciding, seal::Sealer};
+pub use plan::explain::Explanation;
+#[doc(hidden)]
+pub use row::long_text;
+pub use row::op::{Op, Target};
 pub use store::{
-    Content, ContentReader, Deletions, Download, Explain, Group, Page, Patch, Query, Refusing,
-    Selection, Stage, Step, Store, StoreBuilder, Submitted, Sweeping, Transaction, Upload, Worked,
-    Written,
+    Content, ContentReader, Deletions, Download, Explain, Group, IfMatch, IfMatchError, Page,
+    Patch, Query, Refusing, Selection, Stage, Step, Store, StoreBuilder, Submitted, Sweeping,
+    Transaction, Upload, Version, Versioned, Worked, Written,
 };
-pub use version::{Version, Versioned};

@@ -3,10 +3,10 @@
 use rowkey::{DynamicEntity, Result};
 
 use crate::execute::announce::Notice;
-use crate::plan::blob_field::reread_pointer;
-use crate::plan::op::OpRow;
+use crate::layer::blob_field::reread_pointer;
+use crate::layer::wide;
 use crate::row::Claim;
-use crate::wide;
+use crate::row::op::OpRow;
 
 /// Returns the encoding of everything that `row` can be decoded as: an op row or a void, a claim, a head
 /// whose property `Image` is in a blob.

@@ -18,9 +18,9 @@ use tokio::sync::Notify;
 use super::blobs::Batches;
 use super::ending::Ending;
 use super::remembered::Remembered;
-use crate::deciding::Deciding;
-use crate::place::Place;
-use crate::plan::op::ClaimRef;
+use crate::layer::deciding::Deciding;
+use crate::layer::place::Place;
+use crate::row::op::ClaimRef;
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, is_newer, text};
 
 /// How long a message stays hidden while its writer commits and settles.

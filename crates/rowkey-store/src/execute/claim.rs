@@ -6,10 +6,10 @@ use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Outcome, Result};
 use super::announce::Announcer;
 use super::commit::is_undecodable;
 use super::settle::is_lost;
-use crate::deciding::Deciding;
+use crate::layer::deciding::Deciding;
 use crate::plan::NewClaim;
-use crate::plan::op::{self, Op, OpRow};
-use crate::row::{Claim, Keys, Marked};
+use crate::row::op::{Op, OpRow};
+use crate::row::{Claim, Keys, Marked, op};
 
 /// The decision about an operation that another program presumes dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,10 @@ use rowkey::{ETag, Error, ErrorKind, Match, Outcome, Result};
 use super::announce::SENT;
 use super::claim::{Fate, end, fate};
 use super::settle::is_lost;
-use crate::deciding::Deciding;
+use crate::layer::deciding::Deciding;
+use crate::layer::wide;
 use crate::plan::{CopyOf, Edit, Plan, Source, Write};
 use crate::row::{INDEX, Keys, Marked, primary_keys, text};
-use crate::wide;
 
 /// How often a transaction is adjusted and sent again, in addition to once per operation.
 const SPARE_ROUNDS: usize = 8;

@@ -20,9 +20,9 @@ use super::claim::claim;
 use super::commit::is_undecodable;
 use super::inline::{Known, RowElsewhere};
 use super::remembered::Row;
-use crate::deciding::Deciding;
-use crate::plan::op::{ClaimRef, Op};
+use crate::layer::deciding::Deciding;
 use crate::plan::{MAX_OPERATIONS, NewClaim, Plan};
+use crate::row::op::{ClaimRef, Op};
 use crate::row::{Claim, Keys};
 
 /// Rows that are read at once.

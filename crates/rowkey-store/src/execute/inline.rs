@@ -19,11 +19,11 @@ use super::commit::is_undecodable;
 use super::group::{self, READS};
 use super::remembered::{Remembered, Row};
 use super::settle::{Noted, is_lost, report};
-use crate::deciding::Deciding;
-use crate::place::Place;
-use crate::plan::op::{self, ClaimRef, OpRow, Target};
+use crate::layer::deciding::Deciding;
+use crate::layer::place::Place;
 use crate::plan::{Plan, Released};
-use crate::row::{Claim, INDEX, Keys, primary_keys, text};
+use crate::row::op::{ClaimRef, OpRow, Target};
+use crate::row::{Claim, INDEX, Keys, op, primary_keys, text};
 
 /// What the writer itself does with a target.
 pub(crate) struct Inline {

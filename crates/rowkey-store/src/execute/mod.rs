@@ -23,10 +23,10 @@ use rowkey_patterns::internals::try_all;
 use tracing::Instrument as _;
 use tracing::field::Empty;
 
-use crate::deciding::Deciding;
+use crate::declarations::list::check_join;
+use crate::layer::deciding::Deciding;
 use crate::plan::Plan;
-use crate::plan::list::check_join;
-use crate::plan::op::{ClaimRef, OpRow, Target, created_of, move_targets, remove_targets};
+use crate::row::op::{ClaimRef, OpRow, Target, created_of, move_targets, remove_targets};
 use crate::row::{Keys, text};
 
 pub(crate) mod announce;

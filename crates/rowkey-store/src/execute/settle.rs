@@ -11,10 +11,10 @@ use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Outcome,
 use super::announce::{Announcer, no_queue};
 use super::claim::give_up;
 use super::commit::is_undecodable;
-use crate::deciding::Deciding;
+use crate::declarations::remote::Version;
+use crate::layer::deciding::Deciding;
 use crate::layer::{Demands, Layers};
-use crate::plan::op::{ClaimRef, Target, created_of, mark_of};
-use crate::plan::remote::Version;
+use crate::row::op::{ClaimRef, Target, created_of, mark_of};
 use crate::row::{Claim, Head, Keys, Marked};
 
 /// The result of settling a target.

@@ -18,37 +18,14 @@ pub(crate) use rowkey_patterns::internals::MAX_OPERATIONS;
 
 use crate::execute::inline::Inline;
 use crate::layer::Demands;
-use crate::place::Place;
+use crate::layer::place::Place;
 use crate::row::Keys;
 
-pub(crate) mod blob_field;
-pub(crate) mod blob_list;
-pub(crate) mod blob_ref;
-pub(crate) mod contributor;
-pub(crate) mod copies;
 pub(crate) mod explain;
-mod history;
-pub(crate) mod index;
-pub(crate) mod list;
-pub(crate) mod older;
-pub(crate) mod op;
-pub(crate) mod remote;
-pub(crate) mod remote_copies;
-pub(crate) mod remote_list;
-pub(crate) mod unique;
-pub(crate) mod view;
 
-pub use contributor::{Change, Contribution, Contributor, StoredType};
-pub use copies::Copies;
-pub use explain::Explanation;
-pub use history::History;
-pub use op::{Op, Target};
-pub use remote_copies::RemoteCopies;
-pub use view::View;
-
-use blob_field::Upload;
-use blob_ref::Naming;
-use op::{ClaimRef, OpRow};
+use crate::declarations::blob_ref::Naming;
+use crate::layer::blob_field::Upload;
+use crate::row::op::{ClaimRef, Op, OpRow, Target};
 
 /// One write of one or more entities of a partition.
 pub(crate) struct Plan {

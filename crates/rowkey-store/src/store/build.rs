@@ -8,24 +8,26 @@ use rowkey::index::{ListPlace, Scope};
 use rowkey::{Container, Entity, Queue, Result, Table};
 
 use super::{Inner, Store};
-use crate::blobs::Blobs;
-use crate::deciding::Deciding;
-use crate::declared::{Declared, Given, check_names, refused};
+use crate::contributor::{Contributor, StoredType};
+use crate::declarations::blob_list::BlobList;
+use crate::declarations::blob_ref::BlobRefs;
+use crate::declarations::index::LocalIndexes;
+use crate::declarations::list::Lists;
+use crate::declarations::older::OlderVersions;
+use crate::declarations::remote::RemoteIndex;
+use crate::declarations::remote_list::RemoteList;
+use crate::declarations::unique::UniqueValues;
+use crate::declarations::{index, list, unique};
 use crate::execute::announce::Announcer;
+use crate::layer::blob_field::BlobFields;
+use crate::layer::deciding::Deciding;
+use crate::layer::place::OtherTables;
+use crate::layer::seal::{Sealed, Sealer};
+use crate::layer::wide::Wide;
 use crate::layer::{Layer, Layers};
-use crate::place::OtherTables;
-use crate::plan::blob_field::BlobFields;
-use crate::plan::blob_list::BlobList;
-use crate::plan::blob_ref::BlobRefs;
-use crate::plan::index::{self, LocalIndexes};
-use crate::plan::list::{self, Lists};
-use crate::plan::older::OlderVersions;
-use crate::plan::remote::RemoteIndex;
-use crate::plan::remote_list::RemoteList;
-use crate::plan::unique::{self, UniqueValues};
-use crate::plan::{Contributor, MAX_OPERATIONS, StoredType};
-use crate::seal::{Sealed, Sealer};
-use crate::wide::Wide;
+use crate::plan::MAX_OPERATIONS;
+use crate::row::blobs::Blobs;
+use crate::row::declared::{Declared, Given, check_names, refused};
 
 /// Builds a [`Store`]; from [`Store::builder`].
 ///

@@ -8,11 +8,12 @@ use rowkey_patterns::internals::{Merge, is_same, pack, try_all};
 use rowkey_patterns::job::{Attempt, Batch, Job, Loading, Packs, Report, Verdict};
 
 use super::{Inner, Store, is_race};
+use crate::declarations::list::{in_partition, list_keys};
 use crate::execute::Ran;
-use crate::plan::list::{in_partition, list_keys};
-use crate::plan::{MAX_OPERATIONS, Op, Plan};
+use crate::layer::wide;
+use crate::plan::{MAX_OPERATIONS, Plan};
+use crate::row::op::Op;
 use crate::row::{Keys, index_keys, keys_of};
-use crate::wide;
 
 /// Entities of one partition that one transaction writes: an item of the stream of [`Store::load`].
 pub struct Group<E> {

@@ -3,10 +3,10 @@
 use rowkey::{Entity, Error, Result};
 
 use super::Store;
-use crate::place::is_of;
-use crate::plan::Contributor;
-use crate::plan::list::list_keys;
-use crate::plan::op::row_address;
+use crate::contributor::Contributor;
+use crate::declarations::list::list_keys;
+use crate::layer::place::is_of;
+use crate::row::op::row_address;
 use crate::row::{Keys, index_keys};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {

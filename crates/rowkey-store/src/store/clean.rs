@@ -8,12 +8,12 @@ use rowkey_patterns::job::{Job, Report, Verdict, Walk, Walking};
 
 use super::examine::{claimed, note_failure};
 use super::{Inner, Step, Store};
-use crate::deciding::Deciding;
+use crate::contributor::Contributor;
 use crate::execute::announce::is_backlog;
 use crate::execute::settle::{Settled, delete, is_lost};
-use crate::place::is_of;
-use crate::plan::{Contributor, op};
-use crate::row::{Claim, INDEX, Keys, primary_keys, text};
+use crate::layer::deciding::Deciding;
+use crate::layer::place::is_of;
+use crate::row::{Claim, INDEX, Keys, op, primary_keys, text};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Deletes the rows of an index, a unique value or a list that is [`Gone`](super::Stage::Gone): its

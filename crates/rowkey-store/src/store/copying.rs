@@ -7,9 +7,9 @@ use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Properties, Result, 
 
 use super::examine::Kind;
 use super::{Inner, ReadHead, Store, is_race};
-use crate::deciding::Deciding;
-use crate::declared::Declared;
-use crate::plan::StoredType;
+use crate::contributor::StoredType;
+use crate::layer::deciding::Deciding;
+use crate::row::declared::Declared;
 use crate::row::{Keys, keys_of};
 
 /// An entity that was read to hold a copy.

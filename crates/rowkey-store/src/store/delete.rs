@@ -15,7 +15,8 @@ use super::examine::{note_failure, remains};
 use super::expiry::is_expired;
 use super::{Inner, ReadHead, Store, is_race, parts};
 use crate::execute::Ran;
-use crate::plan::{MAX_OPERATIONS, Op, Plan};
+use crate::plan::{MAX_OPERATIONS, Plan};
+use crate::row::op::Op;
 use crate::row::{Head, Keys, keys_of};
 
 /// How often the deletion of an entity is repeated if other writers change it in the meantime.

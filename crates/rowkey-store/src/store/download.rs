@@ -17,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::Store;
-use crate::blobs::{Blobs, hexadecimal};
+use crate::row::blobs::{Blobs, hexadecimal};
 
 /// The most memory that is reserved at once for the length that a reference states.
 const MAX_RESERVED: u64 = 64 << 20;

@@ -13,20 +13,20 @@ use rowkey_patterns::job::{Report, Verdict};
 
 use super::list::list_of;
 use super::orphans::{Orphan, Orphans};
-use crate::blobs::Blobs;
-use crate::deciding::Deciding;
-use crate::declared::Declared;
+use crate::declarations::list::list_keys;
 use crate::execute::announce::{Notice, is_backlog};
 use crate::execute::settle::{Settled, delete, is_lost, is_still};
 use crate::execute::{Executor, KEPT, Resumed};
-use crate::layer::{Demands, Layers};
-use crate::plan::blob_field::BlobFields;
-use crate::plan::list::list_keys;
-use crate::plan::op::{self, OpRow};
+use crate::layer::blob_field::BlobFields;
+use crate::layer::deciding::Deciding;
+use crate::layer::wide::{Gathered, Wide};
+use crate::layer::{Demands, Layers, wide};
+use crate::row::blobs::Blobs;
+use crate::row::declared::Declared;
+use crate::row::op::OpRow;
 use crate::row::{
-    Claim, Closed, CopyRow, Head, INDEX, Keys, MARK, Marked, index_keys, primary_keys, text,
+    Claim, Closed, CopyRow, Head, INDEX, Keys, MARK, Marked, index_keys, op, primary_keys, text,
 };
-use crate::wide::{self, Gathered, Wide};
 
 /// The part of a report that counts op rows.
 const OPERATIONS: &str = "operations";

@@ -5,11 +5,11 @@ use rowkey::rounds::Rounds;
 use rowkey::{Entity, Error, ErrorKind, Filter, Operator, Outcome, Properties, Result, edm};
 use rowkey_patterns::job::{Job, Walk, Walking};
 
+use super::version::Versioned;
 use super::writing::OneWritten;
 use super::{Deletions, Inner, ReadHead, Store, is_race};
-use crate::plan::Op;
 use crate::row::Keys;
-use crate::version::Versioned;
+use crate::row::op::Op;
 
 /// Whether an entity is expired at a time.
 pub(super) fn is_expired<E: Entity>(entity: &E, now: edm::DateTime) -> bool {

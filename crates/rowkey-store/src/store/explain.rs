@@ -7,10 +7,12 @@ use rowkey::{Entity, Key, Properties, Result};
 use rowkey_patterns::internals::pack;
 
 use super::bulk::Group;
+use super::if_match::IfMatch;
 use super::{ReadHead, Store, parts};
 use crate::execute::inline::recall;
-use crate::if_match::IfMatch;
-use crate::plan::{Explanation, Op, Plan};
+use crate::plan::Plan;
+use crate::plan::explain::Explanation;
+use crate::row::op::Op;
 use crate::row::{Keys, keys_of};
 
 /// The writes of a store as plans that are not run, from [`Store::explain`].

@@ -9,14 +9,14 @@ use rowkey::{Continuation, DynamicEntity, Entity, Error, ErrorKind, Key, Match, 
 use rowkey_patterns::job::{Report, Verdict};
 
 use super::query::{Part, rows_of};
+use super::version::Versioned;
 use super::{Inner, ReadHead, Store};
-use crate::blobs::Blobs;
-use crate::deciding::Deciding;
+use crate::declarations::blob_list;
+use crate::declarations::list::{check_room, list_keys, listed, old_list_keys, owner, read, write};
 use crate::execute::settle::{is_lost, is_still};
-use crate::plan::blob_list;
-use crate::plan::list::{check_room, list_keys, listed, old_list_keys, owner, read, write};
+use crate::layer::deciding::Deciding;
 use crate::row::Keys;
-use crate::version::Versioned;
+use crate::row::blobs::Blobs;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Reads the keys of the entities that have a value, in their order: `Order::by_tag("contoso",

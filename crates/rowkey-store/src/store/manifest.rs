@@ -25,9 +25,9 @@ use rowkey_patterns::job;
 use serde::{Deserialize, Serialize};
 
 use super::{Inner, Store};
-use crate::deciding::Deciding;
 use crate::execute::announce::LATEST;
 use crate::execute::settle::is_lost;
+use crate::layer::deciding::Deciding;
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
 
 /// How long a store uses the manifest that it read.

@@ -8,8 +8,9 @@ use rowkey_patterns::internals::all_until;
 
 use super::patch::is_data;
 use super::{Store, parts};
+use crate::layer::wide;
+use crate::layer::wide::Layout;
 use crate::row::{Keys, check_format};
-use crate::wide::{self, Layout};
 
 /// Rows read at once.
 const AT_A_TIME: usize = 16;

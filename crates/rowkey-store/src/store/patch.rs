@@ -10,15 +10,18 @@ use rowkey::{
     Properties, Property, Result,
 };
 
+use super::if_match::IfMatch;
+use super::version::Version;
 use super::writing::conflict;
 use super::{Store, parts};
 use crate::execute::Ran;
-use crate::if_match::IfMatch;
-use crate::plan::{Explanation, Op, Plan};
+use crate::layer::seal::other_version;
+use crate::layer::wide;
+use crate::layer::wide::Layout;
+use crate::plan::Plan;
+use crate::plan::explain::Explanation;
+use crate::row::op::Op;
 use crate::row::{FORMAT, INDEX, Keys, MARK, Marked};
-use crate::seal::other_version;
-use crate::version::Version;
-use crate::wide::{self, Layout};
 
 /// A change of single properties, from [`Store::patch`]. Nothing is sent before [`send`](Self::send).
 ///

@@ -14,10 +14,10 @@ use rowkey::{
 use rowkey_patterns::internals::all_until;
 
 use super::expiry::is_expired;
+use super::version::{Version, Versioned};
 use super::{Inner, Store};
-use crate::plan::Explanation;
+use crate::plan::explain::Explanation;
 use crate::row::{Copy, Head, Keys, Pointer, Seen};
-use crate::version::{Version, Versioned};
 
 /// Entities read at once if the copies in an index are not whole.
 const AT_A_TIME: usize = 16;

@@ -6,11 +6,11 @@ use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Projection, Result};
 use rowkey_patterns::internals::all_until;
 
 use super::query::{ends, whole};
+use super::version::{Version, Versioned};
 use super::{Inner, Store};
 use crate::execute::remembered::Row;
 use crate::layer::has_keys;
 use crate::row::{Claim, Copy, Keys, Pointer, Seen};
-use crate::version::{Version, Versioned};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Reads the entity at a key; `None` if it does not exist or is expired. One request.

@@ -21,7 +21,8 @@ use crate::execute::Ran;
 use crate::execute::announce::no_queue;
 use crate::execute::claim::claim;
 use crate::execute::settle::{Settled, release};
-use crate::plan::{MAX_OPERATIONS, NewClaim, Op, Plan};
+use crate::plan::{MAX_OPERATIONS, NewClaim, Plan};
+use crate::row::op::Op;
 use crate::row::{Head, Keys, index_keys};
 
 /// Partitions whose entities are repaired at once.

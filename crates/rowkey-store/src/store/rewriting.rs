@@ -11,8 +11,9 @@ use rowkey_patterns::job::{Job, Report, Verdict, Walk, Walking};
 use super::manifest::STEP;
 use super::{Inner, ReadHead, Step, Store, is_race};
 use crate::execute::Ran;
-use crate::plan::blob_field::BlobFields;
-use crate::plan::{MAX_OPERATIONS, Op, Plan};
+use crate::layer::blob_field::BlobFields;
+use crate::plan::{MAX_OPERATIONS, Plan};
+use crate::row::op::Op;
 use crate::row::{Keys, keys_of, version_of};
 
 /// Rows of a page that are opened in parallel.

@@ -8,14 +8,14 @@ use rowkey::index::{Index, Scope};
 use rowkey::{Entity, Error, ErrorKind, Result, Rows, Table};
 
 use super::Inner;
-use crate::deciding::Deciding;
 use crate::execute::announce::Announcer;
 use crate::execute::settle::{
     Noted, Settled, Settler, Settling, both, release, report, to_release,
 };
+use crate::layer::deciding::Deciding;
 use crate::layer::{Demands, Layers};
-use crate::plan::op::{ClaimRef, Target};
 use crate::row::Keys;
+use crate::row::op::{ClaimRef, Target};
 
 impl<E: Entity> Inner<E> {
     /// Whether the program added contributors to those that the type declares.

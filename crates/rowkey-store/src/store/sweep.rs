@@ -10,20 +10,20 @@ use rowkey_patterns::internals::try_all;
 use rowkey_patterns::job::{Attempt, Batch, Job, Loading, Report, Verdict};
 
 use super::{Inner, Store};
-use crate::blobs::Blobs;
-use crate::deciding::Deciding;
-use crate::declared::Declared;
+use crate::declarations::blob_list;
+use crate::declarations::blob_list::Listed;
+use crate::declarations::blob_ref::{LEFT, NAME as REFERENCES, is_named};
+use crate::declarations::list::list_keys;
 use crate::execute::KEPT;
 use crate::execute::announce::no_queue;
 use crate::execute::claim::give_up;
 use crate::execute::settle::is_lost;
-use crate::plan::blob_field::{BlobFields, NAME as FIELDS};
-use crate::plan::blob_list::{self, Listed};
-use crate::plan::blob_ref::{LEFT, NAME as REFERENCES, is_named};
-use crate::plan::list::list_keys;
-use crate::plan::op;
-use crate::row::Keys;
-use crate::wide::{Gathered, Wide};
+use crate::layer::blob_field::{BlobFields, NAME as FIELDS};
+use crate::layer::deciding::Deciding;
+use crate::layer::wide::{Gathered, Wide};
+use crate::row::blobs::Blobs;
+use crate::row::declared::Declared;
+use crate::row::{Keys, op};
 
 /// Entities read at once.
 const AT_A_TIME: usize = 16;

@@ -7,7 +7,7 @@ use rowkey::Result;
 use rowkey_patterns::job::{Report, Verdict};
 
 use super::examine::note_failure;
-use crate::plan::Contributor;
+use crate::contributor::Contributor;
 use crate::row::Keys;
 
 /// The most totals that a run remembers. If there are more, some are checked again.

@@ -8,14 +8,16 @@ use rowkey::rounds::Rounds;
 use rowkey::table::EncodedRow;
 use rowkey::{ETag, Entity, Error, ErrorKind, Key, Properties, Result};
 
+use super::if_match::IfMatch;
+use super::version::Version;
 use super::{Inner, Patch, Store, is_race, parts};
-use crate::deciding::Deciding;
 use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
-use crate::if_match::IfMatch;
-use crate::plan::{Explanation, Op, Plan, Target, Write};
+use crate::layer::deciding::Deciding;
+use crate::plan::explain::Explanation;
+use crate::plan::{Plan, Write};
+use crate::row::op::{Op, Target};
 use crate::row::{Keys, keys_of, not_of_a_store};
-use crate::version::Version;
 use steps::{Add, Beside, Changed, Refused, Upserted};
 
 mod steps;

@@ -15,9 +15,9 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::{Inner, Store, parts};
-use crate::blobs::{Blobs, hexadecimal};
-use crate::plan::Op;
 use crate::row::Keys;
+use crate::row::blobs::{Blobs, hexadecimal};
+use crate::row::op::Op;
 
 /// The length of the pieces that are read from an `AsyncRead`.
 const PIECE: usize = 64 << 10;

@@ -31,14 +31,14 @@ use super::repair::{Examined, Found, Repairs};
 use super::rewriting::VERSIONS;
 use super::totals::{OnPage, Totals};
 use super::{Inner, ReadHead, Step, Store, is_race, parts};
-use crate::deciding::Deciding;
-use crate::declared::Declared;
+use crate::contributor::{Change, Contributor};
 use crate::execute::settle::{Settled, Settling};
-use crate::layer::Demands;
-use crate::plan::op::ClaimRef;
-use crate::plan::{Change, Contributor, NewClaim, Op, Plan};
+use crate::layer::deciding::Deciding;
+use crate::layer::{Demands, wide};
+use crate::plan::{NewClaim, Plan};
+use crate::row::declared::Declared;
+use crate::row::op::{ClaimRef, Op};
 use crate::row::{Keys, Whole, index_keys};
-use crate::wide;
 
 /// The name of a job over the rows of a type.
 fn named<E: Entity + Clone + Send + Sync + 'static>(name: &str) -> String {

@@ -14,20 +14,22 @@ use rowkey::{
 };
 use rowkey_patterns::internals::try_all;
 
+use super::if_match::IfMatch;
+use super::version::Version;
 use super::{Inner, Store, Written};
-use crate::deciding::Deciding;
+use crate::contributor::{Change, Contribution, Contributor};
+use crate::declarations::blob_ref;
+use crate::declarations::blob_ref::Referring;
 use crate::execute::inline::Effect;
 use crate::execute::settle::{Settled, Settler};
 use crate::execute::{Executor, Ran};
-use crate::if_match::IfMatch;
-use crate::layer::Layers;
-use crate::plan::blob_field::{self, BlobFields};
-use crate::plan::blob_ref::{self, Referring};
-use crate::plan::{Change, Contribution, Contributor, Edit, Op, Plan, ReadRow, Source, Write};
+use crate::layer::blob_field::BlobFields;
+use crate::layer::deciding::Deciding;
+use crate::layer::seal::other_version;
+use crate::layer::{Layers, blob_field, wide};
+use crate::plan::{Edit, Plan, ReadRow, Source, Write};
+use crate::row::op::Op;
 use crate::row::{Closed, Head, HeadRow, Keys, digest, keys_of};
-use crate::seal::other_version;
-use crate::version::Version;
-use crate::wide;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     pub(super) fn rounds(&self, keys: &Keys) -> Rounds<'_> {

@@ -8,10 +8,10 @@ use rowkey::table::EncodedRow;
 use rowkey::{Entity, Properties, Result};
 
 use super::same;
-use crate::if_match::IfMatch;
 use crate::plan::{Edit, Plan, Source, Write};
 use crate::row::Keys;
 use crate::store::Store;
+use crate::store::if_match::IfMatch;
 
 /// A step of a transaction.
 pub(super) trait Add: Send + Sync {

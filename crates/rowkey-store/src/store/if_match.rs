@@ -4,7 +4,7 @@ use std::fmt;
 
 use rowkey::{ETag, Match};
 
-use crate::version::Version;
+use super::version::Version;
 
 /// A condition on the version of a stored entity.
 ///

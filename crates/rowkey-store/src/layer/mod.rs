@@ -29,12 +29,18 @@ use rowkey::entity::Older;
 use rowkey::index::Index;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result, Stored, Table};
 
-use crate::deciding::Deciding;
 use crate::plan::Plan;
-use crate::plan::blob_field::{is_in_blob, pointer_of};
 use crate::row::{Closed, Copy, Head, Keys, MARK, Whole, digest, index_keys, primary_keys, text};
-use crate::seal::{Envelope, METADATA};
-use crate::wide::{self, Beside, Gathered, Wide};
+use blob_field::{is_in_blob, pointer_of};
+use deciding::Deciding;
+use seal::{Envelope, METADATA};
+use wide::{Beside, Gathered, Wide};
+
+pub(crate) mod blob_field;
+pub(crate) mod deciding;
+pub(crate) mod place;
+pub(crate) mod seal;
+pub(crate) mod wide;
 
 /// A conversion between the properties of an entity and those of its row.
 pub(crate) trait Layer: Send + Sync {

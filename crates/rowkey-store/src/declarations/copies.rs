@@ -5,7 +5,7 @@
 
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Result};
 
-use super::{Change, Contribution, Contributor};
+use crate::contributor::{Change, Contribution, Contributor};
 
 /// Copies of properties of an `S` in entities of type `T` in the same partition. [`RemoteCopies`] are in any
 /// partition or table.

@@ -2,7 +2,7 @@
 
 use rowkey::{Entity, Result};
 
-use super::{Change, Contribution, Contributor};
+use crate::contributor::{Change, Contribution, Contributor};
 use crate::row::not_of_a_store;
 
 /// A row of type `R` that is inserted with each change of an `E`, in its transaction: an audit log, or the events of

@@ -24,10 +24,10 @@ use rowkey::{Blob, ETag, Entity, Error, ErrorKind, Outcome, Result};
 use serde::{Deserialize, Serialize};
 
 use super::list::{edits, list_keys};
-use super::{Change, Contribution, Contributor};
-use crate::blobs::Blobs;
+use crate::contributor::{Change, Contribution, Contributor};
 use crate::execute::settle::{Settled, Settling};
 use crate::row::Keys;
+use crate::row::blobs::Blobs;
 
 /// The version of the format.
 const VERSION: u32 = 1;

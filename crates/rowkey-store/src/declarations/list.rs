@@ -20,8 +20,8 @@ use rowkey::index::{List, ListPlace};
 use rowkey::key::{KeyError, KeyWriter};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Result};
 
-use super::{Change, Contribution, Contributor};
-use crate::long_text::{set_text, whole_text};
+use crate::contributor::{Change, Contribution, Contributor};
+use crate::row::long_text::{set_text, whole_text};
 use crate::row::{FORMAT, FORMAT_VERSION, INDEX, Keys, check_format, text};
 
 /// The most properties of 32,768 UTF-16 units for the keys of a list. A change of 8 values writes

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey::{DynamicEntity, Error, ErrorCode, Result, Stored, Table};
 
-use crate::deciding::Deciding;
-use crate::declared::Declared;
+use super::deciding::Deciding;
 use crate::row::Keys;
+use crate::row::declared::Declared;
 
 /// Separates the name of a declaration and its table. No name of a declaration contains it.
 const AT: char = '@';

@@ -28,13 +28,13 @@ use rowkey::{Blob, DynamicEntity, Entity, Error, ErrorKind, Result, Table};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::{Change, Contribution, Contributor};
-use crate::blobs::{Blobs, hexadecimal};
-use crate::deciding::Deciding;
+use super::deciding::Deciding;
+use super::seal::{Encrypted, Sealer, other_version};
+use super::{Closing, Layer};
+use crate::contributor::{Change, Contribution, Contributor};
 use crate::execute::settle::{Settled, Settling};
-use crate::layer::{Closing, Layer};
+use crate::row::blobs::{Blobs, hexadecimal};
 use crate::row::{Closed, Keys, text};
-use crate::seal::{Encrypted, Sealer, other_version};
 
 /// The name of the contributor that frees blobs.
 pub(crate) const NAME: &str = "fields in blobs";

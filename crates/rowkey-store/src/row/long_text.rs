@@ -3,7 +3,7 @@
 
 use rowkey::DynamicEntity;
 
-use crate::row::text;
+use super::text;
 
 /// The most UTF-16 units in a text property.
 const MAX_TEXT: usize = 32 * 1024;

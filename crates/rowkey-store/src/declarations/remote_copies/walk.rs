@@ -5,8 +5,8 @@ use std::ops::Bound;
 use chrono::{DateTime, Utc};
 use rowkey::{Continuation, DynamicEntity, Entity, Error, ErrorKind, Partition, Result};
 
-use crate::plan::op::row_address;
 use crate::row::Keys;
+use crate::row::op::row_address;
 
 /// The separator in the addresses. No key contains it.
 const SEPARATOR: char = '\n';

@@ -6,7 +6,7 @@ use rowkey::{
     RetryOptions, ScanPolicy, Stored, Table, Transaction,
 };
 
-use crate::layer::Layers;
+use super::Layers;
 use crate::row::{Head, Keys};
 
 /// A table for reads that decide.

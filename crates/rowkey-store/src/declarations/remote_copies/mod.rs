@@ -19,11 +19,10 @@ use rowkey::index::COPIED_FROM;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Result, Table};
 use rowkey_patterns::job::Verdict;
 
-use super::contributor::StoredType;
-use super::op::{keys_at, row_address};
-use super::{Change, Contribution, Contributor};
-use crate::deciding::Deciding;
+use crate::contributor::{Change, Contribution, Contributor, StoredType};
 use crate::execute::settle::{Settled, Settling};
+use crate::layer::deciding::Deciding;
+use crate::row::op::{keys_at, row_address};
 use crate::row::text;
 use crate::store::Store;
 use held::Holder;

@@ -10,11 +10,11 @@ use rowkey::{
 use rowkey_patterns::internals::try_all;
 
 use super::walk::{Stretch, Walk};
-use crate::deciding::Deciding;
+use crate::contributor::StoredType;
+use crate::declarations::copies::put_into;
 use crate::execute::commit::is_undecodable;
 use crate::execute::settle::{Settling, is_lost};
-use crate::plan::contributor::StoredType;
-use crate::plan::copies::put_into;
+use crate::layer::deciding::Deciding;
 use crate::row::{Keys, text};
 use crate::store::Store;
 use crate::store::copying::{Copied, HeldHead};

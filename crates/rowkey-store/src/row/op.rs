@@ -11,8 +11,8 @@ use rowkey::telemetry::TraceParent;
 use rowkey::{DynamicEntity, Error, ErrorKind, Result, edm};
 use serde::{Deserialize, Serialize};
 
-use crate::long_text::{set_text, whole_text};
-use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
+use super::long_text::{set_text, whole_text};
+use super::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
 
 /// The prefix of the RowKeys of op rows.
 pub(crate) const HEAD: &str = "op_";

@@ -8,12 +8,12 @@ use rowkey::index::{Copied, Index, Scope};
 use rowkey::table::{EncodedRow, RowWrite};
 use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Result, Stored};
 
-use super::op::{keys_at, row_address};
-use super::{Change, Contribution, Contributor};
+use crate::contributor::{Change, Contribution, Contributor};
 use crate::execute::inline::{Effect, Known, RowElsewhere};
 use crate::execute::settle::{Settled, Settling};
 use crate::layer::has_keys;
-use crate::place::{OtherTable, OtherTables, Place};
+use crate::layer::place::{OtherTable, OtherTables, Place};
+use crate::row::op::{keys_at, row_address};
 use crate::row::{Content, CopyRow, Head, INDEX, Keys, MARK, index_keys, primary_keys, text};
 
 /// One declared index of `E` in another partition or table.

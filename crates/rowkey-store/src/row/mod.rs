@@ -2,7 +2,7 @@
 //!
 //! | row | purpose | properties besides those of the entity |
 //! |---|---|---|
-//! | head | the entity itself | `EntityOp`: the mark of the operation that wrote it; `EntityRows` if it has [further rows](crate::wide) |
+//! | head | the entity itself | `EntityOp`: the mark of the operation that wrote it; `EntityRows` if it has [further rows](crate::layer::wide) |
 //! | copy | a row of an index | `PrimaryRowKey`, `PrimaryPartitionKey`, `IndexName`, `EntityOp` of a whole copy |
 //! | claim | reserves a value for one entity | `RowFormat`, `OwnerPartition`, `OwnerRow`, `OpRow` |
 //!
@@ -18,8 +18,15 @@ use rowkey::{
 use rowkey_patterns::internals::finish;
 pub(crate) use rowkey_patterns::internals::{Keys, keys_of, not_of_a_store};
 
-use crate::seal::{Envelope, METADATA};
-use crate::wide::{self, Beside};
+use crate::layer::seal::{Envelope, METADATA};
+use crate::layer::wide;
+use crate::layer::wide::Beside;
+
+pub(crate) mod blobs;
+pub(crate) mod declared;
+#[doc(hidden)]
+pub mod long_text;
+pub(crate) mod op;
 
 /// The property with the mark of the operation that wrote a row.
 pub(crate) const MARK: &str = "EntityOp";

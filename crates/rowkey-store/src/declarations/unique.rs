@@ -3,9 +3,10 @@
 use rowkey::index::Scope;
 use rowkey::{Entity, Error, ErrorKind, Result};
 
-use super::op::ClaimRef;
-use super::{Change, Contribution, Contributor, NewClaim, Released};
+use crate::contributor::{Change, Contribution, Contributor};
 use crate::layer::Demands;
+use crate::plan::{NewClaim, Released};
+use crate::row::op::ClaimRef;
 use crate::row::{Keys, index_keys};
 
 /// The name of the contributor.

@@ -21,9 +21,9 @@ use futures_util::future::BoxFuture;
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Result, Table};
 
-use crate::layer::{Closing, Layer};
-use crate::plan::Op;
-use crate::plan::blob_field::is_in_blob;
+use super::blob_field::is_in_blob;
+use super::{Closing, Layer};
+use crate::row::op::Op;
 use crate::row::{text, version_of};
 
 /// The property that lists the sealed properties of a row.

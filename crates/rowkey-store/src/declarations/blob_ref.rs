@@ -26,11 +26,11 @@ use rowkey::edm::Value;
 use rowkey::entity::{Older, Unusable};
 use rowkey::{BlobRef, DynamicEntity, Entity, Error, ErrorKind, Properties, Result};
 
-use super::{Change, Contribution, Contributor};
-use crate::blobs::Blobs;
+use crate::contributor::{Change, Contribution, Contributor};
 use crate::execute::KEPT;
 use crate::execute::settle::{Settled, Settling};
 use crate::row::Keys;
+use crate::row::blobs::Blobs;
 
 /// The name of the contributor that frees blobs.
 pub(crate) const NAME: &str = "references to blobs";
@@ -211,7 +211,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobRefs {
 /// Deletes the blob at a path, unless the head names it.
 fn free<'a>(
     blobs: &'a Blobs,
-    table: &'a crate::deciding::Deciding,
+    table: &'a crate::layer::deciding::Deciding,
     keys: &'a Keys,
     path: &'a str,
 ) -> BoxFuture<'a, Result<Settled>> {

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use rowkey::{Blob, ClientOptions, Container, RetryOptions};
 use sha2::{Digest as _, Sha256};
 
-use crate::row::Keys;
+use super::Keys;
 
 /// Longer names are replaced by hashes, because a blob name has at most 1,024 characters.
 const MAX_NAME: usize = 400;

@@ -9,10 +9,12 @@ use rowkey::entity::Older;
 use rowkey::index::{Index, List, ListPlace, Scope};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
 
-use super::op::{keys_at, row_address};
-use super::{Change, Contribution, Contributor, CopyOf, Edit, Source, Write, list};
+use super::list;
+use crate::contributor::{Change, Contribution, Contributor};
 use crate::execute::settle::{Settled, Settling};
 use crate::layer::{Demands, has_keys};
+use crate::plan::{CopyOf, Edit, Source, Write};
+use crate::row::op::{keys_at, row_address};
 use crate::row::{Claim, Keys, primary_keys};
 
 /// Removes the rows of older versions of `E`.

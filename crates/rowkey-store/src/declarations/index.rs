@@ -3,8 +3,9 @@
 use rowkey::index::{Index, Scope};
 use rowkey::{DynamicEntity, Entity, Match, Result, table::EncodedRow};
 
-use super::{Change, Contribution, Contributor, CopyOf, Edit, Source, Write};
+use crate::contributor::{Change, Contribution, Contributor};
 use crate::layer::{Demands, Layers};
+use crate::plan::{CopyOf, Edit, Source, Write};
 use crate::row::{CopyRow, Keys, index_keys, is_copy_of};
 
 /// The name of the contributor.

@@ -11,11 +11,11 @@ use rowkey::index::{List, ListPlace};
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, Result};
 
 use super::list::{edit, edits, list_keys, listed, note_full};
-use super::op::{keys_at, row_address};
-use super::{Change, Contribution, Contributor};
+use crate::contributor::{Change, Contribution, Contributor};
 use crate::execute::settle::{Settled, Settling};
-use crate::place::{OtherTable, OtherTables, Place};
+use crate::layer::place::{OtherTable, OtherTables, Place};
 use crate::row::Keys;
+use crate::row::op::{keys_at, row_address};
 
 /// One declared list of `E` in another partition or table.
 pub(crate) struct RemoteList {

@@ -7,11 +7,11 @@ use rowkey::{
 };
 use rowkey_patterns::job::Verdict;
 
-use super::op::{Op, Target};
-use super::{Edit, Plan, Source, Write};
 use crate::execute::inline::{Effect, Inline};
 use crate::execute::settle::{Settled, Settling};
 use crate::layer::{Layers, old_keys};
+use crate::plan::{Edit, Plan, Source, Write};
+use crate::row::op::{Op, Target};
 use crate::row::{Closed, Content, Keys, index_keys, not_of_a_store};
 
 /// A change of one entity: its state before and after the write.
