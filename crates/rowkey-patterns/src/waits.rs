@@ -22,7 +22,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// The waits of a receiver that finds nothing: 1 to 30 seconds, about 4,000 requests a day.
+    /// The waits of a receiver that finds nothing: 1 to 30 seconds, about 4,000 requests per day.
     pub const IDLE: Self = Self::new(Duration::from_secs(1), Duration::from_secs(30));
 
     /// Starts with `least` and doubles each time, up to `most`.

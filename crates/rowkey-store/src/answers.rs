@@ -92,8 +92,8 @@ where
 
 /// Returns an entity's row in an index or its claim of a unique value, as the response to Get Entity.
 ///
-/// `index` is the declared name. Fails with [`ErrorKind::Invalid`] if the type has no such index, or the entity
-/// no row in it.
+/// `index` is the declared name. Fails with [`ErrorKind::Invalid`] if the type has no such index, or if the entity
+/// has no row in it.
 pub async fn copy<E>(store: &Store<E>, entity: &E, index: &str) -> Result<Answer>
 where
     E: Entity + Clone + Send + Sync + 'static,

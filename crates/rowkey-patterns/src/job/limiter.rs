@@ -288,7 +288,7 @@ mod tests {
             }
         }
         assert!(limiter.rate(at(now)).unwrap() > 1050.0);
-        // About 950 a second, on average.
+        // About 950 per second, on average.
         assert!((6_800..8_000).contains(&sent), "{sent}");
     }
 

@@ -154,7 +154,7 @@ impl Pace {
         Self { shared: Arc::new(shared), until: None }
     }
 
-    /// Limits requests to this many a second, at least 1.
+    /// Limits requests to this many per second, at least 1.
     ///
     /// ```
     /// # use rowkey::StorageAccount;
@@ -179,7 +179,7 @@ impl Pace {
         self
     }
 
-    /// Limits entities that are read and written to this many a second, at least 1. This leaves the
+    /// Limits entities that are read and written to this many per second, at least 1. This leaves the
     /// rest of the table's throughput to other programs.
     #[must_use = "set it before the pace is used"]
     pub fn entities_per_second(self, entities: u32) -> Self {

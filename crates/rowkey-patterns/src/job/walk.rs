@@ -355,8 +355,7 @@ where
     }
 }
 
-/// Separates the rows that decode from the others, which it reports.
-/// The keys at which a query is split: sorted, and few enough. Apart, so that it is compiled once.
+/// The keys at which a query is split: sorted, and at most 255. A separate function, so that it is compiled once.
 fn splits(mut keys: Vec<String>) -> Vec<String> {
     // The service orders keys by UTF-16 code units.
     keys.sort_by(|one, other| one.encode_utf16().cmp(other.encode_utf16()));
@@ -365,6 +364,7 @@ fn splits(mut keys: Vec<String>) -> Vec<String> {
     keys.into_iter().skip(step - 1).step_by(step).collect()
 }
 
+/// Separates the rows that decode from the others, which it reports.
 fn readable<P>(page: Page<Result<P, FailedRow>>) -> (Page<P>, Report) {
     let mut report = Report::default();
     let mut entities = Vec::with_capacity(page.entities.len());

@@ -98,7 +98,7 @@ impl<'a, E> Change<'a, E> {
     /// The change as readers see it: without `before` if that entity had expired and another one takes its place,
     /// which is then an insert, as if a job had removed the expired entity first.
     ///
-    /// Rows that count or copy entities need both states, because they have the expired one until then.
+    /// Rows that count or copy entities need both states, because they still have the expired one.
     ///
     /// ```
     /// use rowkey_store::Change;
@@ -255,9 +255,9 @@ pub trait Contributor<E>: Send + Sync {
         Box::pin(async { Ok(Verdict::Right) })
     }
 
-    /// Checks what a target adds up from all its entities, such as the sums of a group, and corrects it if
+    /// Checks a target that is a total of several entities, such as the sums of a group, and corrects it if
     /// `repairs` is set. Used by [`Store::verify`](crate::Store::verify) and
-    /// [`Store::repair`](crate::Store::repair), once a run for each target.
+    /// [`Store::repair`](crate::Store::repair), once per run for each target.
     ///
     /// Returns [`Verdict::Skipped`] if writers changed the target each time. Without this method each target
     /// counts as right.
@@ -424,7 +424,7 @@ impl Contribution<'_> {
         self.plan.target(target);
     }
 
-    /// Names a target that the writer itself settles, if nothing comes between.
+    /// Names a target that the writer itself settles, unless another writer comes first.
     pub(crate) fn target_inline(&mut self, address: String, effect: Effect) {
         let target = self.named(address);
         self.plan.target(target.clone());

@@ -9,12 +9,12 @@
 //!
 //! Why a blob that a head names is never deleted:
 //!
-//! - A reference is given to its entity by one committed write at most: its state, which its clones share, is spent
-//!   after a write that was committed or may be. So a blob that a head has dropped is never named again, and may be
-//!   deleted at any time, as that of a field.
-//! - A blob that no head ever named is left to the sweep, which knows no operation of it. It deletes it [`LEFT`]
-//!   after the upload, by the time of the service. Writers name it only within [`USABLE`] of the upload; the rest is
-//!   the time in which they send, in which requests take effect, and the difference of clocks.
+//! - At most one committed write gives a reference to its entity: after a write that was committed, or may have
+//!   been, the reference is spent, with all its clones. So a blob that a head has dropped is never named again,
+//!   and may be deleted at any time, as that of a field.
+//! - The sweep deletes a blob that no head ever named, [`LEFT`] after its upload, by the clock of the service.
+//!   Writers name a blob only within [`USABLE`] of its upload; the rest covers the time in which they send, the
+//!   time until requests take effect, and the difference of clocks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -35,10 +35,10 @@ use crate::row::blobs::Blobs;
 /// The name of the contributor that frees blobs.
 pub(crate) const NAME: &str = "references to blobs";
 
-/// How long after its upload an entity may be given a reference.
+/// How long after the upload an entity may get the reference.
 pub(crate) const USABLE: Duration = Duration::from_secs(60 * 60);
 
-/// How long after its upload a blob is left that no entity names.
+/// How long after its upload a blob is kept if no entity names it.
 pub(crate) const LEFT: Duration = Duration::from_secs(2 * 60 * 60);
 
 const _: () = assert!(LEFT.as_secs() > USABLE.as_secs() + KEPT.as_secs());

@@ -27,8 +27,8 @@ use crate::row::{FORMAT, FORMAT_VERSION, INDEX, Keys, check_format, text};
 /// The most properties of 32,768 UTF-16 units for the keys of a list. A change of 8 values writes
 /// up to 16 lists; 16 full lists of ASCII keys fit into the 4 MiB of a transaction.
 const MAX_PROPERTIES: usize = 8;
-/// The most of them after which an entity may join a list in another partition. The other one is for writers
-/// that found room at the same time: a list is read before the commit and written after it.
+/// The most properties that a list in another partition may have for another entity to join. The last property is
+/// for writers that found room at the same time: a list is read before the commit and written after it.
 const MAX_JOINED: usize = MAX_PROPERTIES - 1;
 /// Separates entries. No key contains it.
 const SEPARATOR: &str = "/";

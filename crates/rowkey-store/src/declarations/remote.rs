@@ -44,7 +44,7 @@ impl RemoteIndex {
         Ok(DynamicEntity::of(&before)? == DynamicEntity::of(copy)?)
     }
 
-    /// Names a target. `known` is what the writer knows of its row; `None` if it must look at it.
+    /// Names a target. `known` is what the writer knows of its row; `None` if settling must read it.
     fn target<E: Entity>(
         &self,
         change: Change<'_, E>,

@@ -79,7 +79,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
     }
 }
 
-/// Apart, so that it is compiled once, and not for each type.
+/// A separate function, so that it is compiled once, and not for each type.
 fn sort(claims: &mut [NewClaim]) {
     claims.sort_by(|a, b| a.reference.keys.cmp(&b.reference.keys));
 }

@@ -155,7 +155,7 @@ impl Announcer {
     }
 
     /// Announces the void of another program's operation. If the queue is unavailable, the backlog row
-    /// differs from that of the operation's writer, who deletes its own row at the end.
+    /// differs from that of the operation's writer, which deletes its own row at the end.
     pub(crate) async fn announce_void(&self, table: &Deciding, op: Keys) -> Result<()> {
         let row_key = format!("{}_void", op.1);
         self.announce_at(table, &Notice::new(op, Vec::new()), &row_key).await.map(drop)
@@ -192,7 +192,7 @@ impl Announcer {
         }
     }
 
-    /// Puts a message, or makes it of a free one. One request; two if that one is not free any more.
+    /// Puts a message, or reuses a free one. One request; two if the free one is gone.
     async fn put(&self, notice: &Notice, now: DateTime<Utc>) -> Result<Message> {
         if let Some(free) = self.ending.reuse(now) {
             let update = self.queue.update(&free).body(Body::base64(notice.text()?));

@@ -1,9 +1,9 @@
 //! The blobs of a write: uploads before the commit, and deletions.
 //!
-//! Those of one container are deleted together by Blob Batch, and one by one what that leaves.
+//! The blobs of one container are deleted together by Blob Batch; those that the batch does not delete, one by one.
 //!
-//! Only blobs that no head names now or later are deleted here. So a deletion that takes effect late, or twice, does
-//! no harm, and blobs of which the batch has no answer are deleted again.
+//! Only blobs that no head names now or later are deleted here. So a deletion that takes effect late, or twice,
+//! does no harm, and blobs whose result is missing in the answer to the batch are deleted again.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +29,7 @@ pub(crate) struct Batches {
 
 impl Batches {
     /// Deletes blobs that may not exist; returns the result of each. One request for up to 256 blobs of a container,
-    /// and one for each that this did not delete.
+    /// and one for each blob that the batch did not delete.
     pub(crate) async fn delete(&self, blobs: &[&Blob]) -> Vec<Result<()>> {
         let mut is_gone = vec![false; blobs.len()];
         let mut by_container: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -63,7 +63,7 @@ impl Batches {
     }
 }
 
-/// Whether the service would refuse every batch: it has none, or this program may not send them.
+/// Whether the service would refuse every batch: it does not support them, or this program may not send them.
 fn is_unsupported(error: &Error) -> bool {
     error.outcome() == Outcome::Rejected && !error.is_retryable()
 }

@@ -71,8 +71,8 @@ pub(crate) async fn claim(
     }
 }
 
-/// Returns the error of a request that got no answer, to look for its effect, as long as repetitions are left;
-/// fails with any other error.
+/// Returns the error of a request that got no answer while repetitions are left, so that the caller looks for its
+/// effect. Fails with any other error.
 fn unanswered(error: Error, repetitions: &mut usize) -> Result<Error> {
     if error.outcome() != Outcome::Unknown || is_undecodable(&error) || *repetitions == 0 {
         return Err(error);

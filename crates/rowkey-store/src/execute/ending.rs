@@ -1,10 +1,10 @@
 //! Clean-up that the writes in flight of one program share.
 //!
-//! A settled write leaves an op row and a message. While other writes of the program are in flight, it leaves them
-//! to those: the last one, or the sixteenth, deletes all op rows of a partition in one transaction. The
-//! message goes only after its op row, and until then names it, so that a worker finishes what a program
-//! leaves that ends. A message without an op row is free: the next write announces itself with it, which is
-//! one request instead of a deletion and a put.
+//! A settled write leaves an op row and a message. While other writes of the program are in flight, they delete
+//! both: when the last of them ends, or 16 writes are settled, one transaction deletes all op rows of a partition.
+//! A message is deleted after its op row. If the program stops before, the message appears, and a worker deletes
+//! the op row. A message whose op row is gone is free: the next write reuses it, by one request instead of a
+//! deletion and a put.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -24,7 +24,7 @@ const MAX_FREE: usize = 32;
 /// minute after it was put.
 const YOUNG: TimeDelta = TimeDelta::seconds(20);
 
-/// The writes of a program that are in flight, and what those leave that have ended.
+/// The writes of a program that are in flight, and what ended writes left.
 #[derive(Default)]
 pub(crate) struct Ending(Mutex<State>);
 
@@ -59,12 +59,12 @@ impl Ending {
         Flight(self)
     }
 
-    /// Leaves a settled write to those in flight.
+    /// Leaves the clean-up of a settled write to the writes in flight.
     pub(crate) fn leave(&self, ended: Ended) {
         self.state().ended.push(ended);
     }
 
-    /// Takes the settled writes, if no write in flight will do so soon.
+    /// Takes the settled writes to clean up, unless a write in flight will do so soon.
     pub(crate) fn take(&self, now: DateTime<Utc>) -> Vec<Ended> {
         let mut state = self.state();
         let is_old = |ended: &Ended| now - ended.created >= YOUNG;
@@ -74,7 +74,7 @@ impl Ending {
         if is_due { std::mem::take(&mut state.ended) } else { Vec::new() }
     }
 
-    /// Keeps the messages of writes whose op rows are gone, for writes to come. Returns the messages to
+    /// Keeps the messages of writes whose op rows are gone, for later writes. Returns the messages to
     /// delete: those that are too old, and all if no write is in flight.
     pub(crate) fn free(
         &self,

@@ -31,12 +31,12 @@ pub(super) const READS: usize = 8;
 /// How many rows a query may return for each row that is wanted. Rows that it does not return are read one by one.
 const SPARE: usize = 4;
 
-/// How many claims of a group are made alone, because others are in their way, before all are.
+/// How many claims of a group may meet a row and be made alone, before all others are made alone, too.
 const ALONE: usize = 3;
 
 impl Executor {
-    /// Runs writes that share their clean-up, as writes in flight at the same time do. Deletes what they leave at the
-    /// end. If the future is dropped, workers do.
+    /// Runs writes that share their clean-up, as writes in flight at the same time do. Deletes their op rows and
+    /// messages at the end; if the future is dropped, workers do.
     pub(crate) async fn sharing<T>(&self, writes: impl Future<Output = T>) -> T {
         let Some(announcer) = self.announcer.as_deref() else { return writes.await };
         let flight = announcer.ending.begin();
@@ -151,8 +151,8 @@ async fn insert(table: &Deciding, claims: &[&NewClaim], op: &Op) -> Result<Vec<O
     claims.iter().fold(table.transaction(), add).submit().await
 }
 
-/// Reads rows. One request for each row of a partition from which no other is wanted. The rows of a partition are
-/// read by one query, unless too many others are between them: those that it does not return are read one by one.
+/// Reads rows. If only one row of a partition is wanted, one request reads it. Several rows of a partition are
+/// read by one query, which stops if too many others are between them; the rest is read one by one.
 pub(crate) async fn read(
     table: &Deciding,
     wanted: &[&Keys],
@@ -243,8 +243,8 @@ pub(crate) async fn release(
     Ok(left)
 }
 
-/// Returns the operation that writes or deletes a row elsewhere under what is known of it; `None` if it must be
-/// looked at first.
+/// Returns the operation that writes or deletes a row elsewhere, under the condition that follows from what is
+/// known of it; `None` if the row must be read first.
 pub(crate) fn operation(table: &Deciding, row: &RowElsewhere) -> Option<Transaction> {
     let transaction = row.place.deciding(table).transaction();
     match (&row.write, &row.known) {
@@ -260,9 +260,9 @@ pub(crate) fn operation(table: &Deciding, row: &RowElsewhere) -> Option<Transact
     }
 }
 
-/// Collects the rows elsewhere from the first one that is not done which one transaction can write: those of its
-/// partition. The new copy of an entity comes before the old one goes: a lookup finds both copies or one, never
-/// none.
+/// Collects the first row elsewhere that is not written yet and all others that the same transaction can write:
+/// those of its partition. The new copy of an entity comes before the old one goes: a lookup finds both copies or
+/// one, never none.
 pub(crate) fn together(
     table: &Deciding,
     rows: &[&RowElsewhere],

@@ -3,11 +3,11 @@
 //!
 //! The writer knows what it replaced. It looks at a row elsewhere before the commit, or wrote the row itself,
 //! and afterwards replaces or deletes the row only if it is unchanged since then. A new row is inserted. If a
-//! write is refused, another writer was faster, and the target is settled like that of any other write:
-//! read, read, write, read.
+//! write is refused, another writer was faster, and the target is settled as a worker does it: read, read, write,
+//! read.
 //!
-//! A row that should be there and is not, before the commit or after it, may be about to be inserted by a writer
-//! that committed before this one. If such a writer may exist, the op row and the message stay, and a worker
+//! If a row that should exist is missing, before the commit or after it, a writer that committed before this one
+//! may be about to insert it. If such a writer may exist, the op row and the message stay, and a worker
 //! settles again.
 
 use rowkey::table::EncodedRow;
@@ -255,8 +255,8 @@ pub(crate) async fn write_rows(
     Ok(left)
 }
 
-/// Returns the targets of other operations of the partition that are not finished, which may be about to insert
-/// their rows; `None` if they cannot be read, because a newer program wrote one. One request.
+/// Returns the targets of the unfinished operations of the partition, whose writers may be about to insert the
+/// rows; `None` if they cannot be read, because a newer program wrote one. One request.
 async fn targets_of_others(table: &Deciding, op: &Keys) -> Result<Option<Vec<Target>>> {
     let rows = table.query(Partition::<DynamicEntity>::new(&*op.0).prefix(op::HEAD)).all().await?;
     let mut others = Vec::new();

@@ -8,7 +8,7 @@
 //! - `group`: requests that rows of one partition share
 //! - `inline`: settling by the writer, by conditional writes
 //! - `remembered`: what the program knows of rows that it wrote
-//! - [`settle`]: the changes in other places after the commit, by what is stored
+//! - [`settle`]: settling by state, as workers do: reads, then a conditional write
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -227,7 +227,7 @@ impl Executor {
         }
     }
 
-    /// Settles by conditional writes, and what these leave by what is stored.
+    /// Settles by conditional writes, and the targets that these leave by reading them first.
     async fn settle_inline(
         &self,
         announcer: &Announcer,

@@ -12,7 +12,7 @@ use rowkey::ETag;
 
 use crate::row::Keys;
 
-/// How many rows of a kind a program remembers.
+/// How many rows of each kind a program remembers.
 const MAX_REMEMBERED: usize = 1000;
 
 /// The rows of one kind that this program wrote or read last.
@@ -20,7 +20,7 @@ pub(crate) struct Remembered<K>(Mutex<Rows<K>>);
 
 struct Rows<K> {
     by_place: HashMap<K, Row>,
-    /// In the order in which they came first.
+    /// In the order in which they were first remembered.
     oldest: VecDeque<K>,
 }
 
@@ -46,7 +46,7 @@ impl<K: Clone + Eq + Hash> Remembered<K> {
         self.rows().by_place.get(place).filter(|row| row.owner == *owner).cloned()
     }
 
-    /// Remembers a row, instead of the one that came first if there are too many.
+    /// Remembers a row. If there are too many, forgets the oldest.
     pub(crate) fn put(&self, place: K, row: Row) {
         let mut rows = self.rows();
         if rows.by_place.insert(place.clone(), row).is_none() {

@@ -56,7 +56,7 @@ struct Seen {
     versions: Vec<Version>,
     wrote: bool,
     in_doubt: bool,
-    /// The targets whose rows have to go and are not there.
+    /// The targets whose rows must be deleted and do not exist.
     absent: Vec<String>,
     moved: Vec<Move>,
 }
@@ -155,7 +155,7 @@ impl<E: Entity> Settling<E> {
     }
 
     /// Whether the writer's insert of a target met a row. Another writer may be about to delete that row, on
-    /// condition that it is unchanged: it is written even if it is right.
+    /// condition that it is unchanged, so the row is written even if it is right.
     pub(crate) fn has_met(&self, address: &str) -> bool {
         self.met.iter().any(|met| met == address)
     }
@@ -181,7 +181,7 @@ impl<E: Entity> Settling<E> {
         self.seen().wrote(write.err())
     }
 
-    /// Notes that the row of a target has to go and is not there.
+    /// Notes that the row of a target must be deleted and does not exist.
     pub(crate) fn found_none(&self, address: String) {
         self.seen().absent.push(address);
     }
@@ -242,7 +242,7 @@ pub(crate) struct Noted {
     pub(crate) met: Vec<Target>,
     /// Whether a row elsewhere was missing that another writer may be about to insert.
     pub(crate) missed: bool,
-    /// Rows that have to go, and that another writer may be about to insert if they are not there.
+    /// Rows that must be deleted. If one does not exist, another writer may be about to insert it.
     pub(crate) coming: Vec<Target>,
 }
 
@@ -259,7 +259,7 @@ impl Noted {
         self.moved.iter().any(|(_, moved)| moved.ended.is_none())
     }
 
-    /// When the first part was settled of what was settled in turns.
+    /// When the first part of a target that is settled in turns was settled.
     pub(crate) fn begun(&self) -> Option<DateTime<Utc>> {
         let ended = self.moved.iter().filter_map(|(_, moved)| moved.ended.as_ref());
         ended.map(|(begun, _)| *begun).min()
@@ -307,8 +307,9 @@ pub(crate) fn both(first: Result<Settled>, second: Result<Settled>) -> Result<Se
 /// Releases a claim if its entity does not have the value: a claim that the operation `op` made, or
 /// one that existed when `op` released the value.
 ///
-/// Another operation of the entity may have written the claim since the writer read it, or its program did, and ended
-/// without a commit, so that no other write releases it. That operation is decided first, as before a claim is taken over.
+/// Since the program read or wrote the claim, another operation of the entity may have written it and ended
+/// without a commit; then no other write releases it. That operation is decided first, as before a claim is taken
+/// over.
 pub(crate) async fn release(
     (table, announcer): (&Deciding, Option<&Announcer>),
     op: &Keys,

@@ -79,7 +79,7 @@ struct Pointer {
     encoding: Option<Encoding>,
 }
 
-/// What a pointer of any format has.
+/// The parts of a pointer that all formats have.
 #[derive(Deserialize)]
 struct Named {
     blob: String,

@@ -56,7 +56,7 @@ impl OtherTable {
         &self.deciding
     }
 
-    /// Says of the error of a missing table which declaration needs the table.
+    /// Adds to the error of a missing table which declaration needs the table.
     pub(crate) fn needed(&self, error: Error) -> Error {
         if error.code() == Some(&ErrorCode::TABLE_NOT_FOUND) {
             return error

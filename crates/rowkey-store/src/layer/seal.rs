@@ -10,8 +10,8 @@
 //! | the type has it without `encrypt` | refused by name | refused by name |
 //! | [`Sealer::stopped`] names it | opened | in plaintext |
 //!
-//! A program without keys copies sealed bytes as it copies other unknown properties, and is refused by name
-//! where that is not enough.
+//! A program without keys copies sealed bytes as it copies other unknown properties. Where that is not enough, it
+//! gets an error that names the property.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,9 +46,9 @@ pub trait Sealer: Send + Sync {
     /// Replaces the properties with these names by sealed ones, and adds what opening them needs.
     /// `table` is the table of the row; keys shared by all its rows may be stored there.
     ///
-    /// `before` is the stored row that this one replaces, and the names with which it was opened. What it
-    /// has sealed under other names is added to the row, sealed again. Must fail, and name the property, if
-    /// the row has one of them in plaintext, unless the sealer [stopped](Self::stopped) sealing it.
+    /// `before` is the stored row that this one replaces, and the names with which it was opened. Its properties
+    /// that are sealed under other names are sealed again and added to the row. Must fail, and name the property,
+    /// if the row has one of them in plaintext, unless the sealer [stopped](Self::stopped) sealing it.
     fn seal<'a>(
         &'a self,
         op: &'a Op,

@@ -152,7 +152,7 @@ impl Blobs {
     }
 }
 
-/// Escapes every byte as `=2F` that is not a letter, a digit, `-` or `_`; `None` if the result is too
+/// Escapes every byte except letters, digits, `-` and `_`, in the form `=2F`; `None` if the result is too
 /// long.
 pub(crate) fn escaped(text: &str) -> Option<String> {
     let mut name = String::with_capacity(text.len());

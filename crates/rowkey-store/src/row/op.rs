@@ -139,8 +139,8 @@ pub(crate) struct ClaimRef {
     pub(crate) of: String,
     /// The name of the unique value.
     pub(crate) name: String,
-    /// The RowKey of the op row that the claim named before it was released, when it was read or as the program
-    /// remembers it; `None` for a claim that the write made.
+    /// The RowKey of the op row that the claim named before its release, as it was read or is remembered; `None`
+    /// for a claim that the write made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<String>,
     /// The mark of the head that the write replaced, if it releases the claim.

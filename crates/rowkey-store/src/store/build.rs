@@ -98,7 +98,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
     }
 
-    /// Creates all that the store writes to, if it does not exist: the table, those of declarations with
+    /// Creates everything that the store writes to, if it does not exist: the table, those of declarations with
     /// `table = ".."`, the queue and the container, and what its contributors write to, such as the table of a
     /// [`View`](crate::View) and the queue of tasks with its dead letters. One request each.
     pub async fn create_if_missing(&self) -> Result<()> {

@@ -10,8 +10,9 @@ use crate::row::op::row_address;
 use crate::row::{Keys, index_keys};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    /// Settles the rows elsewhere of one declaration of an entity, by its position among the indexes and lists, and
-    /// returns the error of that. `None` if there is none, or if its rows are in the partition of the entity.
+    /// Settles the rows elsewhere of one declaration of an entity, given by its position among the indexes and
+    /// lists, and returns the error. `None` if there is no error, or if the rows are in the partition of the
+    /// entity.
     pub(super) async fn cause(&self, keys: &Keys, at: usize) -> Result<Option<Error>> {
         let name = match at.checked_sub(E::INDEXES.len()) {
             None => E::INDEXES.get(at).map(|index| index.name),

@@ -43,15 +43,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(Job::walk(title, walk, step))
     }
 
-    /// Deletes the rows of an index or a list in another table, if this program does not declare it there: it has no
-    /// such declaration any more, or with another `table = ".."`. [`clean`](Self::clean), or without a manifest
+    /// Deletes the rows that an index or a list has in another table, after the declaration was removed or got
+    /// another `table = ".."`. [`clean`](Self::clean), or without a manifest
     /// [`repair_without`](Self::repair_without), does so in the table of the entities, and ends pending writes.
     ///
     /// If the store was opened and does not have the declaration, its manifest must show that it is gone, as for
     /// `clean`. Otherwise run it when no program that declares it there runs any more, and 10 minutes after the last
     /// has stopped. Costs one request for each page of 1,000 rows, and one for each row that is deleted.
     ///
-    /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind) if this program has the rows of the declaration there.
+    /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind) if this program declares it with this table.
     ///
     /// ```
     /// # use rowkey::{Entity, StorageAccount};

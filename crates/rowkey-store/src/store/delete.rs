@@ -28,8 +28,8 @@ const PARTITION_KEY: Column<String> = Column::named("PartitionKey");
 pub struct Deletions<E> {
     store: Store<E>,
     walk: Walk<DynamicEntity>,
-    /// Deletes only entities that are expired at this time: the row of an older version of the type may have the
-    /// property, and the entity another time.
+    /// Deletes only entities that are expired at this time. The filter is not enough: in a row of an older version
+    /// of the type, the property may have another time than the converted entity.
     expired: Option<DateTime>,
 }
 

@@ -96,8 +96,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         head.filter(|head| E::EXPIRY.is_none() || !is_expired(&head.entity, self.now()))
     }
 
-    /// The head of an entity that a write replaces. Of an expired one the properties that the type does not have are
-    /// not kept, because a new entity takes its place. Those that are encrypted are not kept either.
+    /// The head of an entity that a write replaces. The properties of an expired entity that the type does not
+    /// have are not kept, because a new entity takes its place. Encrypted ones are not kept either.
     pub(super) fn replaced(&self, mut head: Option<ReadHead<E>>) -> Option<ReadHead<E>> {
         if let Some(head) = &mut head
             && E::EXPIRY.is_some()
@@ -109,8 +109,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         head
     }
 
-    /// Inserts an entity after `refused`, the error of its insert: over an expired one with these keys, under the
-    /// version that is read. Fails with that error if there is no such entity.
+    /// Replaces an expired entity by a new one whose insert failed with `refused`, on condition that the expired
+    /// one is unchanged since it was read. Fails with `refused` if there is no expired entity with these keys.
     pub(super) async fn insert_over(
         &self,
         keys: &Keys,

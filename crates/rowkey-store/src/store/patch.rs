@@ -83,7 +83,7 @@ pub(super) fn is_data(name: &str) -> bool {
     !NOT_DATA.contains(&name) && !name.starts_with(COPIED_FROM)
 }
 
-/// What the property of a reference to a blob, which has its address, is followed by in the names of the others.
+/// The suffixes of the other properties of a reference to a blob; its first property, which has the address, has none.
 const OF_REFERENCE: [&str; 4] = ["", "_Length", "_Sha256", "_ContentType"];
 
 /// Whether a property names a blob: that of a field, or one that the entity refers to. A patch that set it could give

@@ -2,7 +2,7 @@
 //! with one announcement, and their missing claims share requests. Copies elsewhere are settled one by one.
 //!
 //! An entity is examined by itself. What has to be repaired is collected for the page. If a group is refused, its
-//! entities are repaired one by one, as a single one is.
+//! entities are repaired one by one.
 
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -64,7 +64,7 @@ impl<E> Found<E> {
     }
 }
 
-/// What becomes of an entity whose rows do not agree with it.
+/// How an entity whose rows do not agree with it is repaired.
 pub(super) enum Repairs<'f, E> {
     Nothing,
     /// It is written again by itself.

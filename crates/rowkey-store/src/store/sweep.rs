@@ -193,7 +193,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     /// Returns the property of an entity whose value is in the blob, and the verdict on the blob; `None` if it has
-    /// none. The property is `None` for one that the type does not have: another version or kind has others.
+    /// none. The property is `None` if the type does not have it, because another version or kind of the type does.
     async fn names(
         &self,
         owner: &Keys,

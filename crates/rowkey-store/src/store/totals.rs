@@ -19,7 +19,8 @@ pub(super) struct Totals(Mutex<Checked>);
 
 type Checked = HashSet<(String, String)>;
 
-/// The totals of one page. They count as checked when the whole page was: a page that failed is examined again,
+/// The totals of one page. They count as checked only when the whole page has been checked: a page that failed is
+/// examined again,
 /// and its first report is lost.
 pub(super) struct OnPage<'r> {
     run: &'r Totals,

@@ -36,8 +36,8 @@ mod steps;
 /// The conditions of [`replace_if`](Self::replace_if) and [`delete_if`](Self::delete_if) and inserts of
 /// entities that exist end it at once.
 ///
-/// Cost in requests: one read for each entity that is not inserted, and the transaction; and what
-/// declarations elsewhere add, once for the transaction and once for each of their targets.
+/// Cost in requests: one read for each entity that is not inserted, and the transaction. Declarations elsewhere
+/// add their requests once for the transaction and once for each of their targets.
 ///
 /// ```
 /// # use rowkey::{Entity, StorageAccount};
@@ -375,7 +375,7 @@ where
         }
     }
 
-    /// Whether another writer came first, and only to entities that are read again.
+    /// Whether another writer came first, and changed only entities that are read again.
     fn runs_again(&self, error: &Error) -> bool {
         let runs_again = |step: &Step<'_>| step.add.runs_again();
         is_race(error)

@@ -78,12 +78,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// stale is rewritten unchanged, a copy or a claim without an entity is deleted, and a leftover op
     /// row is settled. Programs may write in the meantime.
     ///
-    /// A table of `table = ".."` belongs to the entities of one table: if two stores of one type shared it, each would
-    /// take the copies of the other one for orphaned.
+    /// A table of `table = ".."` belongs to the entities of one table: if two stores of one type shared it, each
+    /// would treat the copies of the other as orphaned.
     ///
-    /// Costs what [`verify`](Self::verify) costs, and one more read for each entity that is wrong. The entities of a
-    /// partition on a page are rewritten by one transaction for as many as fit with their rows, and their claims
-    /// and orphans by one for each 100 of a partition. If a group is refused, its entities are rewritten one by one.
+    /// Costs what [`verify`](Self::verify) costs, and one more read for each entity that is wrong. The entities of
+    /// a partition on a page are rewritten together, as many per transaction as fit with their rows; claims are
+    /// written, and orphans deleted, 100 per transaction of a partition. If a group is refused, its entities are
+    /// rewritten one by one.
     ///
     /// ```
     /// # use rowkey::{Entity, StorageAccount};
@@ -406,7 +407,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     /// Reports an entity and its rows. If it was repaired, `how` says whether all its rows are known to agree with it:
-    /// otherwise they are looked at.
+    /// otherwise they are read.
     pub(super) async fn report_head(
         &self,
         examined: &Examined<E>,

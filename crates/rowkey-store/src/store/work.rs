@@ -1,4 +1,4 @@
-//! Workers: settling the writes that writers left, from their messages and from the backlog.
+//! Workers: settle the writes that writers left unfinished, from their messages and from the backlog.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;

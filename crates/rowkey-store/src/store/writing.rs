@@ -76,7 +76,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
     }
 
-    /// Adds a change of one entity, and all that its contributors bring, to a plan.
+    /// Adds a change of one entity to a plan, with the additions of all contributors.
     pub(super) async fn add(
         &self,
         plan: &mut Plan,
@@ -191,7 +191,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
     }
 
-    /// Adds what one contributor brings with a change.
+    /// Adds the additions of one contributor to a change.
     pub(super) async fn contribute(
         &self,
         plan: &mut Plan,
@@ -232,8 +232,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Reads the head on the primary if it meets the condition; otherwise fails with a conflict. Does not read
     /// fields in blobs, like [`read_before`](Self::read_before).
     ///
-    /// An expired entity meets the condition if it has the version that the caller read, but is no entity for one that
-    /// only requires any.
+    /// An expired entity meets a condition that names its version. It does not meet one that only requires that an
+    /// entity exists.
     pub(super) async fn read_if(&self, keys: &Keys, condition: &IfMatch) -> Result<ReadHead<E>> {
         let head = self.read_opened(keys, condition, &self.inner.deciding_layers()).await?;
         if *condition == IfMatch::Any {
@@ -334,7 +334,7 @@ pub(super) fn version_of(written: &OneWritten) -> Written {
 pub(super) struct ReadHead<E> {
     pub(super) head: Head<E>,
     pub(super) etag: ETag,
-    /// Whether an entity that has nothing of it takes its place: it is expired.
+    /// Whether it is expired, so that a new entity takes its place and keeps none of its properties.
     pub(super) is_of_another: bool,
 }
 

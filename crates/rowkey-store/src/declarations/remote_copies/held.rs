@@ -19,7 +19,7 @@ use crate::row::{Keys, text};
 use crate::store::Store;
 use crate::store::copying::{Copied, HeldHead};
 
-/// The targets that a page has: as many as the service returns at once.
+/// The most targets on a page: as many as the service returns at once.
 const PAGE: u32 = 1000;
 
 /// Where targets are stored.
@@ -78,7 +78,7 @@ impl Doubt {
         !self.rows.iter().any(has_changed)
     }
 
-    /// Returns a target of it on the page. Writing that one refuses the unanswered write.
+    /// Returns one of its targets on the page. Once that one is written, the service refuses the unanswered write.
     pub(super) fn on<'h, T>(&self, page: &'h [Held<T>]) -> Option<&'h Keys> {
         let is_of = |held: &&Held<T>| self.rows.iter().any(|(keys, _)| *keys == held.keys);
         page.iter().find(is_of).map(|held| &held.keys)

@@ -2,8 +2,8 @@
 //! table, which are updated after the commit.
 //!
 //! A target is a range of rows. Settling reads a page of them, then the entity, and writes those that differ on
-//! condition that they are unchanged. Each target names the entity whose copy it holds, so that an entity
-//! takes away only its own copy.
+//! condition that they are unchanged. Each target names the entity whose copy it holds, so that an entity removes
+//! only its own copy.
 //!
 //! | row | property | content |
 //! |---|---|---|

@@ -42,7 +42,7 @@ impl Stretch {
         Self { partition_key, from: end.clone(), to: end }
     }
 
-    /// Returns the keys of the row if it is only one.
+    /// Returns the keys of the row if the range is one row.
     pub(super) fn keys(&self) -> Option<Keys> {
         match (&self.from, &self.to) {
             (Bound::Included(from), Bound::Included(to)) if from == to => {
@@ -52,7 +52,7 @@ impl Stretch {
         }
     }
 
-    /// The rows of it, as they are stored.
+    /// The rows of the range, as they are stored.
     pub(super) fn partition(&self) -> Partition<DynamicEntity> {
         let bounds = (self.from.as_ref().map(|row| &**row), self.to.as_ref().map(|row| &**row));
         Partition::new(&*self.partition_key).row_keys(bounds)

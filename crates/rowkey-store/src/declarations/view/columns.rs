@@ -110,8 +110,8 @@ impl<E> Columns<E> {
     }
 
     /// Replaces `old` by `new` in `summary`. Returns whether that was possible: when the first
-    /// value leaves, the new first value can only be found among the other contributions; and a summary
-    /// that another program damaged says nothing. A value of a wrong type in a contribution counts as none.
+    /// value leaves, the new first value can only be found among the other contributions; and a summary that
+    /// another program damaged cannot be adjusted. A value of a wrong type in a contribution counts as none.
     pub(super) fn replace(
         &self,
         summary: &mut DynamicEntity,

@@ -48,7 +48,7 @@ const ROUNDS: u32 = 8;
 /// Costs three reads and one transaction for each group that an entity joins, leaves or changes. A write that
 /// changes nothing in the view costs nothing. When an entity leaves that has the smallest or greatest value
 /// of a column, all contributions of the group are read. All writes of a group update one summary, which
-/// limits a group to about ten writes a second. Entities that were stored before the view was added are
+/// limits a group to about ten writes per second. Entities that were stored before the view was added are
 /// counted when they are written again: [`Store::rewrite`](crate::Store::rewrite).
 ///
 /// ```
@@ -254,7 +254,7 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         settling.wrote(transaction.submit().await)
     }
 
-    /// Refuses a row at the key of a contribution that is none: it is never overwritten.
+    /// Refuses a row at the key of a contribution that is not one: it is never overwritten.
     fn check_contribution(&self, row: &DynamicEntity) -> Result<()> {
         if text(row, VIEW) == Some(self.name) {
             return check_format(row, "a contribution to a view");
@@ -309,7 +309,7 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> View<
         Ok(summary)
     }
 
-    /// Checks that a summary is what its contributions add up to, and sets it.
+    /// Checks that a summary is what its contributions add up to. If it is not and `repairs` is set, corrects it.
     ///
     /// Settling moves a summary by the difference between two contributions. It keeps a right summary right
     /// and a wrong one wrong, so that a repair may set summaries and contributions in any order.

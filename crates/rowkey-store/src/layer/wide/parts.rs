@@ -6,9 +6,9 @@
 //! | part | `wide_`, the RowKey of the head, `_64-07`, or `_64.5v2-07` for names that are compared by 5 characters in version 2 of the type | as in other wide entities; `EntityOp` is the mark of the last write of all rows |
 //!
 //! A patch merges properties into the head, which gets another mark and another ETag, and into parts, whose marks
-//! stay. So every whole write, which replaces the head under its ETag, notices it, and a reader still finds
-//! one mark in all parts. The RowKey of a part names the layout and the version of the type: a patch by a program
-//! with others meets no row.
+//! stay. So every whole write notices the patch, because it replaces the head under its ETag, and a reader still
+//! finds one mark in all parts. The RowKey of a part names the layout and the version of the type, so a patch by a
+//! program with another layout or version finds no row.
 
 use std::collections::BTreeMap;
 use std::fmt;
