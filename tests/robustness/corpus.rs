@@ -14,7 +14,7 @@ pub(crate) const NAME: &str = "robust";
 /// The longest body that is taken from recordings.
 const MAX_BODY: usize = 64 * 1024;
 
-/// A request without what dates and authorises it.
+/// A request without what dates and authorizes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) service: Service,

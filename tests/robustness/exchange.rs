@@ -20,7 +20,7 @@ const MAX_HEAD: usize = 64 * 1024;
 /// Nor need one with more headers.
 const MAX_HEADERS: usize = 90;
 
-/// How a request is authorised.
+/// How a request is authorized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Key,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::structure::root;
 
-/// The folders of the repository whose paths are recognised between backticks.
+/// The folders of the repository whose paths are recognized between backticks.
 const FOLDERS: [&str; 7] = ["benches", "crates", "docker", "docs", "examples", "tests", "xtask"];
 
 /// Adds each path of ARCHITECTURE.md that does not exist.

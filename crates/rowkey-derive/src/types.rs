@@ -5,17 +5,17 @@ use quote::ToTokens as _;
 use syn::spanned::Spanned as _;
 use syn::{Error, GenericArgument, Generics, PathArguments, Result, Type};
 
-/// The `T` of `Option<T>`, recognised by its spelling.
+/// The `T` of `Option<T>`, recognized by its spelling.
 pub(crate) fn option_of(ty: &Type) -> Option<&Type> {
     argument_of(ty, "Option")
 }
 
-/// The `T` of `Vec<T>` or `Option<Vec<T>>`, recognised by its spelling.
+/// The `T` of `Vec<T>` or `Option<Vec<T>>`, recognized by its spelling.
 pub(crate) fn vec_of(ty: &Type) -> Option<&Type> {
     argument_of(option_of(ty).unwrap_or(ty), "Vec")
 }
 
-/// Whether a type is `BlobRef` or an `Option` of it, recognised by its spelling.
+/// Whether a type is `BlobRef` or an `Option` of it, recognized by its spelling.
 pub(crate) fn is_reference(ty: &Type) -> bool {
     match option_of(ty).unwrap_or(ty) {
         Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "BlobRef"),

@@ -1,7 +1,7 @@
 //! Reads entities that the retired SDKs encrypted: client-side encryption V1, AES-256-CBC.
 //!
 //! V1 authenticates nothing, so this module only reads. The names, and the order of the keys in the
-//! initialisation vectors, are those of the .NET, Java and Python SDKs.
+//! initialization vectors, are those of the .NET, Java and Python SDKs.
 
 use aes::Aes256;
 use aes::cipher::block_padding::Pkcs7;

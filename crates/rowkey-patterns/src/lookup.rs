@@ -191,8 +191,8 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
         self.find(&*self.snapshot().await?, key)
     }
 
-    /// Returns all entities, as of the time when the table was read. Rows that do not decode are
-    /// [apart](Snapshot::failed_rows).
+    /// Returns all entities, as of the time when the table was read. Rows that do not decode are [listed
+    /// separately](Snapshot::failed_rows).
     pub async fn snapshot(&self) -> Result<Arc<Snapshot<E>>> {
         if let Some(fresh) = self.fresh() {
             return Ok(fresh);
@@ -412,8 +412,8 @@ impl<E> Snapshot<E> {
         Self { entities, places: HashMap::new(), failed_rows: Vec::new(), read_at }
     }
 
-    /// The entity at `key`. An invalid key has no entity, and a row that does not decode is
-    /// [apart](Self::failed_rows).
+    /// The entity at `key`. An invalid key has no entity, and a row that does not decode is [listed
+    /// separately](Self::failed_rows).
     pub fn get(&self, key: &Key<E>) -> Option<&Arc<E>> {
         let (partition_key, row_key) = key.parts().ok()?;
         let place = self.places.get(partition_key)?.get(row_key)?;

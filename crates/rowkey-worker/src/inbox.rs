@@ -20,8 +20,8 @@ const PREFIX: &str = "inbox_";
 const END: &str = "inbox`";
 /// How much longer than [`keep`](Inbox::keep) rows stay: for handlers that began just before, and for clocks.
 const SLACK: Duration = Duration::from_secs(6 * 3600);
-/// How far clocks may be apart in all: those that wrote the row, that accept a task, and that delete the row, each by
-/// a quarter of an hour from the service's.
+/// The largest sum of clock differences: the clocks of the programs that wrote the row, accept a task and delete
+/// the row may each differ from the service's by a quarter of an hour.
 const CLOCKS: Duration = Duration::from_secs(45 * 60);
 /// The property with the time after which the row may be deleted.
 const EXPIRES: &str = "InboxExpires";
@@ -99,7 +99,7 @@ impl Inbox {
     /// Sets how long rows are kept. It must exceed the longest time from the first put of a task to its last
     /// delivery, including retries and the time as a dead letter before a redrive.
     ///
-    /// Under a worker whose [time limit](crate::worker::Worker::time_limit) is longer than 5 hours and a quarter,
+    /// If the worker's [time limit](crate::worker::Worker::time_limit) is longer than 5 hours and 15 minutes,
     /// tasks become too old earlier, by the difference.
     ///
     /// ```

@@ -4,7 +4,7 @@
 //! then the letter is stored together with a row of the task, then the message is deleted. A worker may stop
 //! between any two requests, and its message appears again. A redrive puts a hidden message and then deletes the
 //! letter; it may stop in between, and the message appears. Two redrives may run at once. The row of the task stays,
-//! and recognises messages.
+//! and recognizes messages.
 
 use stateright::{Model, Property};
 

@@ -11,7 +11,7 @@ use crate::front::respond::ResponseContext;
 use crate::front::route::Route;
 use crate::state::State;
 
-/// A request that arrived. Its body is read apart.
+/// A request that arrived. Its body is read separately.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival<'a> {
     pub(crate) state: &'a State,

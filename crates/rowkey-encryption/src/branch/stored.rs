@@ -35,8 +35,8 @@ const CLOCK: &str = "encryption_key_-clock";
 pub(crate) struct CurrentBranchKey {
     /// The account and the table.
     of: (String, String),
-    /// When it was read, taken before the request, by [`Clock::elapsed`](rowkey::Clock::elapsed), which no
-    /// change of the date moves.
+    /// When it was read, taken before the request, by [`Clock::elapsed`](rowkey::Clock::elapsed), which changes of
+    /// the date do not affect.
     read: Duration,
     branch: BranchKey,
 }

@@ -167,8 +167,8 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Whether a branch key can have this name: 19 digits of ticks, `_`, and 16 hexadecimal digits. Others are
-/// refused before a request, which would fail differently for each.
+/// Whether a branch key can have this name: 19 digits of ticks, `_`, and 16 hexadecimal digits. Others are refused
+/// before a request is sent, because its error would differ from name to name.
 fn is_branch(name: &str) -> bool {
     name.split_once('_').is_some_and(|(ticks, mark)| {
         (ticks.len(), mark.len()) == (19, 16)

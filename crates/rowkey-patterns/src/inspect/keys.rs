@@ -316,7 +316,7 @@ mod tests {
                 &["a_2024-05-06T07:08:09Z", "b_2024-05-06T07:08:09Z"],
                 "{row_1}_{row_2:iso} String DateTime",
             ),
-            // A single key proves too little, and escaped text is not recognised.
+            // A single key proves too little, and escaped text is not recognized.
             (&["42"], "{row} String"),
             (&["42", "42"], "{row} String"),
             (&["a", "b"], "{row} String"),

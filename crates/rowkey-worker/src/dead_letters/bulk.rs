@@ -92,7 +92,7 @@ impl<T: Task> DeadLetters<T> {
     }
 
     /// Deletes dead letters and the blobs of their tasks. A small row remains for each, by which an old
-    /// message of the task is recognised, until [`forget`](Self::forget) deletes it.
+    /// message of the task is recognized, until [`forget`](Self::forget) deletes it.
     ///
     /// A blob that a redriven message may name is left to [`sweep_claims`](crate::Tasks::sweep_claims). Costs
     /// one request per dead letter, two more with a claim, and one for each 1,000 dead letters. Fails like
@@ -164,7 +164,7 @@ impl<T: Task> DeadLetters<T> {
     /// Creates dead letters from the messages in the queue `<queue>-poison`, into which other programs (Azure
     /// Functions) put messages that they could not process. Their cause is [`Cause::Foreign`].
     ///
-    /// The row is written before the message is deleted. A message that is received again is recognised by
+    /// The row is written before the message is deleted. A message that is received again is recognized by
     /// its id, and a message whose task already is a dead letter is deleted. Costs 2 requests per message and
     /// one for each 32. Ends when the queue is empty or does not exist. A message whose dead letter could not
     /// be written is visible again after a minute.
@@ -228,7 +228,7 @@ impl<T: Task> DeadLetters<T> {
     }
 
     /// Deletes the rows that remain of dead letters redriven or purged longer ago than `older_than`, and
-    /// returns their number. An old message of such a task is recognised by this row; without it, the task is
+    /// returns their number. An old message of such a task is recognized by this row; without it, the task is
     /// put aside once more. A month is plenty.
     ///
     /// Reads the rows of all tasks of the queue, 1,000 per request, and costs one request for each row that
@@ -259,7 +259,7 @@ impl<T: Task> DeadLetters<T> {
         }
     }
 
-    /// Runs `work` for each dead letter and summarises the results.
+    /// Runs `work` for each dead letter and summarizes the results.
     async fn each<'s, F, Fut>(&'s self, which: &Selection, work: F) -> Result<Summary>
     where
         F: Fn(LetterRow, ETag) -> Fut,

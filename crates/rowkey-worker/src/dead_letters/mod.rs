@@ -7,7 +7,7 @@
 //! - [`DeadLetters`]: lists, reads, redrives, purges and exports dead letters
 //! - [`Selection`]: selects the dead letters of a call
 //! - `row`: the rows, a stored format
-//! - `write`: writes a message as a row, and recognises one that is delivered again
+//! - `write`: writes a message as a row, and recognizes one that is delivered again
 //! - `bulk`: operations on many dead letters
 
 mod bulk;

@@ -2,7 +2,7 @@
 //!
 //! A dead letter has two rows, written in one transaction. `letter_<time>_<id>` holds all data, and sorts the
 //! newest first. `task_<id>` names the current dead letter of the task. It stays when that is redriven or
-//! purged, so that an old message of the task is recognised.
+//! purged, so that an old message of the task is recognized.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -192,7 +192,7 @@ impl TaskRow {
             || (self.is_purged && (1..=self.redriven).contains(&message.redriven))
     }
 
-    /// Returns whether a redrive put the message, and did not come to change this row.
+    /// Returns whether a redrive put the message and ended before it changed this row.
     pub(super) fn is_half_redriven(&self, message: &ReceivedMessage<'_>) -> bool {
         message.redrive.is_some() && message.redriven > self.redriven
     }

@@ -1,4 +1,4 @@
-//! Writes a message as a dead letter exactly once, and recognises the message if it is delivered again.
+//! Writes a message as a dead letter exactly once, and recognizes the message if it is delivered again.
 
 use chrono::{DateTime, Utc};
 use rowkey::queue::Message;
@@ -73,7 +73,7 @@ impl<T: Task> DeadLetters<T> {
     }
 
     /// Writes the dead letter of a message unless it exists. The message is kept; the caller deletes it
-    /// afterwards. If that fails, the message is delivered again and recognised.
+    /// afterwards. If that fails, the message is delivered again and recognized.
     ///
     /// One request, three for a task that was redriven before; one more with a claim.
     pub(crate) async fn put_aside(&self, new: &NewDeadLetter<'_>) -> Result<()> {

@@ -22,11 +22,11 @@ use crate::worker::attempt::{spawn, text};
 /// How long to wait for work that was dropped. At an await it ends at once.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What the program wants of a partition that it owns.
+/// What the program does with a partition that it owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Wish {
     Keep,
-    /// Another program is to have it.
+    /// It must move to another program.
     HandOver,
     /// The program stops.
     Stop,
@@ -177,7 +177,8 @@ impl Holding {
         }
     }
 
-    /// Waits until work that was dropped has ended, so that it is not begun beside itself; not while stopping.
+    /// Waits until dropped work has ended, so that it does not run twice at a time. Does not wait while the
+    /// program stops.
     async fn outlive(
         &self,
         work: &mut AbortOnDrop<Result<(), String>>,
@@ -211,7 +212,7 @@ impl Holding {
         AbortOnDrop(task)
     }
 
-    /// Reports how the work ended; whether it succeeded.
+    /// Reports how the work ended; returns whether it succeeded.
     fn tell(&self, ended: Result<Result<(), String>, JoinError>) -> bool {
         let error = match ended {
             Ok(Ok(())) => return true,
@@ -240,7 +241,7 @@ impl Holding {
     }
 }
 
-/// Drops the work; whether it ends soon.
+/// Drops the work; returns whether it ended soon.
 async fn ends(work: &mut AbortOnDrop<Result<(), String>>) -> bool {
     work.0.abort();
     tokio::time::timeout(GRACE, &mut work.0).await.is_ok()

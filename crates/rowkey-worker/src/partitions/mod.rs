@@ -88,7 +88,7 @@ pub struct Partitions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Owned,
-    /// The program is to give it up.
+    /// The program must give it up.
     Stopping,
     /// The lease was lost.
     Lost,
@@ -146,7 +146,7 @@ impl Partitions {
         self
     }
 
-    /// Sets how long the program waits before it begins the work of a partition again that has ended by itself:
+    /// Sets how long the program waits before it restarts the work of a partition that ended by itself:
     /// `least` after success, and after failures doubled each time up to `most`. Default: 1 to 60 seconds.
     ///
     /// ```
@@ -268,8 +268,8 @@ impl Owned {
     /// Claims a PartitionKey of a table for this owner: transactions of earlier owners that are sent through their
     /// [`Fence`] fail from now on, however late they arrive. Two requests, on the primary.
     ///
-    /// Claim it before you read the rows that you decide by. Fails with [`ErrorKind::Leased`] if a later owner
-    /// has claimed it.
+    /// Claim it before you read the rows on which your decisions are based. Fails with [`ErrorKind::Leased`] if a
+    /// later owner has claimed it.
     ///
     /// ```
     /// use rowkey::{DynamicEntity, ErrorKind, StorageAccount};

@@ -37,7 +37,7 @@ struct Member {
     renewal: AbortOnDrop<Lost>,
 }
 
-/// What a look found and did.
+/// What one look at the leases found and did.
 #[derive(Default)]
 struct Look {
     member: Option<Member>,
@@ -194,7 +194,7 @@ impl Partitions {
         }
     }
 
-    /// The set with connections of the renewal thread. Its reads are of the primary.
+    /// The set with connections of the renewal thread. It reads the primary.
     fn set(&self) -> Result<Set> {
         let account = self.container.account().with_own_connections()?;
         let options = self.container.account().options().clone();
@@ -210,7 +210,7 @@ impl Partitions {
 }
 
 impl Set {
-    /// Looks at the leases and acquires what the program is to have. On the renewal thread.
+    /// Looks at the leases and acquires the partitions that the program should own. Runs on the renewal thread.
     async fn look(&self, member: Option<Member>, owned: &[u32], is_moving: bool) -> Look {
         let mut look = Look::default();
         // A program that has lost its lease is not counted by the others, and comes anew.

@@ -9,7 +9,7 @@ pub(super) const MEMBERS: &str = "members/";
 /// The blobs of a set, as the service lists them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct View {
-    /// The programs whose leases last, the one that came first in front.
+    /// The programs with valid leases, in the order in which they joined.
     pub(super) members: Vec<String>,
     /// The programs whose leases have ended.
     pub(super) gone: Vec<String>,
@@ -61,8 +61,9 @@ impl View {
         view
     }
 
-    /// Fails if there is a program with another number of partitions: both would work on the same data. For a program
-    /// that has just come, so that the ones before stay. Of two that come together, at least one sees the other.
+    /// Fails if another program has another number of partitions, because both would work on the same data. Only a
+    /// program that joins checks this, so that the earlier ones stay. If two join at the same time, at least one
+    /// sees the other.
     pub(super) fn agrees(&self, count: u32) -> Result<()> {
         let counts = self.members.iter().filter_map(|member| partitions_of(member));
         match counts.into_iter().find(|other| *other != count) {
@@ -77,7 +78,7 @@ impl View {
         }
     }
 
-    /// What the program `me` does, which owns `owned`.
+    /// The next actions of the program `me`, which owns `owned`.
     pub(super) fn plan(&self, me: &str, count: u32, owned: &[u32]) -> Plan {
         let Some(rank) = self.members.iter().position(|member| member == me) else {
             return Plan::default();

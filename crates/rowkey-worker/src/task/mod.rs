@@ -226,7 +226,7 @@ impl<T: Task> Tasks<T> {
     ///
     /// If it is unknown whether the message was put, the error's [`outcome`](Error::outcome) is
     /// [`Unknown`](rowkey::Outcome::Unknown). Putting the task again is safe, because handlers tolerate
-    /// repetition; [`put_with_key`](Self::put_with_key) lets them recognise it. Fails with
+    /// repetition; [`put_with_key`](Self::put_with_key) lets them recognize it. Fails with
     /// [`ErrorKind::TooLarge`] before anything is sent if the task is too large for a message and there is no
     /// container for claims.
     pub async fn put(&self, task: &T) -> Result<Guid> {
@@ -235,7 +235,7 @@ impl<T: Task> Tasks<T> {
 
     /// Puts a task under an idempotency key, such as an order number or a request id. The same key gives the
     /// same task id. So if a [`put`](Self::put) is repeated because its outcome is unknown, the repetition is
-    /// recognised by an [inbox](crate::inbox), or by the system to which the handler passes
+    /// recognized by an [inbox](crate::inbox), or by the system to which the handler passes
     /// [`Attempt::id`](crate::worker::Attempt::id).
     ///
     /// Two tasks of one kind and one key are treated as the same task; give different tasks different keys.
@@ -355,7 +355,7 @@ impl<T: Task> Tasks<T> {
         }
     }
 
-    /// Puts the message of a dead letter back into the queue, hidden for so long.
+    /// Puts the message of a dead letter back into the queue, hidden for this time.
     pub(crate) async fn put_back(&self, body: Body, hidden: Duration) -> Result<Message> {
         self.queue.put(body).ttl(None).hidden_for(hidden).send().await
     }

@@ -70,8 +70,8 @@ impl<T: Task> Tasks<T> {
     /// altered, moved, or put there in plain text becomes a dead letter, unless the ring accepts plaintext. A
     /// party that can write to the queue can put a message again, or delete it.
     ///
-    /// A message holds a quarter less of a task. No extra request per task: programs that put tasks make one
-    /// request a minute to the table, and programs that process them one for each new branch key.
+    /// An encrypted message has room for a quarter less. A task costs no additional request: programs that put
+    /// tasks send one request per minute to the table, and programs that process them one for each new branch key.
     ///
     /// ```
     /// use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
@@ -193,7 +193,7 @@ impl<T: Task> Tasks<T> {
             .advise("encrypt it: `sealed_task(tasks.seal(&task).await?)`"))
     }
 
-    /// Refuses encrypted tasks where they would be written in plain.
+    /// Refuses encrypted tasks where they would be written in plaintext.
     pub(crate) fn check_plain(&self) -> Result<()> {
         if self.keys.is_none() {
             return Ok(());

@@ -41,7 +41,7 @@ pub(super) struct Isolated<T, H> {
     pub(super) keys: Arc<Keys>,
     pub(super) stuck: Arc<Stuck>,
     pub(super) time_limit: Duration,
-    /// How long a task that cannot wait for its key is put off.
+    /// How long a task that cannot wait for its key is deferred.
     pub(super) put_off: Duration,
 }
 

@@ -80,8 +80,8 @@ const SHORTEST_IDLE: Duration = Duration::from_millis(10);
 /// other handler its message. Dropping a worker aborts its handlers at their current await. Several workers can
 /// run in one program, in many programs, on many machines.
 ///
-/// Time comes from the account's clock. With a clock that advances whenever something waits, messages are
-/// lost as soon as they are awaited.
+/// Time comes from the account's clock. With a manual clock that advances whenever a future waits, the timeout of
+/// a message passes as soon as its handler waits, and the message is lost.
 pub struct Worker<T, H> {
     tasks: Tasks<T>,
     handler: Arc<H>,

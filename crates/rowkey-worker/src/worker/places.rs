@@ -17,8 +17,8 @@ pub(super) struct Places(Mutex<State>);
 
 struct State {
     free: usize,
-    /// The pass of the worker that was given a place last, before it was. A worker that did not ask for a while
-    /// continues from here: it neither makes up for that time nor pays for what it took before.
+    /// The pass that the worker with the most recent place had before it got the place. A worker that did not ask
+    /// for a while continues from here: it neither makes up for that time nor pays for what it took before.
     reached: u128,
     members: Vec<Member>,
 }
@@ -36,7 +36,7 @@ struct Member {
 }
 
 impl Member {
-    /// Takes back what places that were not used have cost.
+    /// Refunds the cost of unused places.
     fn refund(&mut self, places: usize) {
         let cost = self.stride.saturating_mul(u128::try_from(places).unwrap_or(u128::MAX));
         self.pass = self.pass.saturating_sub(cost);
@@ -57,8 +57,8 @@ pub(super) struct Taken {
 }
 
 impl Places {
-    /// `count` places for workers, each with its weight and the places that it asks for at first, so that the first of
-    /// them that is polled is not given all.
+    /// Creates `count` places for workers, each with its weight and its initial request, so that the worker that
+    /// is polled first does not get all of them.
     pub(super) fn shares(count: usize, members: &[(u32, usize)]) -> Vec<Share> {
         let of = |&(weight, wanted): &(u32, usize)| Member {
             stride: STRIDE / u128::from(weight.max(1)),
@@ -79,7 +79,7 @@ impl Places {
 }
 
 impl State {
-    /// Gives the free places away.
+    /// Distributes the free places.
     fn give(&mut self, polled: usize) {
         while self.free > 0 {
             let asking = self.members.iter_mut().enumerate();

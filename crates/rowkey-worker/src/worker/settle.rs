@@ -235,7 +235,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         }
     }
 
-    /// Has the task tried, alone if necessary.
+    /// Tries the task, alone if necessary.
     async fn end<'w>(
         &'w self,
         envelope: &mut Envelope,
@@ -315,7 +315,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         }
     }
 
-    /// Has the task read and handled in a task of the runtime.
+    /// Reads and handles the task in a tokio task.
     async fn tried(
         &self,
         envelope: &Envelope,

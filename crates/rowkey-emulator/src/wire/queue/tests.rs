@@ -14,7 +14,7 @@ use crate::op::queue as op;
 use crate::op::queue::{Handle, Op, Target};
 use crate::wire::options::Options;
 
-/// A version with all that there is.
+/// A version that has all features.
 const NEWEST: &str = "2026-10-06";
 const REQUEST: &str = "<?xml version='1.0' encoding='utf-8'?>\n<QueueMessage><MessageText>message1</MessageText></QueueMessage>";
 const PUT: &str = "\u{feff}<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessagesList><QueueMessage><MessageId>e5ac7924-82bd-4ec7-9595-158aba84f660</MessageId><InsertionTime>Tue, 22 Oct 2019 21:19:20 GMT</InsertionTime><ExpirationTime>Tue, 29 Oct 2019 21:19:20 GMT</ExpirationTime><PopReceipt>AgAAAAMAAAAAAAAASV25Xh6J1QE=</PopReceipt><TimeNextVisible>Tue, 22 Oct 2019 21:19:20 GMT</TimeNextVisible></QueueMessage></QueueMessagesList>";
