@@ -203,7 +203,7 @@ impl Growth {
         head.extend(["goal", "peak MiB", "MiB, table dropped"]);
         let mut memory = Table::new(&head);
         for (at, kind) in GROWING.into_iter().enumerate() {
-            let mut cells = vec!["bytes an entity".to_owned(), kind.name().to_owned()];
+            let mut cells = vec!["bytes per entity".to_owned(), kind.name().to_owned()];
             let mut bytes = self.bytes_per_entity.iter().map(|each| each[at]);
             cells.extend(bytes.clone().map(figure));
             let ours = kind == Kind::Rowkey;

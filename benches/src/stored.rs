@@ -109,7 +109,7 @@ pub async fn compare(rounds: usize) -> Result<String> {
         judged(&new.over(&plain), Goal::AtMost(1.5)),
     ]);
     out.row(vec!["update, CPU us".to_owned(), figure(update.median()), "-".into(), "-".into()]);
-    let mut bulk = Table::new(&["rows a second", "plain", "with their 2 copies", "ratio"]);
+    let mut bulk = Table::new(&["rows per second", "plain", "with their 2 copies", "ratio"]);
     bulk.row(vec![
         "load".to_owned(),
         figure(rows.median()),

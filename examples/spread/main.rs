@@ -21,7 +21,7 @@ struct Reading {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // A server that throttles like the service on a smaller scale: 100 entities a second per partition
+    // A server that throttles like the service on a smaller scale: 100 entities per second in each partition
     // instead of 2,000. Time stands still, so everything happens in one second.
     let targets = Targets { entities_per_partition: 100, ..Targets::default() };
     let server = Server::builder().manual_clock().throttle(targets).start().await?;

@@ -1,4 +1,4 @@
-//! A table a period: routing, names, reading over periods, and dropping them while others write.
+//! One table per period: routing, names, reading over periods, and dropping them while others write.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -139,7 +139,7 @@ async fn only_expired_tables_are_deleted() -> TestResult {
     let before = server.journal();
     // It is noon: two days after its end a day is dropped at midnight, not before.
     assert_eq!(log.expire(2 * DAY).await?, ["logx20301118"]);
-    assert_eq!(server.journal().since(&before).len(), 2, "a listing and a request a table");
+    assert_eq!(server.journal().since(&before).len(), 2, "a listing and a request per table");
     assert_eq!(log.expire(2 * DAY).await?, Vec::<String>::new());
     assert_eq!(log.expire(Duration::ZERO).await?.len(), 2, "the day that lasts stays");
     assert_eq!(

@@ -233,7 +233,7 @@ async fn all_rows_are_found_after_the_number_of_buckets_changes() -> TestResult 
     Ok(())
 }
 
-/// The documented target of a partition, in small: ten entities a second.
+/// The documented target of a partition, in small: ten entities per second.
 #[tokio::test]
 async fn several_buckets_accept_a_load_that_one_partition_rejects() -> TestResult {
     let targets = Targets { entities_per_partition: 10, ..Targets::default() };

@@ -104,7 +104,7 @@ fn pass_on(mut client: TcpStream, server: u16, state: &Mutex<Shared>) -> std::io
             read => request.extend_from_slice(&buffer[..read]),
         }
     }
-    // One request a connection.
+    // One request per connection.
     request.splice(head..head, b"\r\nConnection: close".iter().copied());
     {
         let mut state = state.lock().unwrap();

@@ -135,7 +135,7 @@ async fn a_repair_during_writes_leaves_exact_sums() -> TestResult {
     Ok(())
 }
 
-/// Each group is added up once a run.
+/// Each group is added up once per run.
 #[tokio::test]
 async fn verify_reads_each_group_once() -> TestResult {
     let (server, staff, _) = staffed().await?;

@@ -127,7 +127,7 @@ fn doc() -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Runs each example, one a core. What one prints is shown if it fails.
+/// Runs each example, one per core. What one prints is shown if it fails.
 fn examples() -> bool {
     // The features of the whole workspace, as the tests have them: nothing is built again.
     if !cargo("build --workspace --examples") {

@@ -41,7 +41,7 @@ pub fn servers(servers: &Servers) -> String {
         }
     });
     Bars {
-        title: "Servers: CPU time an operation, times that of bare hyper",
+        title: "Servers: CPU time per operation, as multiples of bare hyper",
         note: "1× is hyper on one thread without authentication and checks. \
                Red mark: what rowkey-server may cost at most. Shorter is better.",
         groups: groups.collect(),
@@ -64,7 +64,7 @@ pub fn clients(clients: &Clients) -> String {
         Group { name: row.name.clone(), bars: bars.collect(), goal: Some(row.goal) }
     });
     Bars {
-        title: "Clients: CPU time an operation, times that of a loop over reqwest by hand",
+        title: "Clients: CPU time per operation, as multiples of a hand-written loop over reqwest",
         note: "16 operations in flight against bare hyper. \
                Red mark: what rowkey may cost at most. Shorter is better.",
         groups: groups.collect(),
@@ -88,14 +88,14 @@ pub fn growth(growth: &Growth) -> String {
             let values = [0, 1]
                 .map(|at| row.cpu.iter().map(|each: &[Rounds; 2]| each[at].median()).collect());
             let goal = row.cpu.first().map(|each| each[1].median() * row.goal);
-            let name = format!("{}: CPU microseconds an operation", row.name);
+            let name = format!("{}: CPU microseconds per operation", row.name);
             Panel { name, series: series(values), goal }
         })
         .collect();
     let bytes =
         [0, 1].map(|at| growth.bytes_per_entity.iter().map(|each| each[at]).collect::<Vec<_>>());
     panels.push(Panel {
-        name: "memory: bytes an entity".to_owned(),
+        name: "memory: bytes per entity".to_owned(),
         series: series(bytes),
         goal: Some(BYTES),
     });

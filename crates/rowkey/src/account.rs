@@ -50,7 +50,7 @@ impl StorageAccount {
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the text is not valid, if a part would
     /// have no effect, or if two parts contradict each other; the error names the part that is missing,
     /// repeated or wrong, never its value. Endpoints of services that this crate does not have
-    /// (`FileEndpoint`) are passed over. See
+    /// (`FileEndpoint`) are ignored. See
     /// [Configure connection strings](https://learn.microsoft.com/azure/storage/common/storage-configure-connection-string).
     ///
     /// ```

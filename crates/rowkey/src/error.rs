@@ -2,8 +2,8 @@
 //! ([`Outcome`]).
 //!
 //! No message, `Debug` output or source of an [`Error`] shows a credential, the query string of a
-//! URL, a key or the contents of an entity. The service's own text may quote any of these, so it is
-//! kept apart in [`ErrorDetails::service_message`].
+//! URL, a key or the contents of an entity. The service's own text may quote any of these, so it is kept
+//! separately in [`ErrorDetails::service_message`].
 
 use std::borrow::Cow;
 use std::fmt;

@@ -273,7 +273,7 @@ async fn a_member_killed_at_any_request_is_replaced_and_its_late_writes_are_refu
             if let Some(held) = late {
                 let was_held = held.hits() > 0;
                 held.release();
-                // It goes on by a clock that stands: it still takes itself for the owner.
+                // It continues by a clock that stands: it still takes itself for the owner.
                 if was_held {
                     first.rested().await;
                 }

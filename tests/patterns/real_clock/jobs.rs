@@ -144,7 +144,7 @@ async fn a_lookup_reads_once_per_time_to_live() -> TestResult {
         log.at(now - chrono::TimeDelta::hours(hours)).insert(&seat(1)).await?;
     }
     let (dropped, sent) = requests_of(&server, log.expire(Duration::from_secs(24 * 3600))).await;
-    assert_eq!((dropped?.len(), sent.len()), (2, 3), "a listing, and a request a table");
+    assert_eq!((dropped?.len(), sent.len()), (2, 3), "a listing, and a request per table");
     assert_eq!(server.journal().count(Operation::DeleteTable), 2);
     Ok(())
 }

@@ -104,7 +104,7 @@ async fn eight_loaders_of_one_partition_store_all_rows_with_few_rejections() -> 
         let outcome = load(Targets::default(), 100, shared, 1, |_, _| "hot".to_owned()).await?;
         assert_eq!(outcome.stored, 32_000);
         assert!(outcome.transactions <= 320 * 13 / 10, "{}", outcome.transactions);
-        // 32,000 entities at 2,000 a second, the first 2,000 at once: 15 seconds are the least.
+        // 32,000 entities at 2,000 per second, the first 2,000 at once: 15 seconds are the least.
         assert!(outcome.seconds < 20.0, "{}", outcome.seconds);
     }
     Ok(())
@@ -129,7 +129,7 @@ async fn eight_loaders_of_a_partition_each_do_not_slow_each_other_down() -> Test
         let outcome = load(targets, 10, shared, 1, |loader, _| format!("p{loader}")).await?;
         assert_eq!(outcome.stored, 3_200);
         assert!(outcome.transactions <= 320 * 13 / 10, "{}", outcome.transactions);
-        // Each has 400 rows at 200 a second, the first 200 at once.
+        // Each has 400 rows at 200 per second, the first 200 at once.
         assert!(outcome.seconds < 6.0, "{}", outcome.seconds);
     }
     Ok(())

@@ -116,7 +116,7 @@ impl<E: Entity> From<Key<E>> for Partition<E> {
 pub struct Span {
     /// The PartitionKey.
     pub partition_key: String,
-    /// The rows of it.
+    /// The rows of the partition.
     pub rows: RowKeys,
     /// The index to which the rows belong; `None` for the entities themselves.
     pub index: Option<&'static Index>,

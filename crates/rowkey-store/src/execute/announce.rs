@@ -198,7 +198,7 @@ impl Announcer {
             let update = self.queue.update(&free).body(Body::base64(notice.text()?));
             match update.hidden_for(HIDDEN).send().await {
                 Ok(message) => return Ok(message),
-                // If it names the write all the same, the write is announced twice.
+                // If the message was updated nevertheless, the write is announced twice.
                 Err(error) => tracing::debug!(%error, "a free message was not used again"),
             }
         }

@@ -232,8 +232,9 @@ pub(crate) async fn write_rows(
             }
         }
     }
-    // A new row that was not inserted may be there all the same, also if the insert was not sent because another write was
-    // refused. A writer that took the value away before may be about to delete it, so that settling has to write it.
+    // A new row that was not inserted may exist nevertheless, also if the insert was not sent because another
+    // write was refused. A writer that removed the value before may be about to delete the row, so settling has to
+    // write it.
     let is_new = |at: &usize| !is_done[*at] && all[*at].1.known == Known::New;
     noted.met.extend((0..all.len()).filter(is_new).map(|at| all[at].0.clone()));
     // A row that was not read may be missing, too.

@@ -253,7 +253,7 @@ fn prefixes(blobs: &Blobs, declared: &Declared, of: &str) -> Vec<(String, Kind)>
     let lists = declared.lists.iter().enumerate();
     let lists = lists.filter(|(_, list)| list.place == ListPlace::Blob);
     let lists = lists.map(|(position, list)| (blobs.prefix(list.row_head), Kind::List(position)));
-    // The names go on with a random digit, so there is one prefix per digit.
+    // The names continue with a random digit, so there is one prefix per digit.
     let each = |is_declared: bool, head: String, kind| {
         let digits = if is_declared { 0..16 } else { 0..0 };
         digits.map(move |digit| (blobs.name(&format!("{head}{digit:x}")), kind))

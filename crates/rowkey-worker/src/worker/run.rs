@@ -146,7 +146,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         let mut stopping = false;
         let mut failure = None;
         loop {
-            // A request to a queue that was empty takes one place: if it is not answered, the others go on.
+            // A request to a queue that was empty takes one place: if it is not answered, the others continue.
             let looks = quiet > 0 && share.is_shared();
             let room = if breaker.is_probing() || looks { 1 } else { most };
             let room = room.saturating_sub(at_work.len()).min(MAX_RECEIVED);

@@ -92,8 +92,8 @@ impl Stubs {
         Self::default()
     }
 
-    /// Runs writes in memory, whose results the stubs then hold. Sends nothing. Requests of tasks that the
-    /// writes spawn are sent all the same.
+    /// Runs writes in memory, whose results the stubs then hold. Sends nothing. Requests of tasks that the writes
+    /// spawn are still sent.
     ///
     /// Every entity gets the Timestamp [`WRITTEN_AT`](super::WRITTEN_AT). Fails with the error of the writes.
     pub async fn holding<T>(self, writes: impl Future<Output = Result<T>>) -> Result<Self> {
@@ -128,7 +128,7 @@ impl Stubs {
         }
     }
 
-    /// Returns stubs that hold and plan the same, and change on their own.
+    /// Returns stubs that hold and plan the same, and change independently.
     #[must_use = "use the returned stubs"]
     #[doc(hidden)]
     pub fn fork(&self) -> Self {

@@ -79,7 +79,7 @@ fn a_slot_accepts_only_credentials_of_its_account() {
     assert_eq!(slot.credential().account(), Some("a"));
     slot.replace(Credential::sas("sv=1&sig=x").unwrap()).unwrap();
     slot.replace(key("a")).unwrap();
-    // A slot that contains itself would be resolved for ever.
+    // A slot that contains itself would be resolved forever.
     slot.replace(slot.credential()).unwrap();
     let within = CredentialSlot::new(slot.credential());
     assert!(matches!(within.credential().settled(), Authority::SharedKey(_)));

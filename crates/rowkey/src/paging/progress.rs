@@ -1,5 +1,5 @@
 //! Limits and cycle detection for reads of many pages: a service that repeats a continuation token
-//! or sends endless empty pages must not keep a program busy for ever.
+//! or sends endless empty pages must not keep a program busy forever.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) struct Limits {
 /// The progress of a read whose pages begin at tokens of type `T`.
 ///
 /// Brent's algorithm finds cycles: each token is compared with the previous one and with a kept one, which is
-/// replaced after 1, 2, 4, .. pages. This keeps one token and costs two comparisons a page, and finds a cycle
+/// replaced after 1, 2, 4, .. pages. This keeps one token and costs two comparisons per page, and finds a cycle
 /// of any length after at most three times as many pages as were read before the cycle closed.
 #[derive(Debug)]
 pub(crate) struct Progress<T> {

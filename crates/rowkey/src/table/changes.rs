@@ -20,7 +20,7 @@ use crate::paging::Continuation;
 /// A row of a query of changes: its keys, and the entity if it decodes.
 type Row<P> = Keyed<Result<P, FailedRow>>;
 
-/// How much earlier than the begin of a pass the next one looks, unless
+/// How far before the start of a pass the next one looks, unless
 /// [`Changes::overlap`] says otherwise. Long enough for a request of 30 seconds, which is the most that the
 /// service allows, and clocks that differ by 90.
 const OVERLAP: Duration = Duration::from_secs(120);
@@ -223,7 +223,7 @@ pub struct Changes<P> {
 }
 
 impl<P: Projection + Send + 'static> Changes<P> {
-    /// Sets how much earlier than the begin of a pass the next one looks. It must be longer than the
+    /// Sets how far before the start of a pass the next one looks. It must be longer than the
     /// difference between any two clocks of the service plus the time of a request. A longer
     /// overlap costs no more requests, only larger responses and memory.
     ///
@@ -364,7 +364,7 @@ impl<P: Projection + Send + 'static> Changes<P> {
         }
     }
 
-    /// An instant by the overlap earlier; `None` if all Timestamps are later.
+    /// An instant minus the overlap; `None` if all Timestamps are later.
     fn earlier(&self, at: DateTime) -> Option<DateTime> {
         let overlap = i64::try_from(self.overlap.as_nanos() / 100).unwrap_or(i64::MAX);
         DateTime::from_ticks(at.ticks().saturating_sub(overlap)).ok()
