@@ -16,6 +16,7 @@ pub mod dead_letters;
 pub mod inbox;
 pub mod janitor;
 pub mod outbox;
+mod panics;
 pub mod partitions;
 mod renewal_thread;
 pub mod steps;

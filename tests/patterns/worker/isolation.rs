@@ -362,7 +362,7 @@ async fn a_key_is_locked_until_a_handler_of_a_dropped_run_has_ended() -> TestRes
 
 /// If another task could begin before, and end the process, the first one would look as if it had done that.
 #[tokio::test]
-async fn a_task_that_is_tried_alone_is_alone_until_its_message_is_settled() -> TestResult {
+async fn a_task_that_is_tried_alone_is_alone_until_its_message_has_ended() -> TestResult {
     let (server, account) = start().await?;
     for picture in [1, 2] {
         tasks(&account).put(&resize(picture, Deed::Succeed)).await?;

@@ -262,7 +262,7 @@ async fn a_lost_response_to_the_deletion_does_not_repeat_the_task() -> TestResul
 }
 
 #[tokio::test]
-async fn an_unsettled_message_is_redelivered() -> TestResult {
+async fn a_message_whose_end_is_unknown_is_redelivered() -> TestResult {
     let (server, account) = start().await?;
     tasks(&account).put(&resize(7, Deed::Succeed)).await?;
     let worker = worker(&account);
@@ -271,7 +271,7 @@ async fn an_unsettled_message_is_redelivered() -> TestResult {
     let error = worker.step().await.unwrap_err();
     assert!(error.is_retryable(), "{error}");
     assert_eq!(down.hits(), 4);
-    assert_eq!(worker.counts().unsettled, 1);
+    assert_eq!(worker.counts().unknown, 1);
     assert_eq!(done(&server.snapshot()), [7], "its task is done");
     server.clock().advance(super::VISIBILITY * 2);
     assert_eq!(worker.step().await?, Step::Handled, "and done again");

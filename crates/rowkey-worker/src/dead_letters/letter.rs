@@ -10,8 +10,8 @@ use serde_json::{Map, Value};
 
 use super::row::LetterRow;
 use super::{Cause, DeadLetters};
+use crate::panics::text;
 use crate::task::{Content, Envelope, Failure, Loaded, Task};
-use crate::worker::attempt::text;
 
 /// A task that could not be processed, and the reason.
 #[derive(Clone, Debug, PartialEq)]

@@ -17,8 +17,8 @@ use tracing::Instrument as _;
 
 use super::schedule::{Entry, Schedule, ServiceTime};
 use super::{Counts, Janitor, Leadership, Outcome, Report};
+use crate::panics::{spawn, text};
 use crate::renewal_thread::{self, AbortOnDrop};
-use crate::worker::attempt::{spawn, text};
 
 /// How often a standby janitor tries to acquire the lease.
 const LOOK_EVERY: Duration = Duration::from_secs(60);

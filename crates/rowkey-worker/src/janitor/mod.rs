@@ -24,7 +24,7 @@ mod schedule;
 pub use chore::{Chore, Counts, Leadership};
 use schedule::Schedule;
 
-use crate::worker::attempt::text;
+use crate::panics::text;
 
 /// Runs chores on a schedule, in one program at a time.
 ///

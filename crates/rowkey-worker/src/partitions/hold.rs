@@ -16,8 +16,8 @@ use tokio::task::{AbortHandle, JoinError};
 use tracing::Instrument as _;
 
 use super::{Owned, Stage, Work};
+use crate::panics::{spawn, text};
 use crate::renewal_thread::{self, AbortOnDrop};
-use crate::worker::attempt::{spawn, text};
 
 /// How long to wait for work that was dropped. At an await it ends at once.
 const GRACE: Duration = Duration::from_secs(1);

@@ -102,7 +102,7 @@ impl Hold {
             Either::Left((result, _)) => Ok(result),
             Either::Right((lost, _)) => Err(lost.unwrap_or(Lost::Expired)),
         };
-        // If that renewal loses the message, settling reports it.
+        // If that renewal loses the message, ending it reports that.
         *self.renewing.lock().await = true;
         Ok(result)
     }

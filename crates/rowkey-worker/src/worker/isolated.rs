@@ -18,10 +18,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tracing::Instrument as _;
 
-use super::attempt::{Failure, spawn};
-use super::settle::Disposition;
-use super::{Attempt, Handler};
+use super::ending::{Failure, Processed};
+use super::{Attempt, Done, Handler};
 use crate::dead_letters::Cause;
+use crate::panics::spawn;
 use crate::renewal_thread::AbortOnDrop;
 use crate::task::{Envelope, Loaded, Task, Tasks};
 
@@ -41,13 +41,11 @@ pub(super) struct Isolated<T, H> {
     pub(super) keys: Arc<Keys>,
     pub(super) stuck: Arc<Stuck>,
     pub(super) time_limit: Duration,
-    /// How long a task that cannot wait for its key is deferred.
-    pub(super) put_off: Duration,
 }
 
 impl<T: Task, H: Handler<T>> Isolated<T, H> {
-    async fn run(self) -> Disposition {
-        let Self { tasks, handler, envelope, attempt, keys, stuck, time_limit, put_off } = self;
+    async fn run(self) -> Processed {
+        let Self { tasks, handler, envelope, attempt, keys, stuck, time_limit } = self;
         let hold = Arc::clone(&attempt.hold);
         hold.limit(time_limit.max(FETCHING));
         let reading = async {
@@ -58,7 +56,7 @@ impl<T: Task, H: Handler<T>> Isolated<T, H> {
         let (task, key) = match AssertUnwindSafe(reading).catch_unwind().await {
             Ok(Ok(read)) => read,
             Ok(Err(end)) => return end,
-            Err(panic) => return Disposition::Fail(Failure::panicked("reading the task", panic)),
+            Err(panic) => return Processed::Failed(Failure::panicked("reading the task", panic)),
         };
         // Declared before everything that the handler leaves, so it is dropped after that.
         let _locked = match key {
@@ -68,7 +66,7 @@ impl<T: Task, H: Handler<T>> Isolated<T, H> {
                 hold.limit(Duration::MAX);
                 let Some(locked) = stuck.unless(keys.lock((T::KIND, key))).await else {
                     tracing::warn!("a handler blocks that may have the key of the task");
-                    return Disposition::Later(put_off);
+                    return Processed::Blocked { is_marked: true };
                 };
                 Some(locked)
             }
@@ -77,11 +75,16 @@ impl<T: Task, H: Handler<T>> Isolated<T, H> {
         let queue = tasks.queue();
         let label = ("queue", queue.name());
         queue.account().telemetry().count("rowkey.worker.attempts", &[label], 1);
-        let handled = async { Disposition::of(handler.handle(task, attempt).await) };
+        let handled = async {
+            match handler.handle(task, attempt).await {
+                Ok(done) => Processed::Done(done),
+                Err(error) => Processed::Failed(Failure::from(&error)),
+            }
+        };
         let handled = AssertUnwindSafe(in_trace(envelope.trace, handled)).catch_unwind();
         match handled.await {
-            Ok(end) => end,
-            Err(panic) => Disposition::Fail(Failure::panicked("the handler", panic)),
+            Ok(processed) => processed,
+            Err(panic) => Processed::Failed(Failure::panicked("the handler", panic)),
         }
     }
 
@@ -97,15 +100,19 @@ async fn read<T: Task>(
     tasks: &Tasks<T>,
     envelope: &Envelope,
     fetched: impl FnOnce() + Send,
-) -> Result<T, Disposition> {
-    let unreadable = |reason| Disposition::Poison(Cause::Unreadable, reason);
+) -> Result<T, Processed> {
+    let unreadable =
+        |reason: String| Processed::Unprocessable(Failure::new(Cause::Unreadable, reason));
     match tasks.load(envelope, fetched).await {
         Ok(Loaded::Task(task)) => Ok(task),
-        Ok(Loaded::Done) => Err(Disposition::Delete(super::Step::Suppressed)),
+        Ok(Loaded::Done) => Err(Processed::Done(Done::AlreadyApplied)),
         Ok(Loaded::Gone) => Err(unreadable("the blob with its task is gone".to_owned())),
-        Ok(Loaded::Newer(reason)) => Err(Disposition::Newer(reason)),
+        Ok(Loaded::Newer(reason)) => {
+            tracing::warn!(reason, "a newer program put the task");
+            Err(Processed::Newer(reason))
+        }
         Ok(Loaded::Unreadable(reason)) => Err(unreadable(reason)),
-        Err(error) => Err(Disposition::Fail(Failure::from(&error))),
+        Err(error) => Err(Processed::Failed(Failure::from(&error))),
     }
 }
 
@@ -118,7 +125,7 @@ async fn in_trace<R>(trace: Option<TraceParent>, work: impl Future<Output = R>) 
 
 /// The running task of a message, which is aborted when this is dropped.
 pub(super) struct Running {
-    task: AbortOnDrop<Disposition>,
+    task: AbortOnDrop<Processed>,
     ended: watch::Receiver<()>,
     stuck: Arc<Stuck>,
 }
@@ -126,7 +133,7 @@ pub(super) struct Running {
 impl Running {
     /// Compiled once, and not for each handler.
     fn spawn(
-        work: BoxFuture<'static, Disposition>,
+        work: BoxFuture<'static, Processed>,
         kept: (watch::Sender<()>, CountGuard),
         stuck: Arc<Stuck>,
     ) -> Self {
@@ -138,8 +145,8 @@ impl Running {
         Self { task: AbortOnDrop(spawn(work.in_current_span())), ended, stuck }
     }
 
-    pub(super) async fn end(mut self) -> Disposition {
-        (&mut self.task.0).await.unwrap_or_else(|error| Disposition::Fail(Failure::of(error)))
+    pub(super) async fn end(mut self) -> Processed {
+        (&mut self.task.0).await.unwrap_or_else(|error| Processed::Failed(Failure::of(error)))
     }
 }
 

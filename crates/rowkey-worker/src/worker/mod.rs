@@ -5,10 +5,11 @@
 //! - [`Handler`], [`Attempt`], [`Done`]: the code that processes a task, its context, its result
 //! - `run`: receiving, the circuit breaker and the shutdown
 //! - `places`: how many tasks several workers process at a time, and whose is next
-//! - `attempt`: whether a message is processed, and why an attempt failed
+//! - `process`: one message, from its reception to its end
 //! - `isolated`: the code of the program, in a task of the runtime for each message
 //! - `hold`: keeps the message hidden from other workers while it is processed
-//! - `settle`: deletes, retries or puts aside the message afterwards
+//! - `ending`: decides how a message ends
+//! - `apply`: deletes, retries or dead-letters the message as decided, and counts that
 
 use std::fmt;
 use std::sync::atomic::AtomicUsize;
@@ -21,13 +22,14 @@ use rowkey::{Clock, Queue, Result};
 use rowkey_patterns::Waits;
 use tokio::sync::{RwLock, watch};
 
-pub(crate) mod attempt;
+mod apply;
+mod ending;
 mod handler;
 mod hold;
 mod isolated;
 mod places;
+mod process;
 mod run;
-mod settle;
 mod workers;
 
 pub use handler::{Attempt, Done, Handler};
@@ -160,7 +162,7 @@ pub struct Counts {
     pub suppressed: u64,
     /// Messages for which it is unknown whether they were deleted, hidden or recorded as dead letters. If not, they are
     /// received again.
-    pub unsettled: u64,
+    pub unknown: u64,
     /// The age of the oldest task in the last batch received: how far the workers are behind. Zero when the
     /// batch was empty.
     pub oldest: Duration,
@@ -309,12 +311,12 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
 impl<T: Task, H: Handler<T>> Worker<T, H> {
     /// Receives one message and processes it to the end.
     ///
-    /// Fails if receiving failed, or if the message could not be settled; then it is received again, unless
-    /// settling succeeded after all.
+    /// Fails if receiving failed, or if the message could not be deleted, hidden or recorded as a dead letter; then it
+    /// is received again, unless that succeeded after all.
     pub async fn step(&self) -> Result<Step> {
         let Batch { asked, messages } = self.receive(1).await?;
         let Some(message) = messages.into_iter().next() else { return Ok(Step::Idle) };
-        Ok(self.work(message, asked, self.steps.subscribe()).await?.step)
+        Ok(self.work(message, asked, self.steps.subscribe()).await?.0)
     }
 
     /// The counters so far.

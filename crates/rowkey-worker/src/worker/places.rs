@@ -1,6 +1,6 @@
 //! The places of workers that run together: how many tasks they process at a time, and whose task is next.
 //!
-//! A worker asks for places before it receives messages, and each message keeps one until it is settled. Free places
+//! A worker asks for places before it receives messages, and each message keeps one until it has ended. Free places
 //! go to the worker whose *pass* is lowest. Each place that a worker is given advances its pass by the inverse of its
 //! weight, so while several queues have tasks, each queue's share of those that begin is proportional to its
 //! weight, and no worker waits forever (stride scheduling). Places that a queue had no message for are given

@@ -11,10 +11,10 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use rowkey::Result;
 use tokio::sync::watch;
 
+use super::ending::{Dependency, Ending};
 use super::handler::Phase;
 use super::places::{Places, Share, Taken};
-use super::settle::{Dependency, Settled};
-use super::{Batch, Counts, Handler, Worker};
+use super::{Batch, Counts, Handler, Step, Worker};
 use crate::task::Task;
 
 /// The most messages that one request receives.
@@ -23,10 +23,10 @@ const MAX_RECEIVED: usize = 32;
 /// The events that a running worker waits for.
 enum Event {
     Deadline,
+    Ended(Result<(Step, Ending)>),
     Paused,
     Received(Result<Batch>, Taken),
     Room(Taken),
-    Settled(Result<Settled>),
     Shutdown,
 }
 
@@ -136,7 +136,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         let mut shutdown = pin!(shutdown);
         let phase = watch::Sender::new(Phase::Running);
         // Boxed, so that what runs them is compiled once for all workers.
-        let mut at_work = FuturesUnordered::<BoxFuture<'_, Result<Settled>>>::new();
+        let mut at_work = FuturesUnordered::<BoxFuture<'_, Result<(Step, Ending)>>>::new();
         // A receive request in flight is completed: the messages that it received would otherwise be hidden
         // from all workers for a while.
         let mut taking: Option<BoxFuture<'_, (Result<Batch>, Taken)>> = None;
@@ -166,7 +166,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                     return Poll::Ready(Event::Shutdown);
                 }
                 if let Poll::Ready(Some(result)) = at_work.poll_next_unpin(context) {
-                    return Poll::Ready(Event::Settled(result));
+                    return Poll::Ready(Event::Ended(result));
                 }
                 if asks && let Poll::Ready(places) = share.poll_take(context, room) {
                     return Poll::Ready(Event::Room(places));
@@ -212,9 +212,9 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                             quiet = 0;
                             for message in messages {
                                 let (place, phase) = (places.split_one(), phase.subscribe());
-                                let work = self.work(message, asked, phase).map(|settled| {
+                                let work = self.work(message, asked, phase).map(|ended| {
                                     drop(place);
-                                    settled
+                                    ended
                                 });
                                 at_work.push(work.boxed());
                             }
@@ -235,11 +235,12 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                     pause = Some(Box::pin(select(sleep, Box::pin(self.tasks.was_put())).map(drop)));
                     quiet += 1;
                 }
-                Event::Settled(Err(error)) => {
-                    tracing::warn!(%error, "a message could not be settled, and may be received again");
+                Event::Ended(Err(error)) => {
+                    tracing::warn!(%error, "how a message ended is unknown; it may be received again");
                 }
-                Event::Settled(Ok(settled)) => {
-                    if let Some((opened, least)) = breaker.count(settled.dependency, self.breaker) {
+                Event::Ended(Ok((step, ending))) => {
+                    let dependency = ending.dependency(step);
+                    if let Some((opened, least)) = breaker.count(dependency, self.breaker) {
                         let wait = self.idle.after(opened).max(least);
                         tracing::warn!(?wait, "receiving is paused for this duration");
                         pause = Some(self.clock().sleep(wait));

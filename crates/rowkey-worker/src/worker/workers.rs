@@ -12,9 +12,9 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use rowkey::{Error, ErrorKind, Result};
 use tokio::sync::watch;
 
-use super::attempt::text;
 use super::places::{Places, Share};
 use super::{Common, Counts, Handler, Worker};
+use crate::panics::text;
 use crate::task::Task;
 
 /// How long a queue rests after a permanent failure.
@@ -68,7 +68,7 @@ const REST: Duration = Duration::from_secs(60);
 /// # Ok(()) }
 /// ```
 ///
-/// Each worker keeps its own idle waits, circuit breaker and counters, and settles its own messages. A task
+/// Each worker keeps its own idle waits, circuit breaker and counters, and ends its own messages. A task
 /// that is tried alone is tried while no other task of these workers runs, and tasks of one kind with one
 /// [key](Task::key) are processed one at a time, across all of these queues.
 ///

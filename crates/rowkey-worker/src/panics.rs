@@ -1,0 +1,29 @@
+//! Tasks of the runtime in which code of the program may panic, and what the panic said.
+
+use std::any::Any;
+use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use tokio::task::JoinHandle;
+
+/// The text of a panic. Dropping what it carries may panic as well, which is ignored.
+pub(crate) fn text(panic: Box<dyn Any + Send>) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let text = text.unwrap_or("without a text").to_owned();
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        // Leaked, because it may panic once more.
+        let _ = ManuallyDrop::new(again);
+    }
+    text
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a panic or a blocked poll affects only its own task"
+)]
+pub(crate) fn spawn<R: Send + 'static>(
+    work: impl Future<Output = R> + Send + 'static,
+) -> JoinHandle<R> {
+    tokio::spawn(work)
+}
