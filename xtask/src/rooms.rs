@@ -23,7 +23,7 @@ struct House {
 }
 
 /// The crates that are checked.
-const HOUSES: [House; 2] = [
+const HOUSES: [House; 4] = [
     House {
         package: "rowkey",
         floors: &[
@@ -54,6 +54,31 @@ const HOUSES: [House; 2] = [
             "services",
             "http",
             "server fuzzing",
+        ],
+        files_in_order: true,
+    },
+    House {
+        package: "rowkey-worker",
+        floors: &[
+            "panics renewal_thread",
+            "task",
+            "dead_letters outbox",
+            "worker partitions",
+            "inbox",
+            "steps janitor",
+        ],
+        files_in_order: true,
+    },
+    House {
+        package: "rowkey-encryption",
+        floors: &[
+            "random cache key",
+            "format",
+            "index branch",
+            "ring",
+            "records legacy",
+            "cipher",
+            "tests",
         ],
         files_in_order: true,
     },

@@ -1,6 +1,5 @@
 //! Encrypts and decrypts whole rows: selects the properties and the key, and refuses invalid rows.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -11,20 +10,13 @@ use rowkey_store::{Op, Sealer};
 use zeroize::Zeroizing;
 
 use crate::branch::BranchKey;
-use crate::branch::stored::one_text;
-use crate::format::{self, content, refused, two};
-use crate::index::{self, IndexKey};
-use crate::key::KeyRing;
-use crate::key::ring::is_plain as is_plain_text;
+#[cfg(any(test, feature = "test-util"))]
+use crate::branch::Record;
+use crate::format::{self, content, is_plain as is_plain_text, refused, two};
+use crate::index;
 use crate::legacy;
-
-/// The blind indexes of a ring.
-#[derive(Clone)]
-pub(crate) struct Indexes {
-    pub(crate) key: IndexKey,
-    /// The properties that have a blind index.
-    pub(crate) names: Arc<[String]>,
-}
+use crate::records::one_text;
+use crate::ring::KeyRing;
 
 /// Properties that a store adds to a row; they are never signed.
 const OF_STORE: [&str; 4] = ["EntityOp", "IndexName", "PrimaryPartitionKey", "PrimaryRowKey"];
@@ -246,7 +238,7 @@ impl KeyRing {
         row: &mut DynamicEntity,
     ) -> Result<()> {
         let (partition_key, row_key) = (row.partition_key.clone(), row.row_key.clone());
-        let key = two::Row::new(branch, self.context(op.mark(), &partition_key, &row_key))?;
+        let key = self.row_key(branch, op.mark(), &partition_key, &row_key)?;
         let mut sealed = Vec::new();
         for name in names {
             let Some(value) = row.get(name) else { continue };
@@ -299,13 +291,17 @@ impl KeyRing {
         content::EncryptionContext { table: &self.table, partition_key, row_key, property }
     }
 
-    fn context<'a>(
+    /// The key of a row that an operation writes.
+    fn row_key<'a>(
         &'a self,
+        branch: &'a BranchKey,
         op: &'a str,
         partition_key: &'a str,
         row_key: &'a str,
-    ) -> two::EncryptionContext<'a> {
-        two::EncryptionContext { table: &self.table, index: "", partition_key, row_key, op }
+    ) -> Result<two::Row<'a>> {
+        let (table, index) = (&*self.table, "");
+        let context = two::EncryptionContext { table, index, partition_key, row_key, op };
+        two::Row::new(branch.id(), branch.key(), context)
     }
 
     /// Decrypts a row that any program may have written, or returns why it must be refused. Returns the names
@@ -351,7 +347,7 @@ impl KeyRing {
     ) -> Result<Vec<String>> {
         let two::Envelope { op, seal, names, signed, .. } = envelope;
         let (partition_key, row_key) = (row.partition_key.clone(), row.row_key.clone());
-        let key = two::Row::new(branch, self.context(&op, &partition_key, &row_key))?;
+        let key = self.row_key(branch, &op, &partition_key, &row_key)?;
         let mut indexes = Vec::with_capacity(names.len());
         for name in &names {
             indexes.push(match row.remove(&index::property(name)) {
@@ -380,5 +376,41 @@ impl KeyRing {
 
     pub(crate) fn indexes(&self, name: &str) -> bool {
         self.index.as_ref().is_some_and(|index| index.names.iter().any(|indexed| indexed == name))
+    }
+}
+
+/// Encryption and decryption without a table, for tests and fuzz targets.
+#[cfg(any(test, feature = "test-util"))]
+impl KeyRing {
+    /// Creates a branch key in one operation and encrypts a row in another; returns the record.
+    #[doc(hidden)]
+    pub async fn seal_offline(
+        &self,
+        ops: [Op; 2],
+        names: &[&'static str],
+        row: &mut DynamicEntity,
+    ) -> Result<DynamicEntity> {
+        let (record, branch) = self.new_record(&ops[0]).await?;
+        self.seal_with(&branch, &ops[1], names, &Before::default(), row)?;
+        Ok(record.row())
+    }
+
+    /// Decrypts a row with the record that it names.
+    #[doc(hidden)]
+    pub async fn open_offline(
+        &self,
+        record: &DynamicEntity,
+        row: &mut DynamicEntity,
+    ) -> Result<()> {
+        let Some(Value::String(metadata)) = row.remove(format::METADATA) else {
+            return Err(refused());
+        };
+        let envelope = two::Envelope::parse(&metadata)?;
+        let record = Record::read(record)?;
+        if record.id != envelope.branch {
+            return Err(refused());
+        }
+        let branch = self.open_record(&record).await?;
+        self.open_with(&branch, envelope, row).map(drop)
     }
 }

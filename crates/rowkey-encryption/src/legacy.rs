@@ -13,7 +13,8 @@ use rowkey::{DynamicEntity, Error, ErrorKind, Result};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::key::{DataKey, KeyRing};
+use crate::key::DataKey;
+use crate::ring::KeyRing;
 
 /// The property with the encryption metadata of the entity, as JSON.
 pub(crate) const METADATA: &str = "_ClientEncryptionMetadata1";

@@ -95,8 +95,13 @@ mod index;
 mod key;
 mod legacy;
 mod random;
+mod records;
+mod ring;
+#[cfg(test)]
+mod tests;
 
 pub use index::IndexKey;
-pub use key::{AesKeyWrap, DataKey, KeyRing, KeySigner, KeyWrapper, MacKey};
+pub use key::{AesKeyWrap, DataKey, KeySigner, KeyWrapper, MacKey};
 #[cfg(feature = "key-vault")]
 pub use key::{KeyVault, KeyVaultSigner};
+pub use ring::KeyRing;

@@ -96,6 +96,11 @@ pub(crate) fn of_canonical(kind: u8, bytes: Vec<u8>) -> Option<Value> {
     })
 }
 
+/// Returns whether the character is allowed in the name of a key.
+pub(crate) fn is_plain(c: char) -> bool {
+    !c.is_whitespace() && !c.is_control()
+}
+
 /// Splits a comma-separated list of names.
 fn names(text: &str) -> Vec<String> {
     match text {
@@ -103,6 +108,3 @@ fn names(text: &str) -> Vec<String> {
         names => names.split(',').map(str::to_owned).collect(),
     }
 }
-
-#[cfg(test)]
-mod tests;

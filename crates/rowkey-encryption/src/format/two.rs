@@ -12,11 +12,10 @@ use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::{
-    HEAD, METADATA, NO_NAMES, NONCE, Nonce, TAG, append, base64, canonical, names, of_canonical,
-    refused, unbase64,
+    HEAD, METADATA, NO_NAMES, NONCE, Nonce, TAG, append, base64, canonical, is_plain, names,
+    of_canonical, refused, unbase64,
 };
-use crate::branch::BranchKey;
-use crate::key::ring::is_plain;
+use crate::key::DataKey;
 
 pub(super) const VERSION: u8 = 2;
 
@@ -59,16 +58,20 @@ pub(crate) struct Covered<'a> {
 
 impl<'a> Row<'a> {
     /// Derives the key of a row.
-    pub(crate) fn new(branch: &'a BranchKey, context: EncryptionContext<'a>) -> Result<Self> {
+    pub(crate) fn new(
+        branch: &'a str,
+        key: &DataKey,
+        context: EncryptionContext<'a>,
+    ) -> Result<Self> {
         let mut info = b"rowkey-row-key".to_vec();
         info.push(VERSION);
-        append(&mut info, branch.id().as_bytes());
+        append(&mut info, branch.as_bytes());
         append(&mut info, context.op.as_bytes());
-        let mut key = Zeroizing::new([0; 32]);
-        Hkdf::<Sha256>::new(None, branch.key().as_bytes())
-            .expand(&info, &mut *key)
+        let mut row = Zeroizing::new([0; 32]);
+        Hkdf::<Sha256>::new(None, key.as_bytes())
+            .expand(&info, &mut *row)
             .map_err(|_| Error::refused(ErrorKind::Unexpected, "a row key cannot be derived"))?;
-        Ok(Self { context, branch: branch.id(), key })
+        Ok(Self { context, branch, key: row })
     }
 
     /// Encrypts one property.

@@ -6,12 +6,10 @@
 //! - [`signer`]: [`KeySigner`], a key that signs wrapped keys
 //! - [`mac`]: [`MacKey`], a signing key in memory
 //! - `vault`: `KeyVault` and `KeyVaultSigner`, whose keys stay in Azure Key Vault (feature `key-vault`)
-//! - [`ring`]: [`KeyRing`], the keys of one table
 
 pub(crate) mod aes;
 pub(crate) mod data;
 pub(crate) mod mac;
-pub(crate) mod ring;
 pub(crate) mod signer;
 #[cfg(feature = "key-vault")]
 pub(crate) mod vault;
@@ -20,7 +18,6 @@ pub(crate) mod wrapper;
 pub use aes::AesKeyWrap;
 pub use data::DataKey;
 pub use mac::MacKey;
-pub use ring::KeyRing;
 pub use signer::KeySigner;
 #[cfg(feature = "key-vault")]
 pub use vault::{KeyVault, KeyVaultSigner};

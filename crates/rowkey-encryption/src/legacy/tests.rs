@@ -4,7 +4,7 @@ use rowkey_store::Sealer as _;
 use serde_json::Value as Json;
 
 use super::*;
-use crate::{AesKeyWrap, MacKey};
+use crate::key::{AesKeyWrap, MacKey};
 
 /// Entities of .NET, Java and Python; each names its source.
 const VECTORS: &str = include_str!("../../vectors/legacy-v1.json");

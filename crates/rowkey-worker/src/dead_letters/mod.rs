@@ -9,8 +9,10 @@
 //! - `row`: the rows, a stored format
 //! - `write`: writes a message as a row, and recognizes one that is delivered again
 //! - `bulk`: operations on many dead letters
+//! - `claims`: deletes blobs that no message and no dead letter needs
 
 mod bulk;
+mod claims;
 mod letter;
 mod row;
 mod selection;
@@ -83,16 +85,25 @@ pub struct DeadLetters<T> {
     table: Deciding,
 }
 
-impl<T: Task> DeadLetters<T> {
-    /// The dead letters of `tasks`, in `table` or the default table.
-    pub(crate) fn new(tasks: &Tasks<T>, table: Option<&Table>) -> Self {
-        let table = match table {
-            Some(table) => Deciding::new(table),
-            None => Deciding::new(&tasks.queue().account().table(TABLE)),
-        };
-        Self { tasks: tasks.clone(), table }
+impl<T: Task> Tasks<T> {
+    /// The dead letters of the queue.
+    pub fn dead_letters(&self) -> DeadLetters<T> {
+        let table = self.table.clone().unwrap_or_else(|| self.queue().account().table(TABLE));
+        DeadLetters { tasks: self.clone(), table: Deciding::new(&table) }
     }
 
+    /// Creates the queue, the table of dead letters and the container for claims, unless they exist.
+    pub async fn create_if_missing(&self) -> Result<()> {
+        self.queue().create_if_missing().await?;
+        self.dead_letters().table().create_if_missing().await?;
+        if let Some(claims) = &self.claims {
+            claims.create_if_missing().await?;
+        }
+        Ok(())
+    }
+}
+
+impl<T: Task> DeadLetters<T> {
     /// The table that stores them. Its PartitionKeys are queue names.
     pub fn table(&self) -> &Table {
         self.table.table()

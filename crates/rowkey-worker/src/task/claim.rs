@@ -9,10 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::Duration;
 
-use chrono::TimeDelta;
-use futures_util::TryStreamExt as _;
 use rowkey::{Blob, Container, Error, ErrorKind, Result};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
@@ -64,7 +61,7 @@ impl<T: Task> Tasks<T> {
         if self.fits(&envelope.text(T::KIND), RESERVED) {
             return Ok(None);
         }
-        self.container().map(Some).ok_or_else(|| {
+        self.claims.as_ref().map(Some).ok_or_else(|| {
             let what = "the task is too large for a message, and no container is configured";
             Error::refused(ErrorKind::TooLarge, what).advise("give these tasks one with `claims`")
         })
@@ -166,81 +163,22 @@ impl<T: Task> Tasks<T> {
         }
     }
 
-    /// Deletes blobs of tasks that were processed or never sent, which remain when a program dies between two
-    /// requests; returns their number. Blobs of dead letters are kept.
-    ///
-    /// A queue cannot be searched for messages that name a blob, so age decides: `older_than` must be longer
-    /// than any task waits and takes to process, and by a quarter of an hour more, because the clock of this
-    /// program may be ahead of the service's. Otherwise the task becomes a dead letter when it is
-    /// received, with the missing blob as the reason. Costs a request for each 5,000 blobs, one for each
-    /// deleted blob, and one for each whose task has or had a dead letter.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    ///
-    /// # use rowkey_worker::{Task, Tasks};
-    /// # use serde::{Deserialize, Serialize};
-    /// # #[derive(Debug, Serialize, Deserialize)]
-    /// # struct SendWelcome { to: String }
-    /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = rowkey_emulator::Server::start().await?;
-    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
-    /// # let tasks = Tasks::<SendWelcome>::new(account.queue("welcome"));
-    /// # tasks.create_if_missing().await?;
-    /// # let welcome = |to: &str| SendWelcome { to: to.into() };
-    /// # let tasks = tasks.claims(account.container("claims"));
-    /// # tasks.create_if_missing().await?;
-    /// tasks.put(&welcome(&"long ".repeat(100_000))).await?;
-    /// tasks.queue().clear().await?; // the blob remains
-    /// assert_eq!(tasks.sweep_claims(Duration::from_secs(7 * 86_400)).await?, 0);
-    /// assert_eq!(tasks.sweep_claims(Duration::ZERO).await?, 1);
-    /// # Ok(()) }
-    /// ```
-    pub async fn sweep_claims(&self, older_than: Duration) -> Result<u64> {
-        let Some(container) = self.container() else { return Ok(0) };
-        let age = TimeDelta::from_std(older_than).unwrap_or(TimeDelta::MAX);
-        let now = self.queue().account().clock().now();
-        let Some(before) = now.checked_sub_signed(age) else { return Ok(0) };
-        let prefix = format!("{}/", self.queue().name());
-        let mut blobs = container.blobs().starting_with(&prefix).with_metadata().stream();
-        let mut swept = 0;
-        while let Some(item) = blobs.try_next().await? {
-            if item.properties.modified >= before {
-                continue;
-            }
-            if let Some(id) = value(&item.properties.metadata, POISONED)
-                && self.dead_letters().has(id).await?
-            {
-                continue;
-            }
-            // Fails if it was marked since it was listed.
-            let blob = container.blob(&item.name).with_conditions(&item.properties.etag);
-            match blob.delete_if_exists().await {
-                Ok(deleted) => swept += u64::from(deleted),
-                Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Leased) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(swept)
-    }
-
     fn claim(&self, name: &str) -> Result<Blob> {
         if !self.is_claim(name) {
             let what = "the message references a blob that is not a claim of its queue";
             return Err(Error::refused(ErrorKind::Invalid, what).of("GetTask", self.queue().name()));
         }
-        self.container().map(|container| container.blob(name)).ok_or_else(|| {
+        self.claims.as_ref().map(|container| container.blob(name)).ok_or_else(|| {
             let what = "the message names a claim, and no container for claims is configured";
             let error = Error::refused(ErrorKind::Invalid, what).of("GetTask", self.queue().name());
             error.advise("set it with `Tasks::claims`")
         })
     }
+}
 
-    fn container(&self) -> Option<&Container> {
-        self.claims.as_ref()
-    }
+/// The id, encoded for keys, of the task of a blob that has or had a dead letter.
+pub(crate) fn poisoned(metadata: &BTreeMap<String, String>) -> Option<&str> {
+    value(metadata, POISONED)
 }
 
 /// The value of a metadata entry. The service does not preserve the case of names.

@@ -22,8 +22,6 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 
-use crate::dead_letters::DeadLetters;
-
 mod claim;
 mod envelope;
 mod sealed;
@@ -31,7 +29,7 @@ mod sealed;
 mod tests;
 pub(crate) mod written;
 
-pub(crate) use claim::Loaded;
+pub(crate) use claim::{Loaded, poisoned};
 pub use envelope::Failure;
 pub(crate) use envelope::{Content, Envelope, GivenUp, kind_of, time};
 pub use sealed::SealedTask;
@@ -109,8 +107,9 @@ pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
 /// also in base64, as Azure Functions and .NET up to version 11 do.
 pub struct Tasks<T> {
     queue: Queue,
-    dead_letters: Option<Table>,
-    claims: Option<Container>,
+    /// The table of dead letters, unless it is the default one.
+    pub(crate) table: Option<Table>,
+    pub(crate) claims: Option<Container>,
     base64: bool,
     /// The keys that encrypt tasks.
     keys: Option<sealed::Keys>,
@@ -127,7 +126,7 @@ impl<T: Task> Tasks<T> {
     pub fn new(queue: Queue) -> Self {
         Self {
             queue,
-            dead_letters: None,
+            table: None,
             claims: None,
             base64: false,
             keys: None,
@@ -171,7 +170,7 @@ impl<T: Task> Tasks<T> {
     /// PartitionKey is the queue's name.
     #[must_use = "the handle itself does not change"]
     pub fn dead_letters_in(mut self, table: Table) -> Self {
-        self.dead_letters = Some(table);
+        self.table = Some(table);
         self
     }
 
@@ -204,21 +203,6 @@ impl<T: Task> Tasks<T> {
     /// The queue of the tasks.
     pub fn queue(&self) -> &Queue {
         &self.queue
-    }
-
-    /// The dead letters of the queue.
-    pub fn dead_letters(&self) -> DeadLetters<T> {
-        DeadLetters::new(self, self.dead_letters.as_ref())
-    }
-
-    /// Creates the queue, the table of dead letters and the container for claims, unless they exist.
-    pub async fn create_if_missing(&self) -> Result<()> {
-        self.queue.create_if_missing().await?;
-        self.dead_letters().table().create_if_missing().await?;
-        if let Some(claims) = &self.claims {
-            claims.create_if_missing().await?;
-        }
-        Ok(())
     }
 
     /// Puts a task, and returns its id. One request, two if the task is too large for a message: from 60 KiB,
@@ -459,7 +443,7 @@ impl<T> Clone for Tasks<T> {
     fn clone(&self) -> Self {
         Self {
             queue: self.queue.clone(),
-            dead_letters: self.dead_letters.clone(),
+            table: self.table.clone(),
             claims: self.claims.clone(),
             base64: self.base64,
             keys: self.keys.clone(),

@@ -226,6 +226,3 @@ impl fmt::Debug for KeyVaultSigner {
             .finish_non_exhaustive()
     }
 }
-
-#[cfg(test)]
-mod tests;

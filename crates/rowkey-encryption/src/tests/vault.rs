@@ -1,21 +1,23 @@
 //! Tests against the vault's documented responses, and against all other responses.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
-use rowkey::{AccessToken, ManualClock, TokenError};
+use rowkey::{AccessToken, ErrorKind, ManualClock, TokenError, TokenProvider};
+use rowkey_store::Store;
+use sha2::{Digest as _, Sha256};
 use wiremock::matchers::{body_json, header, method, path, query_param};
 use wiremock::{Mock, MockServer, ResponseTemplate};
 
-use rowkey_store::Store;
-
-use super::*;
-use crate::{AesKeyWrap, KeyRing, MacKey};
+use crate::key::{
+    AesKeyWrap, DataKey, KeySigner as _, KeyVault, KeyVaultSigner, KeyWrapper, MacKey,
+};
+use crate::ring::KeyRing;
 
 const PATH: &str = "/keys/sdktestkey/0698c2156c1a4e1da5b6bab6f6422fd6";
 
@@ -33,7 +35,7 @@ struct Tokens {
 
 #[async_trait]
 impl TokenProvider for Tokens {
-    async fn token(&self, scope: &str) -> std::result::Result<AccessToken, TokenError> {
+    async fn token(&self, scope: &str) -> Result<AccessToken, TokenError> {
         assert_eq!(scope, self.scope);
         let asked = self.asked.fetch_add(1, Ordering::Relaxed);
         Ok(AccessToken::new(format!("secret-{asked}"), self.now + TimeDelta::hours(1)))

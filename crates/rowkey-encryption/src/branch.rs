@@ -4,20 +4,18 @@
 //! the branch key, wrapped by a key-encryption key, and a signature over all its fields. It is never changed:
 //! a new branch key is a new record, and all programs write with the newest one.
 //!
-//! - this file: [`BranchKey`] and [`Record`]
-//! - [`stored`]: records in a table: reading, verifying, creating and caching them
+//! Requests for records are in `records`.
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Result};
+use rowkey::{DynamicEntity, Result, Table};
 use rowkey_store::Op;
 
 use crate::format::{append, refused};
 use crate::key::{DataKey, KeySigner};
-
-pub(crate) mod stored;
 
 /// The PartitionKey of records.
 pub(crate) const PARTITION: &str = "encryption";
@@ -67,6 +65,27 @@ impl BranchKey {
 impl fmt::Debug for BranchKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BranchKey").field("id", &self.0.id).finish_non_exhaustive()
+    }
+}
+
+/// The branch key that a ring writes with.
+pub(crate) struct CurrentBranchKey {
+    /// The account and the table.
+    of: (String, String),
+    /// When it was read, taken before the request, by [`Clock::elapsed`](rowkey::Clock::elapsed), which no
+    /// change of the date moves.
+    pub(crate) read: Duration,
+    pub(crate) branch: BranchKey,
+}
+
+impl CurrentBranchKey {
+    pub(crate) fn new(table: &Table, read: Duration, branch: BranchKey) -> Self {
+        let of = (table.account().name().to_owned(), table.name().to_owned());
+        Self { of, read, branch }
+    }
+
+    pub(crate) fn is_of(&self, table: &Table) -> bool {
+        (&*self.of.0, &*self.of.1) == (table.account().name(), table.name())
     }
 }
 

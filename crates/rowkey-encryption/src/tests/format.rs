@@ -4,15 +4,17 @@
 //! `tests/interop/python/test_encryption.py`. `ROWKEY_WRITE_VECTORS=1` writes them again.
 
 use chrono::DateTime;
-use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Result};
+use rowkey::edm::{Guid, Value};
+use rowkey::{DynamicEntity, ErrorKind, Result};
 use rowkey_store::Op;
 use serde_json::{Map, Value as Json, json};
 
-use super::*;
 use crate::branch::{BranchKey, Record};
 use crate::cipher::Before;
-use crate::{AesKeyWrap, IndexKey, KeyRing, MacKey};
+use crate::format::*;
+use crate::index::IndexKey;
+use crate::key::{AesKeyWrap, MacKey};
+use crate::ring::KeyRing;
 
 const VECTORS: &str = include_str!("../../vectors/format-2.json");
 

@@ -6,13 +6,11 @@ use std::sync::Arc;
 use rowkey::edm::Value;
 use rowkey::{Error, ErrorKind, Filter, Operator, Result};
 
-use super::signer::KeySigner;
-use super::wrapper::KeyWrapper;
-use crate::branch::BranchKey;
-use crate::branch::stored::CurrentBranchKey;
+use crate::branch::{BranchKey, CurrentBranchKey};
 use crate::cache::Cache;
-use crate::cipher::Indexes;
+use crate::format::is_plain;
 use crate::index::{self, IndexKey};
+use crate::key::{KeySigner, KeyWrapper};
 use crate::random::Random;
 
 /// The maximum length of a key's name.
@@ -73,6 +71,14 @@ pub struct KeyRing {
 pub(crate) struct Accepts {
     pub(crate) plaintext: bool,
     pub(crate) legacy: bool,
+}
+
+/// The blind indexes of a ring.
+#[derive(Clone)]
+pub(crate) struct Indexes {
+    pub(crate) key: IndexKey,
+    /// The properties that have a blind index.
+    pub(crate) names: Arc<[String]>,
 }
 
 impl Clone for KeyRing {
@@ -417,11 +423,6 @@ fn check_name(what: &str, key_id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether the character is allowed in the name of a key.
-pub(crate) fn is_plain(c: char) -> bool {
-    !c.is_whitespace() && !c.is_control()
-}
-
 impl fmt::Debug for KeyRing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let older: Vec<_> = self.older.iter().map(KeyWrapper::key_id).collect();
@@ -437,7 +438,7 @@ impl fmt::Debug for KeyRing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AesKeyWrap, MacKey};
+    use crate::key::{AesKeyWrap, MacKey};
 
     fn ring(current: &str) -> KeyRing {
         KeyRing::new("t", AesKeyWrap::new(current, [1; 32]), MacKey::new("s", [2; 32]))

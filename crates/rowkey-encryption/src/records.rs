@@ -12,14 +12,11 @@ use rowkey_patterns::job::Keys;
 use rowkey_store::{Deciding, Op};
 use zeroize::Zeroizing;
 
-use super::{BranchKey, HEAD, PARTITION, Record, id_of};
-#[cfg(any(test, feature = "test-util"))]
-use crate::cipher::Before;
+use crate::branch::{BranchKey, CurrentBranchKey, HEAD, PARTITION, Record, id_of};
 use crate::format::refused;
-#[cfg(any(test, feature = "test-util"))]
-use crate::format::{METADATA, two};
-use crate::key::{DataKey, KeyRing};
+use crate::key::DataKey;
 use crate::random::Random;
+use crate::ring::KeyRing;
 
 /// How long a writer uses the newest branch key before it looks for a newer one.
 const MAX_CACHED: Duration = Duration::from_secs(60);
@@ -30,16 +27,6 @@ const FIRST: &str = "encryption_key_0";
 /// The RowKey of a row without content, whose `Timestamp` tells the time of the service. It is before those of
 /// records, and in the part of the partition that no entity can be in.
 const CLOCK: &str = "encryption_key_-clock";
-
-/// The branch key that a ring writes with.
-pub(crate) struct CurrentBranchKey {
-    /// The account and the table.
-    of: (String, String),
-    /// When it was read, taken before the request, by [`Clock::elapsed`](rowkey::Clock::elapsed), which changes of
-    /// the date do not affect.
-    read: Duration,
-    branch: BranchKey,
-}
 
 /// The newest record of a table.
 struct Newest {
@@ -75,15 +62,7 @@ impl KeyRing {
     /// # Ok(()) }
     /// ```
     pub async fn rotate(&self, table: &Table) -> Result<()> {
-        let rotated = async {
-            let deciding = Deciding::new(table);
-            let table = deciding.table();
-            let mut branch_key = self.branch_key.lock().await;
-            *branch_key = None;
-            let newest = newest_record(table).await?;
-            self.make_branch(table, newest.as_ref()).await
-        };
-        rotated.await.map(drop).map_err(|error| error.of("Rotate", table.name()))
+        self.rotate_if(table, |_| true).await.map(drop)
     }
 
     /// Creates a new branch key if the newest one was stored longer ago than `age`, by the `Timestamp` of its
@@ -112,16 +91,24 @@ impl KeyRing {
     /// # Ok(()) }
     /// ```
     pub async fn rotate_if_older_than(&self, table: &Table, age: Duration) -> Result<bool> {
+        let now = table.account().clock().now();
+        let is_old = |newest: &Newest| (now - newest.stored).to_std().unwrap_or_default() > age;
+        self.rotate_if(table, is_old).await
+    }
+
+    /// Creates a new branch key if there is none, or if the newest is to be replaced.
+    async fn rotate_if(
+        &self,
+        table: &Table,
+        is_due: impl Fn(&Newest) -> bool + Send,
+    ) -> Result<bool> {
         let rotated = async {
             let deciding = Deciding::new(table);
             let table = deciding.table();
             let mut branch_key = self.branch_key.lock().await;
             let newest = newest_record(table).await?;
-            if let Some(newest) = &newest {
-                let passed = table.account().clock().now() - newest.stored;
-                if passed.to_std().unwrap_or_default() <= age {
-                    return Ok(false);
-                }
+            if newest.as_ref().is_some_and(|newest| !is_due(newest)) {
+                return Ok(false);
             }
             *branch_key = None;
             self.make_branch(table, newest.as_ref()).await.map(|_| true)
@@ -259,53 +246,6 @@ impl KeyRing {
         let record = record.sign(&self.table, signer).await?;
         let branch = BranchKey::new(record.id.clone(), record.key_id.clone(), key);
         Ok((record, branch))
-    }
-}
-
-/// Encryption and decryption without a table, for tests and fuzz targets.
-#[cfg(any(test, feature = "test-util"))]
-impl KeyRing {
-    /// Creates a branch key in one operation and encrypts a row in another; returns the record.
-    #[doc(hidden)]
-    pub async fn seal_offline(
-        &self,
-        ops: [Op; 2],
-        names: &[&'static str],
-        row: &mut DynamicEntity,
-    ) -> Result<DynamicEntity> {
-        let (record, branch) = self.new_record(&ops[0]).await?;
-        self.seal_with(&branch, &ops[1], names, &Before::default(), row)?;
-        Ok(record.row())
-    }
-
-    /// Decrypts a row with the record that it names.
-    #[doc(hidden)]
-    pub async fn open_offline(
-        &self,
-        record: &DynamicEntity,
-        row: &mut DynamicEntity,
-    ) -> Result<()> {
-        let Some(edm::Value::String(metadata)) = row.remove(METADATA) else {
-            return Err(refused());
-        };
-        let envelope = two::Envelope::parse(&metadata)?;
-        let record = Record::read(record)?;
-        if record.id != envelope.branch {
-            return Err(refused());
-        }
-        let branch = self.open_record(&record).await?;
-        self.open_with(&branch, envelope, row).map(drop)
-    }
-}
-
-impl CurrentBranchKey {
-    fn new(table: &Table, read: Duration, branch: BranchKey) -> Self {
-        let of = (table.account().name().to_owned(), table.name().to_owned());
-        Self { of, read, branch }
-    }
-
-    fn is_of(&self, table: &Table) -> bool {
-        (&*self.of.0, &*self.of.1) == (table.account().name(), table.name())
     }
 }
 
