@@ -71,7 +71,7 @@ pub use account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 pub use clock::ServerClock;
 pub use control::{Chaos, Fault, Injected, Journal, JournalEntry, Matching, Pages, Targets};
 #[cfg(feature = "durable")]
-pub use durable::{Repair, SyncPolicy, is_data_file, repair};
+pub use durable::{SyncPolicy, is_data_file};
 pub use front::operation::Operation;
 pub use rowkey_wire::auth::Service;
 pub use rowkey_wire::code::ErrorCode;

@@ -79,10 +79,6 @@ pub(crate) struct Flags {
     /// (`always`), or at an interval, by default of 1000 ms (`interval`, `interval:MS`).
     #[arg(long, value_name = "WHEN", requires = "location")]
     sync: Option<Sync>,
-    /// Repair the damaged data in --location, and exit. All files are copied first; lost data is
-    /// reported.
-    #[arg(long, requires = "location")]
-    pub(crate) repair: bool,
     /// The number of threads that answer requests; by default half the number of cores, at most 8.
     #[arg(long, value_name = "COUNT")]
     threads: Option<NonZeroUsize>,

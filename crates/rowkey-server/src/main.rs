@@ -44,11 +44,6 @@ async fn run(flags: Flags) -> io::Result<()> {
     for note in flags.notes() {
         tracing::info!("{note}");
     }
-    if let (true, Some(location)) = (flags.repair, &flags.location) {
-        let repaired = rowkey_emulator::repair(location)?.to_string();
-        repaired.lines().for_each(|line| tracing::warn!("{line}"));
-        return Ok(());
-    }
     let show_keys = flags.show_keys;
     let server = flags.builder()?.start().await?;
     let end = told_to_end()?;

@@ -18,9 +18,9 @@ use super::mark::{Extent, Mark};
 use super::tail::{self, Torn};
 
 /// The contents of the store's file `version`.
-pub(super) const VERSION: &[u8] = b"FJL\x03";
+const VERSION: &[u8] = b"FJL\x03";
 /// The number of trees: the store's own, and one for each [`Space`](super::journal::Space).
-pub(super) const TREES: usize = 4;
+const TREES: usize = 4;
 
 /// A damaged part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,11 +29,18 @@ pub(super) struct Damage {
     /// The position, if known.
     pub(super) at: Option<usize>,
     pub(super) what: String,
+    /// For a journal: how many of its bytes can be read, and the server would start with.
+    pub(super) whole: Option<usize>,
 }
 
 impl Damage {
     fn new(path: &Path, what: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), at: None, what: what.into() }
+        Self { path: path.to_owned(), at: None, what: what.into(), whole: None }
+    }
+
+    /// A journal that is not there.
+    fn missing(path: &Path, what: &str) -> Self {
+        Self { whole: Some(0), ..Self::new(path, what) }
     }
 }
 
@@ -68,7 +75,7 @@ pub(super) fn check(store: &Path, mark: Option<&Mark>) -> io::Result<Found> {
 }
 
 /// A sorted file and its checksum.
-pub(super) type Sorted = (PathBuf, u128);
+type Sorted = (PathBuf, u128);
 
 /// Checks the description of a tree, and all of its sorted files.
 fn check_tree(tree: &Path, damages: &mut Vec<Damage>) -> io::Result<()> {
@@ -148,7 +155,7 @@ pub(super) fn sorted(tree: &Path, bytes: &[u8]) -> io::Result<Vec<Sorted>> {
 }
 
 /// The checksum of a file; `None` if it does not exist.
-pub(super) fn checksum(path: &Path) -> io::Result<Option<u128>> {
+fn checksum(path: &Path) -> io::Result<Option<u128>> {
     let mut file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
@@ -175,17 +182,17 @@ fn check_journals(store: &Path, mark: Option<&Mark>, found: &mut Found) -> io::R
             && !is_there(extent.journal.saturating_sub(1));
         if !is_there(extent.journal) && !may_be_gone {
             let path = store.join(format!("{}.jnl", extent.journal));
-            found.damages.push(Damage::new(&path, "it is missing"));
+            found.damages.push(Damage::missing(&path, "it is missing"));
         }
     }
     if journals.is_empty() && known.is_empty() {
-        found.damages.push(Damage::new(&store.join("0.jnl"), "there is no journal"));
+        found.damages.push(Damage::missing(&store.join("0.jnl"), "there is no journal"));
     }
     let mut last = None;
     for (index, (journal, path)) in journals.iter().enumerate() {
         if index > 0 && journals[index - 1].0 + 1 != *journal {
             let missing = store.join(format!("{}.jnl", journal - 1));
-            found.damages.push(Damage::new(&missing, "it is missing"));
+            found.damages.push(Damage::missing(&missing, "it is missing"));
         }
         let bytes = fs::read(path)?;
         let known = known.iter().find(|extent| extent.journal == *journal).map(|known| known.scan);
@@ -207,12 +214,13 @@ fn check_journal(
 ) -> Scan {
     let mut scan = Scan::default();
     let mut is_as_known = known.is_none_or(|known| known == scan);
-    let mut damage = |at, what: String| {
-        found.damages.push(Damage { path: path.to_owned(), at, what });
-    };
     while scan.step(bytes) {
         is_as_known |= known == Some(scan);
     }
+    let mut damage = |at: Option<usize>, what: String| {
+        let whole = Some(at.unwrap_or(scan.end));
+        found.damages.push(Damage { path: path.to_owned(), at, what, whole });
+    };
     if let (Some(last), Some(first)) = (last, frames::frame(bytes))
         && first.number <= last
     {
@@ -261,7 +269,7 @@ fn check_journal(
 }
 
 /// Reads a small file; `None` if it does not exist.
-pub(super) fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
+fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         bytes => bytes.map(Some),

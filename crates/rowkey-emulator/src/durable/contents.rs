@@ -196,15 +196,6 @@ pub(super) fn read_segments(read: &mut Decoder<'_>) -> io::Result<Vec<Segment>> 
     Ok(segments)
 }
 
-/// The contents that segments reference, and the positions of their pieces.
-pub(super) fn places(segments: &[Segment]) -> impl Iterator<Item = (u64, u32)> {
-    let places = |segment: &Segment| {
-        let content = segment.content;
-        (segment.first..segment.end).map(move |place| (content, place))
-    };
-    segments.iter().flat_map(places)
-}
-
 /// The stored pieces, while the rows that reference them are read.
 #[derive(Debug, Default)]
 pub(super) struct Stored {

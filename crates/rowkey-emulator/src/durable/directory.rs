@@ -34,7 +34,6 @@ pub(super) struct Directory {
     path: PathBuf,
     /// Locked until dropped.
     marker: File,
-    is_marked: bool,
 }
 
 impl Directory {
@@ -44,44 +43,6 @@ impl Directory {
         Self::try_take(path, beside).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot keep data in {}: {error}", path.display()))
         })
-    }
-
-    /// Opens and locks a server's directory even if its marker file is damaged.
-    pub(super) fn take_to_repair(path: &Path) -> io::Result<Self> {
-        let take = || {
-            let mut options = OpenOptions::new();
-            options.create(path.join(STORE).exists()).truncate(false).read(true).write(true);
-            keep_private(&mut options);
-            let mut marker = options.open(path.join(MARKER))?;
-            lock(&marker)?;
-            let is_marked = match check(&read_text(&mut marker)?) {
-                Err(FormatError::Format(format)) => {
-                    return Err(unknown(&FormatError::Format(format)));
-                }
-                checked => checked.is_ok(),
-            };
-            Ok(Self { path: path.to_owned(), marker, is_marked })
-        };
-        take().map_err(|error: io::Error| {
-            io::Error::new(error.kind(), format!("cannot repair {}: {error}", path.display()))
-        })
-    }
-
-    /// Whether the marker file was valid.
-    pub(super) fn is_marked(&self) -> bool {
-        self.is_marked
-    }
-
-    /// Writes the marker file.
-    pub(super) fn mark(&self) -> io::Result<()> {
-        if self.is_marked {
-            return Ok(());
-        }
-        let mut marker = &self.marker;
-        marker.set_len(0)?;
-        marker.seek(SeekFrom::Start(0))?;
-        marker.write_all(format!("{TITLE}{FORMAT}\n").as_bytes())?;
-        marker.sync_all()
     }
 
     fn try_take(path: &Path, beside: &[PathBuf]) -> io::Result<Self> {
@@ -104,19 +65,21 @@ impl Directory {
         let mut marker = options.open(path.join(MARKER)).map_err(unwritable)?;
         lock(&marker)?;
         let text = read_text(&mut marker)?;
-        let is_new = text.is_empty() && !path.join(STORE).exists();
-        if !is_new {
-            check(&text).map_err(|why| unknown(&why))?;
+        if text.is_empty() && !path.join(STORE).exists() {
+            marker.set_len(0)?;
+            marker.seek(SeekFrom::Start(0))?;
+            marker.write_all(format!("{TITLE}{FORMAT}\n").as_bytes())?;
+            marker.sync_all()?;
+        } else {
+            check(&text)?;
         }
-        let directory = Self { path: path.to_owned(), marker, is_marked: !is_new };
-        directory.mark()?;
-        Ok(directory)
+        Ok(Self { path: path.to_owned(), marker })
     }
 
     /// Returns the directory of the embedded store. If there is none, `make` creates one under a
     /// temporary name. If the process dies meanwhile, it never gets its final name.
     pub(super) fn store(&self, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<PathBuf> {
-        let store = self.store_path();
+        let store = self.path.join(STORE);
         if !store.exists() {
             if self.path.join(mark::NAME).exists() {
                 return Err(refused(&format!(
@@ -135,11 +98,6 @@ impl Directory {
         }
         make_private(&store)?;
         Ok(store)
-    }
-
-    /// The path of the embedded store, if it exists.
-    pub(super) fn store_path(&self) -> PathBuf {
-        self.path.join(STORE)
     }
 }
 
@@ -190,7 +148,7 @@ pub fn is_data_file(location: &Path, file: &Path) -> bool {
 
 /// Whether the server uses this name in its directory.
 fn is_own(name: &str) -> bool {
-    name == MARKER || [STORE, mark::NAME, "damaged-"].iter().any(|own| name.starts_with(own))
+    name == MARKER || [STORE, mark::NAME].iter().any(|own| name.starts_with(own))
 }
 
 /// Whether a name is one of files that are no data: of file systems, desktops, version control, and logs, with
@@ -234,33 +192,21 @@ fn lock(marker: &File) -> io::Result<()> {
     })
 }
 
-/// The reason why a directory cannot be used.
-enum FormatError {
-    Format(u32),
-    Text,
-}
-
-fn check(text: &str) -> Result<(), FormatError> {
+/// Refuses a directory of another format.
+fn check(text: &str) -> io::Result<()> {
     let format: Option<u32> =
         text.strip_prefix(TITLE).and_then(|number| number.trim_end().parse().ok());
     match format {
         Some(FORMAT) => Ok(()),
-        Some(format) => Err(FormatError::Format(format)),
-        None => Err(FormatError::Text),
-    }
-}
-
-fn unknown(why: &FormatError) -> io::Error {
-    refused(&match why {
-        FormatError::Format(format) => format!(
+        Some(format) => Err(refused(&format!(
             "its format is {format}, and this version of rowkey-server reads format {FORMAT} only; \
              nothing was changed; start the version that wrote it, or name another directory"
-        ),
-        FormatError::Text => format!(
+        ))),
+        None => Err(refused(&format!(
             "its file `{MARKER}` does not contain a format; nothing was changed; name another \
-             directory, or start with --repair if it is one of rowkey-server"
-        ),
-    })
+             directory, or write the line `{TITLE}{FORMAT}` to the file if it is one of rowkey-server"
+        ))),
+    }
 }
 
 /// Reads the marker file. Text that is not UTF-8 counts as empty.
@@ -271,7 +217,7 @@ fn read_text(marker: &mut File) -> io::Result<String> {
 }
 
 /// Creates a directory that only its owner can access.
-pub(super) fn create_private(path: &Path) -> io::Result<()> {
+fn create_private(path: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -290,18 +236,6 @@ fn make_private(path: &Path) -> io::Result<()> {
     }
     let _ = path;
     Ok(())
-}
-
-/// Creates or replaces a file atomically, by renaming the file `new`.
-pub(super) fn replace(new: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(true).write(true);
-    keep_private(&mut options);
-    let mut file = options.open(new)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    fs::rename(new, path)?;
-    path.parent().map_or(Ok(()), sync)
 }
 
 /// Syncs a directory, on systems that support it.

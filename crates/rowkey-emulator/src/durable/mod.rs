@@ -19,8 +19,6 @@
 //! | `mark` | how much of the journals has been synced to the disk |
 //! | `check` | checks that all files are intact, before the store opens them |
 //! | `tail` | the end of the embedded store's journal after a process or machine died |
-//! | `repair` | repairs a damaged directory on request |
-//! | `salvage` | rows that depend on data that a repair could not keep |
 //! | `code` | encodes numbers, text and documents as bytes |
 //! | `names` | the rows that describe accounts, tables, queues and containers |
 //! | `tables` | tables and entities as rows |
@@ -65,10 +63,6 @@ pub(crate) mod progress;
 #[cfg(feature = "durable")]
 mod queues;
 #[cfg(feature = "durable")]
-mod repair;
-#[cfg(feature = "durable")]
-mod salvage;
-#[cfg(feature = "durable")]
 mod tables;
 #[cfg(feature = "durable")]
 mod tail;
@@ -78,8 +72,6 @@ pub use directory::is_data_file;
 #[cfg(feature = "durable")]
 pub use policy::SyncPolicy;
 use progress::{Phase, Progress};
-#[cfg(feature = "durable")]
-pub use repair::{Repair, repair};
 
 use crate::account::Account;
 use crate::front::operation::Subject;

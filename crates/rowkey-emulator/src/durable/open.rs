@@ -40,8 +40,8 @@ pub(crate) fn attach(
     let store = directory.store(|path| Disk::open(path).map(drop)).map_err(within)?;
     let mark = Mark::read(location).map_err(within)?;
     let found = check::check(&store, mark.as_ref()).map_err(within)?;
-    if let Some(damage) = found.damages.first() {
-        return Err(damaged(location, damage, found.damages.len()));
+    if !found.damages.is_empty() {
+        return Err(damaged(location, &found.damages));
     }
     if let Some(torn) = &found.torn {
         torn.cut().map_err(within)?;
@@ -80,20 +80,28 @@ pub(crate) fn attach(
 }
 
 /// The error when a directory is damaged, with the ways to continue.
-fn damaged(location: &Path, damage: &Damage, count: usize) -> io::Error {
+fn damaged(location: &Path, damages: &[Damage]) -> io::Error {
+    let Some(damage) = damages.first() else { return io::ErrorKind::InvalidData.into() };
+    let path = damage.path.display();
     let at = damage.at.map_or_else(String::new, |at| format!(" at byte {at}"));
-    let more = match count {
+    let more = match damages.len() {
         1 => String::new(),
         count => format!(" ({} more files or places are damaged)", count - 1),
     };
+    // Sorted files are checked first, so they are whole if a journal is the first that is not.
+    let without = match damage.whole {
+        Some(whole) => format!(
+            "to start with the changes before it and lose the later ones, copy the directory, \
+             `truncate -s {whole} {path}`, and delete the journals with higher numbers and the \
+             file `synced`"
+        ),
+        None => "without one all data is lost: delete the directory, or name another one".into(),
+    };
     let message = format!(
-        "the data in {} is damaged: {}{at}: {}{more}; nothing was changed; use a backup, or start \
-         once with `--location {} --repair`, which first copies all files, then keeps all that can \
-         be read and says what is lost",
+        "the data in {} is damaged: {path}{at}: {}{more}; nothing was changed; use a backup; \
+         {without}",
         location.display(),
-        damage.path.display(),
         damage.what,
-        location.display(),
     );
     io::Error::new(io::ErrorKind::InvalidData, message)
 }

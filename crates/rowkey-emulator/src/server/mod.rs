@@ -393,9 +393,9 @@ impl ServerBuilder {
     /// directory unchanged, if it is neither empty nor a server's, if another server uses it, or if
     /// another version wrote it in a different format. Accounts are identified by their names.
     ///
-    /// When the data is damaged, the server does not start, and changes nothing: see
-    /// [`repair`](crate::repair). While the disk accepts no changes, requests to change data fail
-    /// with `InsufficientStorage`; reads still work.
+    /// When the data is damaged, the server does not start, and changes nothing. The error says what
+    /// is damaged, and how to start with the changes before it. While the disk accepts no changes,
+    /// requests to change data fail with `InsufficientStorage`; reads still work.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

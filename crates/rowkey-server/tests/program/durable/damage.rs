@@ -1,6 +1,6 @@
 //! Bits that turn over, files that end too early or are missing: the server starts with everything
-//! that was acknowledged, or not at all, and then changes nothing; after a repair all is there but
-//! what was in the damage.
+//! that was acknowledged, or not at all, and then changes nothing. As its error says, a journal can be
+//! cut off before the damage, and the server starts with the changes before.
 
 #![expect(clippy::print_stdout, reason = "a failure is repeated by its seed")]
 
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rowkey_emulator::{Server, Service, StoredMessage, SyncPolicy, repair};
+use rowkey_emulator::{Server, Service, StoredMessage, StoredTable, SyncPolicy};
 
 use super::directory::{content, journal};
 use super::program::{Directory, Program};
@@ -120,40 +120,73 @@ async fn damage(directory: &Directory, path: &Path, bytes: Option<&[u8]>, what: 
     }
 }
 
-/// Repairs a directory, after which all rows are there that are `kept`.
-async fn mend(directory: &Directory, what: &str) -> Vec<String> {
-    let repaired = repair(directory.path()).unwrap_or_else(|error| panic!("{what}: {error}"));
-    assert!(repaired.copy.is_some(), "{what}: {repaired}");
+/// Follows the advice of a refusal for a journal. Returns where it was cut off, after which the
+/// server has the rows that are given.
+async fn cut_off(directory: &Directory, path: &Path, what: &str) -> (usize, Vec<String>) {
+    let refusal = start(directory).await.unwrap_err();
+    let (_, advice) = refusal.split_once("`truncate -s ").unwrap_or_else(|| panic!("{refusal}"));
+    let (length, advice) = advice.split_once(' ').unwrap();
+    assert!(advice.starts_with(&format!("{}`", path.display())), "{what}: {refusal}");
+    assert!(advice.contains("and the file `synced`"), "{what}: {refusal}");
+    let length = length.parse().unwrap();
+    let mut options = fs::OpenOptions::new();
+    options.create(true).truncate(false).write(true).open(path).unwrap().set_len(length).unwrap();
+    fs::remove_file(directory.path().join("synced")).unwrap();
     let server = start(directory).await.unwrap_or_else(|error| panic!("{what}: {error}"));
-    let rows = rows(&server);
-    drop(server);
-    let again = repair(directory.path()).unwrap();
-    assert!(again.copy.is_none() && again.findings.is_empty(), "{what}: {again}");
-    rows
+    (usize::try_from(length).unwrap(), row_keys(&server))
+}
+
+/// The rows of a server, if it has the table.
+fn row_keys(server: &Server) -> Vec<String> {
+    let snapshot = server.snapshot();
+    let things = snapshot.table("things").into_iter();
+    things.flat_map(StoredTable::entities).map(|thing| thing.row_key().to_owned()).collect()
 }
 
 #[tokio::test]
-async fn a_flipped_bit_in_the_journal_is_detected_and_repaired() {
-    let (directory, _) = small().await;
+async fn a_damaged_journal_is_refused_and_the_changes_before_the_damage_can_be_had() {
+    let (directory, before) = small().await;
+    let whole = content(directory.path());
     let (path, used) = journal(&directory);
-    let mut bytes = fs::read(&path).unwrap();
-    bytes[used / 20] ^= 4;
-    assert!(damage(&directory, &path, Some(&bytes), "a bit at 5 %").await);
-    let refusal = start(&directory).await.unwrap_err();
-    assert!(refusal.contains(" at byte ") && refusal.contains("--repair"), "{refusal}");
-    assert!(refusal.contains("bytes of later ones can"), "{refusal}");
+    let bytes = fs::read(&path).unwrap();
+    // Each damaged journal has all rows before the damage, and none after it.
+    for part in [0, 1, 20, 50, 99] {
+        let at = before + (used - before) * part / 100;
+        let what = format!("a bit at {part} %");
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 4;
+        assert!(damage(&directory, &path, Some(&bytes), &what).await);
+        let refusal = start(&directory).await.unwrap_err();
+        assert!(refusal.contains("bytes of changes cannot be read"), "{refusal}");
+        let (length, kept) = cut_off(&directory, &path, &what).await;
+        assert!((before..=at).contains(&length), "{what}");
+        assert_eq!(kept, all()[..kept.len()], "{what}");
+        assert!(kept.len().abs_diff(ROWS * part / 100) < ROWS / 3, "{what}: {kept:?}");
+        // It stays so.
+        assert_eq!(row_keys(&directory.serve().await), kept, "{what}");
+        put_back(&directory, &whole);
+    }
+    // What is damaged before the first row has none, and a journal that is missing is empty.
+    let mut early = bytes.clone();
+    early[before / 20] ^= 4;
+    assert!(damage(&directory, &path, Some(&early), "early").await);
     let output = Program::fail(directory.path());
     assert!(!output.status.success() && output.stdout.is_empty());
-    let output = Program::repair(directory.path());
-    let log = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && log.contains("one bit of the change at byte"), "{log}");
-    let copy = directory.path().join("damaged-1/store").join(path.file_name().unwrap());
-    assert!(fs::read(copy).unwrap() == bytes, "the damaged file is kept");
-    assert_eq!(rows(&directory.serve().await), all());
+    assert!(String::from_utf8(output.stderr).unwrap().contains(" at byte "));
+    assert!(cut_off(&directory, &path, "early").await.1.is_empty());
+    put_back(&directory, &whole);
+    assert!(damage(&directory, &path, None, "missing").await);
+    assert_eq!(cut_off(&directory, &path, "missing").await, (0, Vec::new()));
+    put_back(&directory, &whole);
+    // Elsewhere a backup is needed.
+    let list = directory.path().join("store/keyspaces/1/current");
+    assert!(damage(&directory, &list, None, "list").await);
+    let refusal = start(&directory).await.unwrap_err();
+    assert!(refusal.contains("use a backup; without one all data is lost"), "{refusal}");
 }
 
 #[tokio::test]
-async fn any_flipped_bit_is_detected_and_repaired_or_harmless() {
+async fn any_flipped_bit_is_detected_or_harmless() {
     let (directory, _) = small().await;
     let mut random = random();
     let whole = content(directory.path());
@@ -173,14 +206,6 @@ async fn any_flipped_bit_is_detected_and_repaired_or_harmless() {
             tried += 1;
             if damage(&directory, path, Some(&bytes), &what).await {
                 refused += 1;
-                // Another format is not repaired: it may be right.
-                if repair(directory.path()).is_ok() {
-                    put_back(&directory, &whole);
-                    fs::write(path, &bytes).unwrap();
-                    assert_eq!(mend(&directory, &what).await, all(), "{what}");
-                } else {
-                    assert!(path.ends_with("rowkey-server"), "{what}");
-                }
             }
             put_back(&directory, &whole);
         }
@@ -224,98 +249,7 @@ async fn any_truncated_or_missing_file_is_detected_or_harmless() {
 }
 
 #[tokio::test]
-async fn a_repair_drops_unreadable_rows_and_keeps_the_others() {
-    let (directory, before) = small().await;
-    let mut random = random();
-    let whole = content(directory.path());
-    let (path, used) = journal(&directory);
-    let bytes = fs::read(&path).unwrap();
-    for _ in 0..40 {
-        let length = 2 + random.below(30) as usize;
-        let at = before + random.below(u32::try_from(used - before - length).unwrap()) as usize;
-        let what = format!("{length} bytes at {at}");
-        let mut bytes = bytes.clone();
-        bytes[at..at + length].iter_mut().for_each(|byte| *byte ^= 0x5A);
-        assert!(damage(&directory, &path, Some(&bytes), &what).await, "{what}");
-        let kept = mend(&directory, &what).await;
-        // So few bytes are of two changes at most, and none is lost if only its number is hit.
-        assert!((ROWS - 2..=ROWS).contains(&kept.len()), "{what}: {kept:?}");
-        put_back(&directory, &whole);
-    }
-    // The newest changes are cut off.
-    let bytes = &bytes[..used - 200];
-    assert!(damage(&directory, &path, Some(bytes), "cut").await);
-    let kept = mend(&directory, "cut").await;
-    assert_eq!(kept, all()[..kept.len()]);
-    assert!((ROWS - 3..ROWS).contains(&kept.len()), "{kept:?}");
-}
-
-/// A request: method, path, headers, body.
-type Sent<'a> = (&'a str, &'a str, &'a [(&'a str, &'a str)], &'a str);
-
-#[tokio::test]
-async fn rows_that_depend_on_lost_changes_are_renamed_or_dropped() {
-    let directory = Directory::new();
-    let mut ends = vec![0];
-    let mut step = async |service, (method, path, headers, body): Sent<'_>| {
-        let server = directory.serve().await;
-        let mut client = Client::to(&server, service);
-        let answer = client.send(method, path, headers, body);
-        assert!((200..300).contains(&answer.status), "{answer:?}");
-        drop(server);
-        ends.push(journal(&directory).1);
-    };
-    let message = "<QueueMessage><MessageText>text</MessageText></QueueMessage>";
-    let entity = r#"{"PartitionKey":"p","RowKey":"1"}"#;
-    let appends = [("x-ms-blob-type", "AppendBlob")];
-    step(Service::Table, ("POST", "/Tables", &[], r#"{"TableName":"things"}"#)).await;
-    step(Service::Table, ("POST", "/things", &[], entity)).await;
-    step(Service::Queue, ("PUT", "/line", &[], "")).await;
-    step(Service::Queue, ("POST", "/line/messages", &[], message)).await;
-    step(Service::Blob, ("PUT", "/shelf?restype=container", &[], "")).await;
-    step(Service::Blob, ("PUT", "/shelf/log", &appends, "")).await;
-    for text in ["one", "two", "three"] {
-        step(Service::Blob, ("PUT", "/shelf/log?comp=appendblock", &[], text)).await;
-    }
-    let (path, _) = journal(&directory);
-    let whole = content(directory.path());
-    let bytes = fs::read(&path).unwrap();
-    for (lost, end) in ends.iter().enumerate().skip(1) {
-        let mut bytes = bytes.clone();
-        bytes[ends[lost - 1] + 20..end - 20].fill(0xAA);
-        fs::write(&path, bytes).unwrap();
-        assert!(start(&directory).await.is_err());
-        let repaired = repair(directory.path()).unwrap();
-        let server = start(&directory).await.unwrap_or_else(|error| panic!("{lost}: {error}"));
-        let snapshot = server.snapshot();
-        let tables: Vec<_> = snapshot.tables().collect();
-        assert_eq!(tables.len(), 1, "{lost}: {repaired}");
-        assert_eq!(tables[0].len(), usize::from(lost != 2), "{lost}: {repaired}");
-        assert_eq!(tables[0].name() == "things", lost != 1, "{lost}: {repaired}");
-        let mut queues = Client::to(&server, Service::Queue);
-        let names = queues.send("GET", "/?comp=list", &[], "").body;
-        assert_eq!(names.contains("<Name>line</Name>"), lost != 3, "{lost}: {names}");
-        assert_eq!(names.contains("<Name>recovered-"), lost == 3, "{lost}: {names}");
-        let mut blobs = Client::to(&server, Service::Blob);
-        let names = blobs.send("GET", "/?comp=list", &[], "").body;
-        assert_eq!(names.contains("<Name>shelf</Name>"), lost != 5, "{lost}: {names}");
-        assert_eq!(names.contains("<Name>recovered-"), lost == 5, "{lost}: {names}");
-        let log = snapshot.blob("shelf", "log");
-        let expected = match lost {
-            5 | 7 | 8 => None,
-            // The newest is lost.
-            9 => Some("onetwo"),
-            _ => Some("onetwothree"),
-        };
-        assert_eq!(log.as_deref(), expected.map(str::as_bytes), "{lost}: {repaired}");
-        assert_eq!(repaired.findings.len() > 1, [1, 3, 5, 7, 8].contains(&lost), "{repaired}");
-        drop(server);
-        put_back(&directory, &whole);
-    }
-}
-
-#[tokio::test]
-async fn sorted_files_are_checked_and_irreparable_ones_are_left_unchanged() {
+async fn sorted_files_are_checked_and_left_unchanged() {
     let directory = Directory::new();
     let server = directory.serve().await;
     Client::of(&server).create("things");
@@ -347,8 +281,7 @@ async fn sorted_files_are_checked_and_irreparable_ones_are_left_unchanged() {
         let refusal = start(&directory).await.unwrap_err();
         assert!(refusal.contains("its checksum is wrong"), "{refusal}");
         assert!(refusal.contains(path.to_str().unwrap()), "{refusal}");
-        let refusal = repair(directory.path()).unwrap_err().to_string();
-        assert!(refusal.contains("use a backup"), "{refusal}");
+        assert!(refusal.contains("use a backup; without one all data is lost"), "{refusal}");
         assert!(content(directory.path()) == before);
         fs::write(&path, &bytes).unwrap();
     }

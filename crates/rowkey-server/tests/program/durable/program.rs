@@ -136,11 +136,6 @@ impl Program {
         assert!(Command::new("prlimit").args(["--pid", &id, &limit]).status().unwrap().success());
     }
 
-    /// Runs the program to repair a directory, and returns its log.
-    pub(super) fn repair(location: &Path) -> Output {
-        command(location, &["--repair"]).output().unwrap()
-    }
-
     /// Where its services are.
     pub(super) fn addresses(&self) -> Addresses {
         Addresses(self.ready.clone())
