@@ -11,7 +11,7 @@ use rowkey_wire::multipart::BatchError;
 use rowkey_wire::odata::Fields;
 
 use crate::error::{Error, Result};
-use crate::service::wire::{delegation, metadata, stats};
+use crate::service::wire::{delegation, metadata};
 use crate::table::row::decode_body;
 use crate::table::wire::page;
 use crate::transport::batch as batches;
@@ -60,7 +60,7 @@ pub fn read<'de>(what: Body, body: &'de [u8], mut see: impl FnMut(&Fields<'de>))
             page.is_ok()
         }
         Body::Queues => queue::wire::decode::list(body).is_ok(),
-        Body::Statistics => stats::decode(body).is_ok(),
+        Body::Statistics => rowkey_wire::xml::decode_stats(body).is_ok(),
         Body::Tables => page::tables(body).is_ok(),
     }
 }

@@ -86,7 +86,7 @@ impl StorageAccount {
         // Only the secondary endpoint serves this.
         let call = Call::new(operation, "", Safety::Read).at(Host::Secondary);
         let reply = self.pipeline().send(documents::get_stats(service), call).await?;
-        wire::stats::decode(&reply.body).map_err(|error| unreadable(error, &call, &reply))
+        xml::decode_stats(&reply.body).map_err(|error| unreadable(error, &call, &reply))
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) use replica::Replica;
 use rowkey_wire::auth::Resource;
 use rowkey_wire::auth::{Service, SigningKey};
 use rowkey_wire::edm::DateTime;
-use rowkey_wire::xml::{CorsRule, SignedIdentifier};
+use rowkey_wire::xml::{CorsRule, ServiceProperties, SignedIdentifier};
 
 use crate::op::entity::Strictness;
 use crate::store;
@@ -215,14 +215,33 @@ impl Account {
         }
     }
 
+    /// Reads the properties of a service.
+    pub(crate) fn read_properties<R>(
+        &self,
+        service: Service,
+        read: impl FnOnce(&ServiceProperties) -> R,
+    ) -> R {
+        match service {
+            Service::Blob => read(self.blobs().properties()),
+            Service::Queue => read(self.queues().properties()),
+            Service::Table => read(self.store().properties()),
+        }
+    }
+
+    /// Sets the properties of a service that are `Some`.
+    #[must_use = "a response waits for the receipt"]
+    pub(crate) fn update_properties(&self, service: Service, sent: ServiceProperties) -> Receipt {
+        let update = |kept: &mut ServiceProperties| store::properties::update(kept, sent);
+        match service {
+            Service::Blob => self.change_blobs(|blobs| update(blobs.properties_mut())).1,
+            Service::Queue => self.change_queues(|queues| update(queues.properties_mut())).1,
+            Service::Table => self.change_store(|tables| update(tables.properties_mut())).1,
+        }
+    }
+
     /// The CORS rules.
     pub(crate) fn cors(&self, service: Service) -> Vec<CorsRule> {
-        let rules = match service {
-            Service::Blob => self.blobs().properties().cors.clone(),
-            Service::Queue => self.queues().properties().cors.clone(),
-            Service::Table => self.store().properties().cors.clone(),
-        };
-        rules.unwrap_or_default()
+        self.read_properties(service, |properties| properties.cors.clone()).unwrap_or_default()
     }
 }
 

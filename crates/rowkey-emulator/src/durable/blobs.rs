@@ -1,7 +1,6 @@
 //! Encodes containers and blobs as rows, and restores them from rows.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 use http::HeaderValue;
 use rowkey_wire::blob::{ContentHeaders, PublicAccess};
@@ -11,7 +10,7 @@ use super::code::{Decoder, Encoder, invalid};
 use super::contents::{self, Contents, Segment, Stored};
 use super::journal::{Space, Unit};
 use super::names::{self, AccountJournal, Kind, Registry};
-use crate::account::guard::{Receipt, Recorder};
+use super::recording::Rows;
 use crate::op::condition::Tag;
 use crate::op::tags::Tags;
 use crate::op::tier::{AccessTier, RehydratePriority};
@@ -27,83 +26,97 @@ const BLOB: u8 = b'b';
 const SNAPSHOT: u8 = b's';
 const STAGED: u8 = b't';
 
-/// Records the containers of an account.
-#[derive(Debug)]
-pub(super) struct Blobs {
-    account_journal: AccountJournal,
-    known: Mutex<BlobRegistry>,
-}
-
-/// The resources that have rows, and the contents that those rows reference.
+/// The rows of containers, and the contents that they reference.
 #[derive(Debug, Default)]
-pub(super) struct BlobRegistry {
+pub(super) struct BlobRows {
     pub(super) containers: Registry,
     contents: Contents,
 }
 
-impl Blobs {
-    pub(super) fn new(account_journal: AccountJournal, known: BlobRegistry) -> Self {
-        Self { account_journal, known: Mutex::new(known) }
+impl Rows for BlobRows {
+    type Store = Store;
+    type Touch = Touch;
+
+    fn watch(store: &mut Store) {
+        store.watch();
     }
 
-    /// Replaces the known rows after memory was restored from disk.
-    pub(super) fn put_back(&self, known: BlobRegistry) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
+    fn take(store: &mut Store) -> Vec<Touch> {
+        store.touched.take()
     }
 
-    fn note(&self, touch: &Touch, store: &mut Store, known: &mut BlobRegistry, unit: &mut Unit) {
-        let name = match touch {
+    fn touch_all(store: &mut Store) {
+        store.touch_all();
+    }
+
+    fn note(&mut self, journal: &AccountJournal, touch: Touch, store: &mut Store, unit: &mut Unit) {
+        let name = match &touch {
             Touch::Properties => {
-                let key = self.account_journal.key(Kind::BlobProperties, "");
+                let key = journal.key(Kind::BlobProperties, "");
                 return unit.put(Space::Names, key, names::properties(store.properties()));
             }
             Touch::Container(name) => name,
         };
         if let Some(container) = store.touched_container(name) {
-            self.note_container(name, container, known, unit);
-        } else if let Some(owner) =
-            known.containers.remove(&self.account_journal, Kind::Container, name, unit)
-        {
-            known.contents.forget_all(owner);
+            self.note_container(journal, name, container, unit);
+        } else if let Some(owner) = self.containers.remove(journal, Kind::Container, name, unit) {
+            self.contents.forget_all(owner);
         }
         let name = (&**name, store.blocked_until(name));
-        known.containers.note_blocked(&self.account_journal, Kind::ContainerBlocked, name, unit);
+        self.containers.note_blocked(journal, Kind::ContainerBlocked, name, unit);
     }
 
+    fn clear(&mut self, journal: &AccountJournal, unit: &mut Unit) {
+        let kinds = [Kind::Container, Kind::ContainerBlocked];
+        for owner in self.containers.clear(journal, kinds, unit) {
+            self.contents.forget_all(owner);
+        }
+        // The memory of a dropped piece may already be in use by another.
+        self.contents.settle(unit);
+    }
+
+    fn finish(&mut self, journal: &AccountJournal, store: &Store, unit: &mut Unit) {
+        self.contents.settle(unit);
+        let key = journal.key(Kind::LastTag, "");
+        unit.put(Space::Names, key, Encoder::default().u64(store.last()).finish());
+    }
+}
+
+impl BlobRows {
     fn note_container(
-        &self,
+        &mut self,
+        journal: &AccountJournal,
         name: &str,
         container: &mut Container,
-        known: &mut BlobRegistry,
         unit: &mut Unit,
     ) {
         let mut touched = container.touched.take();
-        let owner = known.containers.owner(name).unwrap_or_else(|| {
+        let owner = self.containers.owner(name).unwrap_or_else(|| {
             container.touched.watch();
             touched.insert(0, ContainerTouch::Description);
-            let owner = self.account_journal.new_owner();
-            known.containers.set_owner(name, owner);
+            let owner = journal.new_owner();
+            self.containers.set_owner(name, owner);
             owner
         });
         for touch in &touched {
-            self.note_part(owner, touch, (name, container), &mut known.contents, unit);
+            self.note_part(journal, owner, touch, (name, container), unit);
         }
     }
 
     fn note_part(
-        &self,
+        &mut self,
+        journal: &AccountJournal,
         owner: u64,
         touch: &ContainerTouch,
         (container_name, container): (&str, &Container),
-        contents: &mut Contents,
         unit: &mut Unit,
     ) {
+        let contents = &mut self.contents;
         let (key, row) = match touch {
             ContainerTouch::Appended(name) => {
                 let key = key(owner, BLOB, name);
                 let row = container.blob(name, None).ok().map(|blob| {
-                    let segments =
-                        contents.extend(&self.account_journal, &key, &blob.content, unit);
+                    let segments = contents.extend(journal, &key, &blob.content, unit);
                     write_blob(blob, &segments)
                 });
                 (key, row)
@@ -111,24 +124,24 @@ impl Blobs {
             ContainerTouch::Blob(name) => {
                 let key = key(owner, BLOB, name);
                 let blob = container.blob(name, None).ok();
-                (key.clone(), blob.map(|blob| self.blob(&key, blob, contents, unit)))
+                (key.clone(), blob.map(|blob| whole(journal, contents, &key, blob, unit)))
             }
             ContainerTouch::Description => {
-                let key = self.account_journal.key(Kind::Container, container_name);
+                let key = journal.key(Kind::Container, container_name);
                 return unit.put(Space::Names, key, write_container(owner, container));
             }
             ContainerTouch::Snapshot(name, instant) => {
                 let mut key = key(owner, SNAPSHOT, name);
                 key.extend_from_slice(&instant.ticks().to_be_bytes());
                 let blob = container.blob(name, Some(*instant)).ok();
-                (key.clone(), blob.map(|blob| self.blob(&key, blob, contents, unit)))
+                (key.clone(), blob.map(|blob| whole(journal, contents, &key, blob, unit)))
             }
             ContainerTouch::Staged(name, id) => {
                 let mut key = key(owner, STAGED, name);
                 key.extend_from_slice(id.as_bytes());
                 let row = container.entry(name).and_then(|entry| {
                     let content = entry.staged.get(id)?;
-                    let segments = contents.name(&self.account_journal, &key, content, unit);
+                    let segments = contents.name(journal, &key, content, unit);
                     let mut out = Encoder::default();
                     contents::write_segments(&mut out, &segments);
                     Some(out.instant(entry.staged_at?).finish())
@@ -143,54 +156,18 @@ impl Blobs {
             unit.remove(Space::Rows, key);
         }
     }
-
-    fn blob(&self, key: &[u8], blob: &Blob, contents: &mut Contents, unit: &mut Unit) -> Vec<u8> {
-        let segments = contents.name(&self.account_journal, key, &blob.content, unit);
-        write_blob(blob, &segments)
-    }
-
-    fn hand_over(&self, store: &Store, known: &mut BlobRegistry, mut unit: Unit) -> Receipt {
-        known.contents.settle(&mut unit);
-        let key = self.account_journal.key(Kind::LastTag, "");
-        unit.put(Space::Names, key, Encoder::default().u64(store.last()).finish());
-        self.account_journal.hand_over(unit)
-    }
 }
 
-impl Recorder<Store> for Blobs {
-    fn watch(&self, store: &mut Store) {
-        store.watch();
-    }
-
-    fn record(&self, store: &mut Store) -> Receipt {
-        let touched = store.touched.take();
-        if touched.is_empty() {
-            return Receipt::default();
-        }
-        let mut unit = Unit::default();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for touch in &touched {
-            self.note(touch, store, &mut known, &mut unit);
-        }
-        self.hand_over(store, &mut known, unit)
-    }
-
-    fn replace(&self, store: &mut Store) {
-        self.watch(store);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut unit = Unit::default();
-        let kinds = [Kind::Container, Kind::ContainerBlocked];
-        for owner in known.containers.clear(&self.account_journal, kinds, &mut unit) {
-            known.contents.forget_all(owner);
-        }
-        // The memory of a dropped piece may already be in use by another.
-        known.contents.settle(&mut unit);
-        store.touch_all();
-        for touch in store.touched.take() {
-            self.note(&touch, store, &mut known, &mut unit);
-        }
-        self.hand_over(store, &mut known, unit);
-    }
+/// Records the content of a blob; returns its row.
+fn whole(
+    journal: &AccountJournal,
+    contents: &mut Contents,
+    key: &[u8],
+    blob: &Blob,
+    unit: &mut Unit,
+) -> Vec<u8> {
+    let segments = contents.name(journal, key, &blob.content, unit);
+    write_blob(blob, &segments)
 }
 
 fn key(owner: u64, sort: u8, name: &str) -> Vec<u8> {
@@ -239,7 +216,7 @@ pub(super) fn read_segments(value: &[u8]) -> io::Result<Vec<Segment>> {
 /// Restores a blob, a snapshot or a block. `key` is without the owner.
 pub(super) fn read_row(
     store: &mut Store,
-    known: &mut BlobRegistry,
+    known: &mut BlobRows,
     container: &str,
     (row, key): (&[u8], &[u8]),
     value: &[u8],

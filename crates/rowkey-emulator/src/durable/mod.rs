@@ -21,6 +21,7 @@
 //! | `tail` | the end of the embedded store's journal after a process or machine died |
 //! | `code` | encodes numbers, text and documents as bytes |
 //! | `names` | the rows that describe accounts, tables, queues and containers |
+//! | `recording` | records the changes of a store as rows |
 //! | `tables` | tables and entities as rows |
 //! | `queues` | queues and messages as rows |
 //! | `contents` | the contents of blobs: where each piece is stored, and which rows reference it |
@@ -62,6 +63,8 @@ mod policy;
 pub(crate) mod progress;
 #[cfg(feature = "durable")]
 mod queues;
+#[cfg(feature = "durable")]
+mod recording;
 #[cfg(feature = "durable")]
 mod tables;
 #[cfg(feature = "durable")]

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::{info, warn};
 
+use super::blobs::BlobRows;
 use super::check::{self, Damage};
 use super::contents::Stored;
 use super::directory::Directory;
@@ -17,9 +18,12 @@ use super::disk::Disk;
 use super::disk_storage::DiskStorage;
 use super::journal::{Journal, RowStorage, Space, Unit, Writer};
 use super::mark::Mark;
-use super::names::{self, AccountJournal, Kind, Registry};
+use super::names::{self, AccountJournal, Kind};
 use super::policy::SyncPolicy;
 use super::progress::{Phase, Progress};
+use super::queues::QueueRows;
+use super::recording::Recording;
+use super::tables::TableRows;
 use super::{Durable, blobs, queues, tables};
 use crate::account::{Account, AccountData, Records, Rules};
 use crate::store::Key;
@@ -59,9 +63,9 @@ pub(crate) fn attach(
     let mut recorders = Vec::with_capacity(accounts.len());
     for (account, loaded) in accounts.iter_mut().zip(load.accounts) {
         let account_journal = AccountJournal::new(&account.name, &journal, &next_owner);
-        let tables = Arc::new(tables::Tables::new(account_journal.clone(), loaded.tables));
-        let queues = Arc::new(queues::Queues::new(account_journal.clone(), loaded.queues));
-        let blobs = Arc::new(blobs::Blobs::new(account_journal, loaded.blobs));
+        let tables = Arc::new(Recording::new(account_journal.clone(), loaded.tables));
+        let queues = Arc::new(Recording::new(account_journal.clone(), loaded.queues));
+        let blobs = Arc::new(Recording::new(account_journal, loaded.blobs));
         account.replace(loaded.data);
         account.keep(Records {
             tables: Arc::clone(&tables) as _,
@@ -120,9 +124,9 @@ pub(super) struct Recovery {
 /// The recorders of an account.
 #[derive(Debug)]
 struct Recorders {
-    tables: Arc<tables::Tables>,
-    queues: Arc<queues::Queues>,
-    blobs: Arc<blobs::Blobs>,
+    tables: Arc<Recording<TableRows>>,
+    queues: Arc<Recording<QueueRows>>,
+    blobs: Arc<Recording<BlobRows>>,
 }
 
 impl Recovery {
@@ -204,9 +208,9 @@ struct Load {
 /// An account while it is read.
 struct Loaded {
     data: AccountData,
-    tables: Registry,
-    queues: Registry,
-    blobs: blobs::BlobRegistry,
+    tables: TableRows,
+    queues: QueueRows,
+    blobs: BlobRows,
 }
 
 /// The owner of rows.
@@ -244,9 +248,9 @@ impl Load {
             let seed = RandomState::new().hash_one(());
             Loaded {
                 data: AccountData::new(rules, seed),
-                tables: Registry::default(),
-                queues: Registry::default(),
-                blobs: blobs::BlobRegistry::default(),
+                tables: TableRows::default(),
+                queues: QueueRows::default(),
+                blobs: BlobRows::default(),
             }
         };
         Self {
@@ -287,12 +291,12 @@ impl Load {
         match kind {
             Kind::Queue => {
                 let owner = queues::read_queue(&mut data.queues, name, value)?;
-                queues.set_owner(name, owner);
+                queues.0.set_owner(name, owner);
                 self.own(owner, Owner::Queue { account: index, name: name.to_owned() });
             }
             Kind::QueueBlocked => {
                 data.queues.restore_blocked(name, names::read_instant(value)?);
-                queues.read_blocked(name);
+                queues.0.read_blocked(name);
             }
             Kind::QueueProperties => {
                 *data.queues.properties_mut() = names::read_properties(value)?;
@@ -313,12 +317,12 @@ impl Load {
             Kind::LastTimestamp => store.resume_after(names::read_instant(value)?),
             Kind::Table => {
                 let owner = tables::read_table(store, value)?;
-                tables.set_owner(name, owner);
+                tables.0.set_owner(name, owner);
                 self.own(owner, Owner::Table { account: index, name: Key::from(name) });
             }
             Kind::TableBlocked => {
                 store.restore_blocked(name, names::read_instant(value)?);
-                tables.read_blocked(name);
+                tables.0.read_blocked(name);
             }
             Kind::TableProperties => *store.properties_mut() = names::read_properties(value)?,
         }

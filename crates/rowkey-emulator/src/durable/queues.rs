@@ -1,76 +1,82 @@
 //! Encodes queues and messages as rows, and restores them from rows.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 use uuid::Uuid;
 
 use super::code::{Decoder, Encoder, invalid};
 use super::journal::{Space, Unit};
 use super::names::{self, AccountJournal, Kind, Registry};
-use crate::account::guard::{Receipt, Recorder};
+use super::recording::Rows;
 use crate::store::queue::account::Touch;
 use crate::store::queue::messages::Touch as QueueTouch;
 use crate::store::queue::{Message, Queue, Queues as Store};
 
-/// Records the queues of an account.
-#[derive(Debug)]
-pub(super) struct Queues {
-    account_journal: AccountJournal,
-    known: Mutex<Registry>,
-}
+/// The rows of queues.
+#[derive(Debug, Default)]
+pub(super) struct QueueRows(pub(super) Registry);
 
-impl Queues {
-    pub(super) fn new(account_journal: AccountJournal, known: Registry) -> Self {
-        Self { account_journal, known: Mutex::new(known) }
+impl Rows for QueueRows {
+    type Store = Store;
+    type Touch = Touch;
+
+    fn watch(store: &mut Store) {
+        store.watch();
     }
 
-    /// Replaces the known rows after memory was restored from disk.
-    pub(super) fn put_back(&self, known: Registry) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
+    fn take(store: &mut Store) -> Vec<Touch> {
+        store.touched.take()
     }
 
-    fn note(&self, touch: &Touch, store: &mut Store, known: &mut Registry, unit: &mut Unit) {
-        let name = match touch {
+    fn touch_all(store: &mut Store) {
+        store.touch_all();
+    }
+
+    fn note(&mut self, journal: &AccountJournal, touch: Touch, store: &mut Store, unit: &mut Unit) {
+        let name = match &touch {
             Touch::Properties => {
-                let key = self.account_journal.key(Kind::QueueProperties, "");
+                let key = journal.key(Kind::QueueProperties, "");
                 return unit.put(Space::Names, key, names::properties(store.properties()));
             }
             Touch::Queue(name) => name,
         };
         if let Some(queue) = store.touched_queue(name) {
-            self.note_queue(name, queue, known, unit);
+            self.note_queue(journal, name, queue, unit);
         } else {
-            known.remove(&self.account_journal, Kind::Queue, name, unit);
+            self.0.remove(journal, Kind::Queue, name, unit);
         }
         let name = (name.as_str(), store.blocked_until(name));
-        known.note_blocked(&self.account_journal, Kind::QueueBlocked, name, unit);
+        self.0.note_blocked(journal, Kind::QueueBlocked, name, unit);
     }
 
-    fn note_queue(&self, name: &str, queue: &mut Queue, known: &mut Registry, unit: &mut Unit) {
+    fn clear(&mut self, journal: &AccountJournal, unit: &mut Unit) {
+        self.0.clear(journal, [Kind::Queue, Kind::QueueBlocked], unit);
+    }
+}
+
+impl QueueRows {
+    fn note_queue(
+        &mut self,
+        journal: &AccountJournal,
+        name: &str,
+        queue: &mut Queue,
+        unit: &mut Unit,
+    ) {
         let mut touched = queue.touched.take();
-        let mut owner = known.owner(name).unwrap_or_else(|| {
+        let mut owner = self.0.owner(name).unwrap_or_else(|| {
             queue.touched.watch();
             touched.insert(0, QueueTouch::Description);
-            self.account_journal.new_owner()
+            journal.new_owner()
         });
         for touch in touched {
             match touch {
-                QueueTouch::Cleared => {
-                    unit.swept.push((Space::Rows, owner));
-                    owner = self.account_journal.new_owner();
-                    unit.put(
-                        Space::Names,
-                        self.account_journal.key(Kind::Queue, name),
-                        describe(owner, queue),
-                    );
-                }
-                QueueTouch::Description => {
-                    unit.put(
-                        Space::Names,
-                        self.account_journal.key(Kind::Queue, name),
-                        describe(owner, queue),
-                    );
+                QueueTouch::Cleared | QueueTouch::Description => {
+                    if matches!(touch, QueueTouch::Cleared) {
+                        unit.swept.push((Space::Rows, owner));
+                        owner = journal.new_owner();
+                    }
+                    let key = journal.key(Kind::Queue, name);
+                    unit.put(Space::Names, key, describe(owner, queue));
                 }
                 QueueTouch::Message(id) => {
                     let mut key = owner.to_be_bytes().to_vec();
@@ -82,38 +88,7 @@ impl Queues {
                 }
             }
         }
-        known.set_owner(name, owner);
-    }
-}
-
-impl Recorder<Store> for Queues {
-    fn watch(&self, store: &mut Store) {
-        store.watch();
-    }
-
-    fn record(&self, store: &mut Store) -> Receipt {
-        let touched = store.touched.take();
-        if touched.is_empty() {
-            return Receipt::default();
-        }
-        let mut unit = Unit::default();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for touch in &touched {
-            self.note(touch, store, &mut known, &mut unit);
-        }
-        self.account_journal.hand_over(unit)
-    }
-
-    fn replace(&self, store: &mut Store) {
-        self.watch(store);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut unit = Unit::default();
-        known.clear(&self.account_journal, [Kind::Queue, Kind::QueueBlocked], &mut unit);
-        store.touch_all();
-        for touch in store.touched.take() {
-            self.note(&touch, store, &mut known, &mut unit);
-        }
-        self.account_journal.hand_over(unit);
+        self.0.set_owner(name, owner);
     }
 }
 

@@ -1,115 +1,86 @@
 //! Encodes tables and entities as rows, and restores them from rows.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
 
 use rowkey_wire::edm::{DateTime, Guid, Type, ValueRef};
 
 use super::code::{Decoder, Encoder, invalid};
 use super::journal::{Space, Unit};
 use super::names::{self, AccountJournal, Kind, Registry};
-use crate::account::guard::{Receipt, Recorder};
+use super::recording::Rows;
 use crate::store::account::Touch;
 use crate::store::row::Property;
 use crate::store::{Account, Key, Row};
 
-/// Records the tables of an account.
-#[derive(Debug)]
-pub(super) struct Tables {
-    account_journal: AccountJournal,
-    known: Mutex<Registry>,
-}
+/// The rows of tables.
+#[derive(Debug, Default)]
+pub(super) struct TableRows(pub(super) Registry);
 
-impl Tables {
-    pub(super) fn new(account_journal: AccountJournal, known: Registry) -> Self {
-        Self { account_journal, known: Mutex::new(known) }
+impl Rows for TableRows {
+    type Store = Account;
+    type Touch = Touch;
+
+    fn watch(store: &mut Account) {
+        store.watch(entity);
     }
 
-    /// Replaces the known rows after memory was restored from disk.
-    pub(super) fn put_back(&self, known: Registry) {
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
+    fn take(store: &mut Account) -> Vec<Touch> {
+        store.touched.take()
     }
 
-    fn note(&self, touch: Touch, store: &Account, known: &mut Registry, unit: &mut Unit) {
+    fn touch_all(store: &mut Account) {
+        store.touch_all();
+    }
+
+    fn note(
+        &mut self,
+        journal: &AccountJournal,
+        touch: Touch,
+        store: &mut Account,
+        unit: &mut Unit,
+    ) {
         match touch {
             Touch::Entity { table, partition_key, row_key, row } => {
-                let Some(owner) = known.owner(table.as_str()) else { return };
+                let Some(owner) = self.0.owner(table.as_str()) else { return };
                 let key = entity_key(owner, &partition_key, &row_key);
                 if let Some(row) = row {
                     unit.put(Space::Rows, key, row);
                 } else {
                     unit.remove(Space::Rows, key);
-                    self.note_last(store, unit);
+                    note_last(journal, store, unit);
                 }
             }
             Touch::Properties => {
-                let key = self.account_journal.key(Kind::TableProperties, "");
+                let key = journal.key(Kind::TableProperties, "");
                 unit.put(Space::Names, key, names::properties(store.properties()));
             }
-            Touch::Table(name) => {
-                let until = store.blocked_until(&name);
-                if let Some(table) = store.table_at(&name) {
-                    let name = name.as_str();
-                    let owner =
-                        known.owner(name).unwrap_or_else(|| self.account_journal.new_owner());
-                    known.set_owner(name, owner);
+            Touch::Table(key) => {
+                let (name, until) = (key.as_str(), store.blocked_until(&key));
+                if let Some(table) = store.table_at(&key) {
+                    let owner = self.0.owner(name).unwrap_or_else(|| journal.new_owner());
+                    self.0.set_owner(name, owner);
                     let mut out = Encoder::default();
                     out.u64(owner).text(table.name()).instant(table.created());
                     names::policies(&mut out, table.policies());
-                    unit.put(
-                        Space::Names,
-                        self.account_journal.key(Kind::Table, name),
-                        out.finish(),
-                    );
-                } else if known
-                    .remove(&self.account_journal, Kind::Table, name.as_str(), unit)
-                    .is_some()
-                {
-                    self.note_last(store, unit);
+                    unit.put(Space::Names, journal.key(Kind::Table, name), out.finish());
+                } else if self.0.remove(journal, Kind::Table, name, unit).is_some() {
+                    note_last(journal, store, unit);
                 }
-                let name = (name.as_str(), until);
-                known.note_blocked(&self.account_journal, Kind::TableBlocked, name, unit);
+                self.0.note_blocked(journal, Kind::TableBlocked, (name, until), unit);
             }
         }
     }
 
-    /// Records the latest Timestamp if its entity no longer exists, so that no ETag is issued
-    /// twice. Existing entities contain their Timestamp.
-    fn note_last(&self, store: &Account, unit: &mut Unit) {
-        let key = self.account_journal.key(Kind::LastTimestamp, "");
-        unit.put(Space::Names, key, Encoder::default().instant(store.last()).finish());
+    fn clear(&mut self, journal: &AccountJournal, unit: &mut Unit) {
+        self.0.clear(journal, [Kind::Table, Kind::TableBlocked], unit);
     }
 }
 
-impl Recorder<Account> for Tables {
-    fn watch(&self, store: &mut Account) {
-        store.watch(entity);
-    }
-
-    fn record(&self, store: &mut Account) -> Receipt {
-        let touched = store.touched.take();
-        if touched.is_empty() {
-            return Receipt::default();
-        }
-        let mut unit = Unit::default();
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        for touch in touched {
-            self.note(touch, store, &mut known, &mut unit);
-        }
-        self.account_journal.hand_over(unit)
-    }
-
-    fn replace(&self, store: &mut Account) {
-        self.watch(store);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut unit = Unit::default();
-        known.clear(&self.account_journal, [Kind::Table, Kind::TableBlocked], &mut unit);
-        store.touch_all();
-        for touch in store.touched.take() {
-            self.note(touch, store, &mut known, &mut unit);
-        }
-        self.account_journal.hand_over(unit);
-    }
+/// Records the latest Timestamp if its entity no longer exists, so that no ETag is issued twice.
+/// Existing entities contain their Timestamp.
+fn note_last(journal: &AccountJournal, store: &Account, unit: &mut Unit) {
+    let key = journal.key(Kind::LastTimestamp, "");
+    unit.put(Space::Names, key, Encoder::default().instant(store.last()).finish());
 }
 
 /// Restores a table from its row: number, name, creation time and policies.

@@ -11,8 +11,8 @@ pub type Md5Sum = [u8; 16];
 /// A CRC64 as in `x-ms-content-crc64`, there in base64: 8 bytes, little-endian.
 pub type Crc64Sum = [u8; 8];
 
-/// Computes checksums of a body that is received in pieces.
-#[derive(Clone)]
+/// Computes checksums of a body that is received in pieces. The default computes none.
+#[derive(Clone, Default)]
 pub struct Checksum {
     crc64: Option<Digest>,
     md5: Option<Md5>,

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | stored access policies | [`encode_acl`], [`decode_acl`] | [`parse_acl`], [`render_acl`] |
 //! | service properties | [`encode_properties`], [`decode_properties`] | [`parse_properties`], [`render_properties`] |
-//! | replication statistics, [`ServiceStats`] | `rowkey` | `rowkey-emulator` |
+//! | replication statistics | [`decode_stats`] | [`render_stats`] |
 //!
 //! All are parsed into a small tree, [`Element`], and written by a small [`Writer`].
 //!
@@ -25,4 +25,4 @@ pub use properties::{
     CorsRule, Logging, Metrics, ServiceProperties, StaticWebsite, decode_properties,
     encode_properties, parse_properties, render_properties,
 };
-pub use stats::{GeoStatus, ServiceStats};
+pub use stats::{GeoStatus, ServiceStats, decode_stats, render_stats};

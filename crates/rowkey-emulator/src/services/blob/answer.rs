@@ -3,16 +3,17 @@
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, header};
 use hyper::body::Incoming;
-use rowkey_wire::auth::Resource;
+use rowkey_wire::auth::{Resource, Service};
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers;
 
 use super::call::{Call, Names};
-use super::{batch, change, containers, copy, permit, read, upload, write};
+use super::{batch, change, containers, copy, permit, read, write};
 use crate::account::Account;
 use crate::front::auth::{self, Access};
+use crate::front::documents;
 use crate::front::respond::{self, HttpResponse, RequestError};
 use crate::front::route::Route;
 use crate::op::blob::{AccountOp, BlobOp, ContainerOp, Op, Target};
@@ -93,17 +94,20 @@ impl Call<'_> {
             AccountOp::Batch => batch::submit(self, None, body).await,
             AccountOp::FindByTags(options) => Ok(containers::find_by_tags(self, None, &options)?),
             AccountOp::GetInformation => Ok(containers::account_information()),
-            AccountOp::GetProperties => Ok(containers::get_properties(self)),
-            AccountOp::GetStats => Ok(containers::get_stats(self)),
+            AccountOp::GetProperties => Ok(documents::properties(self.account, Service::Blob)),
+            AccountOp::GetStats => Ok(documents::stats(self.account, self.context)),
             AccountOp::GetUserDelegationKey => {
                 delegation::check(self.access)?;
-                let (headers, checksum) = (&self.request.headers, Checksum::new(false, false));
-                let (document, _) = upload::receive_document(body, headers, checksum).await?;
-                let Self { account, context, version, .. } = self;
-                Ok(delegation::key(account, headers, context, version, &document)?)
+                let (document, _) = self.read_document(body, Checksum::default()).await?;
+                let Self { account, request, context, version, .. } = self;
+                Ok(delegation::key(account, &request.headers, context, version, &document)?)
             }
             AccountOp::ListContainers(options) => Ok(containers::list(self, &options)),
-            AccountOp::SetProperties => containers::set_properties(self, body).await,
+            AccountOp::SetProperties => {
+                let (document, _) = self.read_document(body, Checksum::default()).await?;
+                let Self { account, receipts, .. } = self;
+                Ok(documents::set_properties(account, receipts, Service::Blob, &document)?)
+            }
         }
     }
 

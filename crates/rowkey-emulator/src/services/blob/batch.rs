@@ -53,7 +53,7 @@ pub(super) async fn submit(
             .detail("HeaderName", "Content-Type")
             .detail("HeaderValue", text)
     })?;
-    let checksum = Checksum::new(false, false);
+    let checksum = Checksum::default();
     let upload = upload::receive(body, headers, MAX_BYTES, checksum).await?;
     let body: Bytes = upload.content.pieces().flatten().collect();
     let id = call.state.ids.next();

@@ -2,15 +2,20 @@
 
 use std::net::IpAddr;
 
+use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use hyper::body::Incoming;
+use rowkey_wire::blob::checksum::Checksum;
+use rowkey_wire::error::Rejection;
 
+use super::upload::{self, Upload};
 use crate::account::{Account, Receipts};
 use crate::front::auth::Access;
-use crate::front::respond::{self, HttpResponse, ResponseContext};
+use crate::front::respond::{self, HttpResponse, RequestError, ResponseContext};
 use crate::front::route::Route;
 use crate::state::State;
-use crate::store::blob::{Blobs, Version};
+use crate::store::blob::{Blobs, Container, Version};
 
 /// A request that is authenticated and authorized.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +38,27 @@ impl Call<'_> {
         let (result, receipt) = self.account.change_blobs(change);
         self.receipts.keep(receipt);
         result
+    }
+
+    /// Changes a container. It is passed with the version that it or one of its blobs gets.
+    pub(super) fn change_container<R>(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut Container, Version) -> Result<R, Rejection>,
+    ) -> Result<R, Rejection> {
+        self.change(|blobs| {
+            let (container, version) = blobs.container_mut(name, self.context.now)?;
+            change(container, version)
+        })
+    }
+
+    /// Reads a body that is a document, and its checksums.
+    pub(super) async fn read_document(
+        &self,
+        body: &mut Incoming,
+        checksum: Checksum,
+    ) -> Result<(Bytes, Upload), RequestError> {
+        upload::receive_document(body, &self.request.headers, checksum).await
     }
 }
 

@@ -24,8 +24,7 @@ pub(super) fn set_properties(
     headers: ContentHeaders,
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
-    call.change(|blobs| {
-        let (container, version) = blobs.container_mut(container, call.context.now)?;
+    call.change_container(container, |container, version| {
         container.set_headers(blob, headers, guard, version)?;
         Ok(versioned(StatusCode::OK, version))
     })
@@ -38,8 +37,7 @@ pub(super) fn set_metadata(
     metadata: Metadata,
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
-    call.change(|blobs| {
-        let (container, version) = blobs.container_mut(container, call.context.now)?;
+    call.change_container(container, |container, version| {
         container.set_blob_metadata(blob, metadata, guard, version)?;
         let mut answer = versioned(StatusCode::OK, version);
         answer.headers_mut().insert(names::REQUEST_SERVER_ENCRYPTED, TRUE);
@@ -55,8 +53,7 @@ pub(super) fn set_tier(
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
     let now = call.context.now;
-    call.change(|blobs| {
-        let (container, _) = blobs.container_mut(container, now)?;
+    call.change_container(container, |container, _| {
         let is_rehydrated = container.set_tier(blob, asked, guard, now)?;
         Ok(respond::empty(if is_rehydrated { StatusCode::ACCEPTED } else { StatusCode::OK }))
     })
@@ -71,15 +68,11 @@ pub(super) async fn set_tags(
     body: &mut Incoming,
 ) -> Result<HttpResponse, RequestError> {
     let checksum = Checksum::new(sums.md5.is_some(), sums.crc64.is_some());
-    let headers = &call.request.headers;
-    let (document, upload) = upload::receive_document(body, headers, checksum).await?;
+    let (document, upload) = call.read_document(body, checksum).await?;
     upload::verify(sums, &upload)?;
     let tags = Tags::parse_document(&document)?;
     let now = call.context.now;
-    call.change(|blobs| {
-        let (container, _) = blobs.container_mut(container, now)?;
-        container.set_tags(blob, tags, guard, now)
-    })?;
+    call.change_container(container, |container, _| container.set_tags(blob, tags, guard, now))?;
     Ok(respond::empty(StatusCode::NO_CONTENT))
 }
 
@@ -90,8 +83,7 @@ pub(super) fn snapshot(
     metadata: Metadata,
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
-    call.change(|blobs| {
-        let (container, version) = blobs.container_mut(container, call.context.now)?;
+    call.change_container(container, |container, version| {
         let (snapshot, version) = container.snapshot(blob, metadata, guard, version)?;
         let mut answer = versioned(StatusCode::CREATED, version);
         let headers = answer.headers_mut();
@@ -109,8 +101,7 @@ pub(super) fn delete(
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
     let now = call.context.now;
-    call.change(|blobs| {
-        let (container, _) = blobs.container_mut(container, now)?;
+    call.change_container(container, |container, _| {
         container.delete(blob, what, guard, now)?;
         let mut answer = respond::empty(StatusCode::ACCEPTED);
         // This server has no soft delete.
@@ -126,8 +117,7 @@ pub(super) fn seal(
     limits: &AppendLimits,
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
-    call.change(|blobs| {
-        let (container, version) = blobs.container_mut(container, call.context.now)?;
+    call.change_container(container, |container, version| {
         let version = container.seal(blob, limits, guard, version)?;
         let mut answer = versioned(StatusCode::OK, version);
         answer.headers_mut().insert(names::SEALED, TRUE);

@@ -1,7 +1,8 @@
-//! Containers, listings of containers and blobs, and the service's documents.
+//! Containers, and listings of containers and blobs.
 
 use http::{HeaderMap, HeaderValue, StatusCode};
 use hyper::body::Incoming;
+use rowkey_wire::auth::Service;
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::blob::headers as names;
 use rowkey_wire::blob::{LeaseAction, PublicAccess};
@@ -9,7 +10,6 @@ use rowkey_wire::error::Rejection;
 
 use super::call::{Call, versioned, write_version};
 use super::change::write_lease;
-use super::upload;
 use crate::front::documents;
 use crate::front::respond::{self, HttpResponse, RequestError};
 use crate::op::blob::{FindByTags, Guard, ListBlobs, ListContainers};
@@ -17,9 +17,7 @@ use crate::op::condition::Conditions;
 use crate::op::metadata::Metadata;
 use crate::store::blob::Container;
 use crate::store::blob::list::{Listed, MAX_PAGE};
-use crate::store::properties;
 use crate::wire::blob::render::{self, BlobView, ContainerView, CopyView, Item};
-use crate::wire::blob::unsupported::check_properties;
 
 const FALSE: HeaderValue = HeaderValue::from_static("false");
 const SKU: HeaderValue = HeaderValue::from_static("Standard_RAGRS");
@@ -99,8 +97,7 @@ pub(super) fn set_metadata(
     metadata: Metadata,
     guard: &Guard,
 ) -> Result<HttpResponse, Rejection> {
-    call.change(|blobs| {
-        let (container, version) = blobs.container_mut(name, call.context.now)?;
+    call.change_container(name, |container, version| {
         container.set_metadata(metadata, guard, version)?;
         Ok(versioned(StatusCode::OK, version))
     })
@@ -115,7 +112,7 @@ pub(super) fn get_acl(
     let blobs = call.account.blobs();
     let container = blobs.container(name)?;
     container.check_read(guard, call.context.now)?;
-    let mut answer = documents::policies(&container.policies);
+    let mut answer = documents::policies(Service::Blob, &container.policies);
     write_version(answer.headers_mut(), container.version);
     write_access(answer.headers_mut(), container);
     Ok(answer)
@@ -129,14 +126,11 @@ pub(super) async fn set_acl(
     guard: &Guard,
     body: &mut Incoming,
 ) -> Result<HttpResponse, RequestError> {
-    let headers = &call.request.headers;
-    let checksum = Checksum::new(false, false);
-    let (document, _) = upload::receive_document(body, headers, checksum).await?;
-    let policies = documents::read_policies(&document)?;
-    let version = call.change(|blobs| {
-        let (container, version) = blobs.container_mut(name, call.context.now)?;
+    let (document, _) = call.read_document(body, Checksum::default()).await?;
+    let policies = documents::read_policies(Service::Blob, &document)?;
+    let version = call.change_container(name, |container, version| {
         container.set_acl(access, policies, guard, version)?;
-        Ok::<_, Rejection>(version)
+        Ok(version)
     })?;
     Ok(versioned(StatusCode::OK, version))
 }
@@ -249,30 +243,6 @@ pub(super) fn account_information() -> HttpResponse {
     headers.insert(names::ACCOUNT_KIND, KIND);
     headers.insert(names::IS_HNS_ENABLED, FALSE);
     answer
-}
-
-/// Get Blob Service Properties.
-pub(super) fn get_properties(call: &Call<'_>) -> HttpResponse {
-    documents::properties(call.account.blobs().properties())
-}
-
-/// Set Blob Service Properties: sections that are not sent remain unchanged.
-pub(super) async fn set_properties(
-    call: &Call<'_>,
-    body: &mut Incoming,
-) -> Result<HttpResponse, RequestError> {
-    let headers = &call.request.headers;
-    let checksum = Checksum::new(false, false);
-    let (document, _) = upload::receive_document(body, headers, checksum).await?;
-    let sent = documents::read_properties(&document)?;
-    check_properties(&document)?;
-    call.change(|blobs| properties::update(blobs.properties_mut(), sent));
-    Ok(respond::empty(StatusCode::ACCEPTED))
-}
-
-/// Get Blob Service Stats.
-pub(super) fn get_stats(call: &Call<'_>) -> HttpResponse {
-    documents::stats(call.account, call.context)
 }
 
 fn write_access(headers: &mut HeaderMap, container: &Container) {

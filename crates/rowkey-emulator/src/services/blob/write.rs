@@ -42,7 +42,7 @@ pub(super) async fn put(
     let headers = &call.request.headers;
     let has_crc64 = call.version >= CRC64;
     let (max, checksum) = match kind {
-        BlobType::Append => (0, Checksum::new(false, false)),
+        BlobType::Append => (0, Checksum::default()),
         BlobType::Block => {
             let max = match call.version {
                 version if version >= LARGE_BLOCKS => MAX_BODY,
@@ -57,12 +57,10 @@ pub(super) async fn put(
     upload::verify_md5(description.headers.md5.as_deref(), &upload)?;
     let Upload { content, md5, crc64 } = upload;
     description.headers.md5 = md5.map(Into::into).or(description.headers.md5);
-    let now = call.context.now;
-    let version = call.change(|blobs| {
-        let (container, version) = blobs.container_mut(container, now)?;
+    let version = call.change_container(container, |container, version| {
         check_overwrite(call, container, blob)?;
         container.put(blob, kind, content, description, &guard, version)?;
-        Ok::<_, Rejection>(version)
+        Ok(version)
     })?;
     let mut answer = versioned(StatusCode::CREATED, version);
     write_sums(answer.headers_mut(), md5, crc64.filter(|_| has_crc64));
@@ -91,10 +89,9 @@ pub(super) async fn put_block(
     }
     let Upload { content, md5, crc64 } = upload;
     let now = call.context.now;
-    call.change(|blobs| {
-        let (container, _) = blobs.container_mut(container, now)?;
+    call.change_container(container, |container, _| {
         container.put_block(blob, id, content, &guard, now)?;
-        Ok::<_, Rejection>(())
+        Ok(())
     })?;
     let mut answer = respond::empty(StatusCode::CREATED);
     write_sums(answer.headers_mut(), md5, crc64);
@@ -113,8 +110,7 @@ pub(super) async fn put_block_list(
     let has_crc64 = call.version >= CRC64;
     let checksum =
         Checksum::new(!has_crc64 || sums.md5.is_some(), has_crc64 || sums.crc64.is_some());
-    let headers = &call.request.headers;
-    let (document, upload) = upload::receive_document(body, headers, checksum).await?;
+    let (document, upload) = call.read_document(body, checksum).await?;
     upload::verify(sums, &upload)?;
     let list = block_list::parse(&document).map_err(|error| match error {
         XmlError::TooMany { limit: MAX_BLOCKS, .. } => {
@@ -122,12 +118,10 @@ pub(super) async fn put_block_list(
         }
         other => invalid_document(&other, &document),
     })?;
-    let now = call.context.now;
-    let version = call.change(|blobs| {
-        let (container, version) = blobs.container_mut(container, now)?;
+    let version = call.change_container(container, |container, version| {
         check_overwrite(call, container, blob)?;
         container.put_block_list(blob, &list, description, &guard, version)?;
-        Ok::<_, Rejection>(version)
+        Ok(version)
     })?;
     let mut answer = versioned(StatusCode::CREATED, version);
     // Recorded: unlike for blocks, the response has this checksum even if the client sent the other
@@ -154,11 +148,9 @@ pub(super) async fn append(
         return Err(empty_block().into());
     }
     let Upload { content, md5, crc64 } = upload;
-    let now = call.context.now;
-    let (appended, version) = call.change(|blobs| {
-        let (container, version) = blobs.container_mut(container, now)?;
+    let (appended, version) = call.change_container(container, |container, version| {
         let appended = container.append(blob, &content, &limits, &guard, version)?;
-        Ok::<_, Rejection>((appended, version))
+        Ok((appended, version))
     })?;
     let mut answer = versioned(StatusCode::CREATED, version);
     let headers = answer.headers_mut();

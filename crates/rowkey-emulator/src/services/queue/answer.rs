@@ -1,12 +1,13 @@
 //! Answers a request to the Queue service: parses its address, and calls the operation.
 
-use rowkey_wire::auth::Resource;
+use rowkey_wire::auth::{Resource, Service};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::limits::MAX_MESSAGE;
 
 use super::call::Call;
 use super::{message, permit, queues};
 use crate::front::auth;
+use crate::front::documents;
 use crate::front::request_body::{RequestBody, too_large};
 use crate::front::respond::{HttpResponse, RequestError};
 use crate::front::route::Route;
@@ -67,9 +68,12 @@ impl Call<'_> {
             Op::SetMetadata(queue, metadata) => queues::set_metadata(self, queue, metadata),
             Op::GetAcl(queue) => queues::get_acl(self, queue),
             Op::SetAcl(queue) => queues::set_acl(self, queue),
-            Op::GetProperties => Ok(queues::get_properties(self)),
-            Op::SetProperties => queues::set_properties(self),
-            Op::GetStats => Ok(queues::get_stats(self)),
+            Op::GetProperties => Ok(documents::properties(self.account, Service::Queue)),
+            Op::SetProperties => {
+                let Self { account, receipts, body, .. } = self;
+                documents::set_properties(account, receipts, Service::Queue, body)
+            }
+            Op::GetStats => Ok(documents::stats(self.account, self.context)),
             Op::GetUserDelegationKey => {
                 delegation::check(self.access)?;
                 let Self { account, headers, context, version, body, .. } = self;

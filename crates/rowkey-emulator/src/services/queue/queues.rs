@@ -1,17 +1,16 @@
-//! Operations on queues: create, delete, list, metadata, policies; and the service's documents.
+//! Operations on queues: create, delete, list, metadata, policies.
 
 use http::{HeaderValue, StatusCode, header};
+use rowkey_wire::auth::Service;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::APPROXIMATE_COUNT;
 use rowkey_wire::limits::MAX_LISTING;
-use rowkey_wire::xml::ServiceProperties;
 
 use super::call::Call;
 use crate::front::documents;
 use crate::front::respond::{self, HttpResponse, NO_CACHE};
 use crate::op::metadata::Metadata;
 use crate::op::queue::Listing;
-use crate::store::properties;
 use crate::store::queue::Queue;
 use crate::store::queue::account::Created;
 use crate::wire::queue::render;
@@ -84,32 +83,14 @@ pub(super) fn set_metadata(
 
 /// Get Queue ACL.
 pub(super) fn get_acl(call: &Call<'_>, queue: &str) -> Result<HttpResponse, Rejection> {
-    Ok(documents::policies(call.account.queues().queue(queue)?.policies()))
+    Ok(documents::policies(Service::Queue, call.account.queues().queue(queue)?.policies()))
 }
 
 /// Set Queue ACL. It takes effect at once; the service takes up to 30 s.
 pub(super) fn set_acl(call: &Call<'_>, queue: &str) -> Result<HttpResponse, Rejection> {
     call.change(|queues| {
         let queue = queues.queue_mut(queue)?;
-        queue.set_policies(documents::read_policies(call.body)?);
+        queue.set_policies(documents::read_policies(Service::Queue, call.body)?);
         Ok(respond::empty(StatusCode::NO_CONTENT))
     })
-}
-
-/// Get Queue Service Properties.
-pub(super) fn get_properties(call: &Call<'_>) -> HttpResponse {
-    documents::properties(call.account.queues().properties())
-}
-
-/// Set Queue Service Properties: sections that are not sent remain unchanged.
-pub(super) fn set_properties(call: &Call<'_>) -> Result<HttpResponse, Rejection> {
-    let sent = documents::read_properties(call.body)?;
-    let sent = ServiceProperties { default_service_version: None, static_website: None, ..sent };
-    call.change(|queues| properties::update(queues.properties_mut(), sent));
-    Ok(respond::empty(StatusCode::ACCEPTED))
-}
-
-/// Get Queue Service Stats.
-pub(super) fn get_stats(call: &Call<'_>) -> HttpResponse {
-    documents::stats(call.account, call.context)
 }

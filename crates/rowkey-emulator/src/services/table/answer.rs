@@ -1,14 +1,16 @@
 //! Answers a request to the Table service: parses its address, and calls the operation.
 
+use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::limits::MAX_BATCH_BYTES;
 use rowkey_wire::odata::Fields;
 
 use super::call::Call;
-use super::{batch, entity, page, permit, service, tables};
+use super::{batch, entity, page, permit, policies, tables};
 use crate::account::Replica;
 use crate::front::auth::{self, Access};
+use crate::front::documents;
 use crate::front::request_body::{RequestBody, too_large};
 use crate::front::respond::{Failure, HttpResponse, RequestError};
 use crate::front::route::Route;
@@ -106,11 +108,15 @@ impl Call<'_> {
             Op::DeleteTable(name) => tables::delete(self, &name),
             Op::GetTable(name) => tables::get(self, &name),
             Op::QueryTables(query) => Ok(tables::query(self, &query)),
-            Op::GetAcl(table) => service::get_acl(self, table),
-            Op::SetAcl(table) => service::set_acl(self, table),
-            Op::GetProperties => Ok(service::get_properties(self)),
-            Op::SetProperties => service::set_properties(self),
-            Op::GetStats => Ok(service::get_stats(self)),
+            Op::GetAcl(table) => policies::get_acl(self, table).map_err(Failure::front_end),
+            Op::SetAcl(table) => policies::set_acl(self, table).map_err(Failure::front_end),
+            Op::GetProperties => Ok(documents::properties(self.account, Service::Table)),
+            Op::SetProperties => {
+                let Self { account, receipts, body, .. } = self;
+                documents::set_properties(account, receipts, Service::Table, body)
+                    .map_err(Failure::front_end)
+            }
+            Op::GetStats => Ok(documents::stats(self.account, self.context)),
             Op::GetUserDelegationKey => {
                 delegation::check(self.access).map_err(Failure::front_end)?;
                 let Self { account, headers, context, body, .. } = self;

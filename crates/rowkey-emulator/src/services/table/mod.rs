@@ -10,7 +10,7 @@
 //! | [`batch`] | entity group transactions |
 //! | [`tables`] | operations on tables |
 //! | [`permit`] | the permissions that each operation requires |
-//! | [`service`] | access policies, service properties, statistics |
+//! | [`policies`] | access policies |
 
 pub(crate) mod answer;
 mod batch;
@@ -18,5 +18,5 @@ mod call;
 mod entity;
 mod page;
 pub(crate) mod permit;
-mod service;
+mod policies;
 mod tables;

@@ -22,7 +22,7 @@ pub(crate) fn set_properties(service: Service, document: String) -> Request {
 }
 
 /// [Get Table Service Stats](https://learn.microsoft.com/rest/api/storageservices/get-table-service-stats)
-/// and its equivalents, for the secondary endpoint only. [`super::stats::decode`] decodes the response.
+/// and its equivalents, for the secondary endpoint only. [`rowkey_wire::xml::decode_stats`] decodes the response.
 pub(crate) fn get_stats(service: Service) -> Request {
     bare(service, Method::GET, "stats")
 }

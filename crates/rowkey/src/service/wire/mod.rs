@@ -3,7 +3,6 @@
 //! - [`documents`]: the requests for properties, statistics and user delegation keys
 //! - [`delegation`]: the documents of user delegation keys
 //! - [`metadata`]: metadata headers
-//! - [`stats`]: replication statistics
 
 // Decoders read numbers, dates and lengths from untrusted input: see the wire crate.
 #![cfg_attr(not(test), deny(clippy::arithmetic_side_effects))]
@@ -11,4 +10,3 @@
 pub(crate) mod delegation;
 pub(crate) mod documents;
 pub(crate) mod metadata;
-pub(crate) mod stats;
