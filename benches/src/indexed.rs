@@ -3,7 +3,7 @@
 
 use rowkey::index::PRIMARY_ROW_KEY;
 use rowkey::key::KeyWriter;
-use rowkey::{DynamicEntity, Entity, StorageAccount, Transaction};
+use rowkey::{DynamicEntity, Entity, Projection, StorageAccount, Transaction};
 use rowkey_store::Store;
 
 use crate::clients::run::{Result, WRITTEN};
@@ -80,7 +80,7 @@ impl Indexed {
     /// All its rows.
     fn rows(&self) -> Result<Vec<Plain>> {
         let mut rows = vec![DynamicEntity::of(self)?];
-        for position in 0..Self::INDEXES.len() {
+        for position in 0..Self::DECLARED.indexes.len() {
             let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
             if !self.index_key(position, &mut partition, &mut row) {
                 return Err("not in an index".into());
@@ -107,7 +107,7 @@ pub async fn compare(rounds: usize) -> Result<String> {
     let entities: Vec<_> = (0..100).map(Indexed::numbered).collect();
     let rows = entities.iter().map(Indexed::rows).collect::<Result<Vec<_>>>()?;
     let pointers = rows[0].iter().filter(|row| row.primary_row_key.is_some()).count();
-    if pointers != Indexed::INDEXES.len() {
+    if pointers != Indexed::DECLARED.indexes.len() {
         return Err(format!("{pointers} rows have a {PRIMARY_ROW_KEY}").into());
     }
 

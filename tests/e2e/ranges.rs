@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rowkey::index::{IndexRange, SamePartition};
 use rowkey::sas::{Sas, TablePermissions};
-use rowkey::{Cost, DynamicEntity, Entity, ErrorKind, Key, Outcome, Partition, Table};
+use rowkey::{Cost, DynamicEntity, Entity, ErrorKind, Key, Outcome, Partition, Projection, Table};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::rows::index_row;
 use rowkey_tests::{Fixture, TestResult};
@@ -354,7 +354,7 @@ async fn any_index_range_agrees_with_a_model() -> TestResult {
             let code = format!("{}{id}", random.pick(&NAMES));
             let employee = Employee { shelf: "p".into(), id, last_name, code, pay };
             let mut rows = table.transaction();
-            for position in 0..Employee::INDEXES.len() {
+            for position in 0..Employee::DECLARED.indexes.len() {
                 let row = index_row(&employee, position)?.ok_or("in the index")?;
                 all.insert(row.row_key.clone(), employee.clone());
                 rows = rows.insert(&row);

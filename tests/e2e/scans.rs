@@ -52,7 +52,7 @@ fn order(shop: &str, id: u16) -> Order {
 
 async fn insert(table: &Table, order: &Order) -> TestResult {
     table.insert(order).await?;
-    for position in 0..Order::INDEXES.len() {
+    for position in 0..Order::DECLARED.indexes.len() {
         table.insert(&index_row(order, position)?.ok_or("in the index")?).await?;
     }
     Ok(())

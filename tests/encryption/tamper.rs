@@ -1,5 +1,7 @@
 //! Altered, moved and forged values are rejected.
 
+use rowkey::Projection as _;
+
 use super::*;
 
 #[tokio::test]
@@ -66,7 +68,7 @@ async fn flipped_bits_and_truncation_are_detected() -> TestResult {
     let mut refuse = async |name: &str, value: Value| {
         let mut altered = row.clone();
         altered.set(name, value);
-        let opened = ring.open(&table, Patient::ENCRYPTED, &mut altered).await;
+        let opened = ring.open(&table, Patient::DECLARED.encrypted, &mut altered).await;
         let error = opened.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Decode, "{name}: {error}");
         assert!(!format!("{error:?}").contains("Patient 1"), "{error:?}");
@@ -106,7 +108,7 @@ async fn flipped_bits_and_truncation_are_detected() -> TestResult {
         KeyRing::new("others", of(26), MacKey::new("records", [200; 32])),
     ];
     for ring in wrong {
-        let opened = ring.open(&table, Patient::ENCRYPTED, &mut row.clone()).await;
+        let opened = ring.open(&table, Patient::DECLARED.encrypted, &mut row.clone()).await;
         let error = opened.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Decode);
         texts.insert(error.to_string());

@@ -35,7 +35,7 @@ impl Setup {
         let builder = Store::<E>::builder(self.account.table("things"))
             .queue(self.account.queue("things"))
             .blobs(self.account.container("things"));
-        let builder = if E::ENCRYPTED.is_empty() { builder } else { builder.keys(ring()) };
+        let builder = if E::DECLARED.encrypted.is_empty() { builder } else { builder.keys(ring()) };
         let store = builder.build()?;
         store.create_if_missing().await?;
         Ok(store)

@@ -8,7 +8,9 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::answers::Stubs;
 use rowkey::edm::Value;
-use rowkey::{Column, DynamicEntity, Entity, ErrorCode, ErrorKind, Key, ManualClock, Outcome};
+use rowkey::{
+    Column, DynamicEntity, Entity, ErrorCode, ErrorKind, Key, ManualClock, Outcome, Projection,
+};
 use rowkey::{Result, StorageAccount, Table, internals};
 use rowkey_emulator::Server;
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
@@ -80,7 +82,7 @@ macro_rules! samples {
                 }
 
                 impl Sample for Thing {
-                    const KEYS: bool = !Self::ENCRYPTED.is_empty();
+                    const KEYS: bool = !Self::DECLARED.encrypted.is_empty();
 
                     fn new(id: u32, a: &str) -> Self {
                         let (text, at) = (Text::new(), crate::WHEN.parse().unwrap());
@@ -284,8 +286,8 @@ async fn rows<E: Sample>() -> TestResult {
     assert_eq!(stored.get(&keys), Some(&head));
     let rows = rows_of_list(&answers::rows(&store, [&thing]).await?.body);
     assert!(rows.contains_key(&keys) && rows.iter().all(|(keys, row)| stored[keys] == *row));
-    assert_eq!(rows.len() > 1, E::MAX_ROWS > 1);
-    for index in E::INDEXES {
+    assert_eq!(rows.len() > 1, E::DECLARED.wide.rows > 1);
+    for index in E::DECLARED.indexes {
         let copy = answers::copy(&store, &thing, index.name).await?;
         let (keys, row) = decoded(&internals::decode::<DynamicEntity>(&copy.body)?.entity);
         assert_eq!(stored.get(&keys), Some(&row), "{}", index.name);

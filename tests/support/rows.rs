@@ -13,7 +13,7 @@ pub fn index_row<E: Entity>(entity: &E, position: usize) -> Result<Option<Dynami
     let key = |key: KeyWriter| key.finish().map_err(|error| Error::no_such_key(&error));
     let head = DynamicEntity::of(entity)?;
     let mut copy = DynamicEntity::new(key(partition)?, key(row)?);
-    let index = &E::INDEXES[position];
+    let index = &E::DECLARED.indexes[position];
     if index.scope == Scope::OtherPartition {
         copy.set(PRIMARY_PARTITION_KEY, &*head.partition_key);
     }

@@ -116,21 +116,6 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
         quote! { #name: #value }
     });
     let columns = selected(model);
-    let blobs: Vec<_> = model.blobs().map(|name| (name, format!("{name}{POINTER}"))).collect();
-    let blobs = (!blobs.is_empty()).then(|| {
-        let blobs = blobs.iter().zip(model.blob_options());
-        let blobs = blobs.map(|((name, pointer), (threshold, compress))| {
-            quote! {
-                #krate::entity::BlobField {
-                    property: #name,
-                    pointer: #pointer,
-                    threshold: #threshold,
-                    compress: #compress,
-                }
-            }
-        });
-        quote! { const BLOBS: &'static [#krate::entity::BlobField] = &[#(#blobs),*]; }
-    });
     let has_bucket =
         keys.is_some_and(|keys| keys.partition.parts().any(|part| part.bucket.is_some()));
     let decoded = if has_bucket {
@@ -144,8 +129,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
     } else {
         quote! { ::core::result::Result::Ok(Self { #(#fields,)* }) }
     };
-    let is_opened = !model.encrypted().is_empty() || model.wide.is_some();
-    let opened = is_opened.then(|| quote! { const IS_OPENED: bool = true; });
+    let declared = keys.and_then(|keys| declared(model, keys));
     let checks = type_checks(model);
     quote! {
         #checks
@@ -153,8 +137,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
         #[automatically_derived]
         impl #generics #krate::Projection for #ident #arguments #bounds {
             const COLUMNS: ::core::option::Option<&'static [&'static str]> = #columns;
-            #opened
-            #blobs
+            #declared
 
             fn decode(
                 #row: &#krate::entity::RowReader<'_>,
@@ -165,6 +148,61 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
             }
         }
     }
+}
+
+/// `const DECLARED`, unless nothing is declared.
+fn declared(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
+    let Model { krate, .. } = model;
+    let mut fields = Vec::new();
+    fields.extend(index::declarations(model, keys));
+    fields.extend(list::declarations(model, keys));
+    let blobs: Vec<_> = model.blobs().map(|name| (name, format!("{name}{POINTER}"))).collect();
+    if !blobs.is_empty() {
+        let blobs = blobs.iter().zip(model.blob_options());
+        let blobs = blobs.map(|((name, pointer), (threshold, compress))| {
+            quote! {
+                #krate::entity::BlobField {
+                    property: #name,
+                    pointer: #pointer,
+                    threshold: #threshold,
+                    compress: #compress,
+                }
+            }
+        });
+        fields.push(quote! { blobs: &[#(#blobs),*] });
+    }
+    let references: Vec<_> = model.references().map(|(_, name)| name).collect();
+    if !references.is_empty() {
+        fields.push(quote! { references: &[#(#references),*] });
+    }
+    let encrypted = model.encrypted();
+    if !encrypted.is_empty() {
+        fields.push(quote! { encrypted: &[#(#encrypted),*] });
+    }
+    fields.extend(
+        model.expiry().map(|(_, name)| quote! { expiry: ::core::option::Option::Some(#name) }),
+    );
+    let rows = model.rows();
+    if rows > 1 {
+        let parts = optional(model.parts.as_ref());
+        fields.push(quote! { wide: #krate::entity::Wide { rows: #rows, parts: #parts } });
+    }
+    fields.extend(model.version.and(model.from.as_ref()).map(|from| {
+        quote_spanned! { at(from) => older: #krate::entity::OlderRows::of::<#from>() }
+    }));
+    let texts = index::texts(model, keys).into_iter().chain(list::texts(model, keys));
+    let texts: Vec<_> = texts.map(|(name, text)| quote! { (#name, #text) }).collect();
+    if !texts.is_empty() {
+        fields.push(quote! { texts: &[#(#texts),*] });
+    }
+    (!fields.is_empty()).then(|| {
+        quote! {
+            const DECLARED: #krate::entity::Declarations = #krate::entity::Declarations {
+                #(#fields,)*
+                ..#krate::entity::Declarations::NONE
+            };
+        }
+    })
 }
 
 fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
@@ -206,8 +244,6 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             }
         });
         quote! {
-            const REFERENCES: &'static [&'static str] = &[#(#names),*];
-
             fn references<'__e>(
                 &'__e self,
                 #each: &mut dyn ::core::ops::FnMut(&'static str, &'__e #krate::BlobRef),
@@ -216,15 +252,10 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             }
         }
     });
-    let encrypted = Some(model.encrypted()).filter(|names| !names.is_empty()).map(|names| {
-        quote! { const ENCRYPTED: &'static [&'static str] = &[#(#names),*]; }
-    });
     let version = model.version.map(|version| quote! { const VERSION: i32 = #version; });
     let older = model.version.zip(model.from.as_ref()).map(|(version, from)| {
         let row = format_ident!("__row", span = Span::mixed_site());
         quote_spanned! { at(from) =>
-            const OLDER: #krate::entity::OlderRows = #krate::entity::OlderRows::of::<#from>();
-
             fn older(
                 #row: &#krate::entity::RowReader<'_>,
             ) -> ::core::result::Result<
@@ -237,8 +268,8 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
                         "`from` must name a type with a smaller `version`"
                     );
                     ::core::assert!(
-                        <#from as #krate::Entity>::ENCRYPTED.is_empty()
-                            || !Self::ENCRYPTED.is_empty(),
+                        <#from as #krate::Projection>::DECLARED.encrypted.is_empty()
+                            || !<Self as #krate::Projection>::DECLARED.encrypted.is_empty(),
                         "the older version has encrypted fields: keep at least one"
                     );
                 }
@@ -253,7 +284,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
                 if version < #version {
                     <#from as #krate::Entity>::encrypted(version)
                 } else {
-                    Self::ENCRYPTED
+                    <Self as #krate::Projection>::DECLARED.encrypted
                 }
             }
         }
@@ -294,29 +325,19 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
     });
     let properties = model.fields.iter().filter_map(|field| write(model, field, &out));
     let store = keys.store.then(|| quote! { const STORE: bool = true; });
-    let expiry = model.expiry().map(|(field, name)| {
+    let expiry = model.expiry().map(|(field, _)| {
         let (ident, ty) = (field.ident, field.ty);
         let expires = quote_spanned! { at(ty) =>
             <#ty as #krate::entity::derive::Expiry>::expires_at(&self.#ident)
         };
         quote! {
-            const EXPIRY: ::core::option::Option<&'static str> = ::core::option::Option::Some(#name);
-
             fn expires_at(&self) -> ::core::option::Option<#krate::edm::DateTime> {
                 #expires
             }
         }
     });
-    let most = model.rows();
-    let wide = (most > 1).then(|| quote! { const MAX_ROWS: usize = #most; });
-    let parts = model.parts.map(|first| {
-        quote! { const PARTS: ::core::option::Option<usize> = ::core::option::Option::Some(#first); }
-    });
-    let indexes = index::declarations(model, keys);
     let index_key = index::index_key(model, keys);
-    let (lists, list_keys) = (list::declarations(model, keys), list::list_keys(model, keys));
-    let texts = index::texts(model, keys).into_iter().chain(list::texts(model, keys));
-    let texts = texts.map(|(name, text)| quote! { (#name, #text) });
+    let list_keys = list::list_keys(model, keys);
     quote! {
         #[automatically_derived]
         impl #generics #krate::Entity for #ident #arguments #bounds {
@@ -325,13 +346,7 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             const ROW_TEMPLATE: &'static [#krate::key::Piece] = #row_template;
             #kind
             #version
-            #encrypted
             #store
-            #wide
-            #parts
-            #indexes
-            #lists
-            const DECLARATIONS: &'static [(&'static str, &'static str)] = &[#(#texts),*];
             #expiry
             #older
 

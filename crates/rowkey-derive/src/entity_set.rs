@@ -58,7 +58,7 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
         impl #krate::Entity for #ident {
             const ROWS: #krate::Rows = #krate::Rows::All;
             const COPIES: &'static [&'static [#krate::index::Index]] =
-                &[#(<#types as #krate::Entity>::INDEXES),*];
+                &[#(<#types as #krate::Projection>::DECLARED.indexes),*];
 
             fn partition_key(&self, #out: &mut #krate::key::KeyWriter) {
                 #partition_key
@@ -233,7 +233,7 @@ fn checks(set: &Set<'_>) -> TokenStream {
         );
         quote_spanned! { at(ty) =>
             const _: () = ::core::assert!(
-                !<#ty as #krate::Projection>::IS_OPENED,
+                !<#ty as #krate::Projection>::DECLARED.is_opened(),
                 "{}",
                 #what
             );

@@ -307,8 +307,8 @@ pub(crate) fn overlap(head: &str, other: &str, whose: &str) -> Option<String> {
     })
 }
 
-/// `const INDEXES`.
-pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> TokenStream {
+/// The field `indexes` of the declarations, unless there are none.
+pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
     let krate = &model.krate;
     let indexes = keys.indexes.iter().map(|index| {
         let name = plain(&index.name);
@@ -344,7 +344,7 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> TokenStream {
             }
         }
     });
-    quote! { const INDEXES: &'static [#krate::index::Index] = &[#(#indexes),*]; }
+    (!keys.indexes.is_empty()).then(|| quote! { indexes: &[#(#indexes),*] })
 }
 
 /// The name of each index, and the text of its declaration.

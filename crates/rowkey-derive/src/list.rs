@@ -192,7 +192,7 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[List], list: &List) -> Result<
     Ok(())
 }
 
-/// `const LISTS`.
+/// The field `lists` of the declarations, unless there are none.
 pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
     let krate = &model.krate;
     let lists = keys.lists.iter().map(|list| {
@@ -215,8 +215,7 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream
             }
         }
     });
-    (!keys.lists.is_empty())
-        .then(|| quote! { const LISTS: &'static [#krate::index::List] = &[#(#lists),*]; })
+    (!keys.lists.is_empty()).then(|| quote! { lists: &[#(#lists),*] })
 }
 
 /// The name of each list, and the text of its declaration.

@@ -599,9 +599,9 @@ struct Patient {
 
 #[test]
 fn encrypted_properties_are_listed_and_require_a_store() {
-    assert_eq!(Patient::ENCRYPTED, ["Name", "History"]);
-    assert_eq!(Person::ENCRYPTED, [""; 0]);
-    const { assert!(Patient::STORE && <Patient as Projection>::IS_OPENED) };
+    assert_eq!(Patient::DECLARED.encrypted, ["Name", "History"]);
+    assert_eq!(Person::DECLARED.encrypted, [""; 0]);
+    const { assert!(Patient::STORE && <Patient as Projection>::DECLARED.is_opened()) };
     assert_eq!(Patient::NAME.name(), "Name", "to patch it");
     let patient = Patient {
         ward: "a".into(),

@@ -5,7 +5,7 @@
 use rowkey::index::{Copied, ListPlace, OtherPartition, SamePartition, Scope};
 use rowkey::index::{Index, IndexKey, IndexRange};
 use rowkey::key::{KeyError, KeyWriter, Notation, PartFormat, PartKind, Piece};
-use rowkey::{Entity, KeyPart, Property};
+use rowkey::{Entity, KeyPart, Projection, Property};
 
 #[derive(Clone, Copy, Debug, PartialEq, KeyPart, Property)]
 enum Grade {
@@ -63,7 +63,7 @@ fn rows(employee: &Employee) -> Vec<Option<(String, String)>> {
         let indexed = employee.index_key(position, &mut partition, &mut row);
         indexed.then(|| (partition.finish().unwrap(), row.finish().unwrap()))
     };
-    (0..Employee::INDEXES.len()).map(row).collect()
+    (0..Employee::DECLARED.indexes.len()).map(row).collect()
 }
 
 #[test]
@@ -80,13 +80,16 @@ fn the_table_of_a_declaration_is_part_of_it() {
         courier: String,
         tag: String,
     }
-    assert_eq!((Order::INDEXES[0].table, Order::INDEXES[1].table), (None, Some("couriers")));
-    assert_eq!(Order::INDEXES[1].scope, Scope::OtherPartition);
     assert_eq!(
-        (Order::LISTS[0].table, Order::LISTS[0].place),
+        (Order::DECLARED.indexes[0].table, Order::DECLARED.indexes[1].table),
+        (None, Some("couriers"))
+    );
+    assert_eq!(Order::DECLARED.indexes[1].scope, Scope::OtherPartition);
+    assert_eq!(
+        (Order::DECLARED.lists[0].table, Order::DECLARED.lists[0].place),
         (Some("tags"), ListPlace::Elsewhere)
     );
-    let texts: Vec<_> = Order::DECLARATIONS.iter().map(|(_, text)| *text).collect();
+    let texts: Vec<_> = Order::DECLARED.texts.iter().map(|(_, text)| *text).collect();
     assert!(!texts[0].contains("table"), "{texts:?}");
     assert!(texts[1].contains("table couriers") && texts[2].contains("table tags"), "{texts:?}");
     let order = Order {
@@ -130,8 +133,11 @@ fn declarations_are_available_as_constants() {
             ..index("by_region", false, "", Copied::All)
         },
     ];
-    let declared: Vec<Index> =
-        Employee::INDEXES.iter().map(|index| Index { row_template: &[], ..*index }).collect();
+    let declared: Vec<Index> = Employee::DECLARED
+        .indexes
+        .iter()
+        .map(|index| Index { row_template: &[], ..*index })
+        .collect();
     assert_eq!(declared, expected);
     let desc = PartFormat { descending: true, separator: Some('_'), ..PartFormat::DEFAULT };
     let text = PartFormat { separator: Some('_'), ..PartFormat::DEFAULT };
@@ -142,7 +148,7 @@ fn declarations_are_available_as_constants() {
         Piece::Part { format: desc, kind: PartKind::Signed },
         Piece::Literal("_"),
     ];
-    assert_eq!(Employee::INDEXES[3].row_template, by_pay);
+    assert_eq!(Employee::DECLARED.indexes[3].row_template, by_pay);
     let id = PartFormat { notation: Notation::Digits(6), ..PartFormat::DEFAULT };
     let row = [Piece::Literal("id_"), Piece::Part { format: id, kind: PartKind::Unsigned }];
     assert_eq!(Employee::ROW_TEMPLATE, row);
@@ -228,7 +234,7 @@ fn lists(order: &Order) -> Vec<Vec<String>> {
         order.list_keys(position, &mut |_, row: KeyWriter| keys.push(row.finish().unwrap()));
         keys
     };
-    (0..=Order::LISTS.len()).map(keys).collect()
+    (0..=Order::DECLARED.lists.len()).map(keys).collect()
 }
 
 #[test]
@@ -254,7 +260,8 @@ fn an_entity_is_in_the_list_of_each_of_its_values() {
     let closed = Order { open: false, places: None, ..order };
     assert_eq!(lists(&closed).concat().len(), 2);
 
-    let declared: Vec<_> = Order::LISTS.iter().map(|list| (list.row_head, list.max)).collect();
+    let declared: Vec<_> =
+        Order::DECLARED.lists.iter().map(|list| (list.row_head, list.max)).collect();
     let heads = ["list_order_by_tag_", "list_order_by_place_", "list_order_by_courier_"];
     assert_eq!(declared, [(heads[0], 8), (heads[1], 2), (heads[2], 1)]);
     let address = Order::by_place("contoso", 3, "kim");
@@ -289,6 +296,6 @@ fn claims_with_buckets_have_the_value_in_the_row_key() {
     let partition = format!("unique_order_by_code_{bucket:02}");
     assert_eq!(keys(1), Some((partition.clone(), row.to_owned())));
     assert_eq!(Numbered::by_code("x_y", 7).parts(), Ok((&*partition, row)));
-    let text = |at: usize| Numbered::DECLARATIONS[at].1;
+    let text = |at: usize| Numbered::DECLARED.texts[at].1;
     assert!(text(1).ends_with(" buckets 16") && !text(0).contains("buckets"), "{}", text(1));
 }

@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use rowkey::{DynamicEntity, Entity, StorageAccount};
+use rowkey::{DynamicEntity, Entity, Projection, StorageAccount};
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
 use rowkey_store::{Op, Sealer as _};
 
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Failure> {
     table.create().await?;
     let signer = MacKey::new("records", [9; 32]);
     let ring = KeyRing::new("patients", AesKeyWrap::new("2026", [7; 32]), signer);
-    let names = Patient::ENCRYPTED;
+    let names = Patient::DECLARED.encrypted;
     let mut write = 0_u64;
     for bytes in [20, 330, 21_800] {
         let text = "x".repeat(bytes);

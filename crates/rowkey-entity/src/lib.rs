@@ -32,10 +32,10 @@
 //! - [`DynamicEntity`] and [`Properties`]: properties that are known only at run time
 
 mod arg;
+mod declaration;
 pub mod entity;
 mod error;
 mod filter;
-pub mod index;
 #[doc(hidden)]
 pub mod internals;
 pub mod key;
@@ -48,6 +48,7 @@ pub use rowkey_wire::etag::{ETag, Match};
 pub use rowkey_wire::filter::Operator;
 
 pub use arg::Arg;
+pub use declaration::index;
 pub use entity::{
     blob_ref::BlobRef,
     dynamic::DynamicEntity,

@@ -43,7 +43,7 @@ impl Row {
     /// Encodes the entity with the properties that its store encrypts afterwards still in plain
     /// text.
     pub fn plain<E: Entity>(entity: &E) -> Result<Self, EncodeError> {
-        Self::encode(ROOM, entity, E::ENCRYPTED)
+        Self::encode(ROOM, entity, E::DECLARED.encrypted)
     }
 
     fn encode<E: Entity>(
@@ -86,11 +86,11 @@ impl<P: Projection> Stored<P> {
     pub fn decode(fields: &mut Fields<'_>) -> Result<Self, DecodeError> {
         const {
             assert!(
-                !P::IS_OPENED,
+                !P::DECLARED.is_opened(),
                 "this type has encrypted fields or is wide: read it through `rowkey_store::Store`, which opens its rows"
             );
             assert!(
-                P::BLOBS.is_empty(),
+                P::DECLARED.blobs.is_empty(),
                 "this type has fields in blobs, #[entity(blob)]: read it through `rowkey_store::Store`"
             );
         }

@@ -81,7 +81,7 @@ pub(super) fn store<E: Copied>(
     let builder = Store::<E>::builder(account.table("things"))
         .queue(account.queue("things"))
         .blobs(account.container("things"));
-    let builder = if E::ENCRYPTED.is_empty() { builder } else { builder.keys(ring()) };
+    let builder = if E::DECLARED.encrypted.is_empty() { builder } else { builder.keys(ring()) };
     let builder = if extras.counts { builder.with(Recounted) } else { builder };
     let builder = if extras.copies { builder.following(copies(account)) } else { builder };
     if extras.tasks { builder.following(tasks(account)).build() } else { builder.build() }
@@ -120,8 +120,8 @@ pub(super) async fn assert_agrees<E: Copied>(
 ) -> TestResult<Snapshot> {
     let report = things.verify().run().await?;
     assert!(report.is_clean(), "{report:?}");
-    let names = E::INDEXES.iter().map(|index| (index.name, index.table));
-    let names = names.chain(E::LISTS.iter().map(|list| (list.name, list.table)));
+    let names = E::DECLARED.indexes.iter().map(|index| (index.name, index.table));
+    let names = names.chain(E::DECLARED.lists.iter().map(|list| (list.name, list.table)));
     for (name, _) in names.filter(|(_, table)| table.is_some()) {
         let table = things.index_table(name).unwrap();
         let report = things.verify_in(table).run().await?;
@@ -139,7 +139,7 @@ pub(super) async fn assert_agrees<E: Copied>(
         let mut rows = snapshot.table("things").unwrap().entities();
         rows.any(|row| row.get("secret") == Some("hush".into()))
     };
-    assert!(!is_plain || E::ENCRYPTED.is_empty(), "it is encrypted");
+    assert!(!is_plain || E::DECLARED.encrypted.is_empty(), "it is encrypted");
     if extras.counts {
         Recounted::check(&snapshot);
     }

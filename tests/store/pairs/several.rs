@@ -165,7 +165,7 @@ fn thing<E: Several>(id: u32, values: [&str; 2], text: &str) -> E {
     set(&mut thing, values, text);
     if let Some(numbers) = thing.numbers() {
         // A wide entity that is no entity in parts has a second row from about 250 properties on.
-        let many = if E::PARTS.is_some() { NUMBERS } else { 255 };
+        let many = if E::DECLARED.wide.parts.is_some() { NUMBERS } else { 255 };
         *numbers = (0..many).map(|number| (format!("N{number}"), number)).collect();
     }
     thing
@@ -229,7 +229,7 @@ async fn act<E: Several>(things: &Store<E>, extras: Extras) -> bool {
     let updated = updated.await.map(drop);
 
     let patch = things.patch(key::<E>(3)).set(E::B, "patched");
-    let patch = if E::MAX_ROWS > 1 { patch.set_named("N1", 77) } else { patch };
+    let patch = if E::DECLARED.wide.rows > 1 { patch.set_named("N1", 77) } else { patch };
     let patched = patch.send().await.map(drop);
     let shortened = things.update(key(3), |thing: &mut E| {
         for text in thing.texts() {
@@ -241,7 +241,7 @@ async fn act<E: Several>(things: &Store<E>, extras: Extras) -> bool {
     let deleted = things.delete(key(2)).await.map(drop);
     let results = [inserted, scan.map(drop), updated, patched, shortened, deleted];
     let mut is_done = results.iter().all(Result::is_ok);
-    if E::EXPIRY.is_some() {
+    if E::DECLARED.expiry.is_some() {
         let mut again = thing::<E>(4, ["i", "j"], SHORT);
         is_done &= refer(things, 4, &mut again).await.is_ok();
         is_done &= things.insert(&again).await.is_ok();
@@ -342,7 +342,7 @@ async fn check_reads<E: Several + std::fmt::Debug + PartialEq>(
     }
     // What a read of the expired entity would find.
     for (id, values) in [(4, ["k", "l"]), (5, ["m", "n"])] {
-        if E::EXPIRY.is_some() {
+        if E::DECLARED.expiry.is_some() {
             for (name, read) in E::READS {
                 let read = read(things.clone(), thing::<E>(id, values, LONG)).await?;
                 assert!(read.is_empty(), "{name} returns an expired entity");
@@ -350,7 +350,8 @@ async fn check_reads<E: Several + std::fmt::Debug + PartialEq>(
         }
     }
     if is_done {
-        let expected: &[u32] = if E::EXPIRY.is_some() { &[1, 3, 4] } else { &[1, 3, 4, 5] };
+        let expected: &[u32] =
+            if E::DECLARED.expiry.is_some() { &[1, 3, 4] } else { &[1, 3, 4, 5] };
         assert_eq!(found.iter().map(E::id).collect::<Vec<_>>(), expected);
         let mut third = found.swap_remove(1);
         assert_eq!(third.both()[1], "patched");

@@ -8,11 +8,12 @@
 
 use std::fmt;
 
-use rowkey_wire::edm::{DateTime, Type};
+use rowkey_wire::edm::Type;
 
 use super::flatten::Names;
 use super::row::{DecodeError, OWN, RowReader, VERSION};
 use super::traits::{Entity, Rows};
+pub use crate::declaration::expiry::Expiry;
 use crate::index::Index;
 use crate::key::Key;
 
@@ -256,35 +257,6 @@ impl Compat {
             (Self::AzureDataTables, Some(Type::DateTime | Type::Guid)) => Some(Type::String),
             _ => None,
         }
-    }
-}
-
-/// A type that a field with `#[entity(expiry)]` may have.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a time at which an entity can expire",
-    note = "the type of a field with `expiry` is `DateTime<Utc>`, `edm::DateTime` or an `Option` of one of them"
-)]
-pub trait Expiry {
-    /// The time; `None` for never.
-    fn expires_at(&self) -> Option<DateTime>;
-}
-
-impl Expiry for DateTime {
-    fn expires_at(&self) -> Option<DateTime> {
-        Some(*self)
-    }
-}
-
-impl Expiry for chrono::DateTime<chrono::Utc> {
-    /// A time that cannot be stored is outside of the years 1601 to 9999; writing it fails.
-    fn expires_at(&self) -> Option<DateTime> {
-        DateTime::try_from(*self).ok()
-    }
-}
-
-impl<T: Expiry> Expiry for Option<T> {
-    fn expires_at(&self) -> Option<DateTime> {
-        self.as_ref().and_then(T::expires_at)
     }
 }
 

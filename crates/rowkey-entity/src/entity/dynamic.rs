@@ -107,7 +107,7 @@ impl DynamicEntity {
     /// in plain text.
     pub fn of_any_size<E: Entity>(entity: &E) -> Result<Self, EncodeError> {
         let (partition_key, row_key) = Key::of(entity).into_parts()?;
-        let mut out = RowWriter::in_memory().encrypting(E::ENCRYPTED);
+        let mut out = RowWriter::in_memory().encrypting(E::DECLARED.encrypted);
         entity.encode(&mut out);
         Ok(Self { partition_key, row_key, properties: Properties::of(out.into_values()?) })
     }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::row::{DecodeError, RowReader};
-use super::traits::{BlobField, Projection};
+use super::traits::Projection;
+use crate::declaration::Declarations;
 
 /// A row that does not decode as the type it was read as, with its keys.
 ///
@@ -64,8 +65,7 @@ impl std::error::Error for FailedRow {}
 /// `Query::results`.
 impl<P: Projection> Projection for Result<P, FailedRow> {
     const COLUMNS: Option<&'static [&'static str]> = P::COLUMNS;
-    const BLOBS: &'static [BlobField] = P::BLOBS;
-    const IS_OPENED: bool = P::IS_OPENED;
+    const DECLARED: Declarations = P::DECLARED;
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         match P::decode(row) {

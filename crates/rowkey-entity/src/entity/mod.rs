@@ -25,7 +25,6 @@ mod number;
 mod odata;
 #[cfg(test)]
 mod odata_tests;
-mod older;
 pub(crate) mod properties;
 pub(crate) mod property;
 pub(crate) mod row;
@@ -37,9 +36,12 @@ pub(crate) mod stored;
 pub(crate) mod traits;
 pub(crate) mod unknown;
 
+pub use crate::declaration::Declarations;
+pub use crate::declaration::blob::BlobField;
+pub use crate::declaration::older::{Older, OlderRows};
+pub use crate::declaration::wide::Wide;
 #[doc(hidden)]
 pub use blob_ref::Unusable;
-pub use older::{Older, OlderRows};
 pub use properties::Rest;
 pub(crate) use property::Property;
 pub use property::PropertyError;
@@ -48,5 +50,4 @@ pub(crate) use row::{KIND, VERSION};
 pub use row::{RowReader, RowWriter};
 pub(crate) use stored::Stored;
 pub use stored::Write;
-pub use traits::BlobField;
 pub(crate) use traits::{Entity, Projection};

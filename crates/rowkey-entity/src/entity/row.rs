@@ -178,9 +178,9 @@ impl RowWriter {
     }
 
     /// Declares, before the property is written, that it must not be stored in plain text: writing
-    /// fails unless it will be encrypted. Called for each of [`Entity::ENCRYPTED`].
+    /// fails unless it will be encrypted. Called for each of [`Declarations::encrypted`].
     ///
-    /// [`Entity::ENCRYPTED`]: super::Entity::ENCRYPTED
+    /// [`Declarations::encrypted`]: super::Declarations::encrypted
     pub fn must_encrypt(&mut self, name: &str) {
         let is_kept =
             matches!(self.collected, Collected::Names(_)) || self.encrypted.contains(&name);

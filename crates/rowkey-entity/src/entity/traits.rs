@@ -3,24 +3,12 @@
 use rowkey_wire::edm::DateTime;
 
 use super::blob_ref::BlobRef;
-use super::older::{Older, OlderRows};
 use super::row::{DecodeError, RowReader, RowWriter};
-use crate::index::{Index, List, Scope};
+use crate::declaration::Declarations;
+use crate::declaration::older::Older;
+use crate::index::Index;
 use crate::key::stretch::RowKeys;
 use crate::key::{KeyWriter, Piece};
-
-/// A field whose value is in a blob.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlobField {
-    /// The property.
-    pub property: &'static str,
-    /// The property that holds the blob's location.
-    pub pointer: &'static str,
-    /// The largest value that stays in the row, in bytes as the service counts them; 0 for none.
-    pub threshold: usize,
-    /// Whether the content is compressed.
-    pub compress: bool,
-}
 
 /// A type that can be read from an entity: all of it, or some of its properties.
 ///
@@ -66,13 +54,10 @@ pub struct BlobField {
 pub trait Projection: Sized {
     /// The properties to request from the service, or `None` for all of them.
     const COLUMNS: Option<&'static [&'static str]>;
-    /// The properties whose values are in blobs. A `Table` of the client refuses at compile time to read such a type;
-    /// `rowkey_store::Store` reads it.
-    const BLOBS: &'static [BlobField] = &[];
 
-    /// Whether the stored data has to be opened before it is read, as for encrypted fields and wide
-    /// entities. A `Table` of the client refuses at compile time to read such a type.
-    const IS_OPENED: bool = false;
+    /// What the type declares besides its keys and properties: its indexes, its encrypted fields and so on. A type
+    /// that reads or writes another type passes it on.
+    const DECLARED: Declarations = Declarations::NONE;
 
     /// Reads the value.
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError>;
@@ -115,14 +100,8 @@ pub trait Entity: Projection {
     /// The indexes whose copies may be among the entities, so that queries of the type skip them:
     /// all indexes of the type if one of them keeps copies in other partitions.
     #[doc(hidden)]
-    const COPIES: &'static [&'static [Index]] = {
-        let (mut at, mut found) = (0, false);
-        while at < Self::INDEXES.len() {
-            found |= matches!(Self::INDEXES[at].scope, Scope::OtherPartition);
-            at += 1;
-        }
-        if found { &[Self::INDEXES] } else { &[] }
-    };
+    const COPIES: &'static [&'static [Index]] =
+        if Self::DECLARED.has_copies_elsewhere() { &[Self::DECLARED.indexes] } else { &[] };
 
     /// The value of the [`DISCRIMINATOR`](Self::DISCRIMINATOR), if the keys do not identify the
     /// type.
@@ -132,39 +111,17 @@ pub trait Entity: Projection {
     /// `#[entity(discriminator = "..")]` names.
     const DISCRIMINATOR: &'static str = "EntityType";
 
-    /// The properties that must not be stored in plain text; [`encode`](Self::encode) calls
-    /// [`must_encrypt`](RowWriter::must_encrypt) for each. Such a type belongs to a store, which
-    /// encrypts them first.
-    const ENCRYPTED: &'static [&'static str] = &[];
-
-    /// The properties that this version of the type encrypts: [`ENCRYPTED`](Self::ENCRYPTED), or those of an
-    /// older version.
+    /// The properties that this version of the type encrypts: those that it declares, or those of an older
+    /// version.
     #[doc(hidden)]
     fn encrypted(version: i32) -> &'static [&'static str] {
         let _ = version;
-        Self::ENCRYPTED
+        Self::DECLARED.encrypted
     }
 
     /// Whether the type belongs to a store (`#[entity(store)]`): a `Table` of the client can read
     /// it, but refuses at compile time to write or delete it.
     const STORE: bool = false;
-    /// The most rows that an entity takes (`#[entity(wide = 40)]`): a store keeps properties that
-    /// do not fit into one row in further rows of the partition.
-    const MAX_ROWS: usize = 1;
-    /// Whether each property of a wide entity has a row of its own choice (`#[entity(wide = 64, parts)]`), its part, so
-    /// that it can be read and patched without the other rows; and the number of first characters of a name
-    /// that choose it, `usize::MAX` for all of them.
-    const PARTS: Option<usize> = None;
-    /// The secondary indexes of the type.
-    const INDEXES: &'static [Index] = &[];
-    /// The name of each index, unique value and list, with its declaration: its templates and the
-    /// fields that they name. `rowkey_store` compares it with the declarations of other programs.
-    const DECLARATIONS: &'static [(&'static str, &'static str)] = &[];
-    /// The lists of the type: for each value, the RowKeys of the entities that have it.
-    const LISTS: &'static [List] = &[];
-
-    /// The property of [`expires_at`](Self::expires_at), if a field of the type has `#[entity(expiry)]`.
-    const EXPIRY: Option<&'static str> = None;
 
     /// The time from which on the entity is expired: a store reads it as if it did not exist. `None` if it never
     /// expires.
@@ -174,9 +131,6 @@ pub trait Entity: Projection {
 
     /// The value of the `EntityVersion` property, from 2 on; entities without it have version 1.
     const VERSION: i32 = 1;
-
-    /// The rows that older versions of the type may have left beside an entity.
-    const OLDER: OlderRows = OlderRows::NONE;
 
     /// The rows that an older version of the type left beside this entity; `None` if the row has
     /// this version.
@@ -203,16 +157,14 @@ pub trait Entity: Projection {
         Ok(())
     }
 
-    /// The properties with the addresses of [`BlobRef`] fields.
-    const REFERENCES: &'static [&'static str] = &[];
-
     /// Calls `each` with the references to blobs that the entity has, and the properties with their addresses.
     #[doc(hidden)]
     fn references<'e>(&'e self, each: &mut dyn FnMut(&'static str, &'e BlobRef)) {
         let _ = each;
     }
 
-    /// Writes the keys of the entity's row in the index at this position of [`Entity::INDEXES`].
+    /// Writes the keys of the entity's row in the index at this position of
+    /// [`Declarations::indexes`].
     /// Returns whether the entity is in that index.
     fn index_key(&self, position: usize, partition: &mut KeyWriter, row: &mut KeyWriter) -> bool {
         let _ = (position, partition, row);
@@ -220,7 +172,7 @@ pub trait Entity: Projection {
     }
 
     /// Writes the PartitionKey and the RowKey of each of the entity's rows in the list at this
-    /// position of [`Entity::LISTS`]. An entity that has a value twice yields the keys twice.
+    /// position of [`Declarations::lists`]. An entity that has a value twice yields the keys twice.
     fn list_keys(&self, position: usize, add: &mut dyn FnMut(KeyWriter, KeyWriter)) {
         let _ = (position, add);
     }

@@ -1,6 +1,6 @@
 //! An entity together with its keys as they are stored.
 
-use rowkey_entity::entity::RowReader;
+use rowkey_entity::entity::{Declarations, RowReader};
 use rowkey_entity::{DecodeError, Projection};
 
 /// A value read from an entity, and the entity's keys: from [`Query::keyed`](crate::Query::keyed).
@@ -16,7 +16,7 @@ pub struct Keyed<P> {
 
 impl<P: Projection> Projection for Keyed<P> {
     const COLUMNS: Option<&'static [&'static str]> = P::COLUMNS;
-    const IS_OPENED: bool = P::IS_OPENED;
+    const DECLARED: Declarations = P::DECLARED;
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {

@@ -1,7 +1,7 @@
 //! The rows of an update: what is read, with the properties that the type does not know, and what
 //! is written, with those beside the changed entity.
 
-use rowkey_entity::entity::{BlobField, RowReader, RowWriter};
+use rowkey_entity::entity::{Declarations, RowReader, RowWriter};
 use rowkey_entity::key::KeyWriter;
 use rowkey_entity::{DecodeError, Entity, Projection, Properties, Rows};
 
@@ -17,8 +17,7 @@ pub(super) struct Known<E> {
 
 impl<E: Entity> Projection for Known<E> {
     const COLUMNS: Option<&'static [&'static str]> = None;
-    const BLOBS: &'static [BlobField] = E::BLOBS;
-    const IS_OPENED: bool = E::IS_OPENED;
+    const DECLARED: Declarations = E::DECLARED;
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {
         let entity = E::decode(row)?;
@@ -37,6 +36,7 @@ pub(super) struct Carrying<'e, E> {
 
 impl<E: Entity> Projection for Carrying<'_, E> {
     const COLUMNS: Option<&'static [&'static str]> = None;
+    const DECLARED: Declarations = E::DECLARED;
 
     fn decode(_: &RowReader<'_>) -> Result<Self, DecodeError> {
         Err(DecodeError::missing("RowKey"))

@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(read.read_as::<Order>().unwrap(), order);
         assert_eq!(read.read_as::<Slim>().unwrap(), Slim { state: State::Paid });
         assert!(matches!(read.read_as::<Record>(), Ok(Record::Order(read)) if read == order));
-        assert_eq!(Order::INDEXES[0].name, "by_state");
-        assert_eq!(Order::LISTS.len(), 1);
+        assert_eq!(Order::DECLARED.indexes[0].name, "by_state");
+        assert_eq!(Order::DECLARED.lists.len(), 1);
     }
 }

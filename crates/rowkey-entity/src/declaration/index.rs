@@ -21,9 +21,7 @@ use crate::key::template::Extent;
 use crate::key::write::ends_in_escape;
 use crate::key::{Key, KeyError, KeyWriter, PartFormat, Partition, Piece, WrittenKeys};
 
-mod list;
-
-pub use list::{List, ListKey, ListPlace};
+pub use super::list::{List, ListKey, ListPlace};
 
 /// The property of a copy that holds the RowKey of its entity.
 pub const PRIMARY_ROW_KEY: &str = "PrimaryRowKey";
@@ -43,11 +41,11 @@ pub const COPIED_FROM: &str = "CopiedFrom_";
 #[doc(hidden)]
 pub const ROW_FORMAT: &str = "RowFormat";
 
-/// An index that an entity declares: an item of [`Entity::INDEXES`].
+/// An index that an entity declares: an item of [`Declarations::indexes`](super::Declarations::indexes).
 ///
 /// ```
-/// use rowkey::Entity;
 /// use rowkey::index::{Copied, Scope};
+/// use rowkey::{Entity, Projection};
 ///
 /// #[derive(Entity)]
 /// #[entity(partition = "{department}", row = "id_{id:6}")]
@@ -58,7 +56,7 @@ pub const ROW_FORMAT: &str = "RowFormat";
 ///     email: String,
 /// }
 ///
-/// let [by_email] = Employee::INDEXES else { panic!("there is one") };
+/// let [by_email] = Employee::DECLARED.indexes else { panic!("there is one") };
 /// assert_eq!((by_email.name, by_email.row_head), ("by_email", "email_"));
 /// assert!(by_email.unique && by_email.scope == Scope::SamePartition);
 /// assert_eq!(by_email.copy, Copied::All);
@@ -118,13 +116,13 @@ impl Index {
     /// are not properties.
     ///
     /// ```
-    /// # use rowkey::Entity;
+    /// # use rowkey::{Entity, Projection};
     /// #[derive(Entity)]
     /// #[entity(partition = "{department}", row = "id_{id:6}")]
     /// #[entity(index(name = by_email, row = "email_{email:lower}", copy(name)))]
     /// struct Employee { department: String, id: u32, email: String, name: String, salary: f64 }
     ///
-    /// let by_email = &Employee::INDEXES[0];
+    /// let by_email = &Employee::DECLARED.indexes[0];
     /// assert!(by_email.has_column("name") && !by_email.has_column("salary"));
     /// assert!(!by_email.has_column("email"), "it is in the key of the copy alone");
     /// ```
@@ -181,10 +179,10 @@ pub struct IndexRange<E, S> {
 impl<E: Entity, S> IndexKey<E, S> {
     /// The index.
     pub fn index(&self) -> &'static Index {
-        &E::INDEXES[self.position]
+        &E::DECLARED.indexes[self.position]
     }
 
-    /// The position of the index in [`Entity::INDEXES`].
+    /// The position of the index in [`Declarations::indexes`](super::Declarations::indexes).
     pub fn position(&self) -> usize {
         self.position
     }
@@ -203,10 +201,10 @@ impl<E: Entity, S> IndexKey<E, S> {
 impl<E: Entity, S> IndexRange<E, S> {
     /// The index.
     pub fn index(&self) -> &'static Index {
-        &E::INDEXES[self.position]
+        &E::DECLARED.indexes[self.position]
     }
 
-    /// The position of the index in [`Entity::INDEXES`].
+    /// The position of the index in [`Declarations::indexes`](super::Declarations::indexes).
     pub fn position(&self) -> usize {
         self.position
     }
@@ -258,7 +256,7 @@ impl<E: Entity, S> IndexRange<E, S> {
     pub fn range<B: Clone + Into<Self>>(mut self, range: impl RangeBounds<B>) -> Self {
         let position = self.position;
         self.span = self.span.and_then(|mut span| {
-            let template = E::INDEXES[position].row_template;
+            let template = E::DECLARED.indexes[position].row_template;
             let end_of = |bound: Bound<&B>| {
                 let end = match bound {
                     Bound::Included(end) => Bound::Included(end.clone().into()),
@@ -305,7 +303,7 @@ impl<E: Entity, S> From<WrittenKeys> for IndexRange<E, S> {
         let (position, next) = (written.position, written.next);
         let keys = written.finish();
         let head = keys.as_ref().map(|(_, head)| head.clone()).unwrap_or_default();
-        let index = E::INDEXES.get(position);
+        let index = E::DECLARED.indexes.get(position);
         let span = keys.map(|(partition_key, head)| {
             let rows = RowKeys::beginning_with(&head);
             Span { partition_key, rows, index }
@@ -325,7 +323,7 @@ impl<E: Entity, S> From<WrittenKeys> for IndexRange<E, S> {
 impl<E: Entity, S> From<IndexKey<E, S>> for IndexRange<E, S> {
     fn from(key: IndexKey<E, S>) -> Self {
         let head = key.keys.as_ref().map(|(_, row)| row.clone()).unwrap_or_default();
-        let index = E::INDEXES.get(key.position);
+        let index = E::DECLARED.indexes.get(key.position);
         let span = key.keys.map(|(partition_key, row)| Span {
             partition_key,
             rows: RowKeys::one(&row),

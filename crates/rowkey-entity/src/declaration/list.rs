@@ -6,14 +6,14 @@ use std::marker::PhantomData;
 use crate::entity::Entity;
 use crate::key::{KeyError, WrittenKeys};
 
-/// A list that an entity declares: an item of [`Entity::LISTS`].
+/// A list that an entity declares: an item of [`Declarations::lists`](super::Declarations::lists).
 ///
 /// Each value has one row, in the partition of the entities or in a separate one, with the keys of
 /// all entities that have the value; or one blob, for the entities of all partitions. `rowkey_store`
 /// writes and reads it.
 ///
 /// ```
-/// use rowkey::Entity;
+/// use rowkey::{Entity, Projection};
 ///
 /// #[derive(Entity)]
 /// #[entity(store, partition = "{tenant}", row = "order_{id:4}")]
@@ -25,7 +25,7 @@ use crate::key::{KeyError, WrittenKeys};
 ///     tags: Vec<String>,
 /// }
 ///
-/// let [by_tag] = Order::LISTS else { panic!("there is one") };
+/// let [by_tag] = Order::DECLARED.lists else { panic!("there is one") };
 /// assert_eq!((by_tag.name, by_tag.max), ("by_tag", 8));
 /// let address = Order::by_tag("contoso", "urgent");
 /// assert_eq!(address.parts(), Ok(("contoso", "list_order_by_tag_urgent")));
@@ -66,10 +66,10 @@ pub struct ListKey<E> {
 impl<E: Entity> ListKey<E> {
     /// The declaration of the list.
     pub fn list(&self) -> &'static List {
-        &E::LISTS[self.position]
+        &E::DECLARED.lists[self.position]
     }
 
-    /// The position of the list in [`Entity::LISTS`].
+    /// The position of the list in [`Declarations::lists`](super::Declarations::lists).
     pub fn position(&self) -> usize {
         self.position
     }

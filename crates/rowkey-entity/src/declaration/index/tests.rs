@@ -1,6 +1,7 @@
 //! Tests of addresses in an index that is declared by hand.
 
 use super::*;
+use crate::declaration::Declarations;
 use crate::entity::traits::Rows;
 use crate::entity::{DecodeError, Projection, RowReader, RowWriter};
 use crate::key::Notation;
@@ -11,6 +12,23 @@ struct Person;
 
 impl Projection for Person {
     const COLUMNS: Option<&'static [&'static str]> = None;
+    const DECLARED: Declarations = Declarations {
+        indexes: &[Index {
+            name: "by_name",
+            scope: Scope::SamePartition,
+            table: None,
+            unique: true,
+            partition_head: "",
+            row_head: "name_",
+            row_template: &[
+                Piece::Literal("name_"),
+                Piece::part::<String>(LOWER),
+                Piece::Literal("_"),
+            ],
+            copy: Copied::Only(&["Age"]),
+        }],
+        ..Declarations::NONE
+    };
 
     fn decode(_: &RowReader<'_>) -> Result<Self, DecodeError> {
         Ok(Self)
@@ -19,16 +37,6 @@ impl Projection for Person {
 
 impl Entity for Person {
     const ROWS: Rows = Rows::Head("id_");
-    const INDEXES: &'static [Index] = &[Index {
-        name: "by_name",
-        scope: Scope::SamePartition,
-        table: None,
-        unique: true,
-        partition_head: "",
-        row_head: "name_",
-        row_template: &[Piece::Literal("name_"), Piece::part::<String>(LOWER), Piece::Literal("_")],
-        copy: Copied::Only(&["Age"]),
-    }];
 
     fn partition_key(&self, _: &mut KeyWriter) {}
     fn row_key(&self, _: &mut KeyWriter) {}

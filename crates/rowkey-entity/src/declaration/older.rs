@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use super::row::{DecodeError, RowReader};
-use super::traits::Entity;
+use crate::entity::{DecodeError, Entity, RowReader};
 use crate::index::{Index, List, ListPlace, Scope};
 use crate::key::KeyWriter;
 
@@ -38,19 +37,19 @@ impl OlderRows {
     #[doc(hidden)]
     #[must_use]
     pub const fn of<V: Entity>() -> Self {
-        let Self { mut beside, mut elsewhere } = V::OLDER;
+        let Self { mut beside, mut elsewhere } = V::DECLARED.older;
         let (mut own, mut at) = (0, 0);
-        while at < V::INDEXES.len() {
-            match V::INDEXES[at].scope {
+        while at < V::DECLARED.indexes.len() {
+            match V::DECLARED.indexes[at].scope {
                 Scope::SamePartition => own += 1,
                 Scope::OtherPartition | Scope::Claim => elsewhere = true,
             }
             at += 1;
         }
         at = 0;
-        while at < V::LISTS.len() {
-            match V::LISTS[at].place {
-                ListPlace::Partition => own += V::LISTS[at].max,
+        while at < V::DECLARED.lists.len() {
+            match V::DECLARED.lists[at].place {
+                ListPlace::Partition => own += V::DECLARED.lists[at].max,
                 ListPlace::Elsewhere | ListPlace::Blob => elsewhere = true,
             }
             at += 1;
@@ -67,14 +66,17 @@ impl OlderRows {
     #[must_use]
     pub const fn keeps_blobs<V: Entity, E: Entity>() -> bool {
         let mut at = 0;
-        while at < V::BLOBS.len() {
+        while at < V::DECLARED.blobs.len() {
             let mut of_own = 0;
-            while of_own < E::BLOBS.len()
-                && !is_same(V::BLOBS[at].property.as_bytes(), E::BLOBS[of_own].property.as_bytes())
+            while of_own < E::DECLARED.blobs.len()
+                && !is_same(
+                    V::DECLARED.blobs[at].property.as_bytes(),
+                    E::DECLARED.blobs[of_own].property.as_bytes(),
+                )
             {
                 of_own += 1;
             }
-            if of_own == E::BLOBS.len() {
+            if of_own == E::DECLARED.blobs.len() {
                 return false;
             }
             at += 1;
@@ -100,7 +102,7 @@ impl Older {
         }
         let entity = V::decode(row)?;
         let mut indexed = Vec::new();
-        for (position, index) in V::INDEXES.iter().enumerate() {
+        for (position, index) in V::DECLARED.indexes.iter().enumerate() {
             let (mut partition, mut row) = (KeyWriter::new(), KeyWriter::new());
             // Values that make no valid key were never in the index.
             if entity.index_key(position, &mut partition, &mut row)
@@ -110,7 +112,7 @@ impl Older {
             }
         }
         let mut listed = Vec::new();
-        for (position, list) in V::LISTS.iter().enumerate() {
+        for (position, list) in V::DECLARED.lists.iter().enumerate() {
             entity.list_keys(position, &mut |partition, row| {
                 let partition = match list.place {
                     ListPlace::Blob => Ok(String::new()),

@@ -1,0 +1,107 @@
+//! What a type declares besides its keys and its properties: [`Declarations`], one constant with a field for each
+//! kind of declaration.
+//!
+//! Each kind has a file here with the type of its field: `index` (also for unique values), `list`, `blob`, `expiry`,
+//! `wide`, `older`. A new kind adds a file and a field; what passes the constant on passes it on, too.
+
+pub(crate) mod blob;
+pub(crate) mod expiry;
+pub mod index;
+pub(crate) mod list;
+pub(crate) mod older;
+pub(crate) mod wide;
+
+use blob::BlobField;
+use index::{Index, Scope};
+use list::List;
+use older::OlderRows;
+use wide::Wide;
+
+/// What a type declares besides its keys and its properties: [`Projection::DECLARED`](crate::Projection::DECLARED).
+///
+/// `#[derive(Entity)]` makes it from the attributes. An implementation by hand names what it has:
+///
+/// ```
+/// use rowkey::Entity;
+/// use rowkey::entity::Declarations;
+///
+/// const DECLARED: Declarations = Declarations { encrypted: &["Diagnosis"], ..Declarations::NONE };
+///
+/// #[derive(Entity)]
+/// #[entity(store, partition = "{clinic}", row = "patient_{id:6}")]
+/// struct Patient {
+///     clinic: String,
+///     id: u32,
+///     #[entity(encrypt, rename = "Diagnosis")]
+///     diagnosis: String,
+/// }
+/// # use rowkey::Projection;
+/// assert_eq!(Patient::DECLARED, DECLARED);
+/// assert!(Patient::DECLARED.is_opened() && Patient::DECLARED.indexes.is_empty());
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Declarations {
+    /// The secondary indexes and the unique values.
+    pub indexes: &'static [Index],
+    /// The lists: for each value, the RowKeys of the entities that have it.
+    pub lists: &'static [List],
+    /// The properties whose values are in blobs. A `Table` of the client refuses at compile time to read such a type;
+    /// `rowkey_store::Store` reads it.
+    pub blobs: &'static [BlobField],
+    /// The properties with the addresses of [`BlobRef`](crate::BlobRef) fields.
+    pub references: &'static [&'static str],
+    /// The properties that must not be stored in plain text; [`Entity::encode`](crate::Entity::encode) calls
+    /// [`must_encrypt`](crate::entity::RowWriter::must_encrypt) for each. Such a type belongs to a store, which
+    /// encrypts them first.
+    pub encrypted: &'static [&'static str],
+    /// The property of [`Entity::expires_at`](crate::Entity::expires_at), if a field of the type has
+    /// `#[entity(expiry)]`.
+    pub expiry: Option<&'static str>,
+    /// The rows that an entity takes.
+    pub wide: Wide,
+    /// The rows that older versions of the type may have left beside an entity.
+    pub older: OlderRows,
+    /// The name of each index, unique value and list, with its declaration: its templates and the fields that they
+    /// name. `rowkey_store` compares it with the declarations of other programs.
+    pub texts: &'static [(&'static str, &'static str)],
+}
+
+impl Declarations {
+    /// For a type that declares nothing.
+    pub const NONE: Self = Self {
+        indexes: &[],
+        lists: &[],
+        blobs: &[],
+        references: &[],
+        encrypted: &[],
+        expiry: None,
+        wide: Wide::ONE,
+        older: OlderRows::NONE,
+        texts: &[],
+    };
+
+    /// Whether the stored data has to be opened before it is read, as for encrypted fields and wide entities. A
+    /// `Table` of the client refuses at compile time to read such a type.
+    #[must_use]
+    pub const fn is_opened(&self) -> bool {
+        !self.encrypted.is_empty() || self.wide.rows > 1
+    }
+
+    /// Whether copies in an index are in other partitions, so that they may be among the entities of a scan.
+    pub(crate) const fn has_copies_elsewhere(&self) -> bool {
+        let mut at = 0;
+        while at < self.indexes.len() {
+            if matches!(self.indexes[at].scope, Scope::OtherPartition) {
+                return true;
+            }
+            at += 1;
+        }
+        false
+    }
+}
+
+impl Default for Declarations {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
