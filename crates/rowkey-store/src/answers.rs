@@ -417,8 +417,8 @@ where
 }
 
 fn position<E: Entity>(name: &str) -> Result<usize> {
-    E::INDEXES.iter().position(|index| index.name == name).ok_or_else(|| {
-        let names: Vec<_> = E::INDEXES.iter().map(|index| index.name).collect();
+    E::DECLARED.indexes.iter().position(|index| index.name == name).ok_or_else(|| {
+        let names: Vec<_> = E::DECLARED.indexes.iter().map(|index| index.name).collect();
         let what = format!("the type has no index `{name}`; it has: {}", names.join(", "));
         Error::refused(ErrorKind::Invalid, what)
     })

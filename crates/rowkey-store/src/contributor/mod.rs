@@ -72,7 +72,7 @@ impl<'a, E: Entity> Change<'a, E> {
     /// as no row, because such a row was never written.
     pub(crate) fn old_keys(&self, position: usize) -> Option<Keys> {
         match self.older {
-            Some(older) => old_keys(older, &E::INDEXES[position]),
+            Some(older) => old_keys(older, &E::DECLARED.indexes[position]),
             None => self.before.and_then(|entity| index_keys(entity, position).ok().flatten()),
         }
     }

@@ -27,7 +27,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
 
     fn operations(&self) -> usize {
         // An update deletes one copy and inserts another.
-        2 * positions(E::INDEXES).len()
+        2 * positions(E::DECLARED.indexes).len()
     }
 
     /// Returns the keys of the entity's copies, to read them, if another program may have written rows
@@ -37,7 +37,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
             return Ok(Vec::new());
         }
         let mut reads = Vec::new();
-        for position in positions(E::INDEXES) {
+        for position in positions(E::DECLARED.indexes) {
             let new = change.after.and_then(|entity| index_keys(entity, position).ok().flatten());
             reads.extend(row_key_of(change.old_keys(position)));
             reads.extend(row_key_of(new));
@@ -46,9 +46,10 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
-        for position in positions(E::INDEXES) {
-            let is_own =
-                |row: &DynamicEntity| is_copy_of(row, E::INDEXES[position].name, change.keys);
+        for position in positions(E::DECLARED.indexes) {
+            let is_own = |row: &DynamicEntity| {
+                is_copy_of(row, E::DECLARED.indexes[position].name, change.keys)
+            };
             let old = change.old_keys(position);
             let new = match change.after {
                 Some(entity) => index_keys(entity, position)?.map(|keys| (entity, keys)),
@@ -70,7 +71,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
             let Some((entity, keys)) = new else { continue };
             let row = EncodedRow::of(&CopyRow {
                 content: change.content(entity),
-                index: &E::INDEXES[position],
+                index: &E::DECLARED.indexes[position],
                 keys: &keys,
                 primary: change.keys,
                 mark: change.op.mark(),
@@ -95,6 +96,6 @@ fn row_key_of(keys: Option<Keys>) -> Option<String> {
 }
 
 fn copy_of<E: Entity>(position: usize, owner: &Keys, layers: &Layers) -> CopyOf {
-    let index = E::INDEXES[position].name;
+    let index = E::DECLARED.indexes[position].name;
     CopyOf { index, position, owner: owner.clone(), demands: Demands::of::<E>(layers) }
 }

@@ -51,12 +51,12 @@ impl<E: Entity + Send + Sync> Contributor<E> for Lists {
     }
 
     fn operations(&self) -> usize {
-        in_partition(E::LISTS).iter().map(|(_, list)| 2 * list.max).sum()
+        in_partition(E::DECLARED.lists).iter().map(|(_, list)| 2 * list.max).sum()
     }
 
     fn reads(&self, change: Change<'_, E>) -> Result<Vec<String>> {
         let mut reads = Vec::new();
-        for (position, _) in in_partition(E::LISTS) {
+        for (position, _) in in_partition(E::DECLARED.lists) {
             for (keys, _) in edits(change, position)? {
                 reads.push(keys.1);
             }
@@ -65,7 +65,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for Lists {
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
-        for (position, list) in in_partition(E::LISTS) {
+        for (position, list) in in_partition(E::DECLARED.lists) {
             let listed = listed(list, change.keys, plan.of);
             for (at, is_new) in edits(change, position)? {
                 plan.edit(&at.1, |row| edit(row, &at, list, &listed, is_new))?;
@@ -128,7 +128,7 @@ pub(crate) fn edits<E: Entity>(
     change: Change<'_, E>,
     position: usize,
 ) -> Result<Vec<(Keys, bool)>> {
-    let list = &E::LISTS[position];
+    let list = &E::DECLARED.lists[position];
     let new = match change.after {
         Some(entity) => keys_to_write(written(entity, position), list)?,
         None => BTreeSet::new(),

@@ -25,7 +25,7 @@ fn indexed<E: Entity>(older: &Older) -> impl Iterator<Item = &(&'static Index, K
     older.indexed.iter().filter(|(index, _)| {
         let place = |index: &Index| (index.name, index.scope, index.table);
         let is_it = |own: &Index| place(own) == place(index);
-        !E::INDEXES.iter().any(is_it)
+        !E::DECLARED.indexes.iter().any(is_it)
     })
 }
 
@@ -34,7 +34,7 @@ fn listed<E: Entity>(older: &Older) -> impl Iterator<Item = &(&'static List, Key
     older.listed.iter().filter(|(list, _)| {
         let place = |list: &List| (list.name, list.place, list.table);
         let is_it = |own: &List| place(own) == place(list);
-        !E::LISTS.iter().any(is_it)
+        !E::DECLARED.lists.iter().any(is_it)
     })
 }
 
@@ -44,7 +44,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for OlderVersions {
     }
 
     fn operations(&self) -> usize {
-        E::OLDER.beside
+        E::DECLARED.older.beside
     }
 
     fn reads(&self, change: Change<'_, E>) -> Result<Vec<String>> {
@@ -108,10 +108,11 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for OlderVersions {
             let head = settling.head().await?;
             let is_demanded = head.is_some_and(|head| {
                 let has = |position: usize| {
-                    E::INDEXES[position].table.is_none() && has_keys(&head.entity, position, &keys)
+                    E::DECLARED.indexes[position].table.is_none()
+                        && has_keys(&head.entity, position, &keys)
                 };
                 // A program of an older version wrote the entity again, with the row.
-                head.older.is_some() || (0..E::INDEXES.len()).any(has)
+                head.older.is_some() || (0..E::DECLARED.indexes.len()).any(has)
             });
             if is_demanded || owner.as_ref() != Some(settling.keys()) {
                 return Ok(Settled::Done);

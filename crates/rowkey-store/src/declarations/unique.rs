@@ -28,7 +28,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
-        for (position, index) in E::INDEXES.iter().enumerate() {
+        for (position, index) in E::DECLARED.indexes.iter().enumerate() {
             if index.scope != Scope::Claim {
                 continue;
             }

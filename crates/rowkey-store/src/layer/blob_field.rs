@@ -101,12 +101,12 @@ enum Kind {
 
 impl BlobFields {
     pub(crate) fn of<E: Entity>(blobs: &Blobs, of: &'static str) -> Self {
-        Self { blobs: blobs.clone(), fields: E::BLOBS, of, sealed: None }
+        Self { blobs: blobs.clone(), fields: E::DECLARED.blobs, of, sealed: None }
     }
 
     /// Adds the sealer for the encrypted fields of the type.
     pub(crate) fn sealed_by<E: Entity>(self, sealer: Option<&Arc<dyn Sealer>>) -> Self {
-        let both = self.fields.iter().any(|field| E::ENCRYPTED.contains(&field.property));
+        let both = self.fields.iter().any(|field| E::DECLARED.encrypted.contains(&field.property));
         let sealed =
             sealer.filter(|_| both).map(|sealer| (Arc::clone(sealer), Encrypted::of::<E>()));
         Self { sealed, ..self }
@@ -114,8 +114,8 @@ impl BlobFields {
 
     /// Whether the blob of an encrypted field was stored before the field was marked `encrypt`.
     pub(crate) fn is_in_plain<E: Entity>(row: &DynamicEntity) -> bool {
-        E::BLOBS.iter().any(|field| {
-            E::ENCRYPTED.contains(&field.property)
+        E::DECLARED.blobs.iter().any(|field| {
+            E::DECLARED.encrypted.contains(&field.property)
                 && row.get(field.pointer).is_some()
                 && row.get(field.property).is_none()
         })

@@ -288,7 +288,7 @@ impl Layers {
             return Err(Error::refused(ErrorKind::Decode, "a copy does not name its entity"));
         };
         let is_left_out =
-            |name: &String| row.get(name).is_none() && !E::ENCRYPTED.contains(&&**name);
+            |name: &String| row.get(name).is_none() && !E::DECLARED.encrypted.contains(&&**name);
         if Envelope::of(&row).names.iter().any(is_left_out) {
             return Ok(Err(primary));
         }
@@ -299,7 +299,7 @@ impl Layers {
         let sealed = self.open_row(table, &mut row).await?;
         let head = row.read_beside_sealed::<Head<E>>(&sealed)?;
         if !demands(&head, position, &at) {
-            let index = E::INDEXES[position].name;
+            let index = E::DECLARED.indexes[position].name;
             let what = "the entity has no copy with this key: the copy was moved or altered";
             let error = Error::refused(ErrorKind::Decode, what).in_index(index);
             return Err(
@@ -433,7 +433,7 @@ fn has<E: Entity>(
 fn demands<E: Entity>(head: &Head<E>, position: usize, keys: &Keys) -> bool {
     match &head.older {
         // Its rows are those of the type version that wrote it.
-        Some(older) => old_keys(older, &E::INDEXES[position]).as_ref() == Some(keys),
+        Some(older) => old_keys(older, &E::DECLARED.indexes[position]).as_ref() == Some(keys),
         None => has_keys(&head.entity, position, keys),
     }
 }

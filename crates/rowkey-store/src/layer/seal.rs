@@ -132,7 +132,7 @@ pub(crate) struct Encrypted {
 
 impl Encrypted {
     pub(crate) fn of<E: Entity>() -> Self {
-        Self { names: E::ENCRYPTED, of_version: E::encrypted }
+        Self { names: E::DECLARED.encrypted, of_version: E::encrypted }
     }
 
     /// The names with which a stored row is opened: those of the type, and of the version that wrote the
@@ -154,8 +154,9 @@ pub(crate) struct Sealed {
 
 impl Sealed {
     pub(crate) fn of<E: Entity>(sealer: Arc<dyn Sealer>) -> Self {
-        let is_in_row = |name: &&&str| !E::BLOBS.iter().any(|field| field.property == **name);
-        let in_row = E::ENCRYPTED.iter().filter(is_in_row).copied().collect();
+        let is_in_row =
+            |name: &&&str| !E::DECLARED.blobs.iter().any(|field| field.property == **name);
+        let in_row = E::DECLARED.encrypted.iter().filter(is_in_row).copied().collect();
         Self { sealer, encrypted: Encrypted::of::<E>(), in_row }
     }
 }

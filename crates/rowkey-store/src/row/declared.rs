@@ -34,12 +34,12 @@ pub(crate) struct Given<'s> {
 impl Declared {
     pub(crate) const fn of<E: Entity>() -> Self {
         Self {
-            indexes: E::INDEXES,
-            lists: E::LISTS,
-            blobs: E::BLOBS,
-            references: E::REFERENCES,
-            encrypted: E::ENCRYPTED,
-            older: E::OLDER,
+            indexes: E::DECLARED.indexes,
+            lists: E::DECLARED.lists,
+            blobs: E::DECLARED.blobs,
+            references: E::DECLARED.references,
+            encrypted: E::DECLARED.encrypted,
+            older: E::DECLARED.older,
         }
     }
 

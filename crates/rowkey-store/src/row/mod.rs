@@ -9,7 +9,7 @@
 //! The mark shows which operation wrote a row. It decides a write whose response was lost.
 
 use rowkey::edm::Value;
-use rowkey::entity::{Older, RowReader, RowWriter};
+use rowkey::entity::{Declarations, Older, RowReader, RowWriter};
 use rowkey::index::{Copied, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, Scope};
 use rowkey::key::KeyWriter;
 use rowkey::{
@@ -53,7 +53,7 @@ pub(crate) fn index_keys<E: Entity>(entity: &E, position: usize) -> Result<Optio
         return Ok(None);
     }
     finish(partition, row).map(Some).map_err(|error| {
-        let index = E::INDEXES.get(position).map_or("", |index| index.name);
+        let index = E::DECLARED.indexes.get(position).map_or("", |index| index.name);
         error.advise(format!("it is the key of its row in the index `{index}`"))
     })
 }
@@ -149,6 +149,7 @@ pub(crate) struct HeadRow<'e, E> {
 
 impl<E: Entity> Projection for HeadRow<'_, E> {
     const COLUMNS: Option<&'static [&'static str]> = None;
+    const DECLARED: Declarations = E::DECLARED;
 
     fn decode(_: &RowReader<'_>) -> Result<Self, DecodeError> {
         Err(DecodeError::property(MARK, "this type of row is only written"))
@@ -157,7 +158,6 @@ impl<E: Entity> Projection for HeadRow<'_, E> {
 
 impl<E: Entity> Entity for HeadRow<'_, E> {
     const ROWS: Rows = E::ROWS;
-    const ENCRYPTED: &'static [&'static str] = E::ENCRYPTED;
 
     fn partition_key(&self, out: &mut KeyWriter) {
         out.literal(&self.keys.0);
@@ -184,6 +184,7 @@ pub(crate) struct CopyRow<'e, E> {
 
 impl<E: Entity> Projection for CopyRow<'_, E> {
     const COLUMNS: Option<&'static [&'static str]> = None;
+    const DECLARED: Declarations = E::DECLARED;
 
     fn decode(_: &RowReader<'_>) -> Result<Self, DecodeError> {
         Err(DecodeError::property(MARK, "this type of row is only written"))
@@ -192,7 +193,6 @@ impl<E: Entity> Projection for CopyRow<'_, E> {
 
 impl<E: Entity> Entity for CopyRow<'_, E> {
     const ROWS: Rows = Rows::All;
-    const ENCRYPTED: &'static [&'static str] = E::ENCRYPTED;
 
     fn partition_key(&self, out: &mut KeyWriter) {
         out.literal(&self.keys.0);

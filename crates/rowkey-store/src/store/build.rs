@@ -279,7 +279,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         // These three names are taken, even if the type has no such declaration.
         let mut names = vec![index::NAME, list::NAME, unique::NAME];
         // The rows of the entity and the op row.
-        let mut most = E::MAX_ROWS + 1;
+        let mut most = E::DECLARED.wide.rows + 1;
         for contributor in &contributors {
             most += contributor.operations();
         }
@@ -302,7 +302,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         Self::TYPE.check_queue_and_keys(given, &refused)?;
         let deciding = Deciding::new(&table);
         let mut layers: Vec<Box<dyn Layer>> = Vec::new();
-        if let (Some(blobs), false) = (&blobs, E::BLOBS.is_empty()) {
+        if let (Some(blobs), false) = (&blobs, E::DECLARED.blobs.is_empty()) {
             let fields = BlobFields::of::<E>(blobs, Inner::<E>::of());
             layers.push(Box::new(fields.sealed_by::<E>(sealer.as_ref())));
         }
@@ -363,7 +363,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         },
         if Self::TYPE.has_index(Scope::OtherPartition) {
             Some(|all, means| {
-                for index in RemoteIndex::all(E::INDEXES, means.tables) {
+                for index in RemoteIndex::all(E::DECLARED.indexes, means.tables) {
                     all.push(Box::new(index));
                 }
             })
@@ -372,7 +372,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         },
         if Self::TYPE.has_list(ListPlace::Elsewhere) {
             Some(|all, means| {
-                for list in RemoteList::all(E::LISTS, Inner::<E>::of(), means.tables) {
+                for list in RemoteList::all(E::DECLARED.lists, Inner::<E>::of(), means.tables) {
                     all.push(Box::new(list));
                 }
             })
@@ -382,7 +382,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         if Self::TYPE.has_list(ListPlace::Blob) {
             Some(|all, means| {
                 let Some(blobs) = means.blobs else { return };
-                for list in BlobList::all(E::LISTS, blobs) {
+                for list in BlobList::all(E::DECLARED.lists, blobs) {
                     all.push(Box::new(list));
                 }
             })

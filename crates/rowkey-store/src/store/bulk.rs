@@ -93,11 +93,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
 /// Returns the most operations for an insert of the entity, without those of further rows.
 pub(super) fn rows_of<E: Entity>(entity: &E) -> usize {
-    let local = E::INDEXES.iter().enumerate().filter(|(position, index)| {
+    let local = E::DECLARED.indexes.iter().enumerate().filter(|(position, index)| {
         index.scope == rowkey::index::Scope::SamePartition
             && index_keys(entity, *position).is_ok_and(|keys| keys.is_some())
     });
-    let lists = in_partition(E::LISTS).into_iter();
+    let lists = in_partition(E::DECLARED.lists).into_iter();
     let lists = lists.map(|(position, _)| list_keys(entity, position).len());
     1 + local.count() + lists.sum::<usize>()
 }
@@ -185,7 +185,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {
         };
         // The attempt that was not answered may have given the entity its references, and no other one may.
         let may_be_stored = error.kind() == ErrorKind::AlreadyExists
-            || (!E::REFERENCES.is_empty() && error.kind() == ErrorKind::Invalid);
+            || (!E::DECLARED.references.is_empty() && error.kind() == ErrorKind::Invalid);
         if may_be_stored && self.is_stored(keys, entity).await? {
             report.note(None, Verdict::Right, 1);
         } else {

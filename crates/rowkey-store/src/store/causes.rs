@@ -14,15 +14,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// lists, and returns the error. `None` if there is no error, or if the rows are in the partition of the
     /// entity.
     pub(super) async fn cause(&self, keys: &Keys, at: usize) -> Result<Option<Error>> {
-        let name = match at.checked_sub(E::INDEXES.len()) {
-            None => E::INDEXES.get(at).map(|index| index.name),
-            Some(list) => E::LISTS.get(list).map(|list| list.name),
+        let name = match at.checked_sub(E::DECLARED.indexes.len()) {
+            None => E::DECLARED.indexes.get(at).map(|index| index.name),
+            Some(list) => E::DECLARED.lists.get(list).map(|list| list.name),
         };
         let is_named = |one: &&dyn Contributor<E>| name.is_some_and(|name| is_of(one.name(), name));
         let mut contributors = self.inner.contributors.iter().map(|one| &**one);
         let Some(contributor) = contributors.find(is_named) else { return Ok(None) };
         let Some(head) = self.read_before(keys).await? else { return Ok(None) };
-        let places = match at.checked_sub(E::INDEXES.len()) {
+        let places = match at.checked_sub(E::DECLARED.indexes.len()) {
             None => index_keys(&head.entity, at)?.into_iter().collect(),
             Some(list) => list_keys(&head.entity, list),
         };

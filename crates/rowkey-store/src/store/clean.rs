@@ -221,7 +221,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             }
             let keys = (row.partition_key.clone(), row.row_key.clone());
             // The name of a declaration that stays may begin with this one: `by_number_2`.
-            if !left.is(row) || claimed(E::INDEXES, &keys).is_some() {
+            if !left.is(row) || claimed(E::DECLARED.indexes, &keys).is_some() {
                 continue;
             }
             let row = (row.clone(), etag.clone());

@@ -321,7 +321,7 @@ fn groups<E: Entity>(
         let fit = heads.iter().take_while(|(_, head)| {
             let beside = head.closed().map_or(0, |closed| closed.beside.stored().len());
             // Rows that an older version of the type declared.
-            let older = if head.older.is_some() { E::OLDER.beside } else { 0 };
+            let older = if head.older.is_some() { E::DECLARED.older.beside } else { 0 };
             operations += rows_of(&head.entity) + added + beside + older;
             operations <= MAX_OPERATIONS
         });

@@ -57,7 +57,7 @@ impl<E: Entity + Send + Sync> Demanding for Head<E> {
 
     fn copy(&self, position: usize, keys: &Keys, at: &Keys) -> Result<DynamicEntity> {
         let mark = self.mark.as_deref().unwrap_or_default();
-        let (content, index) = (self.content(), &E::INDEXES[position]);
+        let (content, index) = (self.content(), &E::DECLARED.indexes[position]);
         Ok(DynamicEntity::of(&CopyRow { content, index, keys: at, primary: keys, mark })?)
     }
 }

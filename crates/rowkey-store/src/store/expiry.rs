@@ -68,13 +68,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     pub fn delete_expired(&self) -> Job<'static, Walking<rowkey::DynamicEntity, Deletions<E>>> {
         const {
             assert!(
-                E::EXPIRY.is_some(),
+                E::DECLARED.expiry.is_some(),
                 "entities of this type never expire: mark a field with #[entity(expiry)]"
             );
         }
         let now = self.now();
         // A missing property meets no comparison, so entities without an expiry are not found.
-        let expired = Filter::dynamic(E::EXPIRY.unwrap_or_default(), Operator::LessOrEqual, now);
+        let expired =
+            Filter::dynamic(E::DECLARED.expiry.unwrap_or_default(), Operator::LessOrEqual, now);
         let walk =
             Walk::new(&self.inner.table, move |table| table.scan::<E>().filter(expired.clone()));
         let walk = walk.project();
@@ -88,19 +89,19 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// What a read returns: nothing for an expired entity.
     pub(super) fn unexpired(&self, found: Option<Versioned<E>>) -> Option<Versioned<E>> {
-        found.filter(|found| E::EXPIRY.is_none() || !is_expired(&found.entity, self.now()))
+        found.filter(|found| E::DECLARED.expiry.is_none() || !is_expired(&found.entity, self.now()))
     }
 
     /// The head of an entity that a write changes, unless it is expired.
     pub(super) fn unexpired_head(&self, head: Option<ReadHead<E>>) -> Option<ReadHead<E>> {
-        head.filter(|head| E::EXPIRY.is_none() || !is_expired(&head.entity, self.now()))
+        head.filter(|head| E::DECLARED.expiry.is_none() || !is_expired(&head.entity, self.now()))
     }
 
     /// The head of an entity that a write replaces. The properties of an expired entity that the type does not
     /// have are not kept, because a new entity takes its place. Encrypted ones are not kept either.
     pub(super) fn replaced(&self, mut head: Option<ReadHead<E>>) -> Option<ReadHead<E>> {
         if let Some(head) = &mut head
-            && E::EXPIRY.is_some()
+            && E::DECLARED.expiry.is_some()
             && is_expired(&head.entity, self.now())
         {
             head.head.unknown = Properties::new();
@@ -120,7 +121,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Result<(OneWritten, Op)> {
         let is_refused =
             refused.kind() == ErrorKind::AlreadyExists && refused.outcome() != Outcome::Unknown;
-        if E::EXPIRY.is_none() || !is_refused {
+        if E::DECLARED.expiry.is_none() || !is_refused {
             return Err(refused);
         }
         loop {

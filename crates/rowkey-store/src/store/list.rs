@@ -158,8 +158,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         head: &ReadHead<E>,
         position: usize,
     ) -> Result<Verdict> {
-        let entry = (&E::LISTS[position], Inner::<E>::of(), keys);
-        let name = E::LISTS[position].name;
+        let entry = (&E::DECLARED.lists[position], Inner::<E>::of(), keys);
+        let name = E::DECLARED.lists[position].name;
         let (deciding, blobs) = (self.inner.deciding_of(name), self.inner.blobs.as_ref());
         let lists = list_keys(&head.entity, position);
         let examined = examine_lists(deciding, blobs, entry, lists).await;
@@ -174,7 +174,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         repairs: bool,
         report: &mut Report,
     ) -> Result<()> {
-        let list = &E::LISTS[position];
+        let list = &E::DECLARED.lists[position];
         let deciding = self.inner.deciding_of(list.name);
         // Read the list, then the entities, then write the list under its ETag, as an edit does.
         let Some(stored) = deciding.row(keys).await? else { return Ok(()) };
@@ -184,7 +184,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let owner = owner(list, &keys.0, one, Inner::<E>::of());
             let head = self.read_before(&owner).await?;
             let has = |head: ReadHead<E>| match &head.older {
-                Some(older) => old_list_keys(older, &E::LISTS[position]).contains(keys),
+                Some(older) => old_list_keys(older, &E::DECLARED.lists[position]).contains(keys),
                 None => list_keys(&head.entity, position).contains(keys),
             };
             if head.is_some_and(has) {

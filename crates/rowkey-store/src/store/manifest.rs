@@ -193,7 +193,7 @@ impl Manifest {
 impl<E: Entity> Inner<E> {
     /// Returns the declarations of this program, by name and template.
     pub(super) fn declared(&self) -> Vec<(String, String)> {
-        let own = E::DECLARATIONS.iter().copied();
+        let own = E::DECLARED.texts.iter().copied();
         let given = self.contributors.iter().skip(self.contributors.len() - self.added);
         // A contributor has no template: only its code defines its rows.
         let given = given.map(|one| (one.name(), ""));

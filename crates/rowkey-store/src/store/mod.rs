@@ -495,8 +495,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// # Ok::<_, rowkey::Error>(())
     /// ```
     pub fn index_table(&self, name: &str) -> Option<&Table> {
-        let mut names = E::INDEXES.iter().map(|index| index.name);
-        let mut lists = E::LISTS.iter().map(|list| list.name);
+        let mut names = E::DECLARED.indexes.iter().map(|index| index.name);
+        let mut lists = E::DECLARED.lists.iter().map(|list| list.name);
         let is_declared = names.any(|own| own == name) || lists.any(|own| own == name);
         is_declared.then(|| self.inner.table_of(name))
     }

@@ -149,7 +149,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 fn in_parts<E: Entity>() -> Result<Layout> {
     const {
         assert!(
-            E::PARTS.is_some(),
+            E::DECLARED.wide.parts.is_some(),
             "the properties of this type have no known rows: add `parts` beside `wide`, or use `get`"
         );
     }

@@ -89,8 +89,8 @@ const OF_REFERENCE: [&str; 4] = ["", "_Length", "_Sha256", "_ContentType"];
 /// Whether a property names a blob: that of a field, or one that the entity refers to. A patch that set it could give
 /// the entity the blob of another one, which would be deleted with it.
 fn names_a_blob<E: Entity>(name: &str) -> bool {
-    E::BLOBS.iter().any(|field| field.pointer == name)
-        || E::REFERENCES.iter().any(|property| {
+    E::DECLARED.blobs.iter().any(|field| field.pointer == name)
+        || E::DECLARED.references.iter().any(|property| {
             name.strip_prefix(property).is_some_and(|rest| OF_REFERENCE.contains(&rest))
         })
 }
@@ -251,12 +251,17 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     /// removed, which a merge cannot do, or because the service cannot compare the
     /// [condition](Self::if_version).
     pub fn reads(&self) -> bool {
-        let is_wide = E::MAX_ROWS > 1 && (Self::layout().is_none() || !E::REFERENCES.is_empty());
+        let is_wide = E::DECLARED.wide.rows > 1
+            && (Self::layout().is_none() || !E::DECLARED.references.is_empty());
         // An entity of an older version is converted. Parts of another version have other RowKeys.
         let is_converted = E::VERSION > 1 && Self::layout().is_none();
-        let declares = is_wide || is_converted || !E::INDEXES.is_empty() || !E::LISTS.is_empty();
+        let declares = is_wide
+            || is_converted
+            || !E::DECLARED.indexes.is_empty()
+            || !E::DECLARED.lists.is_empty();
         // An expired entity is not changed, as if it did not exist.
-        let declares = declares || self.store.inner.has_contributors() || E::EXPIRY.is_some();
+        let declares =
+            declares || self.store.inner.has_contributors() || E::DECLARED.expiry.is_some();
         declares
             || self.is_in_blob()
             || self.store.inner.sealer.is_some()
@@ -271,7 +276,8 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
 
     /// Whether a property is, or may be, in a blob.
     fn is_in_blob(&self) -> bool {
-        let mut of_fields = E::BLOBS.iter().flat_map(|field| [field.property, field.pointer]);
+        let mut of_fields =
+            E::DECLARED.blobs.iter().flat_map(|field| [field.property, field.pointer]);
         of_fields.any(|one| self.changes.iter().any(|(name, _)| name == one))
     }
 

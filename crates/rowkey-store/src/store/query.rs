@@ -106,7 +106,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// request. If entities of the type expire, it counts the entities of the [query](Self::query), at its cost.
     pub async fn count(&self, source: impl Into<Selection<E>>) -> Result<u64> {
         let source = source.into();
-        if E::EXPIRY.is_some() {
+        if E::DECLARED.expiry.is_some() {
             let found = self.query(source).stream();
             return found.try_fold(0, |count, _| future::ready(Ok(count + 1))).await;
         }
@@ -114,7 +114,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         match source.0 {
             Rows::Entities(partition) => table.query(partition).count().await,
             Rows::Index(position, partition) => {
-                let name = E::INDEXES[position].name;
+                let name = E::DECLARED.indexes[position].name;
                 self.inner.check_reader(name).await?;
                 let count = self.inner.table_of(name).query(partition).count().await;
                 count.map_err(|error| self.inner.named_at(name, error))
@@ -210,7 +210,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
                 }
             }
             Rows::Index(position, _) => {
-                let index = &E::INDEXES[*position];
+                let index = &E::DECLARED.indexes[*position];
                 let rows = format!("rows of the index {}, 1,000 per request", index.name);
                 explanation.read(&rows, pages);
                 let is_whole = self.store.inner.layers.copies_are_whole();
@@ -310,7 +310,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
                 .map_ok(|stored| stored.entity)
                 .boxed(),
             Rows::Index(position, rows) => {
-                let (inner, name) = (Arc::clone(&self.store.inner), E::INDEXES[*position].name);
+                let (inner, name) =
+                    (Arc::clone(&self.store.inner), E::DECLARED.indexes[*position].name);
                 let rows = inner.table_of(name).query(rows.clone()).project::<Seen<P>>();
                 let stored = self.filtered(rows).stream();
                 let of = Arc::clone(&inner);
@@ -347,7 +348,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
             }
             Rows::List(list) => Err(no_properties(list.list().name)),
             Rows::Index(position, rows) => {
-                let (inner, name) = (&self.store.inner, E::INDEXES[*position].name);
+                let (inner, name) = (&self.store.inner, E::DECLARED.indexes[*position].name);
                 inner.check_reader(name).await?;
                 let query = inner.table_of(name).query(rows.clone()).project::<Seen<P>>();
                 let page = self.filtered(query).page(entities, from).await;
@@ -361,7 +362,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// Reads up to `entities` entities that are not expired, from one page of the source.
     async fn some(&self, entities: u32, from: Option<Continuation>) -> Result<Part<E>> {
         let mut part = self.stored(entities, from).await?;
-        if E::EXPIRY.is_some() {
+        if E::DECLARED.expiry.is_some() {
             let now = self.store.now();
             let is_expired = |one: &Versioned<E>| is_expired(&one.entity, now);
             part.rows.retain(|row| !row.as_ref().is_ok_and(is_expired));
@@ -372,14 +373,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// Reads up to `entities` entities, expired ones among them, from one page of the source.
     async fn stored(&self, entities: u32, from: Option<Continuation>) -> Result<Part<E>> {
         let mut compared = self.filter.iter().flat_map(Filter::columns);
-        if let Some(name) = compared.find(|name| E::ENCRYPTED.contains(name)) {
+        if let Some(name) = compared.find(|name| E::DECLARED.encrypted.contains(name)) {
             let what = format!("the filter compares `{name}`, which is encrypted");
             let error = Error::refused(ErrorKind::Invalid, what)
                 .advise("read more entities and compare them in the program");
             return Err(self.store.named("Query", error));
         }
         let mut compared = self.filter.iter().flat_map(Filter::columns);
-        let of_heads = matches!(self.source.0, Rows::Entities(_)) && E::MAX_ROWS > 1;
+        let of_heads = matches!(self.source.0, Rows::Entities(_)) && E::DECLARED.wide.rows > 1;
         let is_in_head = |name: &str| ["PartitionKey", "RowKey", "Timestamp"].contains(&name);
         if let Some(name) = compared.find(|name| of_heads && !is_in_head(name)) {
             let what = format!(
@@ -402,7 +403,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
                 self.heads(query, entities, from).await
             }
             Rows::Index(position, rows) => {
-                let index = &E::INDEXES[*position];
+                let index = &E::DECLARED.indexes[*position];
                 self.store.inner.check_reader(index.name).await?;
                 let is_whole = self.store.inner.layers.copies_are_whole();
                 if is_whole && (index.scope, index.copy) == (Scope::SamePartition, Copied::All) {

@@ -47,7 +47,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Whether an entity exists at a key and is not expired. One request, whose response has no properties if
     /// entities of the type never expire.
     pub async fn exists(&self, key: Key<E>) -> Result<bool> {
-        if E::EXPIRY.is_some() {
+        if E::DECLARED.expiry.is_some() {
             return Ok(self.get(key).await?.is_some());
         }
         Ok(self.inner.table.get_as::<crate::row::Marked>(key).await?.is_some())
@@ -157,7 +157,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Refuses to read selected properties of rows that have to be opened as a whole.
     pub(super) fn may_project(&self) -> Result<()> {
-        let what = if E::EXPIRY.is_some() {
+        let what = if E::DECLARED.expiry.is_some() {
             "entities of this type may be expired, so single properties of them cannot be read"
         } else if !self.inner.layers.is_empty() {
             "rows of this type are opened as a whole, so single properties of them cannot be read"

@@ -157,7 +157,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         plan.rewrites = true;
         for Examined { keys, head, found, .. } in group {
             self.add(&mut plan, keys, Some(head), Some(&head.entity)).await?;
-            for (position, index) in E::INDEXES.iter().enumerate() {
+            for (position, index) in E::DECLARED.indexes.iter().enumerate() {
                 if index.scope != Scope::Claim || !is_wrong(&found[position]) {
                     continue;
                 }
@@ -203,7 +203,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         op: &Op,
         made: &mut Vec<NewClaim>,
     ) -> Result<()> {
-        for (position, index) in E::INDEXES.iter().enumerate() {
+        for (position, index) in E::DECLARED.indexes.iter().enumerate() {
             if index.scope == Scope::Claim
                 && let Some(at) = index_keys(&head.entity, position)?
                 && self.examine_demand(keys, head, position).await? != Verdict::Right

@@ -128,10 +128,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             return Ok(false);
         }
         if !self.inner.layers.is_wide() {
-            return sealer.is_current(table, E::ENCRYPTED, &stored.entity).await;
+            return sealer.is_current(table, E::DECLARED.encrypted, &stored.entity).await;
         }
         match self.inner.layers.whole(table, stored.clone()).await? {
-            Some((whole, _)) => sealer.is_current(table, E::ENCRYPTED, &whole.entity).await,
+            Some((whole, _)) => {
+                sealer.is_current(table, E::DECLARED.encrypted, &whole.entity).await
+            }
             // It was deleted.
             None => Ok(true),
         }

@@ -25,7 +25,7 @@ impl<E: Entity> Inner<E> {
 
     /// The most operations of a change of one entity, without the op row.
     pub(super) fn operations(&self) -> usize {
-        self.contributors.iter().map(|one| one.operations()).sum::<usize>() + E::MAX_ROWS
+        self.contributors.iter().map(|one| one.operations()).sum::<usize>() + E::DECLARED.wide.rows
     }
 
     /// The most operations of a change of one entity that contributors of the program add.
@@ -57,7 +57,8 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
 
     fn declares(&self, name: &str) -> bool {
         let is_claim = |index: &Index| index.scope == Scope::Claim && index.name == name;
-        self.contributors.iter().any(|one| one.name() == name) || E::INDEXES.iter().any(is_claim)
+        self.contributors.iter().any(|one| one.name() == name)
+            || E::DECLARED.indexes.iter().any(is_claim)
     }
 
     fn settle<'a>(
@@ -83,7 +84,7 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
             }
             if !claims.is_empty() {
                 let demands = Demands::of::<E>(&self.layers);
-                let of_type = (E::INDEXES, &demands);
+                let of_type = (E::DECLARED.indexes, &demands);
                 let table = (&self.deciding, self.announcer.as_deref());
                 let released = release_all(table, op, claims, of_type, noted);
                 all = both(all, released.await);

@@ -97,7 +97,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Removes entities that do not have the value from a list.
     async fn sweep_list(&self, name: &str, position: usize, report: &mut Report) -> Result<()> {
-        let (blobs, list) = (self.inner.blobs()?, &E::LISTS[position]);
+        let (blobs, list) = (self.inner.blobs()?, &E::DECLARED.lists[position]);
         let Some(content) = blobs.deciding().blob(name).get().await? else { return Ok(()) };
         let (row_key, listed) = blob_list::parse(&content.bytes, list)?;
         // Read the list, then the entities, then write the list under its ETag, as settling does.
@@ -202,7 +202,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(match whole(&self.inner.deciding, owner).await? {
             Found::None => None,
             Found::Torn => Some((None, Verdict::Skipped)),
-            Found::Row(row) => match property_of(E::BLOBS, &row, blob) {
+            Found::Row(row) => match property_of(E::DECLARED.blobs, &row, blob) {
                 Some(property) => Some((Some(property), Verdict::Right)),
                 None => BlobFields::is_named(&row, blob).then_some((None, Verdict::Right)),
             },
@@ -328,7 +328,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Batch for Sweeping<E> {
             match swept {
                 Err(error) if error.kind() == rowkey::ErrorKind::Decode => {
                     let part = Some(match self.kind {
-                        Kind::List(list) => E::LISTS[list].name,
+                        Kind::List(list) => E::DECLARED.lists[list].name,
                         Kind::Fields => FIELDS,
                         Kind::References => REFERENCES,
                     });

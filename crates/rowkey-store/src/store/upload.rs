@@ -80,7 +80,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         content: impl Stream<Item = std::result::Result<Bytes, C>> + Send + 'c,
     ) -> Upload<'c, E> {
         const {
-            assert!(!E::REFERENCES.is_empty(), "the type has no field of type `BlobRef`");
+            assert!(!E::DECLARED.references.is_empty(), "the type has no field of type `BlobRef`");
         }
         Upload {
             store: self,

@@ -251,7 +251,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         if !is_own
             || !self.inner.layers.is_empty()
             || self.inner.added > 0
-            || !E::REFERENCES.is_empty()
+            || !E::DECLARED.references.is_empty()
         {
             // Rows must be opened, contributors must verify them, blobs must be looked for, or their entities are in
             // another table.
@@ -303,7 +303,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 Some(kind) => {
                     let demands = Demands::of::<E>(&self.inner.layers);
                     let executor = self.executor();
-                    let (table, indexes) = (walked.table.clone(), E::INDEXES);
+                    let (table, indexes) = (walked.table.clone(), E::DECLARED.indexes);
                     let orphans = found.map(|found| &found.orphans);
                     let examiner = Examiner { executor, table, demands, indexes, orphans };
                     examiner.examine(kind, row, &keys, &mut report).await
@@ -318,7 +318,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     /// Compiled only for types that have lists.
-    const EXAMINE_LIST: Option<ExamineList<E>> = if E::LISTS.is_empty() {
+    const EXAMINE_LIST: Option<ExamineList<E>> = if E::DECLARED.lists.is_empty() {
         None
     } else {
         Some(|store, keys, position, repairs, report| {
@@ -326,7 +326,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         })
     };
 
-    const EXAMINE_LISTS: Option<ExamineLists<E>> = if E::LISTS.is_empty() {
+    const EXAMINE_LISTS: Option<ExamineLists<E>> = if E::DECLARED.lists.is_empty() {
         None
     } else {
         Some(|store, keys, head, list| store.examine_lists(keys, head, list).boxed())
@@ -359,15 +359,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 return Ok(());
             }
             let mut found = Vec::new();
-            for position in 0..E::INDEXES.len() {
-                let name = E::INDEXES[position].name;
+            for position in 0..E::DECLARED.indexes.len() {
+                let name = E::DECLARED.indexes[position].name;
                 let verdict = self.examine_demand(keys, &head, position).await?;
                 found.push((Cow::Borrowed(name), verdict));
             }
             if let Some(examine) = Self::EXAMINE_LISTS {
-                for list in 0..E::LISTS.len() {
+                for list in 0..E::DECLARED.lists.len() {
                     let verdict = examine(self, keys, &head, list).await?;
-                    found.push((Cow::Borrowed(E::LISTS[list].name), verdict));
+                    found.push((Cow::Borrowed(E::DECLARED.lists[list].name), verdict));
                 }
             }
             let mut added = Vec::new();
@@ -426,7 +426,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         repaired?;
         if let Some(settled) = how {
-            let declared = E::INDEXES.len() + E::LISTS.len();
+            let declared = E::DECLARED.indexes.len() + E::DECLARED.lists.len();
             for (at, (name, verdict)) in found.iter().enumerate().filter(|(_, one)| is_wrong(one)) {
                 let is_known = settled == Settled::Done && at < declared;
                 if is_known || self.is_repaired(keys, at).await? {
@@ -444,11 +444,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Whether the rows of one declaration or contributor agree with the entity now.
     async fn is_repaired(&self, keys: &Keys, at: usize) -> Result<bool> {
-        let declared = E::INDEXES.len() + E::LISTS.len();
+        let declared = E::DECLARED.indexes.len() + E::DECLARED.lists.len();
         for _ in 0..ROUNDS {
             let Some(head) = self.read_before(keys).await? else { return Ok(true) };
             let contributor = at.checked_sub(declared).and_then(|at| self.given().nth(at));
-            let now = match (contributor, at.checked_sub(E::INDEXES.len())) {
+            let now = match (contributor, at.checked_sub(E::DECLARED.indexes.len())) {
                 (Some(one), _) => self.examine_contributor(one, keys, &head).await?.0,
                 (None, None) => self.examine_demand(keys, &head, at).await?,
                 (None, Some(list)) => match Self::EXAMINE_LISTS {
@@ -478,11 +478,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     async fn examine_blobs(&self, head: &ReadHead<E>) -> Result<Vec<(&'static str, Verdict)>> {
         let mut referred = Vec::new();
         head.entity.references(&mut |property, one| referred.push((property, one.path())));
-        let fields = head.closed().filter(|_| !E::BLOBS.is_empty());
+        let fields = head.closed().filter(|_| !E::DECLARED.blobs.is_empty());
         if fields.is_none() && referred.is_empty() {
             return Ok(Vec::new());
         }
-        examine_blobs(self.inner.blobs()?, (E::BLOBS, fields), referred).await
+        examine_blobs(self.inner.blobs()?, (E::DECLARED.blobs, fields), referred).await
     }
 
     /// Checks the row that the entity demands for one of its indexes or unique values.
@@ -492,7 +492,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         head: &ReadHead<E>,
         position: usize,
     ) -> Result<Verdict> {
-        let index = &E::INDEXES[position];
+        let index = &E::DECLARED.indexes[position];
         let Some(at) = index_keys(&head.entity, position)? else { return Ok(Verdict::Right) };
         let (head, deciding) = (&head.head, self.inner.deciding_of(index.name));
         let examined = examine_demand(deciding, keys, (index, &at), position, head).await;
@@ -597,7 +597,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// The claim of a value that an entity has already.
     pub(super) fn new_claim(&self, keys: &Keys, position: usize, at: Keys) -> NewClaim {
-        let index = E::INDEXES[position].name;
+        let index = E::DECLARED.indexes[position].name;
         let reference = ClaimRef {
             keys: at,
             row_key: keys.1.clone(),

@@ -100,7 +100,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 return Err(other_version(name, "encrypted it, and this one has no keys"));
             }
         }
-        let referring = if E::REFERENCES.is_empty() {
+        let referring = if E::DECLARED.references.is_empty() {
             None
         } else {
             let before = before.map(|head| (&head.entity, head.older.as_ref()));
@@ -161,7 +161,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         // Blobs are deleted last, when no other target needs them any more.
         let stored = before.and_then(ReadHead::closed);
-        for name in BlobFields::freed(E::BLOBS, stored, closed.as_ref()) {
+        for name in BlobFields::freed(E::DECLARED.blobs, stored, closed.as_ref()) {
             let blob = self.inner.blobs.as_ref().map(|blobs| blobs.deciding().blob(&name));
             self.free(plan, &keys.1, blob_field::NAME, (name, blob));
         }

@@ -108,10 +108,10 @@ pub(crate) enum Gathered {
 impl Wide {
     /// Returns `None` if entities of the type have one row.
     pub(crate) fn of<E: Entity>() -> Option<Self> {
-        if E::MAX_ROWS > 1 {
-            let pointers = E::BLOBS.iter().map(|field| field.pointer);
-            let pointers = pointers.chain(E::REFERENCES.iter().copied());
-            Some(Self::new(E::MAX_ROWS, Layout::of::<E>(), E::DISCRIMINATOR, pointers))
+        if E::DECLARED.wide.rows > 1 {
+            let pointers = E::DECLARED.blobs.iter().map(|field| field.pointer);
+            let pointers = pointers.chain(E::DECLARED.references.iter().copied());
+            Some(Self::new(E::DECLARED.wide.rows, Layout::of::<E>(), E::DISCRIMINATOR, pointers))
         } else {
             None
         }
@@ -420,7 +420,7 @@ impl Remains {
 
 /// Estimates the number of rows of an entity, before layers change its values.
 pub(crate) fn estimate<E: Entity>(entity: &E) -> usize {
-    if E::MAX_ROWS <= 1 {
+    if E::DECLARED.wide.rows <= 1 {
         return 1;
     }
     // An entity that cannot be encoded is refused when it is written.

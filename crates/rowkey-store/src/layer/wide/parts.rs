@@ -35,9 +35,13 @@ pub(crate) struct Layout {
 impl Layout {
     /// Returns `None` if the properties of the type have no rows of their own.
     pub(crate) fn of<E: Entity>() -> Option<Self> {
-        let first = E::PARTS?;
+        let first = E::DECLARED.wide.parts?;
         let first = Some(first).filter(|first| *first != usize::MAX);
-        (E::MAX_ROWS > 1).then_some(Self { rows: E::MAX_ROWS, first, version: E::VERSION })
+        (E::DECLARED.wide.rows > 1).then_some(Self {
+            rows: E::DECLARED.wide.rows,
+            first,
+            version: E::VERSION,
+        })
     }
 
     fn parse(text: &str) -> Option<Self> {
