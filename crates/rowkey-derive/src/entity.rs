@@ -5,13 +5,11 @@ use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{DeriveInput, Path, Result};
 
 use crate::attrs::{DefaultValue, System};
-use crate::index;
+use crate::declaration::Declarations;
 use crate::keys;
-use crate::list;
 use crate::model::{Field, Keys, Model, VERSION, plain};
 use crate::names::constant;
 use crate::role::Role;
-use crate::store::POINTER;
 use crate::template::Template;
 use crate::types::{at, option_of};
 
@@ -22,8 +20,7 @@ pub(crate) fn entity(input: &DeriveInput) -> Result<TokenStream> {
     let (model, keys) = Model::entity(input)?;
     let projection = projection_impl(&model, Some(&keys));
     let items = keys::items(&model, &keys);
-    let indexes = index::items(&model, &keys);
-    let lists = list::items(&model, &keys);
+    let declared = keys.declarations.constructors(&model, &keys);
     let columns = columns(&model);
     let entity = entity_impl(&model, &keys);
     let (ident, checks) = (model.ident, keys::format_checks(&model, &keys));
@@ -36,8 +33,7 @@ pub(crate) fn entity(input: &DeriveInput) -> Result<TokenStream> {
         #[allow(dead_code, private_bounds, private_interfaces)]
         impl #generics #ident #arguments #bounds {
             #items
-            #indexes
-            #lists
+            #declared
             #columns
         }
         #projection
@@ -95,7 +91,8 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
     let (generics, arguments, bounds) = bounded.split_for_impl();
     let row = format_ident!("__row", span = Span::mixed_site());
     let (kind, version) = (kind_of(model), optional(model.version.as_ref()));
-    let of_type = match &model.from {
+    let older = keys.and_then(|keys| keys.declarations.older());
+    let of_type = match older {
         Some(from) if model.version.is_some() => quote_spanned! { at(from) =>
             if #row.of_type(#kind, #version, true)? {
                 return ::core::result::Result::Ok(::core::convert::From::from(
@@ -115,7 +112,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
         let value = read(model, i, field, &row);
         quote! { #name: #value }
     });
-    let columns = selected(model);
+    let columns = selected(model, older.is_some());
     let has_bucket =
         keys.is_some_and(|keys| keys.partition.parts().any(|part| part.bucket.is_some()));
     let decoded = if has_bucket {
@@ -129,7 +126,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
     } else {
         quote! { ::core::result::Result::Ok(Self { #(#fields,)* }) }
     };
-    let declared = keys.and_then(|keys| declared(model, keys));
+    let declared = keys.and_then(|keys| keys.declarations.constant(model, keys));
     let checks = type_checks(model);
     quote! {
         #checks
@@ -148,61 +145,6 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
             }
         }
     }
-}
-
-/// `const DECLARED`, unless nothing is declared.
-fn declared(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
-    let Model { krate, .. } = model;
-    let mut fields = Vec::new();
-    fields.extend(index::declarations(model, keys));
-    fields.extend(list::declarations(model, keys));
-    let blobs: Vec<_> = model.blobs().map(|name| (name, format!("{name}{POINTER}"))).collect();
-    if !blobs.is_empty() {
-        let blobs = blobs.iter().zip(model.blob_options());
-        let blobs = blobs.map(|((name, pointer), (threshold, compress))| {
-            quote! {
-                #krate::entity::BlobField {
-                    property: #name,
-                    pointer: #pointer,
-                    threshold: #threshold,
-                    compress: #compress,
-                }
-            }
-        });
-        fields.push(quote! { blobs: &[#(#blobs),*] });
-    }
-    let references: Vec<_> = model.references().map(|(_, name)| name).collect();
-    if !references.is_empty() {
-        fields.push(quote! { references: &[#(#references),*] });
-    }
-    let encrypted = model.encrypted();
-    if !encrypted.is_empty() {
-        fields.push(quote! { encrypted: &[#(#encrypted),*] });
-    }
-    fields.extend(
-        model.expiry().map(|(_, name)| quote! { expiry: ::core::option::Option::Some(#name) }),
-    );
-    let rows = model.rows();
-    if rows > 1 {
-        let parts = optional(model.parts.as_ref());
-        fields.push(quote! { wide: #krate::entity::Wide { rows: #rows, parts: #parts } });
-    }
-    fields.extend(model.version.and(model.from.as_ref()).map(|from| {
-        quote_spanned! { at(from) => older: #krate::entity::OlderRows::of::<#from>() }
-    }));
-    let texts = index::texts(model, keys).into_iter().chain(list::texts(model, keys));
-    let texts: Vec<_> = texts.map(|(name, text)| quote! { (#name, #text) }).collect();
-    if !texts.is_empty() {
-        fields.push(quote! { texts: &[#(#texts),*] });
-    }
-    (!fields.is_empty()).then(|| {
-        quote! {
-            const DECLARED: #krate::entity::Declarations = #krate::entity::Declarations {
-                #(#fields,)*
-                ..#krate::entity::Declarations::NONE
-            };
-        }
-    })
 }
 
 fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
@@ -227,117 +169,15 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             const DISCRIMINATOR: &'static str = #discriminator;
         }
     });
-    let mut referring = model.references().peekable();
-    let references = referring.peek().is_some().then(|| {
-        let each = format_ident!("__each", span = Span::mixed_site());
-        let (fields, names): (Vec<_>, Vec<_>) = referring.unzip();
-        let calls = fields.iter().zip(&names).map(|(field, name)| {
-            let ident = field.ident;
-            if option_of(field.ty).is_some() {
-                quote! {
-                    if let ::core::option::Option::Some(__reference) = &self.#ident {
-                        #each(#name, __reference);
-                    }
-                }
-            } else {
-                quote! { #each(#name, &self.#ident); }
-            }
-        });
-        quote! {
-            fn references<'__e>(
-                &'__e self,
-                #each: &mut dyn ::core::ops::FnMut(&'static str, &'__e #krate::BlobRef),
-            ) {
-                #(#calls)*
-            }
-        }
-    });
     let version = model.version.map(|version| quote! { const VERSION: i32 = #version; });
-    let older = model.version.zip(model.from.as_ref()).map(|(version, from)| {
-        let row = format_ident!("__row", span = Span::mixed_site());
-        quote_spanned! { at(from) =>
-            fn older(
-                #row: &#krate::entity::RowReader<'_>,
-            ) -> ::core::result::Result<
-                ::core::option::Option<#krate::entity::Older>,
-                #krate::DecodeError,
-            > {
-                const {
-                    ::core::assert!(
-                        <#from as #krate::Entity>::VERSION < #version,
-                        "`from` must name a type with a smaller `version`"
-                    );
-                    ::core::assert!(
-                        <#from as #krate::Projection>::DECLARED.encrypted.is_empty()
-                            || !<Self as #krate::Projection>::DECLARED.encrypted.is_empty(),
-                        "the older version has encrypted fields: keep at least one"
-                    );
-                }
-                if #row.of_type(::core::option::Option::None, ::core::option::Option::Some(#version), true)? {
-                    #krate::entity::Older::of::<#from>(#row).map(::core::option::Option::Some)
-                } else {
-                    ::core::result::Result::Ok(::core::option::Option::None)
-                }
-            }
-
-            fn encrypted(version: i32) -> &'static [&'static str] {
-                if version < #version {
-                    <#from as #krate::Entity>::encrypted(version)
-                } else {
-                    <Self as #krate::Projection>::DECLARED.encrypted
-                }
-            }
-        }
-    });
-    let stored = model.version.zip(model.from.as_ref()).map(|(version, from)| {
-        let row = format_ident!("__row", span = Span::mixed_site());
-        quote_spanned! { at(from) =>
-            fn encode_stored(
-                &self,
-                #row: &#krate::entity::RowReader<'_>,
-                #out: &mut #krate::entity::RowWriter,
-            ) -> ::core::result::Result<(), #krate::DecodeError> {
-                if #row.of_type(::core::option::Option::None, ::core::option::Option::Some(#version), true)? {
-                    return <#from as #krate::Entity>::encode_stored(
-                        &<#from as #krate::Projection>::decode(#row)?,
-                        #row,
-                        #out,
-                    );
-                }
-                #krate::Entity::encode(self, #out);
-                ::core::result::Result::Ok(())
-            }
-        }
-    });
     let write_type = (model.kind.is_some() || model.version.is_some()).then(|| {
         let kind = kind_of(model);
         quote! { #out.of_type(#kind, <Self as #krate::Entity>::VERSION); }
     });
-    let converted = model.from.as_ref().filter(|_| model.generics.params.is_empty());
-    let keeps_blobs = converted.map(|from| {
-        quote_spanned! { at(from) =>
-            const _: () = ::core::assert!(
-                #krate::entity::OlderRows::keeps_blobs::<#from, #ident #arguments>(),
-                "the older version has a field in a blob that this version does not: keep it, under the name of its \
-                 property"
-            );
-        }
-    });
     let properties = model.fields.iter().filter_map(|field| write(model, field, &out));
     let store = keys.store.then(|| quote! { const STORE: bool = true; });
-    let expiry = model.expiry().map(|(field, _)| {
-        let (ident, ty) = (field.ident, field.ty);
-        let expires = quote_spanned! { at(ty) =>
-            <#ty as #krate::entity::derive::Expiry>::expires_at(&self.#ident)
-        };
-        quote! {
-            fn expires_at(&self) -> ::core::option::Option<#krate::edm::DateTime> {
-                #expires
-            }
-        }
-    });
-    let index_key = index::index_key(model, keys);
-    let list_keys = list::list_keys(model, keys);
+    let methods = keys.declarations.methods(model, keys);
+    let checks = keys.declarations.checks(model);
     quote! {
         #[automatically_derived]
         impl #generics #krate::Entity for #ident #arguments #bounds {
@@ -347,8 +187,6 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
             #kind
             #version
             #store
-            #expiry
-            #older
 
             fn partition_key(&self, #out: &mut #krate::key::KeyWriter) {
                 #partition_key
@@ -364,13 +202,10 @@ fn entity_impl(model: &Model<'_>, keys: &Keys) -> TokenStream {
                 #(#properties)*
             }
 
-            #references
-            #stored
-            #index_key
-            #list_keys
+            #methods
         }
 
-        #keeps_blobs
+        #checks
     }
 }
 
@@ -389,7 +224,7 @@ fn optional<T: ToTokens>(value: Option<&T>) -> TokenStream {
 }
 
 /// The `$select` list of a query.
-fn selected(model: &Model<'_>) -> TokenStream {
+fn selected(model: &Model<'_>, is_converted: bool) -> TokenStream {
     let kind = model.kind.as_ref().map(|_| &*model.discriminator);
     let names: Vec<_> = ["PartitionKey", "RowKey", "Timestamp"]
         .into_iter()
@@ -399,7 +234,7 @@ fn selected(model: &Model<'_>) -> TokenStream {
         .collect();
     // An older version may have other properties.
     let is_open = model.has_rest() || model.flattened().next().is_some();
-    if names.len() > MAX_SELECT || model.from.is_some() || is_open {
+    if names.len() > MAX_SELECT || is_converted || is_open {
         // Decoding looks up all properties by name.
         return quote! { ::core::option::Option::None };
     }
@@ -503,9 +338,9 @@ fn taken(model: &Model<'_>) -> TokenStream {
 }
 
 fn own_names(model: &Model<'_>) -> Vec<String> {
-    let pointers = model.blobs().map(|name| format!("{name}{POINTER}"));
+    let declared = Declarations::properties(model);
     let kind = model.kind.as_ref().map(|_| model.discriminator.clone());
-    model.properties().map(str::to_owned).chain(pointers).chain(kind).collect()
+    model.properties().map(str::to_owned).chain(declared).chain(kind).collect()
 }
 
 /// A check that fails to compile if a flattened field has a property of another field, of the type or of

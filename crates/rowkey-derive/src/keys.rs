@@ -9,8 +9,6 @@ use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 use syn::{Path, Type};
 
-use crate::index::Index;
-use crate::list::List;
 use crate::model::{Keys, Model};
 use crate::notation::Notation;
 use crate::role::Role;
@@ -212,9 +210,7 @@ pub(crate) fn declared(model: &Model<'_>, pieces: &[Piece]) -> String {
 /// text may contain.
 pub(crate) fn format_checks(model: &Model<'_>, keys: &Keys) -> TokenStream {
     let krate = &model.krate;
-    let of_indexes = keys.indexes.iter().flat_map(Index::parts);
-    let of_indexes = of_indexes.chain(keys.lists.iter().flat_map(List::parts));
-    let parts = keys.partition.parts().chain(keys.row.parts()).chain(of_indexes);
+    let parts = keys.partition.parts().chain(keys.row.parts()).chain(keys.declarations.parts());
     let checks = parts.flat_map(|part| {
         let (field, notation) = (&part.field, part.format.notation);
         let (ty, words) = (part_type(model, part.index), notation.words());

@@ -3,9 +3,10 @@
 //!
 //! - `entity_set`: an enum of entities
 //! - `attrs`: parses the attributes · `names`: derived names, and "did you mean"
+//! - `declaration`: a file for each kind of declaration, such as `index(..)` or `expiry`
 //! - `template`: `"id_{id:6}"` · `notation`: the format after the colon · `model`: a struct and the roles of
 //!   its fields
-//! - `shape`: a newtype or an enum · `entity`, `keys`, `index`, `property`, `key_part`: the generated code
+//! - `shape`: a newtype or an enum · `entity`, `keys`, `property`, `key_part`: the generated code
 //! - `serde`: refuses serde's attributes that would have no effect · `stub`: the output of a failed derive
 //!
 //! All paths in the generated code are absolute (`::core::..`, `::rowkey::..`), and calls of trait methods
@@ -18,12 +19,11 @@
 #![cfg(not(doctest))]
 
 mod attrs;
+mod declaration;
 mod entity;
 mod entity_set;
-mod index;
 mod key_part;
 mod keys;
-mod list;
 mod model;
 mod names;
 mod notation;

@@ -1,16 +1,13 @@
 //! A struct that is an entity or a projection, with the roles of its fields.
 
-use proc_macro2::Span;
 use quote::quote_spanned;
 use syn::ext::IdentExt as _;
 use syn::{
-    Data, DeriveInput, Error, Fields, Generics, Ident, LitInt, LitStr, Path, Result, Type,
-    Visibility,
+    Data, DeriveInput, Error, Fields, Generics, Ident, LitStr, Path, Result, Type, Visibility,
 };
 
 use crate::attrs::{Container, Field as Attrs};
-use crate::index::{self, Index};
-use crate::list::{self, List};
+use crate::declaration::{Declarations, Marks};
 use crate::names::{check_property, constant};
 use crate::role::{Role, role};
 use crate::template::{Part, Template};
@@ -36,20 +33,13 @@ pub(crate) struct Model<'a> {
     /// The property that holds the kind.
     pub(crate) discriminator: String,
     pub(crate) version: Option<i32>,
-    /// The type of the previous version.
-    pub(crate) from: Option<Type>,
     /// The maximum number of rows of an entity.
-    pub(crate) wide: Option<LitInt>,
-    /// The number of first characters of a property's name that choose its row; `usize::MAX` for all.
-    pub(crate) parts: Option<usize>,
+    pub(crate) rows: usize,
     /// The library that determines the stored types of the fields, a variant of `Compat`.
     pub(crate) compat: Option<Ident>,
     /// Whether every row has the types of the fields.
     pub(crate) exact: bool,
 }
-
-/// The allowed values of `wide`: the remaining operations of a transaction are the op row and one more.
-const WIDE: std::ops::RangeInclusive<usize> = 2..=98;
 
 /// The number of the entity's properties that a further row can hold.
 const IN_FURTHER: usize = 249;
@@ -58,8 +48,8 @@ const IN_FURTHER: usize = 249;
 pub(crate) struct Keys {
     pub(crate) partition: Template,
     pub(crate) row: Template,
-    pub(crate) indexes: Vec<Index>,
-    pub(crate) lists: Vec<List>,
+    /// What else the type declares.
+    pub(crate) declarations: Declarations,
     /// Whether the entity is written through a store.
     pub(crate) store: bool,
 }
@@ -101,28 +91,15 @@ pub(crate) struct Field<'a> {
     pub(crate) ident: &'a Ident,
     pub(crate) ty: &'a Type,
     pub(crate) role: Role,
-    /// Whether the entity is expired from this time on.
-    pub(crate) expiry: Option<Span>,
+    /// What it declares.
+    pub(crate) marks: Marks,
 }
 
 impl<'a> Model<'a> {
     pub(crate) fn entity(input: &'a DeriveInput) -> Result<(Self, Keys)> {
-        let allowed = [
-            "partition",
-            "row",
-            "kind",
-            "discriminator",
-            "version",
-            "from",
-            "index",
-            "list",
-            "unique",
-            "store",
-            "wide",
-            "parts",
-            "compat",
-            "exact",
-        ];
+        let own =
+            ["partition", "row", "kind", "discriminator", "version", "store", "compat", "exact"];
+        let allowed = [&own[..], &Declarations::words()].concat();
         let mut container = Container::parse(input, "entity", &allowed, true)?;
         let fields = named_fields(input, "Entity")?;
         let (Some(partition), Some(row)) = (container.partition.take(), container.row.take())
@@ -141,7 +118,7 @@ impl<'a> Model<'a> {
         };
         let mut keys = match (template(&partition, false), template(&row, true)) {
             (Ok(partition), Ok(row)) => {
-                Keys { partition, row, indexes: Vec::new(), lists: Vec::new(), store: false }
+                Keys { partition, row, declarations: Declarations::default(), store: false }
             }
             (Err(mut partition), Err(row)) => {
                 partition.combine(row);
@@ -150,14 +127,12 @@ impl<'a> Model<'a> {
             (Err(error), _) | (_, Err(error)) => return Err(error),
         };
         keys.check_resolutions()?;
-        let declared = std::mem::take(&mut container.indexes);
-        let lists = std::mem::take(&mut container.lists);
         let store = container.store;
         let is_key = |i| keys.partition.values().chain(keys.row.values()).any(|p| p.index == i);
-        let model = Self::new(input, container, fields, is_key, false)?;
+        let (model, mut declarations) = Self::new(input, container, fields, is_key, false)?;
         model.check_buckets(&keys.partition)?;
-        keys.indexes = index::indexes(&model, &keys, declared, &names)?;
-        keys.lists = list::lists(&model, &keys, lists, &names)?;
+        declarations.resolve(&model, &keys, &names)?;
+        keys.declarations = declarations;
         keys.store = store.is_some();
         model.check_generic_parts(&keys)?;
         crate::store::check(&model, &keys, store)?;
@@ -185,22 +160,25 @@ impl<'a> Model<'a> {
             let what = "`version` is only valid in entities";
             return Err(Error::new(input.ident.span(), what));
         }
-        Self::new(input, container, named_fields(input, "Projection")?, |_| false, true)
+        let fields = named_fields(input, "Projection")?;
+        Self::new(input, container, fields, |_| false, true).map(|(model, _)| model)
     }
 
     /// A struct whose fields are properties of the entity that contains it.
     pub(crate) fn flatten(input: &'a DeriveInput) -> Result<Self> {
         let container = Container::parse(input, "entity", &[], true)?;
         let fields = named_fields(input, "Flatten")?;
-        let model = Self::new(input, container, fields, |_| false, false)?;
+        let (model, _) = Self::new(input, container, fields, |_| false, false)?;
         for field in &model.fields {
             let what = match field.role {
                 Role::Flatten(_) | Role::Rest => "put `rest` and `flatten` on fields of the entity",
                 Role::Property { encrypt: true, .. }
                 | Role::Property { blob: true, .. }
                 | Role::Reference(_) => "put `encrypt` and `blob` on fields of the entity",
-                _ if field.expiry.is_some() => "put `expiry` on a field of the entity",
-                _ => continue,
+                _ => match field.marks.names().next() {
+                    Some(name) => &format!("put `{name}` on a field of the entity"),
+                    None => continue,
+                },
             };
             let what = format!("a flattened struct can only have plain properties: {what}");
             return Err(Error::new(field.ident.span(), what));
@@ -210,10 +188,8 @@ impl<'a> Model<'a> {
 
     /// Refuses a key, an index or a list that contains a field of a generic type.
     fn check_generic_parts(&self, keys: &Keys) -> Result<()> {
-        let of_indexes = keys.indexes.iter().flat_map(Index::parts);
-        let of_lists = keys.lists.iter().flat_map(List::parts);
         let parts = keys.partition.parts().chain(keys.row.parts());
-        for part in parts.chain(of_indexes).chain(of_lists) {
+        for part in parts.chain(keys.declarations.parts()) {
             let field = &self.fields[part.index];
             if is_generic(self.generics, field.ty) {
                 let what = format!(
@@ -270,24 +246,21 @@ impl<'a> Model<'a> {
         declared: &'a Fields,
         is_key: impl Fn(usize) -> bool,
         system: bool,
-    ) -> Result<Self> {
+    ) -> Result<(Self, Declarations)> {
         let mut errors = None;
         let mut fields = Vec::new();
         for (i, field) in declared.iter().enumerate() {
             let Some(ident) = &field.ident else { continue };
             let role = Attrs::parse(&field.attrs, system).and_then(|attrs| {
-                let (of, expiry) = ((is_key(i), system), attrs.expiry);
-                let role = role((ident, &field.ty), attrs, of, container.rename_all)?;
-                Ok((role, expiry))
+                role((ident, &field.ty), attrs, (is_key(i), system), container.rename_all)
             });
             match role {
-                Ok((role, expiry)) => fields.push(Field { ident, ty: &field.ty, role, expiry }),
+                Ok((role, marks)) => fields.push(Field { ident, ty: &field.ty, role, marks }),
                 Err(error) => combine(&mut errors, error),
             }
         }
-        let Container {
-            krate, kind, discriminator, version, from, wide, parts, compat, exact, ..
-        } = container;
+        let Container { krate, kind, discriminator, version, declarations, compat, exact, .. } =
+            container;
         if let (None, Some(name)) = (&kind, &discriminator) {
             let what = "`discriminator` requires a `kind`: kind = \"employee\"";
             combine(&mut errors, Error::new(name.span(), what));
@@ -298,16 +271,12 @@ impl<'a> Model<'a> {
             KIND.to_owned()
         });
         let own = usize::from(kind.is_some()) + usize::from(version.is_some());
-        let limit = match rows(wide.as_ref()) {
-            Ok(rows) => MAX_PROPERTIES - own + (rows - 1) * IN_FURTHER,
-            Err(error) => {
-                combine(&mut errors, error);
-                usize::MAX
-            }
-        };
-        let parts = self::parts(parts, wide.is_some()).unwrap_or_else(|error| {
+        let rows = declarations.rows_of_an_entity();
+        let limit =
+            rows.as_ref().map_or(usize::MAX, |rows| MAX_PROPERTIES - own + (rows - 1) * IN_FURTHER);
+        let rows = rows.unwrap_or_else(|error| {
             combine(&mut errors, error);
-            None
+            1
         });
         let told_by = kind.is_some().then_some(&*discriminator);
         check_names(&fields, (told_by, version.is_some(), limit), !system, &mut errors);
@@ -321,13 +290,11 @@ impl<'a> Model<'a> {
             kind,
             discriminator,
             version,
-            from,
-            wide,
-            parts,
+            rows,
             compat,
             exact,
         };
-        errors.map_or(Ok(model), Err)
+        errors.map_or(Ok((model, declarations)), Err)
     }
 
     /// Checks that a bucket is computed from a value that every entity has and that can be read from the row.
@@ -354,49 +321,12 @@ impl<'a> Model<'a> {
         Err(Error::new(partition.literal.span(), what))
     }
 
-    /// The names of the encrypted properties, in field order.
-    pub(crate) fn encrypted(&self) -> Vec<&str> {
-        let encrypted = self.fields.iter().filter_map(|field| match &field.role {
-            Role::Property { name, encrypt: true, .. } => Some(name.as_str()),
-            _ => None,
-        });
-        encrypted.collect()
-    }
-
-    /// The names of the properties whose values are in blobs, in field order.
-    pub(crate) fn blobs(&self) -> impl Iterator<Item = &str> {
-        self.fields.iter().filter_map(|field| match &field.role {
-            Role::Property { name, blob: true, .. } => Some(name.as_str()),
-            _ => None,
-        })
-    }
-
-    /// The options of the fields in blobs, in field order: the threshold, and whether they are compressed.
-    pub(crate) fn blob_options(&self) -> impl Iterator<Item = (usize, bool)> {
-        self.fields.iter().filter_map(|field| match &field.role {
-            Role::Property { blob: true, threshold, compress, .. } => Some((*threshold, *compress)),
-            _ => None,
-        })
-    }
-
-    /// The maximum number of rows of an entity.
-    pub(crate) fn rows(&self) -> usize {
-        // Checked when the attributes were parsed.
-        rows(self.wide.as_ref()).unwrap_or(1)
-    }
-
     /// The flattened fields, each with the prefix of its property names.
     pub(crate) fn flattened(&self) -> impl Iterator<Item = (&Field<'a>, &str)> {
         self.fields.iter().filter_map(|field| match &field.role {
             Role::Flatten(prefix) => Some((field, prefix.as_str())),
             _ => None,
         })
-    }
-
-    /// The field that has the time from which on the entity is expired, and the name of its property.
-    pub(crate) fn expiry(&self) -> Option<(&Field<'a>, &str)> {
-        let field = self.fields.iter().find(|field| field.expiry.is_some())?;
-        Some((field, field.role.names().first()?))
     }
 
     /// Whether a field receives the properties that no other field names.
@@ -407,14 +337,6 @@ impl<'a> Model<'a> {
     /// The names of the stored properties, in field order.
     pub(crate) fn properties(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().flat_map(|field| field.role.names()).map(String::as_str)
-    }
-
-    /// The references to blobs, each with the property of its address, in field order.
-    pub(crate) fn references(&self) -> impl Iterator<Item = (&Field<'a>, &str)> {
-        self.fields.iter().filter_map(|field| match &field.role {
-            Role::Reference([name, ..]) => Some((field, name.as_str())),
-            _ => None,
-        })
     }
 }
 
@@ -453,35 +375,6 @@ fn named_fields<'a>(input: &'a DeriveInput, derive: &str) -> Result<&'a Fields> 
             ),
         )),
     }
-}
-
-/// The maximum number of rows of an entity.
-fn rows(wide: Option<&LitInt>) -> Result<usize> {
-    let Some(number) = wide else { return Ok(1) };
-    number.base10_parse().ok().filter(|rows| WIDE.contains(rows)).ok_or_else(|| {
-        let (least, most) = (WIDE.start(), WIDE.end());
-        let what = format!(
-            "`wide` must be between {least} and {most}: one transaction, limited to 100 \
-             operations, writes all rows of an entity"
-        );
-        Error::new(number.span(), what)
-    })
-}
-
-/// The number of first characters of a property's name that choose its row.
-fn parts(parts: Option<(Option<LitInt>, Span)>, is_wide: bool) -> Result<Option<usize>> {
-    let Some((number, span)) = parts else { return Ok(None) };
-    if !is_wide {
-        let what = "`parts` requires the number of rows: #[entity(store, wide = 64, parts)]";
-        return Err(Error::new(span, what));
-    }
-    let Some(number) = number else { return Ok(Some(usize::MAX)) };
-    let parsed = number.base10_parse().ok().filter(|first| (1..=255).contains(first));
-    parsed.map(Some).ok_or_else(|| {
-        let what = "`parts` is the number of first characters of a name that choose its row, 1 to \
-                    255; without a number, the whole name does";
-        Error::new(number.span(), what)
-    })
 }
 
 /// Refuses names that are already used, and more properties than the service stores.

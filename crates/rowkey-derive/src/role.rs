@@ -1,9 +1,10 @@
 //! The role of a field: determined by its attributes, some of which exclude each other.
 
 use proc_macro2::Span;
-use syn::{Error, Ident, LitInt, LitStr, Path, Result, Type};
+use syn::{Error, Ident, LitStr, Path, Result, Type};
 
 use crate::attrs::{DefaultValue, Field as Attrs, System};
+use crate::declaration::{Declarations, Marks};
 use crate::model::plain;
 use crate::names::{Case, check_property};
 use crate::types::is_reference;
@@ -19,10 +20,6 @@ pub(crate) enum Role {
         encrypt: bool,
         /// Whether its value is in a blob.
         blob: bool,
-        /// The largest value in bytes that stays in the row nevertheless; 0 for none.
-        threshold: usize,
-        /// Whether the blob is compressed.
-        compress: bool,
         /// A module whose functions convert it.
         with: Option<Path>,
         default: Option<DefaultValue>,
@@ -54,34 +51,57 @@ impl Role {
     }
 }
 
+/// The attributes of a field, for the checks of those that declare something.
+pub(crate) struct Given<'a> {
+    pub(crate) ident: &'a Ident,
+    pub(crate) is_key: bool,
+    /// Whether it is a reference to a blob.
+    pub(crate) is_reference: bool,
+    pub(crate) marks: &'a Marks,
+    /// The other attributes: the name of each, and where the field has it.
+    others: Vec<(&'static str, Option<Span>)>,
+}
+
+impl Given<'_> {
+    /// The error of an attribute without effect.
+    fn refuse(&self, span: Span, why: &str) -> Error {
+        Error::new(span, format!("no effect: `{}` {why}", plain(self.ident)))
+    }
+
+    /// Refuses the first attribute given, except those named in `but`.
+    pub(crate) fn alone(&self, but: &[&str], why: &str) -> Result<()> {
+        let marks = self.marks.names().map(|name| (name, self.marks.span(name)));
+        let mut given = self.others.iter().copied().chain(marks);
+        let found = given.find_map(|(name, span)| span.filter(|_| !but.contains(&name)));
+        found.map_or(Ok(()), |span| Err(self.refuse(span, why)))
+    }
+}
+
 /// What the names of a reference's properties have after the name of its field.
 const OF_REFERENCE: [&str; 4] = ["", "_Length", "_Sha256", "_ContentType"];
 
-/// The role that a field's attributes determine. Refuses an attribute that would have no effect.
+/// The role that a field's attributes determine, and what they declare. Refuses an attribute that would have no effect.
 pub(crate) fn role(
     (ident, ty): (&Ident, &Type),
     attrs: Attrs,
     (is_key, is_projection): (bool, bool),
     rename_all: Option<Case>,
-) -> Result<Role> {
+) -> Result<(Role, Marks)> {
     let Attrs {
         rename,
         default,
         skip,
         json,
-        encrypt,
-        blob,
-        threshold,
-        compress,
+        marks,
         rest,
         stored,
         exact,
         flatten,
         prefix,
         with,
-        expiry,
         system,
     } = attrs;
+    let [encrypt, blob, compress] = ["encrypt", "blob", "compress"].map(|name| marks.span(name));
     let converted = with.as_ref().map(|(_, span)| *span);
     let (renamed, defaulted) =
         (rename.as_ref().map(LitStr::span), default.as_ref().map(|d| d.span));
@@ -90,56 +110,48 @@ pub(crate) fn role(
         return Err(Error::new(prefix.span(), what));
     }
     let types = stored.as_ref().map(Ident::span).or(exact);
-    let refuse = |span, why: &str| Error::new(span, format!("no effect: `{}` {why}", plain(ident)));
-    // Refuses the first attribute given, except those named in `but`.
-    let alone = |but: &[&str], why: &str| {
-        let given = [
-            ("as", types),
-            ("rename", renamed),
-            ("default", defaulted),
-            ("skip", skip),
-            ("json", json),
-            ("encrypt", encrypt),
-            ("blob", blob),
-            ("threshold", threshold.as_ref().map(LitInt::span)),
-            ("compress", compress),
-            ("rest", rest),
-            ("flatten", flatten),
-            ("with", converted),
-        ];
-        let mut others = given.into_iter().filter(|(name, _)| !but.contains(name));
-        others.find_map(|(_, span)| span).map_or(Ok(()), |span| Err(refuse(span, why)))
-    };
-    if expiry.is_some() {
-        alone(&["rename"], "is the expiry, which a store compares as it is stored by default")?;
-    }
-    if let Some(span) = expiry.filter(|_| is_key) {
-        return Err(refuse(span, "is part of a key, not a property"));
-    }
+    let others = vec![
+        ("as", types),
+        ("rename", renamed),
+        ("default", defaulted),
+        ("skip", skip),
+        ("json", json),
+        ("rest", rest),
+        ("flatten", flatten),
+        ("with", converted),
+    ];
+    let given = Given { ident, is_key, is_reference: is_reference(ty), marks: &marks, others };
+    Declarations::check_field(&given)?;
     if is_key {
-        alone(&[], "is part of a key, not a property")?;
-        return Ok(Role::Key);
+        given.alone(&[], "is part of a key, not a property")?;
+        return Ok((Role::Key, marks));
     }
     if let Some((system, _)) = system {
-        alone(&[], "receives a property that is never absent")?;
-        return Ok(Role::System(system));
+        given.alone(&[], "receives a property that is never absent")?;
+        return Ok((Role::System(system), marks));
     }
     if skip.is_some() {
-        alone(&["skip", "default"], "is skipped")?;
-        return Ok(Role::Skipped(default));
+        given.alone(&["skip", "default"], "is skipped")?;
+        return Ok((Role::Skipped(default), marks));
     }
     if rest.is_some() {
-        alone(&["rest"], "is not a property: its entries are properties with their own names")?;
-        return Ok(Role::Rest);
+        given.alone(
+            &["rest"],
+            "is not a property: its entries are properties with their own names",
+        )?;
+        return Ok((Role::Rest, marks));
     }
     if flatten.is_some() {
-        alone(&["flatten"], "is not a property: its fields are properties with their own names")?;
+        given.alone(
+            &["flatten"],
+            "is not a property: its fields are properties with their own names",
+        )?;
         let prefix = prefix.map(|prefix| {
             let text = prefix.value();
             let checked = check_property(&text).map_err(|what| Error::new(prefix.span(), what));
             checked.map(|()| text)
         });
-        return Ok(Role::Flatten(prefix.transpose()?.unwrap_or_default()));
+        return Ok((Role::Flatten(prefix.transpose()?.unwrap_or_default()), marks));
     }
     let name = match (&rename, rename_all) {
         (Some(name), _) => name.value(),
@@ -148,7 +160,7 @@ pub(crate) fn role(
     };
     let span = renamed.unwrap_or_else(|| ident.span());
     check_property(&name).map_err(|what| Error::new(span, what))?;
-    if is_reference(ty) {
+    if given.is_reference {
         if let Some(span) = encrypt {
             let what = "`encrypt` cannot be combined with a `BlobRef`: its content is streamed, read in parts and \
                         linked to; encrypt it before the upload, or make the field a `Vec<u8>`";
@@ -159,7 +171,7 @@ pub(crate) fn role(
                         upload compressed content with its `Content-Encoding`";
             return Err(Error::new(span, what));
         }
-        alone(&["blob", "rename"], "is a reference to a blob, whose properties are fixed")?;
+        given.alone(&["blob", "rename"], "is a reference to a blob, whose properties are fixed")?;
         if blob.is_none() {
             let what = format!("`{}` is a reference to a blob: add #[entity(blob)]", plain(ident));
             return Err(Error::new(ident.span(), what));
@@ -167,9 +179,8 @@ pub(crate) fn role(
         let names = OF_REFERENCE.map(|end| format!("{name}{end}"));
         let longest = check_property(&names[3]);
         longest.map_err(|what| Error::new(span, what))?;
-        return Ok(Role::Reference(names));
+        return Ok((Role::Reference(names), marks));
     }
-    let threshold = options(blob, encrypt, threshold.as_ref(), compress)?;
     if let Some(blob) = blob.filter(|_| is_projection) {
         let what =
             "`blob` is only valid in entities, and on a `BlobRef`: projections read no blobs";
@@ -183,12 +194,12 @@ pub(crate) fn role(
             (converted, "is converted by the functions of `with`"),
         ];
         if let Some((_, why)) = fixed.into_iter().find(|(given, _)| given.is_some()) {
-            return Err(refuse(span, why));
+            return Err(given.refuse(span, why));
         }
     }
     if let Some(span) = converted {
         if let Some(span) = json.or(blob) {
-            return Err(refuse(span, "is converted by the functions of `with`"));
+            return Err(given.refuse(span, "is converted by the functions of `with`"));
         }
         if encrypt.is_some() {
             let what = "`encrypt` cannot be combined with `with`; remove `with`, or use `json`";
@@ -199,53 +210,15 @@ pub(crate) fn role(
         let what = "an absent field in a blob is always the default; remove `default`";
         return Err(Error::new(blob, what));
     }
-    Ok(Role::Property {
+    let role = Role::Property {
         name,
         json: json.is_some(),
         encrypt: encrypt.is_some(),
         blob: blob.is_some(),
-        threshold,
-        compress: compress.is_some(),
         with: with.map(|(path, _)| path),
         default,
         stored,
         exact: exact.is_some(),
-    })
-}
-
-/// The largest property that the service stores, in bytes.
-const MAX_PROPERTY: usize = 64 << 10;
-
-/// Checks the options of a field in a blob. Returns its threshold.
-fn options(
-    blob: Option<Span>,
-    encrypt: Option<Span>,
-    threshold: Option<&LitInt>,
-    compress: Option<Span>,
-) -> Result<usize> {
-    let of_key = "the property of an encrypted field has the key of its blob";
-    let of_length = "the length of compressed content tells about the content";
-    let given = [
-        ("threshold", " = ..", threshold.map(LitInt::span), of_key),
-        ("compress", "", compress, of_length),
-    ];
-    for (name, value, span, why) in given {
-        let Some(span) = span else { continue };
-        if blob.is_none() {
-            let what = format!("`{name}` requires `blob`: #[entity(blob, {name}{value})]");
-            return Err(Error::new(span, what));
-        }
-        if encrypt.is_some() {
-            let what = format!("`{name}` cannot be combined with `encrypt`: {why}");
-            return Err(Error::new(span, what));
-        }
-    }
-    let Some(literal) = threshold else { return Ok(0) };
-    literal.base10_parse().ok().filter(|bytes| (1..=MAX_PROPERTY).contains(bytes)).ok_or_else(|| {
-        let what = format!(
-            "`threshold` must be between 1 and {MAX_PROPERTY} bytes, the largest property: larger values are in \
-             blobs"
-        );
-        Error::new(literal.span(), what)
-    })
+    };
+    Ok((role, marks))
 }

@@ -11,10 +11,11 @@ use quote::{format_ident, quote};
 use syn::ext::IdentExt as _;
 use syn::meta::ParseNestedMeta;
 use syn::{
-    Attribute, Data, DeriveInput, Field, Fields, LitStr, Path, Token, Type, parenthesized,
+    Attribute, Data, DeriveInput, Field, Fields, Lit, LitStr, Path, Token, Type, parenthesized,
     parse_quote,
 };
 
+use crate::declaration::Declarations;
 use crate::model::plain;
 use crate::names::constant;
 use crate::types::{option_of, vec_of};
@@ -24,21 +25,43 @@ struct RawAttributes {
     krate: Path,
     partition: Option<String>,
     row: Option<String>,
-    indexes: Vec<Index>,
+    declared: Vec<Raw>,
 }
 
-#[derive(Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a word of an attribute")]
-struct Index {
-    name: Option<Ident>,
-    partition: Option<String>,
-    row: Option<String>,
-    many: bool,
-    claims: bool,
-    /// Whether it is a `list(..)`.
-    lists: bool,
-    /// Whether it is a list in blobs, whose address has no partition.
-    blob: bool,
+/// An attribute that declares something, as it is written: `index(name = by_email, row = "..", many)`.
+pub(crate) struct Raw {
+    pub(crate) word: String,
+    pub(crate) name: Option<Ident>,
+    /// The words in its parentheses, with their texts.
+    words: Vec<(String, Option<String>)>,
+}
+
+/// The fields that the constructors of a stub can take.
+pub(crate) struct Stub<'a> {
+    pub(crate) krate: &'a Path,
+    /// Those in the PartitionKey.
+    pub(crate) partition: Vec<&'a Field>,
+    fields: &'a [&'a Field],
+}
+
+/// A constructor of a stub: its name, its parameters, each once, and what it returns.
+pub(crate) struct Constructor<'a> {
+    name: Ident,
+    given: Vec<&'a Field>,
+    returns: TokenStream,
+}
+
+impl<'a> Constructor<'a> {
+    pub(crate) fn new(name: Ident, given: &[&[&'a Field]], returns: TokenStream) -> Self {
+        Self { name, given: distinct(given), returns }
+    }
+}
+
+impl<'a> Stub<'a> {
+    /// The fields that a template names, in template order.
+    pub(crate) fn named_in(&self, template: &str) -> Vec<&'a Field> {
+        named_in(template, self.fields)
+    }
 }
 
 pub(crate) fn entity(input: &DeriveInput) -> TokenStream {
@@ -164,61 +187,32 @@ fn entity_of(input: &DeriveInput, krate: &Path) -> TokenStream {
 
 /// The constructors of keys and indexes, and the columns.
 fn items(input: &DeriveInput, attributes: &RawAttributes, fields: &[&Field]) -> TokenStream {
-    let RawAttributes { krate, partition, row, indexes } = attributes;
+    let RawAttributes { krate, partition, row, declared } = attributes;
     let (ident, vis) = (&input.ident, &input.vis);
     let (generics, arguments, bounds) = input.generics.split_for_impl();
+    let partition = named_in(partition.as_deref().unwrap_or_default(), fields);
+    let row = named_in(row.as_deref().unwrap_or_default(), fields);
+    let both = distinct(&[&partition, &row]);
+    let part = quote! { #krate::Partition<Self> };
+    let key = Constructor::new(format_ident!("key"), &[&both], quote! { #krate::Key<Self> });
+    let whole = Constructor::new(format_ident!("partition"), &[&partition], part.clone());
+    let mut constructors = vec![key, whole];
+    for (at, last) in row.iter().enumerate().take(row.len().saturating_sub(1)) {
+        let Some(last) = &last.ident else { continue };
+        let name = format_ident!("under_{}", last.unraw());
+        constructors.push(Constructor::new(name, &[&partition, &row[..=at]], part.clone()));
+    }
+    let stub = Stub { krate, partition, fields };
+    constructors.extend(declared.iter().flat_map(|written| Declarations::stub(written, &stub)));
     let mut seen = BTreeSet::new();
-    let mut item = |name: &Ident, given: &[&Field], returns: TokenStream| {
+    let methods = constructors.iter().filter_map(|Constructor { name, given, returns }| {
         // A duplicate name was already reported.
         let parameters = parameters(krate, given);
         seen.insert(plain(name)).then(|| {
             quote! { #vis fn #name(#parameters) -> #returns { ::core::unreachable!() } }
         })
-    };
-    let partition = named_in(partition.as_deref(), fields);
-    let row = named_in(row.as_deref(), fields);
-    let both = distinct(&[&partition, &row]);
-    let mut methods = Vec::new();
-    methods.extend(item(&format_ident!("key"), &both, quote! { #krate::Key<Self> }));
-    let part = quote! { #krate::Partition<Self> };
-    methods.extend(item(&format_ident!("partition"), &partition, part.clone()));
-    for (at, last) in row.iter().enumerate().take(row.len().saturating_sub(1)) {
-        let Some(last) = &last.ident else { continue };
-        let given = distinct(&[&partition, &row[..=at]]);
-        methods.extend(item(&format_ident!("under_{}", last.unraw()), &given, part.clone()));
-    }
-    for Index { name, partition: own, row, many, claims, lists, blob } in indexes {
-        let Some(name) = name else { continue };
-        if *lists {
-            let within = if *blob { &[] } else { &partition[..] };
-            let given = distinct(&[within, &named_in(row.as_deref(), fields)]);
-            methods.extend(item(name, &given, quote! { #krate::index::ListKey<Self> }));
-            continue;
-        }
-        let scope = match own {
-            _ if *claims => quote! { #krate::index::Claimed },
-            Some(_) => quote! { #krate::index::OtherPartition },
-            None => quote! { #krate::index::SamePartition },
-        };
-        let within = own.as_ref().map(|own| named_in(Some(own), fields));
-        let within = within.unwrap_or_else(|| partition.clone());
-        let row = named_in(row.as_deref(), fields);
-        let range = quote! { #krate::index::IndexRange<Self, #scope> };
-        let one = quote! { #krate::index::IndexKey<Self, #scope> };
-        let given = distinct(&[&within, &row]);
-        methods.extend(item(name, &given, if *many { range.clone() } else { one }));
-        if *claims {
-            continue;
-        }
-        let all = format_ident!("{}_all", name.unraw());
-        methods.extend(item(&all, &within, range.clone()));
-        for (at, last) in row.iter().enumerate().take(row.len().saturating_sub(1)) {
-            let Some(last) = &last.ident else { continue };
-            let under = format_ident!("{}_under_{}", name.unraw(), last.unraw());
-            let given = distinct(&[&within, &row[..=at]]);
-            methods.extend(item(&under, &given, range.clone()));
-        }
-    }
+    });
+    let methods: Vec<_> = methods.collect();
     let types = both.iter().map(|field| &field.ty);
     let types = if both.len() == 1 {
         quote! { #(#types)* }
@@ -259,8 +253,8 @@ fn parameters(krate: &Path, fields: &[&Field]) -> TokenStream {
 }
 
 /// The fields that a template names, in template order.
-fn named_in<'a>(template: Option<&str>, fields: &[&'a Field]) -> Vec<&'a Field> {
-    let parts = template.unwrap_or_default().split('{').skip(1);
+fn named_in<'a>(template: &str, fields: &[&'a Field]) -> Vec<&'a Field> {
+    let parts = template.split('{').skip(1);
     let names = parts.map(|part| part.split(['}', ':']).next().unwrap_or_default());
     names
         .filter_map(|name| {
@@ -294,7 +288,7 @@ fn raw_attributes(input: &DeriveInput, namespace: &str) -> RawAttributes {
         krate: parse_quote!(::rowkey),
         partition: None,
         row: None,
-        indexes: Vec::new(),
+        declared: Vec::new(),
     };
     let of_namespace: Vec<&Attribute> =
         input.attrs.iter().filter(|attr| attr.path().is_ident(namespace)).collect();
@@ -308,11 +302,12 @@ fn raw_attributes(input: &DeriveInput, namespace: &str) -> RawAttributes {
                 attributes.partition = Some(meta.value()?.parse::<LitStr>()?.value());
             } else if meta.path.is_ident("row") {
                 attributes.row = Some(meta.value()?.parse::<LitStr>()?.value());
-            } else if ["index", "list", "unique"].iter().any(|name| meta.path.is_ident(name)) {
-                let (claims, lists) = (meta.path.is_ident("unique"), meta.path.is_ident("list"));
-                let mut index = Index { claims, lists, ..Index::default() };
-                let read = meta.parse_nested_meta(|meta| index.read(&meta));
-                attributes.indexes.push(index);
+            } else if let Some(word) = meta.path.get_ident().map(ToString::to_string)
+                && Declarations::is_repeated(&word)
+            {
+                let mut raw = Raw { word, name: None, words: Vec::new() };
+                let read = meta.parse_nested_meta(|meta| raw.read(&meta));
+                attributes.declared.push(raw);
                 read?;
             } else {
                 skip(&meta)?;
@@ -323,22 +318,36 @@ fn raw_attributes(input: &DeriveInput, namespace: &str) -> RawAttributes {
     attributes
 }
 
-impl Index {
+impl Raw {
     fn read(&mut self, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
         if meta.path.is_ident("name") {
             self.name = Some(meta.value()?.parse()?);
-        } else if meta.path.is_ident("value") && self.lists {
-            self.row = Some(meta.value()?.parse::<LitStr>()?.value());
-        } else if meta.path.is_ident("partition") || meta.path.is_ident("value") {
-            self.partition = Some(meta.value()?.parse::<LitStr>()?.value());
-        } else if meta.path.is_ident("row") {
-            self.row = Some(meta.value()?.parse::<LitStr>()?.value());
-        } else {
-            self.many |= meta.path.is_ident("many");
-            self.blob |= meta.path.is_ident("blob");
-            skip(meta)?;
+            return Ok(());
         }
+        let word = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
+        let is_text =
+            |meta: &ParseNestedMeta<'_>| meta.input.peek(Token![=]) && meta.input.peek2(Lit);
+        let text = if is_text(meta) {
+            match meta.value()?.parse::<Lit>()? {
+                Lit::Str(text) => Some(text.value()),
+                _ => None,
+            }
+        } else {
+            skip(meta)?;
+            None
+        };
+        self.words.push((word, text));
         Ok(())
+    }
+
+    /// Whether the word is in the parentheses.
+    pub(crate) fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|(own, _)| own == word)
+    }
+
+    /// The text of this word.
+    pub(crate) fn text(&self, word: &str) -> Option<&str> {
+        self.words.iter().find(|(own, _)| own == word)?.1.as_deref()
     }
 }
 

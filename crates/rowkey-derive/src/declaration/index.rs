@@ -1,20 +1,29 @@
-//! `index(..)`: the templates of an entity's indexes, and the code generated for them.
+//! `index(..)` and `unique(..)`: the templates of an entity's indexes, and the code generated for them.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{ToTokens as _, format_ident, quote, quote_spanned};
+mod constructors;
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt as _;
-use syn::{Error, Ident, LitInt, LitStr, Path, Result};
+use syn::meta::ParseNestedMeta;
+use syn::{Error, LitInt, LitStr, Path, Result};
 
-use crate::attrs::Index as Declared;
-use crate::keys::{
-    arguments, declared, distinct, format, from_written, indices, local, local_named, part_type,
-    template, write,
+use super::Kind;
+use super::rows::{
+    Head, Rows, check_name, check_table, declared_table, overlap, partition_text, table_name,
+    unambiguous, when_text,
 };
+use crate::attrs::{nested, value};
+use crate::keys::{declared, distinct, local, local_named, part_type, template, write};
 use crate::model::{KIND, Keys, Model, combine, plain};
 use crate::names::did_you_mean;
 use crate::role::Role;
+use crate::stub::{Constructor, Raw, Stub};
 use crate::template::{MAX_BUCKETS, Part, Piece, Template};
 use crate::types::at;
+
+const INDEX: &str = "index";
+const UNIQUE: &str = "unique";
 
 /// An update writes the entity, and may delete one copy and insert another in each index: 99 of the 100
 /// operations of a transaction.
@@ -26,9 +35,171 @@ const MAX_PROPERTIES: usize = 252;
 /// The properties that a copy has in addition to those of its entity.
 const POINTERS: [&str; 2] = ["PrimaryRowKey", "PrimaryPartitionKey"];
 
+/// The indexes and unique values of a type.
+#[derive(Default)]
+pub(crate) struct Indexes {
+    written: Vec<Written>,
+    resolved: Vec<Index>,
+}
+
+impl Kind for Indexes {
+    fn words(&self) -> &'static [&'static str] {
+        &[INDEX, UNIQUE]
+    }
+
+    fn is_repeated(&self) -> bool {
+        true
+    }
+
+    fn parse(&mut self, word: &str, meta: &ParseNestedMeta<'_>) -> Result<()> {
+        let parse = if word == INDEX { Written::parse } else { Written::parse_unique };
+        self.written.push(parse(meta)?);
+        Ok(())
+    }
+
+    fn resolve(
+        &mut self,
+        (model, keys): (&Model<'_>, &Keys),
+        fields: &[String],
+        _: &[Rows],
+    ) -> Result<()> {
+        self.resolved = indexes(model, keys, std::mem::take(&mut self.written), fields)?;
+        Ok(())
+    }
+
+    fn requires_store(&self, _: &Model<'_>) -> Option<(&'static str, Span)> {
+        let unique = self.resolved.iter().find(|index| index.claims);
+        unique.map(|index| ("a unique value", index.name.span()))
+    }
+
+    fn rows(&self) -> Vec<Rows> {
+        let rows = self.resolved.iter().map(|index| Rows {
+            name: index.name.clone(),
+            partition: index.partition.as_ref().map(Head::of),
+            row_head: index.row.head().to_owned(),
+            operations: if index.partition.is_none() { 2 } else { 0 },
+            copies_all: !index.claims && index.copies_all(),
+        });
+        rows.collect()
+    }
+
+    fn templates(&self) -> Vec<&Template> {
+        let of =
+            self.resolved.iter().flat_map(|index| [index.partition.as_ref(), Some(&index.row)]);
+        of.flatten().collect()
+    }
+
+    fn constant(&self, model: &Model<'_>, _: &Keys) -> Option<TokenStream> {
+        constant(model, &self.resolved)
+    }
+
+    fn texts(&self, model: &Model<'_>) -> Vec<(String, String)> {
+        self.resolved.iter().map(|index| (plain(&index.name), index.text(model))).collect()
+    }
+
+    fn methods(&self, model: &Model<'_>, _: &Keys) -> Option<TokenStream> {
+        index_key(model, &self.resolved)
+    }
+
+    fn constructors(&self, model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
+        Some(constructors::all(model, keys, &self.resolved))
+    }
+
+    fn stub<'a>(&self, written: &Raw, stub: &Stub<'a>) -> Vec<Constructor<'a>> {
+        stubs(written, stub)
+    }
+}
+
+/// `index(name = by_email, row = "email_{email:lower}", ..)`.
+struct Written {
+    name: Ident,
+    partition: Option<LitStr>,
+    /// The table of its rows; `None` for the table of the entities.
+    table: Option<LitStr>,
+    row: LitStr,
+    many: bool,
+    /// Whether it is a `unique(..)`, whose rows only claim the value in `partition`.
+    claims: bool,
+    /// The number of partitions over which the claims of a `unique(..)` are spread; `None` if each claim has its
+    /// own.
+    buckets: Option<LitInt>,
+    /// The fields that copies have; `None` for all.
+    copy: Option<Vec<Ident>>,
+    /// A condition that the entity must meet to be in the index.
+    when: Option<Path>,
+}
+
+impl Written {
+    fn parse(meta: &ParseNestedMeta<'_>) -> Result<Self> {
+        let (mut name, mut partition, mut table, mut row) = (None, None, None, None);
+        let (mut many, mut copy, mut when) = (false, None, None);
+        let allowed = ["copy", "many", "name", "partition", "row", "table", "when"];
+        nested(meta, INDEX, &allowed, |word, meta| {
+            match word {
+                "copy" => {
+                    let mut fields = Vec::new();
+                    meta.parse_nested_meta(|meta| {
+                        let field = meta.path.require_ident()?;
+                        if fields.contains(field) {
+                            return Err(meta.error(format!("duplicate attribute `{field}`")));
+                        }
+                        fields.push(field.clone());
+                        Ok(())
+                    })?;
+                    copy = Some(fields);
+                }
+                "many" => many = true,
+                "name" => name = Some(meta.value()?.parse::<Ident>()?),
+                "partition" => partition = Some(value(meta)?),
+                "row" => row = Some(value(meta)?),
+                "table" => table = Some(table_name(meta)?),
+                _ => when = Some(value(meta)?.parse_with(Path::parse_mod_style)?),
+            }
+            Ok(())
+        })?;
+        let (Some(name), Some(row)) = (name, row) else {
+            return Err(meta.error(
+                "an index requires a name and a template: index(name = by_email, row = \
+                 \"email_{email}\")",
+            ));
+        };
+        check_table(partition.as_ref(), table.as_ref())?;
+        Ok(Self { name, partition, table, row, many, claims: false, buckets: None, copy, when })
+    }
+
+    /// `unique(name = by_number, value = "{number}", buckets = 16)`: its rows are in partitions named after the
+    /// value, or after its bucket.
+    fn parse_unique(meta: &ParseNestedMeta<'_>) -> Result<Self> {
+        let (mut name, mut template, mut buckets, mut when) = (None, None, None, None);
+        nested(meta, UNIQUE, &["buckets", "name", "value", "when"], |word, meta| {
+            match word {
+                "buckets" => buckets = Some(meta.value()?.parse::<LitInt>()?),
+                "name" => name = Some(meta.value()?.parse::<Ident>()?),
+                "value" => template = Some(value(meta)?),
+                _ => when = Some(value(meta)?.parse_with(Path::parse_mod_style)?),
+            }
+            Ok(())
+        })?;
+        let (Some(name), Some(template)) = (name, template) else {
+            return Err(meta.error(
+                "a unique value requires a name and a template: unique(name = by_number, value = \
+                 \"{number}\")",
+            ));
+        };
+        let (span, copy) = (template.span(), Some(Vec::new()));
+        let (partition, row) = if buckets.is_some() {
+            (LitStr::new("", span), LitStr::new(&format!("claim_{}", template.value()), span))
+        } else {
+            (template, LitStr::new("claim", span))
+        };
+        let (partition, table) = (Some(partition), None);
+        Ok(Self { name, partition, table, row, many: false, claims: true, buckets, copy, when })
+    }
+}
+
 /// An index with resolved templates.
-pub(crate) struct Index {
-    pub(crate) name: Ident,
+struct Index {
+    name: Ident,
     /// `None` if the rows are in the partition of their entities.
     partition: Option<Template>,
     /// The table of its rows; `None` for the table of their entities.
@@ -36,7 +207,7 @@ pub(crate) struct Index {
     row: Template,
     many: bool,
     /// Whether its rows only claim a value.
-    pub(crate) claims: bool,
+    claims: bool,
     /// The number of partitions of its claims, if they are spread.
     buckets: Option<u16>,
     /// The property names of copies; `None` for all.
@@ -46,7 +217,7 @@ pub(crate) struct Index {
 
 impl Index {
     /// The parts of its templates.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+    fn parts(&self) -> impl Iterator<Item = &Part> {
         self.partition.iter().flat_map(Template::parts).chain(self.row.parts())
     }
 
@@ -60,30 +231,29 @@ impl Index {
         Ident::new(scope, Span::call_site())
     }
 
-    /// The template of the partition of its rows; `None` for the partition of their entities.
-    pub(crate) fn partition(&self) -> Option<&Template> {
-        self.partition.as_ref()
-    }
-
     /// Whether its copies have all properties of their entities.
-    pub(crate) fn copies_all(&self) -> bool {
+    fn copies_all(&self) -> bool {
         self.copy.is_none()
-    }
-
-    /// Whether its rows are in the partition of their entities.
-    pub(crate) fn is_in_partition(&self) -> bool {
-        self.partition.is_none()
-    }
-
-    /// The prefix of its RowKeys.
-    pub(crate) fn row_head(&self) -> &str {
-        self.row.head()
     }
 
     /// The statement that ends the PartitionKey with the bucket of the RowKey, if claims are spread.
     fn write_bucket(&self, row: &TokenStream) -> Option<TokenStream> {
         let pk = local_named("partition");
         self.buckets.map(|buckets| quote! { #pk.bucket_of_key(#row, #buckets); })
+    }
+
+    /// Its declaration, as programs of other versions compare it.
+    fn text(&self, model: &Model<'_>) -> String {
+        let kind = if self.claims { UNIQUE } else { INDEX };
+        let partition = partition_text(model, self.partition.as_ref(), self.table.as_ref());
+        let row = declared(model, &self.row.pieces);
+        let many = if self.many { " many" } else { "" };
+        let copy = self.copy.as_ref().map(|copy| format!(" copy {}", copy.join(", ")));
+        let copy = copy.unwrap_or_default();
+        let buckets = self.buckets.map(|buckets| format!(" buckets {buckets}"));
+        let buckets = buckets.unwrap_or_default();
+        let when = when_text(self.when.as_ref());
+        format!("{kind}{partition} row {row}{many}{copy}{buckets}{when}")
     }
 
     /// The pieces of its PartitionKey.
@@ -93,16 +263,16 @@ impl Index {
 }
 
 /// Checks the declared indexes.
-pub(crate) fn indexes(
+fn indexes(
     model: &Model<'_>,
     keys: &Keys,
-    declared: Vec<Declared>,
+    written: Vec<Written>,
     fields: &[String],
 ) -> Result<Vec<Index>> {
     let mut errors = None;
     let mut indexes: Vec<Index> = Vec::new();
-    for declared in declared {
-        let checked = resolve(model, keys, declared, fields)
+    for written in written {
+        let checked = resolve(model, keys, written, fields)
             .and_then(|index| fits(model, keys, &indexes, &index).map(|()| index));
         match checked {
             Ok(index) => indexes.push(index),
@@ -120,8 +290,8 @@ pub(crate) fn indexes(
     errors.map_or(Ok(indexes), Err)
 }
 
-fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]) -> Result<Index> {
-    let Declared { name, partition, table, row, many, claims, buckets, copy, when } = declared;
+fn resolve(model: &Model<'_>, keys: &Keys, written: Written, fields: &[String]) -> Result<Index> {
+    let Written { name, partition, table, row, many, claims, buckets, copy, when } = written;
     let table = table.map(|table| table.value());
     let buckets = buckets.map(|buckets| parse_buckets(&buckets)).transpose()?;
     let partition =
@@ -174,27 +344,6 @@ fn claim_partition(keys: &Keys, name: &Ident, value: &LitStr) -> LitStr {
     LitStr::new(&format!("unique_{}{}", unambiguous(keys, name), value.value()), value.span())
 }
 
-/// Template text that distinguishes a declaration from those of other types and names.
-pub(crate) fn unambiguous(keys: &Keys, name: &Ident) -> String {
-    let head = keys.row.head().replace('{', "{{").replace('}', "}}");
-    format!("{head}{}_", plain(name))
-}
-
-/// The declaration that already has this name, if any.
-pub(crate) fn taken<'a>(
-    model: &Model<'_>,
-    name: &Ident,
-    mut others: impl Iterator<Item = &'a Ident>,
-) -> Option<&'static str> {
-    let text = plain(name);
-    let is_taken = matches!(&*text, "key" | "partition" | "partitions" | "parse_key")
-        || model.fields.iter().any(|field| text == format!("under_{}", plain(field.ident)));
-    if is_taken {
-        return Some("a constructor of the entity");
-    }
-    others.any(|other| other == name).then_some("another index or list")
-}
-
 /// The properties of a field named in `copy(..)`.
 fn copied_properties(model: &Model<'_>, ident: &Ident) -> Result<Vec<String>> {
     let name = plain(ident);
@@ -231,10 +380,7 @@ fn copied_properties(model: &Model<'_>, ident: &Ident) -> Result<Vec<String>> {
 /// Checks an index against the entity and the indexes before it.
 fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Result<()> {
     let fail = |what: String| Err(Error::new(index.row.literal.span(), what));
-    let name = plain(&index.name);
-    if let Some(what) = taken(model, &index.name, before.iter().map(|other| &other.name)) {
-        return Err(Error::new(index.name.span(), format!("`{name}` is already {what}")));
-    }
+    check_name(model, &index.name, before.iter().map(|other| &other.name))?;
     let is_in_partition = index.claims && index.buckets.is_none();
     let of_value = if is_in_partition { index.partition.as_ref() } else { Some(&index.row) };
     if of_value.is_none_or(|template| template.parts().next().is_none()) {
@@ -286,7 +432,7 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Resu
     }
     let pointers = 1 + usize::from(index.partition.is_some());
     let own = model.properties().count() + usize::from(model.kind.is_some());
-    if index.copies_all() && model.wide.is_none() && own + pointers > MAX_PROPERTIES {
+    if index.copies_all() && model.rows == 1 && own + pointers > MAX_PROPERTIES {
         return fail(format!(
             "a full copy has {pointers} more properties than the entity and exceeds the limit of \
              {MAX_PROPERTIES}; select properties with `copy(..)`"
@@ -301,16 +447,10 @@ fn is_same_table(index: &Index, other: &Index) -> bool {
     name(index) == name(other)
 }
 
-pub(crate) fn overlap(head: &str, other: &str, whose: &str) -> Option<String> {
-    (head.starts_with(other) || other.starts_with(head)).then(|| {
-        format!("rows that begin with {head:?} overlap with {whose}, which begin with {other:?}")
-    })
-}
-
 /// The field `indexes` of the declarations, unless there are none.
-pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
+fn constant(model: &Model<'_>, indexes: &[Index]) -> Option<TokenStream> {
     let krate = &model.krate;
-    let indexes = keys.indexes.iter().map(|index| {
+    let declared = indexes.iter().map(|index| {
         let name = plain(&index.name);
         let scope = match &index.partition {
             _ if index.claims => quote! { Claim },
@@ -344,56 +484,18 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream
             }
         }
     });
-    (!keys.indexes.is_empty()).then(|| quote! { indexes: &[#(#indexes),*] })
-}
-
-/// The name of each index, and the text of its declaration.
-pub(crate) fn texts(model: &Model<'_>, keys: &Keys) -> Vec<(String, String)> {
-    let text = |index: &Index| {
-        let kind = if index.claims { "unique" } else { "index" };
-        let partition = partition_text(model, index.partition.as_ref(), index.table.as_ref());
-        let row = declared(model, &index.row.pieces);
-        let many = if index.many { " many" } else { "" };
-        let copy = index.copy.as_ref().map(|copy| format!(" copy {}", copy.join(", ")));
-        let copy = copy.unwrap_or_default();
-        let buckets = index.buckets.map(|buckets| format!(" buckets {buckets}"));
-        let buckets = buckets.unwrap_or_default();
-        let when = when_text(index.when.as_ref());
-        format!("{kind}{partition} row {row}{many}{copy}{buckets}{when}")
-    };
-    keys.indexes.iter().map(|index| (plain(&index.name), text(index))).collect()
-}
-
-/// The value of the field `table` of a declaration.
-pub(crate) fn declared_table(table: Option<&String>) -> TokenStream {
-    let none = || quote! { ::core::option::Option::None };
-    table.map_or_else(none, |table| quote! { ::core::option::Option::Some(#table) })
-}
-
-pub(crate) fn partition_text(
-    model: &Model<'_>,
-    template: Option<&Template>,
-    table: Option<&String>,
-) -> String {
-    let text = template.map(|template| declared(model, &template.pieces));
-    let partition = text.map(|text| format!(" partition {text}")).unwrap_or_default();
-    let table = table.map(|table| format!(" table {table}")).unwrap_or_default();
-    format!("{table}{partition}")
-}
-
-pub(crate) fn when_text(when: Option<&Path>) -> String {
-    when.map(|when| format!(" when {}", quote! { #when })).unwrap_or_default()
+    (!indexes.is_empty()).then(|| quote! { indexes: &[#(#declared),*] })
 }
 
 /// `fn index_key`, unless there are no indexes.
-pub(crate) fn index_key(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
-    if keys.indexes.is_empty() {
+fn index_key(model: &Model<'_>, indexes: &[Index]) -> Option<TokenStream> {
+    if indexes.is_empty() {
         return None;
     }
     let krate = &model.krate;
     let (pk, rk) = (local_named("partition"), local_named("row"));
     let entity = quote! { #krate::Entity };
-    let arms = keys.indexes.iter().enumerate().map(|(position, index)| {
+    let arms = indexes.iter().enumerate().map(|(position, index)| {
         let when = index.when.as_ref().map(|when| quote! { if !#when(self) { return false; } });
         // An entity whose field is `None` is not in the index.
         let bind = distinct(index.parts().map(|part| part.index)).map(|i| {
@@ -455,119 +557,32 @@ pub(crate) fn index_key(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
     })
 }
 
-/// The constructors of the addresses in each index.
-pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
-    let items = keys.indexes.iter().enumerate().map(|(position, index)| {
-        let Index { name, row, many, .. } = index;
-        let constructors = Constructors { model, keys, index, position };
-        if index.claims {
-            return constructors.key();
-        }
-        let parts: Vec<&Part> = row.parts().collect();
-        // The end of the pieces that a constructor uses: the text after a part belongs to it.
-        let end = |part: &Part| {
-            let is =
-                |piece: &Piece| matches!(piece, Piece::Part(other) if other.index == part.index);
-            let at = row.pieces.iter().position(is).map_or(0, |at| at + 2);
-            at.min(row.pieces.len())
-        };
-        let whole = if *many {
-            let doc = "The rows of all entities with these values, in RowKey order.";
-            constructors.range(name, row.pieces.len(), doc)
-        } else {
-            constructors.key()
-        };
-        let all = constructors.range(
-            &format_ident!("{}_all", name.unraw(), span = name.span()),
-            usize::from(!row.head().is_empty()),
-            "All rows of the index in a partition, in index order.",
-        );
-        let under = parts.iter().take(parts.len().saturating_sub(1)).map(|last| {
-            let field = model.fields[last.index].ident.unraw();
-            let under = format_ident!("{}_under_{field}", name.unraw(), span = name.span());
-            let doc = format!("The rows with these values, up to `{field}`, in index order.");
-            constructors.range(&under, end(last), &doc)
-        });
-        quote! { #whole #all #(#under)* }
-    });
-    quote! { #(#items)* }
-}
-
-/// The common input of the constructors of one index.
-struct Constructors<'a> {
-    model: &'a Model<'a>,
-    keys: &'a Keys,
-    index: &'a Index,
-    position: usize,
-}
-
-impl Constructors<'_> {
-    /// The constructor of the address of one row.
-    fn key(&self) -> TokenStream {
-        let Self { model, index, position, .. } = self;
-        let Model { krate, vis, .. } = model;
-        let (pk, rk) = (local_named("partition"), local_named("row"));
-        let name = &index.name;
-        let doc = format!("The row of one entity in the index `{}`.", index.row.literal.value());
-        let scope = self.scope();
-        let (arguments, body) = self.written(&index.row.pieces);
-        let made = from_written(krate, *position, &pk, &rk.to_token_stream(), None);
-        quote! {
-            #[doc = #doc]
-            #vis fn #name(#arguments) -> #krate::index::IndexKey<Self, #scope> {
-                #body
-                #made
-            }
-        }
+/// The constructors of an index of a type whose derive fails.
+fn stubs<'a>(written: &Raw, stub: &Stub<'a>) -> Vec<Constructor<'a>> {
+    let Some(name) = &written.name else { return Vec::new() };
+    let krate = stub.krate;
+    let claims = written.word == UNIQUE;
+    let own = written.text(if claims { "value" } else { "partition" });
+    let scope = match own {
+        _ if claims => quote! { #krate::index::Claimed },
+        Some(_) => quote! { #krate::index::OtherPartition },
+        None => quote! { #krate::index::SamePartition },
+    };
+    let within = own.map_or_else(|| stub.partition.clone(), |own| stub.named_in(own));
+    let row = stub.named_in(written.text("row").unwrap_or_default());
+    let range = quote! { #krate::index::IndexRange<Self, #scope> };
+    let one = quote! { #krate::index::IndexKey<Self, #scope> };
+    let whole = if written.has("many") { range.clone() } else { one };
+    let mut made = vec![Constructor::new(name.clone(), &[&within, &row], whole)];
+    if claims {
+        return made;
     }
-
-    /// A constructor of all rows that begin with the first `end` pieces of the template.
-    fn range(&self, name: &Ident, end: usize, doc: &str) -> TokenStream {
-        let Self { model, index, position, .. } = self;
-        let Model { krate, vis, .. } = model;
-        let (pk, rk) = (local_named("partition"), local_named("row"));
-        let doc = format!("{doc} The index is `{}`.", index.row.literal.value());
-        let scope = self.scope();
-        let (given, open) = index.row.pieces.split_at(end);
-        let (arguments, body) = self.written(given);
-        let next = open.iter().find_map(|piece| match piece {
-            Piece::Part(part) => Some(format(model, part)),
-            Piece::Literal(_) => None,
-        });
-        let made = from_written(krate, *position, &pk, &rk.to_token_stream(), next);
-        quote! {
-            #[doc = #doc]
-            #vis fn #name(#arguments) -> #krate::index::IndexRange<Self, #scope> {
-                #body
-                #made
-            }
-        }
+    let all = format_ident!("{}_all", name.unraw());
+    made.push(Constructor::new(all, &[&within], range.clone()));
+    for (at, last) in row.iter().enumerate().take(row.len().saturating_sub(1)) {
+        let Some(last) = &last.ident else { continue };
+        let under = format_ident!("{}_under_{}", name.unraw(), last.unraw());
+        made.push(Constructor::new(under, &[&within, &row[..=at]], range.clone()));
     }
-
-    /// Parameters for the parts of the PartitionKey and of these pieces, and the code that writes both.
-    fn written(&self, row: &[Piece]) -> (TokenStream, TokenStream) {
-        let Self { model, keys, index, .. } = self;
-        let krate = &model.krate;
-        let (pk, rk) = (local_named("partition"), local_named("row"));
-        let partition = index.partition_pieces(keys);
-        let (arguments, bind) = arguments(model, distinct(indices(partition).chain(indices(row))));
-        let write_partition = write(model, partition, &pk, local);
-        let write_row = write(model, row, &rk, local);
-        let write_bucket = index.write_bucket(&quote! { &#rk });
-        let body = quote! {
-            #bind
-            let mut #pk = #krate::key::KeyWriter::new();
-            #write_partition
-            let mut #rk = #krate::key::KeyWriter::new();
-            #write_row
-            #write_bucket
-        };
-        (arguments, body)
-    }
-
-    fn scope(&self) -> TokenStream {
-        let krate = &self.model.krate;
-        let scope = self.index.scope();
-        quote! { #krate::index::#scope }
-    }
+    made
 }

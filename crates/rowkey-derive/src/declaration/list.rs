@@ -1,25 +1,176 @@
 //! `list(..)`: the templates of an entity's lists, and the code generated for them.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
-use syn::{Error, Ident, LitStr, Path, Result};
+use syn::meta::ParseNestedMeta;
+use syn::{Error, LitInt, LitStr, Path, Result};
 
-use crate::attrs::List as Declared;
-use crate::index::{declared_table, overlap, partition_text, taken, unambiguous, when_text};
+use super::Kind;
+use super::rows::{
+    Head, Rows, check_name, check_table, declared_table, overlap, partition_text, table_name,
+    unambiguous, when_text,
+};
+use crate::attrs::{nested, value};
 use crate::keys::{
     arguments, declared, distinct, from_written, indices, local, local_named, write,
 };
 use crate::model::{Keys, Model, combine, plain};
 use crate::role::Role;
+use crate::stub::{Constructor, Raw, Stub};
 use crate::template::{Part, Piece, Template};
 use crate::types::{at, option_of, vec_of};
+
+const WORD: &str = "list";
 
 /// The operations of a transaction that remain besides the entity and its op row.
 const MAX_OPERATIONS: usize = 98;
 
+/// The lists of a type.
+#[derive(Default)]
+pub(crate) struct Lists {
+    written: Vec<Written>,
+    resolved: Vec<List>,
+}
+
+impl Kind for Lists {
+    fn words(&self) -> &'static [&'static str] {
+        &[WORD]
+    }
+
+    fn is_repeated(&self) -> bool {
+        true
+    }
+
+    fn parse(&mut self, _: &str, meta: &ParseNestedMeta<'_>) -> Result<()> {
+        self.written.push(Written::parse(meta)?);
+        Ok(())
+    }
+
+    fn resolve(
+        &mut self,
+        (model, keys): (&Model<'_>, &Keys),
+        fields: &[String],
+        before: &[Rows],
+    ) -> Result<()> {
+        let mut errors = None;
+        for written in std::mem::take(&mut self.written) {
+            let checked = resolve(model, keys, written, fields)
+                .and_then(|list| fits(model, keys, (before, &self.rows()), &list).map(|()| list));
+            match checked {
+                Ok(list) => self.resolved.push(list),
+                Err(error) => combine(&mut errors, error),
+            }
+        }
+        errors.map_or(Ok(()), Err)
+    }
+
+    fn requires_store(&self, _: &Model<'_>) -> Option<(&'static str, Span)> {
+        self.resolved.first().map(|list| ("a list", list.name.span()))
+    }
+
+    fn rows(&self) -> Vec<Rows> {
+        let rows = self.resolved.iter().map(|list| Rows {
+            name: list.name.clone(),
+            // A list in blobs has no rows; its names are not beside entities.
+            partition: match &list.partition {
+                Some(partition) => Some(Head::of(partition)),
+                None => list.blob.then(Head::none),
+            },
+            row_head: list.row.head().to_owned(),
+            operations: list.operations(),
+            copies_all: false,
+        });
+        rows.collect()
+    }
+
+    fn templates(&self) -> Vec<&Template> {
+        let of = self.resolved.iter().flat_map(|list| [list.partition.as_ref(), Some(&list.row)]);
+        of.flatten().collect()
+    }
+
+    fn constant(&self, model: &Model<'_>, _: &Keys) -> Option<TokenStream> {
+        constant(model, &self.resolved)
+    }
+
+    fn texts(&self, model: &Model<'_>) -> Vec<(String, String)> {
+        self.resolved.iter().map(|list| (plain(&list.name), list.text(model))).collect()
+    }
+
+    fn methods(&self, model: &Model<'_>, _: &Keys) -> Option<TokenStream> {
+        list_keys(model, &self.resolved)
+    }
+
+    fn constructors(&self, model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
+        Some(constructors(model, keys, &self.resolved))
+    }
+
+    /// The constructor of a list of a type whose derive fails.
+    fn stub<'a>(&self, written: &Raw, stub: &Stub<'a>) -> Vec<Constructor<'a>> {
+        let Some(name) = &written.name else { return Vec::new() };
+        let krate = stub.krate;
+        let own = written.text("partition").map(|own| stub.named_in(own));
+        let within = if written.has("blob") {
+            Vec::new()
+        } else {
+            own.unwrap_or_else(|| stub.partition.clone())
+        };
+        let value = stub.named_in(written.text("value").unwrap_or_default());
+        let key = quote! { #krate::index::ListKey<Self> };
+        vec![Constructor::new(name.clone(), &[&within, &value], key)]
+    }
+}
+
+/// `list(name = by_tag, value = "{tags}", max = 8)`.
+struct Written {
+    name: Ident,
+    /// The partition of its rows; `None` for the partition of the entities.
+    partition: Option<LitStr>,
+    /// The table of its rows; `None` for the table of the entities.
+    table: Option<LitStr>,
+    value: LitStr,
+    /// The maximum number of values of an entity.
+    max: Option<LitInt>,
+    /// Whether each value has a blob instead of a row.
+    blob: bool,
+    /// A condition that the entity must meet to be in the list.
+    when: Option<Path>,
+}
+
+impl Written {
+    fn parse(meta: &ParseNestedMeta<'_>) -> Result<Self> {
+        let (mut name, mut template, mut max, mut when) = (None, None, None, None);
+        let (mut partition, mut table, mut blob) = (None, None, false);
+        nested(
+            meta,
+            WORD,
+            &["blob", "max", "name", "partition", "table", "value", "when"],
+            |word, meta| {
+                match word {
+                    "blob" => blob = true,
+                    "max" => max = Some(meta.value()?.parse::<LitInt>()?),
+                    "name" => name = Some(meta.value()?.parse::<Ident>()?),
+                    "partition" => partition = Some(value(meta)?),
+                    "table" => table = Some(table_name(meta)?),
+                    "value" => template = Some(value(meta)?),
+                    _ => when = Some(value(meta)?.parse_with(Path::parse_mod_style)?),
+                }
+                Ok(())
+            },
+        )?;
+        let (Some(name), Some(value)) = (name, template) else {
+            return Err(meta.error(
+                "a list requires a name and a template: list(name = by_tag, value = \"{tags}\", \
+                 max = 8)",
+            ));
+        };
+        check_table(partition.as_ref(), table.as_ref())?;
+        Ok(Self { name, partition, table, value, max, blob, when })
+    }
+}
+
 /// A list with a resolved template.
-pub(crate) struct List {
-    pub(crate) name: Ident,
+struct List {
+    name: Ident,
     /// `None` if the rows are in the partition of their entities.
     partition: Option<Template>,
     /// The table of its rows; `None` for the table of their entities.
@@ -34,8 +185,16 @@ pub(crate) struct List {
 }
 
 impl List {
-    /// The parts of its template.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+    /// Its declaration, as programs of other versions compare it.
+    fn text(&self, model: &Model<'_>) -> String {
+        let kind = if self.blob { "list blob" } else { WORD };
+        let partition = partition_text(model, self.partition.as_ref(), self.table.as_ref());
+        let (row, max) = (declared(model, &self.row.pieces), self.max);
+        format!("{kind}{partition} row {row} max {max}{}", when_text(self.when.as_ref()))
+    }
+
+    /// The parts of its templates.
+    fn parts(&self) -> impl Iterator<Item = &Part> {
         self.partition.iter().flat_map(Template::parts).chain(self.row.parts())
     }
 
@@ -45,7 +204,7 @@ impl List {
     }
 
     /// The number of operations of a change that moves the entity to other lists.
-    pub(crate) fn operations(&self) -> usize {
+    fn operations(&self) -> usize {
         if self.is_in_partition() { 2 * self.max } else { 0 }
     }
 
@@ -55,28 +214,8 @@ impl List {
     }
 }
 
-/// Checks the declared lists, after the indexes.
-pub(crate) fn lists(
-    model: &Model<'_>,
-    keys: &Keys,
-    declared: Vec<Declared>,
-    fields: &[String],
-) -> Result<Vec<List>> {
-    let mut errors = None;
-    let mut lists: Vec<List> = Vec::new();
-    for declared in declared {
-        let checked = resolve(model, keys, declared, fields)
-            .and_then(|list| fits(model, keys, &lists, &list).map(|()| list));
-        match checked {
-            Ok(list) => lists.push(list),
-            Err(error) => combine(&mut errors, error),
-        }
-    }
-    errors.map_or(Ok(lists), Err)
-}
-
-fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]) -> Result<List> {
-    let Declared { name, partition, table, value, max, blob, when } = declared;
+fn resolve(model: &Model<'_>, keys: &Keys, written: Written, fields: &[String]) -> Result<List> {
+    let Written { name, partition, table, value, max, blob, when } = written;
     let table = table.map(|table| table.value());
     let fail = |what: String| Err(Error::new(value.span(), what));
     let text = format!("list_{}{}", unambiguous(keys, &name), value.value());
@@ -160,29 +299,28 @@ fn resolve(model: &Model<'_>, keys: &Keys, declared: Declared, fields: &[String]
 }
 
 /// Checks a list against the entity, its indexes and the lists before it.
-fn fits(model: &Model<'_>, keys: &Keys, before: &[List], list: &List) -> Result<()> {
+fn fits(
+    model: &Model<'_>,
+    keys: &Keys,
+    (others, lists): (&[Rows], &[Rows]),
+    list: &List,
+) -> Result<()> {
+    let before = || others.iter().chain(lists);
     let fail = |what: String| Err(Error::new(list.row.literal.span(), what));
-    let name = plain(&list.name);
-    let others = before.iter().map(|other| &other.name);
-    if let Some(what) = taken(model, &list.name, others.chain(keys.indexes.iter().map(|i| &i.name)))
-    {
-        return Err(Error::new(list.name.span(), format!("`{name}` is already {what}")));
-    }
+    check_name(model, &list.name, before().map(|other| &other.name))?;
     if list.is_in_partition() && keys.row.parts().next().is_none() {
         return fail("this type has only one entity in each partition: nothing to list".into());
     }
-    let indexes = keys.indexes.iter().filter(|index| index.is_in_partition());
-    let rows = [(keys.row.head(), "the entity's own".to_owned())].into_iter();
-    let rows = rows.chain(indexes.map(|i| (i.row_head(), format!("those of `{}`", i.name))));
-    let rows = rows.chain(before.iter().map(|l| (l.row.head(), format!("those of `{}`", l.name))));
+    // Lists may have the same partition elsewhere.
+    let beside = others.iter().filter(|rows| rows.is_in_partition()).chain(lists);
+    let beside = beside.map(|rows| (&*rows.row_head, format!("those of `{}`", rows.name)));
+    let rows = [(keys.row.head(), "the entity's own".to_owned())].into_iter().chain(beside);
     for (head, whose) in rows {
         if let Some(what) = overlap(list.row.head(), head, &whose) {
             return fail(what);
         }
     }
-    let of_indexes = keys.indexes.iter().filter(|index| index.is_in_partition()).count();
-    let of_lists = before.iter().chain([list]).map(List::operations).sum::<usize>();
-    let most = 2 * of_indexes + of_lists;
+    let most = before().map(|rows| rows.operations).sum::<usize>() + list.operations();
     if most > MAX_OPERATIONS {
         return fail(format!(
             "a change of one entity may need {most} operations for its indexes and lists; the \
@@ -193,9 +331,9 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[List], list: &List) -> Result<
 }
 
 /// The field `lists` of the declarations, unless there are none.
-pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
+fn constant(model: &Model<'_>, lists: &[List]) -> Option<TokenStream> {
     let krate = &model.krate;
-    let lists = keys.lists.iter().map(|list| {
+    let declared = lists.iter().map(|list| {
         let (name, row_head, max) = (plain(&list.name), list.row.head(), list.max);
         let table = declared_table(list.table.as_ref());
         let place = if list.blob {
@@ -215,28 +353,17 @@ pub(crate) fn declarations(model: &Model<'_>, keys: &Keys) -> Option<TokenStream
             }
         }
     });
-    (!keys.lists.is_empty()).then(|| quote! { lists: &[#(#lists),*] })
-}
-
-/// The name of each list, and the text of its declaration.
-pub(crate) fn texts(model: &Model<'_>, keys: &Keys) -> Vec<(String, String)> {
-    let text = |list: &List| {
-        let kind = if list.blob { "list blob" } else { "list" };
-        let partition = partition_text(model, list.partition.as_ref(), list.table.as_ref());
-        let (row, max) = (declared(model, &list.row.pieces), list.max);
-        format!("{kind}{partition} row {row} max {max}{}", when_text(list.when.as_ref()))
-    };
-    keys.lists.iter().map(|list| (plain(&list.name), text(list))).collect()
+    (!lists.is_empty()).then(|| quote! { lists: &[#(#declared),*] })
 }
 
 /// `fn list_keys`, unless there are no lists.
-pub(crate) fn list_keys(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
-    if keys.lists.is_empty() {
+fn list_keys(model: &Model<'_>, lists: &[List]) -> Option<TokenStream> {
+    if lists.is_empty() {
         return None;
     }
     let krate = &model.krate;
     let (pk, rk, add) = (local_named("partition"), local_named("row"), local_named("add"));
-    let arms = keys.lists.iter().enumerate().map(|(position, list)| {
+    let arms = lists.iter().enumerate().map(|(position, list)| {
         let when = list.when.as_ref().map(|when| quote! { if !#when(self) { return; } });
         let value = |i: usize| {
             let local = local(i);
@@ -298,10 +425,10 @@ pub(crate) fn list_keys(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
 }
 
 /// The constructors of the addresses of lists.
-pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
+fn constructors(model: &Model<'_>, keys: &Keys, lists: &[List]) -> TokenStream {
     let Model { krate, vis, .. } = model;
     let (pk, rk) = (local_named("partition"), local_named("row"));
-    let items = keys.lists.iter().enumerate().map(|(position, list)| {
+    let items = lists.iter().enumerate().map(|(position, list)| {
         let name = &list.name;
         // The blob of a value serves all partitions.
         let of_partition: &[_] = if list.blob { &[] } else { list.partition_pieces(keys) };
