@@ -23,7 +23,7 @@ struct House {
 }
 
 /// The crates that are checked.
-const HOUSES: [House; 4] = [
+const HOUSES: [House; 6] = [
     House {
         package: "rowkey",
         floors: &[
@@ -56,6 +56,29 @@ const HOUSES: [House; 4] = [
             "server fuzzing",
         ],
         files_in_order: true,
+    },
+    House {
+        package: "rowkey-patterns",
+        floors: &[
+            "hash keys together unique waits",
+            "inspect job lease_lock log_blob log_tail lookup parallel series vending",
+            "rollover spread internals",
+        ],
+        files_in_order: true,
+    },
+    House {
+        package: "rowkey-store",
+        floors: &[
+            "row",
+            "layer",
+            "plan",
+            "contributor",
+            "declarations",
+            "execute",
+            "store",
+            "answers reread",
+        ],
+        files_in_order: false,
     },
     House {
         package: "rowkey-worker",

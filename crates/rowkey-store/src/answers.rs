@@ -49,9 +49,9 @@ use rowkey::edm::Value;
 use rowkey::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
 use rowkey::{Entity, Error, ErrorCode, ErrorKind, Key, Result, Table};
 
-use crate::Store;
 use crate::execute::announce::{BACKLOGS, backlog_partition};
 use crate::row::{FORMAT, INDEX, Keys, index_keys, keys_of};
+use crate::store::Store;
 
 /// Returns the stored row of an entity, as the response to Get Entity. The store plans and writes it in memory:
 /// its properties are those of the store, in the store's encoding, and its Timestamp is

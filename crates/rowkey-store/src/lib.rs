@@ -47,9 +47,9 @@ mod store;
 
 #[doc(hidden)]
 pub use contributor::StoredType;
+pub use contributor::settling::{Settled, Settling};
 pub use contributor::{Change, Contribution, Contributor};
 pub use declarations::{copies::Copies, history::History, remote_copies::RemoteCopies, view::View};
-pub use execute::settle::{Settled, Settling};
 pub use layer::{deciding::Deciding, seal::Sealer};
 pub use plan::explain::Explanation;
 #[doc(hidden)]

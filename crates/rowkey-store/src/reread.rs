@@ -3,9 +3,9 @@
 use rowkey::{DynamicEntity, Result};
 
 use crate::execute::announce::Notice;
-use crate::layer::blob_field::reread_pointer;
 use crate::layer::wide;
 use crate::row::Claim;
+use crate::row::blob_pointer::reread_pointer;
 use crate::row::op::OpRow;
 
 /// Returns the encoding of everything that `row` can be decoded as: an op row or a void, a claim, a head

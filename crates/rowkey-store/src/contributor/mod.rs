@@ -7,12 +7,15 @@ use rowkey::{
 };
 use rowkey_patterns::job::Verdict;
 
-use crate::execute::inline::{Effect, Inline};
-use crate::execute::settle::{Settled, Settling};
 use crate::layer::{Layers, old_keys};
+use crate::plan::inline::{Effect, Inline};
 use crate::plan::{Edit, Plan, Source, Write};
 use crate::row::op::{Op, Target};
 use crate::row::{Closed, Content, Keys, index_keys, not_of_a_store};
+
+pub(crate) mod settling;
+
+use settling::{Settled, Settling};
 
 /// A change of one entity: its state before and after the write.
 ///

@@ -24,8 +24,8 @@ use rowkey::{Blob, ETag, Entity, Error, ErrorKind, Outcome, Result};
 use serde::{Deserialize, Serialize};
 
 use super::list::{edits, list_keys};
+use crate::contributor::settling::{Settled, Settling};
 use crate::contributor::{Change, Contribution, Contributor};
-use crate::execute::settle::{Settled, Settling};
 use crate::row::Keys;
 use crate::row::blobs::Blobs;
 

@@ -16,7 +16,6 @@
 //!   Writers name a blob only within [`USABLE`] of its upload; the rest covers the time in which they send, the
 //!   time until requests take effect, and the difference of clocks.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -26,11 +25,12 @@ use rowkey::edm::Value;
 use rowkey::entity::{Older, Unusable};
 use rowkey::{BlobRef, DynamicEntity, Entity, Error, ErrorKind, Properties, Result};
 
+use crate::contributor::settling::{Settled, Settling};
 use crate::contributor::{Change, Contribution, Contributor};
-use crate::execute::KEPT;
-use crate::execute::settle::{Settled, Settling};
+use crate::plan::naming::Naming;
 use crate::row::Keys;
 use crate::row::blobs::Blobs;
+use crate::row::times::KEPT;
 
 /// The name of the contributor that frees blobs.
 pub(crate) const NAME: &str = "references to blobs";
@@ -42,39 +42,6 @@ pub(crate) const USABLE: Duration = Duration::from_secs(60 * 60);
 pub(crate) const LEFT: Duration = Duration::from_secs(2 * 60 * 60);
 
 const _: () = assert!(LEFT.as_secs() > USABLE.as_secs() + KEPT.as_secs());
-
-/// The references that a plan gives to entities for the first time. Released when the plan is dropped, unless its
-/// requests were sent.
-#[derive(Default)]
-pub(crate) struct Naming {
-    held: Vec<BlobRef>,
-    sent: AtomicBool,
-}
-
-impl Naming {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.held.is_empty()
-    }
-
-    /// The plan is run: from now on its write may be committed.
-    pub(crate) fn send(&self) {
-        self.sent.store(true, Ordering::Relaxed);
-    }
-
-    /// The plan was not committed and never will be.
-    pub(crate) fn release(&self) {
-        self.sent.store(false, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Naming {
-    fn drop(&mut self) {
-        let is_sent = *self.sent.get_mut();
-        for reference in self.held.drain(..) {
-            if is_sent { reference.spend() } else { reference.release() }
-        }
-    }
-}
 
 /// The references of an entity before and after a change.
 pub(crate) struct Referring<'e> {
@@ -109,14 +76,13 @@ impl<'e> Referring<'e> {
     ) -> Result<()> {
         for (property, reference) in &self.after {
             let path = reference.path();
-            let is_known =
-                self.before.contains(&path) || naming.held.iter().any(|held| held.path() == path);
+            let is_known = self.before.contains(&path) || naming.has(path);
             if is_known {
                 continue;
             }
             let held = reference.hold(keys).map_err(|why| unusable(property, why))?;
             // Released with the plan, if one of the checks below refuses it.
-            naming.held.push((*reference).clone());
+            naming.add(reference);
             if !blobs.is_reference(of, path) {
                 return Err(unusable(property, Unusable::OfAnother));
             }

@@ -8,6 +8,7 @@
 //! | after the commit | `remote`, `remote_list`, `remote_copies`, `blob_list`, `blob_ref`, `view` |
 //! | what older versions of the type left | `older` |
 
+pub(crate) mod blob_field;
 pub(crate) mod blob_list;
 pub(crate) mod blob_ref;
 pub(crate) mod copies;
@@ -20,3 +21,4 @@ pub(crate) mod remote_copies;
 pub(crate) mod remote_list;
 pub(crate) mod unique;
 pub(crate) mod view;
+pub(crate) mod wide;

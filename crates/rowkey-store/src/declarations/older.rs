@@ -10,8 +10,8 @@ use rowkey::index::{Index, List, ListPlace, Scope};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
 
 use super::list;
+use crate::contributor::settling::{Settled, Settling};
 use crate::contributor::{Change, Contribution, Contributor};
-use crate::execute::settle::{Settled, Settling};
 use crate::layer::{Demands, has_keys};
 use crate::plan::{CopyOf, Edit, Source, Write};
 use crate::row::op::{keys_at, row_address};

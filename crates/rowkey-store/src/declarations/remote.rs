@@ -6,13 +6,13 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::index::{Copied, Index, Scope};
 use rowkey::table::{EncodedRow, RowWrite};
-use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Result, Stored};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result, Stored};
 
+use crate::contributor::settling::{Settled, Settling};
 use crate::contributor::{Change, Contribution, Contributor};
-use crate::execute::inline::{Effect, Known, RowElsewhere};
-use crate::execute::settle::{Settled, Settling};
 use crate::layer::has_keys;
 use crate::layer::place::{OtherTable, OtherTables, Place};
+use crate::plan::inline::{Effect, Known, RowElsewhere};
 use crate::row::op::{keys_at, row_address};
 use crate::row::{Content, CopyRow, Head, INDEX, Keys, MARK, index_keys, primary_keys, text};
 
@@ -224,6 +224,3 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
         .boxed()
     }
 }
-
-/// The version of a row that was read; `None` if it did not exist.
-pub(crate) type Version = Option<ETag>;

@@ -11,8 +11,8 @@ use rowkey::index::{List, ListPlace};
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, Result};
 
 use super::list::{edit, edits, list_keys, listed, note_full};
+use crate::contributor::settling::{Settled, Settling};
 use crate::contributor::{Change, Contribution, Contributor};
-use crate::execute::settle::{Settled, Settling};
 use crate::layer::place::{OtherTable, OtherTables, Place};
 use crate::row::Keys;
 use crate::row::op::{keys_at, row_address};

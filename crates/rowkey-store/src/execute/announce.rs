@@ -26,13 +26,6 @@ use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, is_newer, text};
 /// How long a message stays hidden while its writer commits and settles.
 pub(crate) const HIDDEN: Duration = Duration::from_secs(60);
 
-/// How long after the start of its operation a writer sends requests, by its own clock. This
-/// includes the upload of blobs.
-pub(crate) const SENT: Duration = Duration::from_secs(300);
-
-/// The longest time until a request that was sent takes effect.
-pub(crate) const LATEST: Duration = Duration::from_secs(600);
-
 /// How long a writer waits for the queue.
 const BUDGET: Duration = Duration::from_secs(1);
 

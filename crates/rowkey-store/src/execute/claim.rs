@@ -4,9 +4,7 @@ use rowkey::rounds::Rounds;
 use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Outcome, Result};
 
 use super::announce::Announcer;
-use super::commit::is_undecodable;
-use super::settle::is_lost;
-use crate::layer::deciding::Deciding;
+use crate::layer::deciding::{Deciding, is_lost, is_undecodable};
 use crate::plan::NewClaim;
 use crate::row::op::{Op, OpRow};
 use crate::row::{Claim, Keys, Marked, op};

@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use rowkey::{ETag, Error, ErrorKind, Match, Outcome, Result};
 
-use super::announce::SENT;
 use super::claim::{Fate, end, fate};
-use super::settle::is_lost;
-use crate::layer::deciding::Deciding;
+use crate::layer::deciding::{Deciding, is_lost, is_undecodable};
 use crate::layer::wide;
 use crate::plan::{CopyOf, Edit, Plan, Source, Write};
+use crate::row::times::SENT;
 use crate::row::{INDEX, Keys, Marked, primary_keys, text};
 
 /// How often a transaction is adjusted and sent again, in addition to once per operation.
@@ -131,12 +130,6 @@ pub(crate) async fn commit(
 
 /// What happened to a write whose transaction got no answer.
 const VOIDED: &str = "the write was voided before it was committed";
-
-/// Whether the answer to a write arrived and cannot be decoded. The same request would get the same answer, so
-/// repeating it does not help.
-pub(crate) fn is_undecodable(error: &Error) -> bool {
-    error.kind() == ErrorKind::Decode && error.outcome() == Outcome::Unknown
-}
 
 /// Whether the writer was stopped for so long, for example by a machine that was suspended, that a
 /// worker may have decided the write and removed all traces. A missing row then proves nothing.

@@ -10,59 +10,20 @@
 //! may be about to insert it. If such a writer may exist, the op row and the message stay, and a worker
 //! settles again.
 
-use rowkey::table::EncodedRow;
-use rowkey::{Blob, DynamicEntity, ETag, Outcome, Partition, Result};
+use rowkey::{DynamicEntity, ETag, Outcome, Partition, Result};
 use rowkey_patterns::internals::try_all;
 
 use super::announce::Announcer;
-use super::commit::is_undecodable;
 use super::group::{self, READS};
 use super::remembered::{Remembered, Row};
-use super::settle::{Noted, is_lost, report};
-use crate::layer::deciding::Deciding;
+use super::settle::{Noted, report};
+use crate::contributor::settling::Settled;
+use crate::layer::deciding::{Deciding, is_lost, is_undecodable};
 use crate::layer::place::Place;
+use crate::plan::inline::{Effect, Known, RowElsewhere};
 use crate::plan::{Plan, Released};
 use crate::row::op::{ClaimRef, OpRow, Target};
 use crate::row::{Claim, INDEX, Keys, op, primary_keys, text};
-
-/// What the writer itself does with a target.
-pub(crate) struct Inline {
-    pub(crate) target: Target,
-    pub(crate) effect: Effect,
-}
-
-pub(crate) enum Effect {
-    /// Writes a row in another partition or table, or deletes it.
-    Row(RowElsewhere),
-    /// Deletes a blob that the head no longer names. No head will name it again.
-    Free(Blob),
-}
-
-/// A copy in another partition or table.
-pub(crate) struct RowElsewhere {
-    pub(crate) place: Place,
-    /// The row to store; `None` deletes it.
-    pub(crate) write: Option<EncodedRow>,
-    pub(crate) known: Known,
-    /// The index of the copy.
-    pub(crate) index: &'static str,
-    /// The keys of the entity.
-    pub(crate) owner: Keys,
-    /// The operations that wrote the replaced copy and the new one, if their marks are in the copies.
-    pub(crate) marks: Option<(Option<String>, String)>,
-}
-
-/// What is known of a row elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Known {
-    /// The entity had no such row.
-    New,
-    /// The entity has such a row. It is read before the commit, unless its table is another one that is unavailable.
-    Unread,
-    Present(ETag),
-    /// The row is not there, or belongs to another entity.
-    Missing,
-}
 
 impl RowElsewhere {
     /// Returns the `ETag` of the row, if the entity's last writer was this program.
@@ -211,7 +172,7 @@ pub(crate) async fn write_rows(
                     let (target, row) = all[one];
                     is_done[one] = true;
                     row.wrote(&announcer.rows, etag);
-                    let done = Ok(super::settle::Settled::Done);
+                    let done = Ok(Settled::Done);
                     report(table.table(), op, &target.contributor, &done);
                     left.retain(|other| other != target);
                 }
@@ -294,7 +255,7 @@ pub(crate) async fn free(
     for (target, deleted) in targets.into_iter().zip(announcer.batches.delete(&blobs).await) {
         match deleted {
             Ok(()) => {
-                let done = Ok(super::settle::Settled::Done);
+                let done = Ok(Settled::Done);
                 report(table.table(), op, &target.contributor, &done);
             }
             Err(_) => left.push(target.clone()),

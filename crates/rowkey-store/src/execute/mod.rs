@@ -24,9 +24,10 @@ use tracing::Instrument as _;
 use tracing::field::Empty;
 
 use crate::declarations::list::check_join;
-use crate::layer::deciding::Deciding;
+use crate::layer::deciding::{Deciding, is_lost};
 use crate::plan::Plan;
 use crate::row::op::{ClaimRef, OpRow, Target, created_of, move_targets, remove_targets};
+use crate::row::times::{KEPT, LATEST};
 use crate::row::{Keys, text};
 
 pub(crate) mod announce;
@@ -39,20 +40,13 @@ pub(crate) mod inline;
 pub(crate) mod remembered;
 pub(crate) mod settle;
 
-use announce::{Announced, Announcer, HIDDEN, LATEST, Notice, SENT};
+use crate::contributor::settling::Settled;
+use announce::{Announced, Announcer, HIDDEN, Notice};
 use blobs::{UPLOADS, forget, upload};
 use commit::{Committed, commit};
 use ending::Ended;
 use group::Claimed;
-use settle::{Noted, Settled, Settler, is_lost, release};
-
-/// The largest difference between the clocks of two programs: the service refuses a request whose date
-/// differs from its own clock by more than 15 minutes.
-const SKEW: Duration = Duration::from_secs(2 * 15 * 60);
-
-/// How long an op row or a void is kept if a late request may still meet it: the time in which the
-/// writer sends requests, the time until they take effect, and the largest clock difference.
-pub(crate) const KEPT: Duration = SENT.saturating_add(LATEST).saturating_add(SKEW);
+use settle::{Noted, Settler, release};
 
 /// The property of an op row or a void that lists the types whose workers have settled it for the last
 /// time.

@@ -25,30 +25,21 @@ use futures_util::future::BoxFuture;
 use rowkey::edm::Value;
 use rowkey::entity::BlobField;
 use rowkey::{Blob, DynamicEntity, Entity, Error, ErrorKind, Result, Table};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::deciding::Deciding;
-use super::seal::{Encrypted, Sealer, other_version};
+use super::seal::{Encrypted, Sealer};
 use super::{Closing, Layer};
-use crate::contributor::{Change, Contribution, Contributor};
-use crate::execute::settle::{Settled, Settling};
+use crate::row::blob_pointer::{BlobPointer, COMPRESSED, Encoding, Kind, VERSION};
 use crate::row::blobs::{Blobs, hexadecimal};
-use crate::row::{Closed, Keys, text};
-
-/// The name of the contributor that frees blobs.
-pub(crate) const NAME: &str = "fields in blobs";
-
-const VERSION: u32 = 1;
-
-/// The format of pointers to compressed blobs. Programs that cannot decompress them must not read them as plain ones.
-const COMPRESSED: u32 = 2;
+use crate::row::envelope::other_version;
+use crate::row::{Closed, Keys, blob_pointer};
 
 /// The fields of a type that are stored in blobs, each with its pointer property.
 #[derive(Clone)]
 pub(crate) struct BlobFields {
-    blobs: Blobs,
-    fields: &'static [BlobField],
+    pub(crate) blobs: Blobs,
+    pub(crate) fields: &'static [BlobField],
     /// The type, as the prefix of its RowKeys.
     of: &'static str,
     /// The sealer, if one of the fields is encrypted.
@@ -61,42 +52,6 @@ pub(crate) struct Upload {
     pub(crate) blob: Blob,
     pub(crate) content: bytes::Bytes,
     pub(crate) metadata: [(&'static str, String); 3],
-}
-
-/// The location and the expected content of a property's blob.
-#[derive(Clone, Serialize, Deserialize)]
-struct Pointer {
-    v: u32,
-    blob: String,
-    #[serde(rename = "type")]
-    kind: Kind,
-    /// In bytes; for a String, of its UTF-8 text.
-    length: u64,
-    /// In lower-case hexadecimal.
-    sha256: String,
-    /// How the blob holds the content; absent for the content itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    encoding: Option<Encoding>,
-}
-
-/// The parts of a pointer that all formats have.
-#[derive(Deserialize)]
-struct Named {
-    blob: String,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Encoding {
-    #[serde(rename = "gzip")]
-    Gzip,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-enum Kind {
-    #[serde(rename = "Edm.Binary")]
-    Binary,
-    #[serde(rename = "Edm.String")]
-    String,
 }
 
 impl BlobFields {
@@ -121,27 +76,6 @@ impl BlobFields {
         })
     }
 
-    /// Returns the blobs that a row names.
-    pub(crate) fn named(
-        fields: &'static [BlobField],
-        row: &DynamicEntity,
-    ) -> Vec<(&'static str, String)> {
-        let pointers = fields.iter().filter_map(|field| {
-            // An invalid pointer names no blob, and one of a newer program names its blob.
-            let named: Named = serde_json::from_str(text(row, field.pointer)?).ok()?;
-            Some((field.property, named.blob))
-        });
-        pointers.collect()
-    }
-
-    /// Whether a row names a blob, in any property: other versions and kinds of the type have other fields.
-    pub(crate) fn is_named(row: &DynamicEntity, blob: &str) -> bool {
-        row.iter().any(|(_, value)| {
-            let Value::String(text) = value else { return false };
-            serde_json::from_str::<Named>(text).is_ok_and(|named| named.blob == blob)
-        })
-    }
-
     /// Returns the blobs that a write frees: those that the head named before and no longer names.
     pub(crate) fn freed(
         fields: &'static [BlobField],
@@ -149,7 +83,7 @@ impl BlobFields {
         after: Option<&Closed>,
     ) -> Vec<String> {
         let named = |closed: Option<&Closed>| {
-            let named = closed.map(|closed| Self::named(fields, &closed.row));
+            let named = closed.map(|closed| blob_pointer::named(fields, &closed.row));
             named.unwrap_or_default().into_iter().map(|(_, blob)| blob).collect::<Vec<_>>()
         };
         let after = named(after);
@@ -177,7 +111,7 @@ impl BlobFields {
         sealer: &Arc<dyn Sealer>,
         row: &mut DynamicEntity,
         (property, pointer_name): (&str, &str),
-        pointer: Option<&Pointer>,
+        pointer: Option<&BlobPointer>,
     ) -> Result<Option<Vec<u8>>> {
         match (row.remove(property), pointer) {
             (Some(Value::Binary(key)), Some(_)) => Ok(Some(key)),
@@ -208,13 +142,13 @@ impl BlobFields {
     }
 
     async fn close_all(&self, closing: Closing<'_>, row: &mut DynamicEntity) -> Result<()> {
-        let Closing { plan, before, table } = closing;
+        let Closing { op, rewrites, uploads, before, table } = closing;
         let opened = self.opened(table, before).await?;
         for field in self.fields {
             let BlobField { property, pointer: pointer_name, .. } = field;
             let mut value = row.remove(property);
             let mut pointer = match before {
-                Some(before) => Pointer::read(before, property, pointer_name).ok().flatten(),
+                Some(before) => BlobPointer::read(before, property, pointer_name).ok().flatten(),
                 None => None,
             };
             let sealer = self.sealer(property);
@@ -225,7 +159,7 @@ impl BlobFields {
                 },
                 None => None,
             };
-            if plan.rewrites {
+            if rewrites {
                 // The entity is rewritten unchanged, and its blobs may not have been read.
                 match pointer.take() {
                     Some(stored) if sealer.is_none() || key.is_some() => {
@@ -292,16 +226,16 @@ impl BlobFields {
             let (length, sha256) = (content.len() as u64, hash(&content));
             let (content, encoding) =
                 if field.compress { compressed(content) } else { (content, None) };
-            let op = plan.op.row_key()?;
-            let name = self.blobs.field_name(self.of, plan.op.mark(), &row.row_key, property);
-            plan.uploads.push(Upload {
+            let op_row = op.row_key()?;
+            let name = self.blobs.field_name(self.of, op.mark(), &row.row_key, property);
+            uploads.push(Upload {
                 property,
                 blob: self.blobs.deciding().blob(&name),
                 content: content.into(),
-                metadata: Blobs::metadata(&row.partition_key, &row.row_key, &op),
+                metadata: Blobs::metadata(&row.partition_key, &row.row_key, &op_row),
             });
             let v = if encoding.is_some() { COMPRESSED } else { VERSION };
-            let pointer = Pointer { v, blob: name, kind, length, sha256, encoding };
+            let pointer = BlobPointer { v, blob: name, kind, length, sha256, encoding };
             row.set(*pointer_name, pointer.print()?);
         }
         Ok(())
@@ -313,7 +247,7 @@ impl BlobFields {
         table: &Table,
         row: &DynamicEntity,
         (property, pointer_name): (&str, &str),
-        pointer: Pointer,
+        pointer: BlobPointer,
         key: Option<&[u8]>,
     ) -> Result<Value> {
         let mut content = self.blobs.container().blob(&pointer.blob).get().await?;
@@ -325,7 +259,7 @@ impl BlobFields {
             let keys: Keys = (row.partition_key.clone(), row.row_key.clone());
             let now = Deciding::new(table).row(&keys).await?;
             let is_named = now.is_some_and(|now| {
-                let pointers = Self::named(self.fields, &now.entity);
+                let pointers = blob_pointer::named(self.fields, &now.entity);
                 pointers.iter().any(|(_, blob)| *blob == pointer.blob)
             });
             if !is_named {
@@ -379,7 +313,7 @@ impl Layer for BlobFields {
         async move {
             self.check(sealed)?;
             for BlobField { property, pointer: pointer_name, .. } in self.fields {
-                let pointer = Pointer::read(row, property, pointer_name)?;
+                let pointer = BlobPointer::read(row, property, pointer_name)?;
                 row.remove(pointer_name);
                 let key = match self.sealer(property) {
                     Some(sealer) => {
@@ -425,88 +359,6 @@ impl Layer for BlobFields {
             .filter(|field| field.threshold > 0 || self.sealer(field.property).is_some());
         let values = values.map(|field| field.property);
         self.fields.iter().map(|field| field.pointer).chain(values).collect()
-    }
-}
-
-impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobFields {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn operations(&self) -> usize {
-        0
-    }
-
-    fn contribute(&self, _: Change<'_, E>, _: &mut Contribution<'_>) -> Result<()> {
-        // The store names the targets, after those of all contributors: see `Store::add`.
-        Ok(())
-    }
-
-    fn settle<'a>(
-        &'a self,
-        settling: &'a Settling<E>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Settled>> {
-        async move {
-            let head = settling.table().row(settling.keys()).await?;
-            let is_named = head.is_some_and(|head| {
-                Self::named(self.fields, &head.entity).iter().any(|(_, blob)| blob == address)
-            });
-            if !is_named {
-                // A late or repeated call is harmless: no head will ever name the blob again.
-                self.blobs.deciding().blob(address).delete_if_exists().await?;
-            }
-            Ok(Settled::Done)
-        }
-        .boxed()
-    }
-}
-
-/// Returns the name that the derive gives to the pointer of a field.
-pub(crate) fn pointer_of(property: &str) -> String {
-    format!("{property}_Blob")
-}
-
-/// Whether the row has the property, and a pointer to a blob of it.
-pub(crate) fn is_in_blob(row: &DynamicEntity, property: &str) -> bool {
-    let pointer = pointer_of(property);
-    row.get(property).is_some() && matches!(Pointer::read(row, property, &pointer), Ok(Some(_)))
-}
-
-/// Decodes and encodes the pointer in the property `Image_Blob` of a row.
-pub(crate) fn reread_pointer(row: &DynamicEntity) -> Result<DynamicEntity> {
-    let what = "the row names no blob";
-    let pointer = Pointer::read(row, "Image", "Image_Blob")?
-        .ok_or_else(|| Error::refused(ErrorKind::Decode, what))?;
-    let mut row = row.clone();
-    row.set("Image_Blob", pointer.print()?);
-    Ok(row)
-}
-
-impl Pointer {
-    fn print(&self) -> Result<String> {
-        let what = "the pointer to the blob cannot be written as JSON";
-        serde_json::to_string(self).map_err(|_| Error::refused(ErrorKind::Invalid, what))
-    }
-
-    /// Reads the pointer of a property; `None` if the row has none.
-    fn read(row: &DynamicEntity, property: &str, pointer: &str) -> Result<Option<Self>> {
-        if row.get(pointer).is_none() {
-            return Ok(None);
-        }
-        let read = text(row, pointer).and_then(|json| serde_json::from_str::<Self>(json).ok());
-        let refused = |what: String| Err(Error::refused(ErrorKind::Decode, what));
-        match read {
-            Some(pointer) if (VERSION..=COMPRESSED).contains(&pointer.v) => Ok(Some(pointer)),
-            Some(newer) => refused(format!(
-                "`{pointer}` has format {}, and this program supports up to {COMPRESSED}; use a newer \
-                 program",
-                newer.v
-            )),
-            None => {
-                refused(format!("`{pointer}`, which names the blob of `{property}`, is not valid"))
-            }
-        }
     }
 }
 
@@ -567,39 +419,6 @@ fn hash(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const FIELDS: &[BlobField] =
-        &[BlobField { property: "Image", pointer: "Image_Blob", threshold: 0, compress: false }];
-
-    #[test]
-    fn pointers_stored_by_this_version_must_stay_readable() {
-        let plain =
-            r#"{"v":1,"blob":"photos/blob_1","type":"Edm.Binary","length":3,"sha256":"ba78"}"#;
-        let compressed =
-            plain.replace("\"v\":1", "\"v\":2").replace('}', ",\"encoding\":\"gzip\"}");
-        for text in [plain, &compressed] {
-            let mut row = DynamicEntity::new("p", "r");
-            row.set("Image_Blob", text);
-            let pointer = Pointer::read(&row, "Image", "Image_Blob").unwrap().unwrap();
-            assert_eq!(pointer.print().unwrap(), text);
-            assert_eq!(BlobFields::named(FIELDS, &row), [("Image", "photos/blob_1".to_owned())]);
-        }
-    }
-
-    #[test]
-    fn an_invalid_pointer_is_rejected_without_being_shown() {
-        for text in
-            ["secret", r#"{"v":3,"blob":"secret","type":"Edm.Binary","length":3,"sha256":""}"#]
-        {
-            let mut row = DynamicEntity::new("p", "r");
-            row.set("Image_Blob", text);
-            let error = Pointer::read(&row, "Image", "Image_Blob").err().unwrap();
-            assert_eq!(error.kind(), ErrorKind::Decode);
-            assert!(!error.to_string().contains("secret"), "{error}");
-            // The blob of a newer program is not taken for an orphan.
-            assert_eq!(BlobFields::named(FIELDS, &row).len(), usize::from(text != "secret"));
-        }
-    }
 
     #[test]
     fn content_is_compressed_if_that_is_shorter_and_a_bomb_is_not_unpacked() {

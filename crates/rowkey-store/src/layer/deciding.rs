@@ -2,12 +2,11 @@
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey::{
-    ClientOptions, Clock, DynamicEntity, ETag, Entity, Key, Outcome, Projection, Query, Result,
-    RetryOptions, ScanPolicy, Stored, Table, Transaction,
+    ClientOptions, Clock, DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Outcome, Projection,
+    Query, Result, RetryOptions, ScanPolicy, Stored, Table, Transaction,
 };
 
-use super::Layers;
-use crate::row::{Head, Keys};
+use crate::row::{Keys, Marked};
 
 /// A table for reads that decide.
 ///
@@ -99,17 +98,6 @@ impl Deciding {
         read.map_err(|error| error.with_outcome(Outcome::Rejected))
     }
 
-    /// Reads an entity and opens it. One request, and those of the layers.
-    pub(crate) async fn head<E: Entity>(
-        &self,
-        layers: &Layers,
-        keys: &Keys,
-    ) -> Result<Option<Stored<Head<E>>>> {
-        // An unanswered read changed nothing.
-        let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
-        layers.head(&self.table, key).await.map_err(|error| error.with_outcome(Outcome::Rejected))
-    }
-
     /// Begins a transaction that is not sent again if it inserts and its response is lost.
     pub(crate) fn transaction(&self) -> Transaction {
         self.table.transaction()
@@ -124,4 +112,27 @@ impl Deciding {
     pub(crate) async fn insert(&self, row: &DynamicEntity) -> Result<ETag> {
         self.repeating.insert(row).await
     }
+}
+
+/// Whether a row is unchanged since it was read.
+pub(crate) async fn is_still(deciding: &Deciding, keys: &Keys, etag: &ETag) -> Result<bool> {
+    let now = deciding.row_as::<Marked>(keys).await?;
+    Ok(now.is_some_and(|now| now.etag == *etag))
+}
+
+/// Whether a conditional write was refused because of another writer.
+pub(crate) fn is_lost(error: &Error) -> bool {
+    error.outcome() == Outcome::Rejected
+        && error.code() != Some(&rowkey::ErrorCode::TABLE_NOT_FOUND)
+        && error.code() != Some(&rowkey::ErrorCode::CONTAINER_NOT_FOUND)
+        && matches!(
+            error.kind(),
+            ErrorKind::AlreadyExists | ErrorKind::Conflict | ErrorKind::NotFound
+        )
+}
+
+/// Whether the answer to a write arrived and cannot be decoded. The same request would get the same answer, so
+/// repeating it does not help.
+pub(crate) fn is_undecodable(error: &Error) -> bool {
+    error.kind() == ErrorKind::Decode && error.outcome() == Outcome::Unknown
 }

@@ -12,8 +12,8 @@
 //! | a sealer | gets a key, replaces values by sealed ones | decrypts them |
 //! | wide entities | splits the properties into the head and further rows, after all other layers | reads those rows, before all other layers |
 //!
-//! Blobs and rows that `close` prepares must be harmless if the write is never committed. `closing.plan`
-//! accepts rows, and targets that clean up afterwards, and provides the operation's mark for unique names.
+//! Blobs and rows that `close` prepares must be harmless if the write is never committed. `closing`
+//! accepts uploads, and provides the operation's mark for unique names.
 //! `close` is called again whenever the plan is made again.
 //!
 //! A whole copy holds the closed properties of its head, byte for byte, and is opened under the keys of the
@@ -27,14 +27,18 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::entity::Older;
 use rowkey::index::Index;
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result, Stored, Table};
+use rowkey::{
+    DynamicEntity, Entity, Error, ErrorKind, Key, Outcome, Properties, Result, Stored, Table,
+};
 
-use crate::plan::Plan;
+use crate::layer::blob_field::Upload;
+use crate::row::beside::Beside;
+use crate::row::blob_pointer::{is_in_blob, pointer_of};
+use crate::row::envelope::{Envelope, METADATA};
+use crate::row::op::Op;
 use crate::row::{Closed, Copy, Head, Keys, MARK, Whole, digest, index_keys, primary_keys, text};
-use blob_field::{is_in_blob, pointer_of};
 use deciding::Deciding;
-use seal::{Envelope, METADATA};
-use wide::{Beside, Gathered, Wide};
+use wide::{Gathered, Wide};
 
 pub(crate) mod blob_field;
 pub(crate) mod deciding;
@@ -80,7 +84,11 @@ pub(crate) trait Layer: Send + Sync {
 
 /// The write that an entity is closed for.
 pub(crate) struct Closing<'p> {
-    pub(crate) plan: &'p mut Plan,
+    pub(crate) op: &'p Op,
+    /// Whether the entity is rewritten unchanged.
+    pub(crate) rewrites: bool,
+    /// Blobs that are uploaded before the commit.
+    pub(crate) uploads: &'p mut Vec<Upload>,
     /// The row that is stored now.
     pub(crate) before: Option<&'p DynamicEntity>,
     /// The table of the row.
@@ -161,6 +169,17 @@ impl Layers {
             Some(stored) => self.open(table, stored).await,
             None => Ok(None),
         }
+    }
+
+    /// Reads the head at a key for a decision. One request, and those of the layers.
+    pub(crate) async fn deciding_head<E: Entity>(
+        &self,
+        table: &Deciding,
+        keys: &Keys,
+    ) -> Result<Option<Stored<Head<E>>>> {
+        let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
+        // An unanswered read changed nothing.
+        self.head(table.table(), key).await.map_err(|error| error.with_outcome(Outcome::Rejected))
     }
 
     /// Opens a stored head. If the head changes in the meantime, reads it again on the primary; `None` if
@@ -313,9 +332,7 @@ impl Layers {
     /// layer, and the entity is encoded directly.
     pub(crate) async fn close<E: Entity + Sync>(
         &self,
-        table: &Table,
-        plan: &mut Plan,
-        before: Option<&Closed>,
+        closing: Closing<'_>,
         (entity, unknown): (&E, &Properties),
     ) -> Result<Option<Closed>> {
         if self.is_empty() {
@@ -325,23 +342,21 @@ impl Layers {
         for (name, value) in unknown.iter() {
             row.set(name, value.clone());
         }
-        self.close_row(table, plan, before, row).await.map(Some)
+        self.close_row(closing, row).await.map(Some)
     }
 
     fn close_row<'a>(
         &'a self,
-        table: &'a Table,
-        plan: &'a mut Plan,
-        before: Option<&'a Closed>,
+        Closing { op, rewrites, uploads, before, table }: Closing<'a>,
         mut row: DynamicEntity,
     ) -> BoxFuture<'a, Result<Closed>> {
         async move {
-            let before = before.map(|closed| &closed.row);
             for layer in self.iter() {
-                layer.close(Closing { plan, before, table }, &mut row).await?;
+                let closing = Closing { op, rewrites, uploads: &mut *uploads, before, table };
+                layer.close(closing, &mut row).await?;
             }
             let beside = match &self.wide {
-                Some(wide) => wide.split(&row, plan.op.mark())?,
+                Some(wide) => wide.split(&row, op.mark())?,
                 None => Beside::None,
             };
             Ok(self.closed(row, beside))

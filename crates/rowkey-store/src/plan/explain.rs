@@ -5,8 +5,8 @@ use std::fmt;
 
 use rowkey::Result;
 
+use super::inline::{Effect, Known};
 use super::{Plan, Source, Write};
-use crate::execute::inline::{Effect, Known};
 
 /// A write plan as text: its requests, its operations and their conditions, without keys and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -16,16 +16,18 @@ use rowkey::telemetry::TraceParent;
 use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Match, Result};
 pub(crate) use rowkey_patterns::internals::MAX_OPERATIONS;
 
-use crate::execute::inline::Inline;
 use crate::layer::Demands;
 use crate::layer::place::Place;
 use crate::row::Keys;
+use inline::Inline;
 
 pub(crate) mod explain;
+pub(crate) mod inline;
+pub(crate) mod naming;
 
-use crate::declarations::blob_ref::Naming;
 use crate::layer::blob_field::Upload;
 use crate::row::op::{ClaimRef, Op, OpRow, Target};
+use naming::Naming;
 
 /// One write of one or more entities of a partition.
 pub(crate) struct Plan {

@@ -18,15 +18,18 @@ use rowkey::{
 use rowkey_patterns::internals::finish;
 pub(crate) use rowkey_patterns::internals::{Keys, keys_of, not_of_a_store};
 
-use crate::layer::seal::{Envelope, METADATA};
-use crate::layer::wide;
-use crate::layer::wide::Beside;
+use beside::{Beside, PARTS, ROWS};
+use envelope::{Envelope, METADATA};
 
+pub(crate) mod beside;
+pub(crate) mod blob_pointer;
 pub(crate) mod blobs;
 pub(crate) mod declared;
+pub(crate) mod envelope;
 #[doc(hidden)]
 pub mod long_text;
 pub(crate) mod op;
+pub(crate) mod times;
 
 /// The property with the mark of the operation that wrote a row.
 pub(crate) const MARK: &str = "EntityOp";
@@ -267,8 +270,8 @@ impl<E: Entity> Projection for Whole<E> {
         head.unknown.retain(|name, value| match name {
             MARK | INDEX | PRIMARY_PARTITION_KEY | PRIMARY_ROW_KEY => false,
             // If it is not a number, it is a property of the entity.
-            wide::ROWS => !matches!(value, Value::Int32(_)),
-            wide::PARTS => !matches!(value, Value::String(_)),
+            ROWS => !matches!(value, Value::Int32(_)),
+            PARTS => !matches!(value, Value::String(_)),
             _ => true,
         });
         Ok(Self(head))
@@ -337,13 +340,13 @@ fn check_version<E: Entity>(row: &RowReader<'_>) -> Result<(), DecodeError> {
 
 /// Refuses an entity of several rows if only one is read. (Those of a wide type are gathered before.)
 fn check_rows(row: &RowReader<'_>) -> Result<(), DecodeError> {
-    match row.property::<Option<i32>>(wide::ROWS) {
+    match row.property::<Option<i32>>(ROWS) {
         Ok(Some(rows)) if rows > 1 => {
             let what = format!(
                 "the entity has {rows} rows, and the type one; a program wrote it whose type has \
                  #[entity(wide = ..)]"
             );
-            Err(DecodeError::property(wide::ROWS, what))
+            Err(DecodeError::property(ROWS, what))
         }
         // If it is not a number, it is a property of the entity.
         Ok(_) | Err(_) => Ok(()),

@@ -9,9 +9,10 @@ use rowkey_patterns::job::{Job, Report, Verdict, Walk, Walking};
 use super::examine::{claimed, note_failure};
 use super::{Inner, Step, Store};
 use crate::contributor::Contributor;
+use crate::contributor::settling::Settled;
 use crate::execute::announce::is_backlog;
-use crate::execute::settle::{Settled, delete, is_lost};
-use crate::layer::deciding::Deciding;
+use crate::execute::settle::delete;
+use crate::layer::deciding::{Deciding, is_lost};
 use crate::layer::place::is_of;
 use crate::row::{Claim, INDEX, Keys, op, primary_keys, text};
 

@@ -3,47 +3,95 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Properties, Result, Stored};
+use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Partition, Result, Stored};
 
 use super::examine::Kind;
 use super::{Inner, ReadHead, Store, is_race};
 use crate::contributor::StoredType;
+use crate::declarations::remote_copies::{Copied, Heads, Holder, RemoteCopies};
 use crate::layer::deciding::Deciding;
+use crate::row::Head;
 use crate::row::declared::Declared;
 use crate::row::{Keys, keys_of};
 
-/// An entity that was read to hold a copy.
-pub(crate) struct HeldHead<E>(ReadHead<E>);
-
-impl<E> HeldHead<E> {
-    pub(crate) fn entity(&self) -> &E {
-        &self.0.head.entity
-    }
-
-    pub(crate) fn etag(&self) -> &ETag {
-        &self.0.etag
-    }
-
-    /// The properties that the type does not have.
-    pub(crate) fn unknown(&mut self) -> &mut Properties {
-        &mut self.0.head.unknown
+impl<S, T: Entity + Clone + Send + Sync + 'static, V> RemoteCopies<S, T, V> {
+    /// Copies into entities that have a store: like [`new`](Self::new), but each target is written like
+    /// [`Store::update`](crate::Store::update) by `store`, so that its indexes, lists, unique values, views,
+    /// encryption and further rows stay in step.
+    ///
+    /// Costs the requests of that update for each target, without its read, 8 targets at a time. Run the
+    /// workers of both stores. If the store refuses a target, for example because a list is full, the others
+    /// of its page are written, workers report the error, and they try again less and less often.
+    ///
+    /// [`StoreBuilder::build`](crate::StoreBuilder::build) refuses copies that lead back to the type of their
+    /// source, also through copies of `store`.
+    ///
+    /// ```
+    /// use rowkey::{Entity, StorageAccount};
+    /// use rowkey_store::{RemoteCopies, Store};
+    ///
+    /// #[derive(Clone, Debug, Entity)]
+    /// #[entity(store, partition = "departments", row = "department_{id}")]
+    /// struct Department { id: String, name: String }
+    ///
+    /// #[derive(Clone, Debug, PartialEq, Entity)]
+    /// #[entity(store, partition = "{department}", row = "employee_{id:6}")]
+    /// #[entity(index(name = by_department, partition = "of_{department_name}", row = "{id:6}"))]
+    /// struct Employee { department: String, id: u32, department_name: Option<String> }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let employees = Store::<Employee>::builder(account.table("employees"))
+    ///     .queue(account.queue("employees"))
+    ///     .build()?;
+    /// # employees.create_if_missing().await?;
+    /// let names = RemoteCopies::through(
+    ///     "department_name",
+    ///     &employees,
+    ///     |department: &Department| [Employee::partition(&department.id)],
+    ///     |department| department.name.clone(),
+    ///     |employee: &mut Employee, name| employee.department_name = name.cloned(),
+    /// );
+    /// let departments = Store::<Department>::builder(account.table("departments"))
+    ///     .queue(account.queue("departments"))
+    ///     .following(names)
+    ///     .build()?;
+    /// departments.create_if_missing().await?;
+    ///
+    /// let (department, department_name) = ("7".to_owned(), None);
+    /// employees.insert(&Employee { department, id: 1, department_name }).await?;
+    /// departments.insert(&Department { id: "7".into(), name: "Sales".into() }).await?;
+    /// let found = employees.find(Employee::by_department("Sales", 1_u32)).await?.ok_or("not found")?;
+    /// assert_eq!(found.entity.department_name.as_deref(), Some("Sales"));
+    /// # Ok(()) }
+    /// ```
+    pub fn through<I>(
+        name: &'static str,
+        store: &Store<T>,
+        targets: impl Fn(&S) -> I + Send + Sync + 'static,
+        what: impl Fn(&S) -> V + Send + Sync + 'static,
+        set: impl Fn(&mut T, Option<&V>) + Send + Sync + 'static,
+    ) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<Partition<T>>,
+    {
+        Self::into(name, Holder::Store(Box::new(store.clone())), targets, what, set)
     }
 }
 
-/// What became of a copy.
-pub(crate) enum Copied {
-    Done,
-    /// Another writer changed the entity.
-    Lost,
-}
-
-impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
-    pub(crate) fn deciding(&self) -> &Deciding {
+impl<E: Entity + Clone + Send + Sync + 'static> Heads<E> for Store<E> {
+    fn deciding(&self) -> &Deciding {
         &self.inner.deciding
     }
 
-    /// The type of the store, and those that its contributors write through their stores.
-    pub(crate) fn writes(&self) -> Result<Vec<StoredType>> {
+    fn create_missing(&self) -> BoxFuture<'_, Result<()>> {
+        self.create_if_missing().boxed()
+    }
+
+    fn writes(&self) -> Result<Vec<StoredType>> {
         let mut all = vec![StoredType::of(&self.inner.table, Inner::<E>::of())];
         for contributor in &self.inner.contributors {
             all.extend(contributor.writes()?);
@@ -51,47 +99,47 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(all)
     }
 
-    /// Whether a row is that of an entity, and not one of its other rows.
-    pub(crate) fn is_head(row: &DynamicEntity) -> bool {
+    fn is_head(&self, row: &DynamicEntity) -> bool {
         let keys = (row.partition_key.clone(), row.row_key.clone());
         let kind = Kind::of(row, &keys, &Declared::of::<E>(), Inner::<E>::of());
         matches!(kind, Some(Kind::Head))
     }
 
-    /// Opens an entity; `None` for other rows, and for entities that this program cannot read.
-    pub(crate) fn open_held(
+    fn open(
         &self,
         stored: Stored<DynamicEntity>,
-    ) -> BoxFuture<'_, Result<Option<HeldHead<E>>>> {
+    ) -> BoxFuture<'_, Result<Option<Stored<Head<E>>>>> {
         async move {
-            if !Self::is_head(&stored.entity) {
+            if !self.is_head(&stored.entity) {
                 return Ok(None);
             }
             let Inner { layers, deciding, .. } = &*self.inner;
             match layers.open(deciding.table(), stored).await {
-                Ok(head) => Ok(head.map(|head| HeldHead(ReadHead::of(head)))),
                 Err(error) if error.kind() == ErrorKind::Decode => Ok(None),
-                Err(error) => Err(error),
+                opened => opened,
             }
         }
         .boxed()
     }
 
-    /// Writes an entity if it is unchanged since it was opened.
-    pub(crate) async fn write_held(
-        &self,
-        keys: &Keys,
-        held: HeldHead<E>,
-        after: &E,
-    ) -> Result<Copied> {
-        if keys_of(after)? != *keys {
-            let what = "a copy alters the key of a target, and keys cannot change";
-            return Err(Error::refused(ErrorKind::Invalid, what));
+    fn write<'a>(
+        &'a self,
+        keys: &'a Keys,
+        head: Stored<Head<E>>,
+        after: &'a E,
+    ) -> BoxFuture<'a, Result<Copied>> {
+        async move {
+            if keys_of(after)? != *keys {
+                let what = "a copy alters the key of a target, and keys cannot change";
+                return Err(Error::refused(ErrorKind::Invalid, what));
+            }
+            let held = ReadHead::of(head);
+            match Self::write(self, keys, Some(held), Some(after), &mut self.rounds(keys)).await {
+                Ok(_) => Ok(Copied::Done),
+                Err(error) if is_race(&error) => Ok(Copied::Lost),
+                Err(error) => Err(error),
+            }
         }
-        match self.write(keys, Some(held.0), Some(after), &mut self.rounds(keys)).await {
-            Ok(_) => Ok(Copied::Done),
-            Err(error) if is_race(&error) => Ok(Copied::Lost),
-            Err(error) => Err(error),
-        }
+        .boxed()
     }
 }

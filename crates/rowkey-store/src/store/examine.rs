@@ -13,19 +13,21 @@ use rowkey_patterns::job::{Report, Verdict};
 
 use super::list::list_of;
 use super::orphans::{Orphan, Orphans};
+use crate::contributor::settling::Settled;
 use crate::declarations::list::list_keys;
 use crate::execute::announce::{Notice, is_backlog};
-use crate::execute::settle::{Settled, delete, is_lost, is_still};
-use crate::execute::{Executor, KEPT, Resumed};
-use crate::layer::blob_field::BlobFields;
-use crate::layer::deciding::Deciding;
+use crate::execute::settle::delete;
+use crate::execute::{Executor, Resumed};
+use crate::layer::deciding::{Deciding, is_lost, is_still};
 use crate::layer::wide::{Gathered, Wide};
 use crate::layer::{Demands, Layers, wide};
 use crate::row::blobs::Blobs;
 use crate::row::declared::Declared;
 use crate::row::op::OpRow;
+use crate::row::times::KEPT;
 use crate::row::{
-    Claim, Closed, CopyRow, Head, INDEX, Keys, MARK, Marked, index_keys, op, primary_keys, text,
+    Claim, Closed, CopyRow, Head, INDEX, Keys, MARK, Marked, beside, blob_pointer, index_keys, op,
+    primary_keys, text,
 };
 
 /// The part of a report that counts op rows.
@@ -386,7 +388,7 @@ impl Examiner<'_> {
         report.note(part, Verdict::Stale, 1);
         if self.orphans.is_some() {
             let mut row = DynamicEntity::new(&*owner.0, &*owner.1);
-            row.set(wide::ROWS, i32::try_from(found.len() + 1).unwrap_or(i32::MAX));
+            row.set(beside::ROWS, i32::try_from(found.len() + 1).unwrap_or(i32::MAX));
             match deciding.table().merge((&row, head.etag)).await {
                 Ok(_) => report.repaired(part, 1),
                 // A writer changed the entity, and writes all its rows.
@@ -501,7 +503,8 @@ pub(super) fn examine_blobs<'a>(
 ) -> BoxFuture<'a, Result<Vec<(&'static str, Verdict)>>> {
     async move {
         let mut found = Vec::new();
-        let named = closed.map(|closed| BlobFields::named(fields, &closed.row)).unwrap_or_default();
+        let named =
+            closed.map(|closed| blob_pointer::named(fields, &closed.row)).unwrap_or_default();
         let named =
             named.into_iter().map(|(property, blob)| (property, blobs.deciding().blob(&blob)));
         // Blobs that the store did not upload are not its own.

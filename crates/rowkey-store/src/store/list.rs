@@ -13,8 +13,7 @@ use super::version::Versioned;
 use super::{Inner, ReadHead, Store};
 use crate::declarations::blob_list;
 use crate::declarations::list::{check_room, list_keys, listed, old_list_keys, owner, read, write};
-use crate::execute::settle::{is_lost, is_still};
-use crate::layer::deciding::Deciding;
+use crate::layer::deciding::{Deciding, is_lost, is_still};
 use crate::row::Keys;
 use crate::row::blobs::Blobs;
 

@@ -25,9 +25,8 @@ use rowkey_patterns::job;
 use serde::{Deserialize, Serialize};
 
 use super::{Inner, Store};
-use crate::execute::announce::LATEST;
-use crate::execute::settle::is_lost;
-use crate::layer::deciding::Deciding;
+use crate::layer::deciding::{Deciding, is_lost};
+use crate::row::times::LATEST;
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
 
 /// How long a store uses the manifest that it read.

@@ -26,8 +26,8 @@ use rowkey::{DynamicEntity, Entity, Error, Key, Result, Table};
 use rowkey_patterns::job::Report;
 
 use crate::contributor::Contributor;
+use crate::contributor::settling::Settled;
 use crate::execute::announce::Announcer;
-use crate::execute::settle::Settled;
 use crate::layer::Layers;
 use crate::layer::deciding::Deciding;
 use crate::layer::place::OtherTables;
@@ -39,7 +39,7 @@ mod build;
 mod bulk;
 mod causes;
 mod clean;
-pub(crate) mod copying;
+mod copying;
 mod delete;
 mod download;
 mod examine;

@@ -10,10 +10,10 @@ use rowkey_patterns::job::{Report, Verdict};
 use tokio::sync::OnceCell;
 
 use super::examine::note_failure;
+use crate::contributor::settling::Settled;
 use crate::execute::claim::end;
-use crate::execute::commit::is_undecodable;
-use crate::execute::settle::{Settled, delete};
-use crate::layer::deciding::Deciding;
+use crate::execute::settle::delete;
+use crate::layer::deciding::{Deciding, is_undecodable};
 use crate::plan::MAX_OPERATIONS;
 use crate::row::Keys;
 

@@ -14,14 +14,14 @@ use super::if_match::IfMatch;
 use super::version::Version;
 use super::writing::conflict;
 use super::{Store, parts};
+use crate::declarations;
 use crate::execute::Ran;
-use crate::layer::seal::other_version;
-use crate::layer::wide;
 use crate::layer::wide::Layout;
 use crate::plan::Plan;
 use crate::plan::explain::Explanation;
+use crate::row::envelope::other_version;
 use crate::row::op::Op;
-use crate::row::{FORMAT, INDEX, Keys, MARK, Marked};
+use crate::row::{FORMAT, INDEX, Keys, MARK, Marked, beside};
 
 /// A change of single properties, from [`Store::patch`]. Nothing is sent before [`send`](Self::send).
 ///
@@ -70,8 +70,8 @@ const NOT_DATA: [&str; 11] = [
     "Timestamp",
     "EntityVersion",
     MARK,
-    wide::ROWS,
-    wide::PARTS,
+    beside::ROWS,
+    beside::PARTS,
     INDEX,
     FORMAT,
     PRIMARY_ROW_KEY,
@@ -289,7 +289,13 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
         let condition = self.condition.as_ref().and_then(IfMatch::by_service);
         let changes = self.changes.iter();
         let changes = changes.filter_map(|(name, value)| Some((&**name, value.clone()?)));
-        wide::add_patch(&mut plan, &keys, condition.unwrap_or(Match::Any), layout, changes)?;
+        declarations::wide::add_patch(
+            &mut plan,
+            &keys,
+            condition.unwrap_or(Match::Any),
+            layout,
+            changes,
+        )?;
         Ok(plan)
     }
 

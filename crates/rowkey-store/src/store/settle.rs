@@ -8,10 +8,9 @@ use rowkey::index::{Index, Scope};
 use rowkey::{Entity, Error, ErrorKind, Result, Rows, Table};
 
 use super::Inner;
+use crate::contributor::settling::{Settled, Settling};
 use crate::execute::announce::Announcer;
-use crate::execute::settle::{
-    Noted, Settled, Settler, Settling, both, release, report, to_release,
-};
+use crate::execute::settle::{Noted, Settler, both, release, report, to_release};
 use crate::layer::deciding::Deciding;
 use crate::layer::{Demands, Layers};
 use crate::row::Keys;

@@ -10,20 +10,19 @@ use rowkey_patterns::internals::try_all;
 use rowkey_patterns::job::{Attempt, Batch, Job, Loading, Report, Verdict};
 
 use super::{Inner, Store};
+use crate::declarations::blob_field::NAME as FIELDS;
 use crate::declarations::blob_list;
 use crate::declarations::blob_list::Listed;
 use crate::declarations::blob_ref::{LEFT, NAME as REFERENCES, is_named};
 use crate::declarations::list::list_keys;
-use crate::execute::KEPT;
 use crate::execute::announce::no_queue;
 use crate::execute::claim::give_up;
-use crate::execute::settle::is_lost;
-use crate::layer::blob_field::{BlobFields, NAME as FIELDS};
-use crate::layer::deciding::Deciding;
+use crate::layer::deciding::{Deciding, is_lost};
 use crate::layer::wide::{Gathered, Wide};
 use crate::row::blobs::Blobs;
 use crate::row::declared::Declared;
-use crate::row::{Keys, op};
+use crate::row::times::KEPT;
+use crate::row::{Keys, blob_pointer, op};
 
 /// Entities read at once.
 const AT_A_TIME: usize = 16;
@@ -204,7 +203,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             Found::Torn => Some((None, Verdict::Skipped)),
             Found::Row(row) => match property_of(E::DECLARED.blobs, &row, blob) {
                 Some(property) => Some((Some(property), Verdict::Right)),
-                None => BlobFields::is_named(&row, blob).then_some((None, Verdict::Right)),
+                None => blob_pointer::is_named(&row, blob).then_some((None, Verdict::Right)),
             },
         })
     }
@@ -244,7 +243,7 @@ fn property_of(
     row: &DynamicEntity,
     blob: &str,
 ) -> Option<&'static str> {
-    let mut named = BlobFields::named(fields, row).into_iter();
+    let mut named = blob_pointer::named(fields, row).into_iter();
     named.find(|(_, name)| name == blob).map(|(property, _)| property)
 }
 

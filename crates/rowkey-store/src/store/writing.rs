@@ -17,17 +17,19 @@ use rowkey_patterns::internals::try_all;
 use super::if_match::IfMatch;
 use super::version::Version;
 use super::{Inner, Store, Written};
+use crate::contributor::settling::Settled;
 use crate::contributor::{Change, Contribution, Contributor};
+use crate::declarations;
 use crate::declarations::blob_ref;
 use crate::declarations::blob_ref::Referring;
-use crate::execute::inline::Effect;
-use crate::execute::settle::{Settled, Settler};
+use crate::execute::settle::Settler;
 use crate::execute::{Executor, Ran};
 use crate::layer::blob_field::BlobFields;
 use crate::layer::deciding::Deciding;
-use crate::layer::seal::other_version;
-use crate::layer::{Layers, blob_field, wide};
+use crate::layer::{Closing, Layers};
+use crate::plan::inline::Effect;
 use crate::plan::{Edit, Plan, ReadRow, Source, Write};
+use crate::row::envelope::other_version;
 use crate::row::op::Op;
 use crate::row::{Closed, Head, HeadRow, Keys, digest, keys_of};
 
@@ -119,9 +121,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let closed = match after {
             Some(entity) => {
                 let kept = before.filter(|before| !before.is_of_another);
-                let (table, stored) =
-                    (self.inner.deciding.table(), kept.and_then(ReadHead::closed));
-                layers.close(table, plan, stored, (entity, &unknown)).await?
+                let stored = kept.and_then(ReadHead::closed);
+                let closing = Closing {
+                    op: &op,
+                    rewrites: plan.rewrites,
+                    uploads: &mut plan.uploads,
+                    before: stored.map(|closed| &closed.row),
+                    table: self.inner.deciding.table(),
+                };
+                layers.close(closing, (entity, &unknown)).await?
             }
             None => None,
         };
@@ -155,7 +163,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             (Some(before), None) => Write::Delete(Match::ETag(before.etag.clone())),
         };
         plan.push(Edit { row_key: keys.1.clone(), write, source: Source::Head })?;
-        wide::add(plan, keys, before.and_then(ReadHead::closed), closed.as_ref())?;
+        declarations::wide::add(plan, keys, before.and_then(ReadHead::closed), closed.as_ref())?;
         for contributor in &self.inner.contributors {
             self.contribute(plan, &**contributor, change).await?;
         }
@@ -163,7 +171,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let stored = before.and_then(ReadHead::closed);
         for name in BlobFields::freed(E::DECLARED.blobs, stored, closed.as_ref()) {
             let blob = self.inner.blobs.as_ref().map(|blobs| blobs.deciding().blob(&name));
-            self.free(plan, &keys.1, blob_field::NAME, (name, blob));
+            self.free(plan, &keys.1, declarations::blob_field::NAME, (name, blob));
         }
         if let Some(referring) = referring {
             let blobs = self.inner.blobs()?;
@@ -219,13 +227,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Reads the head that a write replaces, on the primary. Does not read fields in blobs, unless a
     /// contributor of the program may look at them.
     pub(super) async fn read_before(&self, keys: &Keys) -> Result<Option<ReadHead<E>>> {
-        let read = self.inner.deciding.head(&self.inner.deciding_layers(), keys).await?;
+        let read = self.inner.deciding_layers().deciding_head(&self.inner.deciding, keys).await?;
         Ok(read.map(ReadHead::of))
     }
 
     /// Reads the head on the primary.
     pub(super) async fn read(&self, keys: &Keys) -> Result<Option<ReadHead<E>>> {
-        let read = self.inner.deciding.head(&self.inner.layers, keys).await?;
+        let read = self.inner.layers.deciding_head(&self.inner.deciding, keys).await?;
         Ok(read.map(ReadHead::of))
     }
 
@@ -258,7 +266,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let digest = digest(&stored.entity);
             (layers.open(deciding.table(), stored).await?, Some(digest))
         } else {
-            (deciding.head(layers, keys).await?, None)
+            (layers.deciding_head(deciding, keys).await?, None)
         };
         let head = head.map(ReadHead::of);
         head.filter(|head| condition.admits(&head.etag, head.mark.as_deref(), digest))

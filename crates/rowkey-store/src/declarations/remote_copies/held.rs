@@ -11,21 +11,51 @@ use rowkey_patterns::internals::try_all;
 
 use super::walk::{Stretch, Walk};
 use crate::contributor::StoredType;
+use crate::contributor::settling::Settling;
 use crate::declarations::copies::put_into;
-use crate::execute::commit::is_undecodable;
-use crate::execute::settle::{Settling, is_lost};
-use crate::layer::deciding::Deciding;
-use crate::row::{Keys, text};
-use crate::store::Store;
-use crate::store::copying::{Copied, HeldHead};
+use crate::layer::deciding::{Deciding, is_lost, is_undecodable};
+use crate::row::{Head, Keys, text};
 
 /// The most targets on a page: as many as the service returns at once.
 const PAGE: u32 = 1000;
 
 /// Where targets are stored.
-pub(super) enum Holder<T> {
+pub(crate) enum Holder<T> {
     Table(Deciding),
-    Store(Store<T>),
+    Store(Box<dyn Heads<T>>),
+}
+
+/// The entities of a store, each written through the plan of its type.
+pub(crate) trait Heads<T>: Send + Sync {
+    fn deciding(&self) -> &Deciding;
+
+    /// Creates what the store needs.
+    fn create_missing(&self) -> BoxFuture<'_, Result<()>>;
+
+    /// The type of the store, and those that its contributors write through their stores.
+    fn writes(&self) -> Result<Vec<StoredType>>;
+
+    /// Whether a row is that of an entity, and not one of its other rows.
+    fn is_head(&self, row: &DynamicEntity) -> bool;
+
+    /// Opens an entity; `None` for other rows, and for entities that this program cannot read.
+    fn open(&self, stored: Stored<DynamicEntity>)
+    -> BoxFuture<'_, Result<Option<Stored<Head<T>>>>>;
+
+    /// Writes an entity if it is unchanged since it was opened.
+    fn write<'a>(
+        &'a self,
+        keys: &'a Keys,
+        head: Stored<Head<T>>,
+        after: &'a T,
+    ) -> BoxFuture<'a, Result<Copied>>;
+}
+
+/// What became of a copy.
+pub(crate) enum Copied {
+    Done,
+    /// Another writer changed the entity.
+    Lost,
 }
 
 /// How many entities of a store are opened or written at once.
@@ -44,7 +74,7 @@ pub(super) struct Held<T> {
 /// A target as it is stored.
 enum Form<T> {
     Row(DynamicEntity),
-    Head(Box<HeldHead<T>>),
+    Head(Box<Stored<Head<T>>>),
 }
 
 /// The new state of a target.
@@ -98,7 +128,7 @@ impl<T: Entity + Clone + Send + Sync + 'static> Holder<T> {
     pub(super) fn may_hold(&self, row: &DynamicEntity) -> bool {
         match self {
             Self::Table(_) => true,
-            Self::Store(_) => Store::<T>::is_head(row),
+            Self::Store(store) => store.is_head(row),
         }
     }
 
@@ -128,12 +158,12 @@ impl<T: Entity + Clone + Send + Sync + 'static> Holder<T> {
             Self::Store(store) => {
                 let open = entities.into_iter().map(|stored| async move {
                     let keys = (stored.entity.partition_key.clone(), stored.entity.row_key.clone());
-                    let Some(mut head) = store.open_held(stored).await? else { return Ok(None) };
-                    let source = match head.unknown().get(source) {
+                    let Some(head) = store.open(stored).await? else { return Ok(None) };
+                    let source = match head.entity.unknown.get(source) {
                         Some(Value::String(source)) => Some(source.clone()),
                         _ => None,
                     };
-                    let (entity, etag) = (head.entity().clone(), head.etag().clone());
+                    let (entity, etag) = (head.entity.entity.clone(), head.etag.clone());
                     Ok(Some(Held { keys, etag, entity, source, form: Form::Head(Box::new(head)) }))
                 });
                 try_all(open, AT_A_TIME).await?.into_iter().flatten().collect()
@@ -152,7 +182,7 @@ impl<T: Entity + Clone + Send + Sync + 'static> Holder<T> {
     ) -> Result<Outcomes> {
         match self {
             Self::Table(table) => Self::write_rows(table, names, settling, edits).await,
-            Self::Store(store) => Self::write_heads(store, names.1, settling, edits).await,
+            Self::Store(store) => Self::write_heads(&**store, names.1, settling, edits).await,
         }
     }
 
@@ -193,7 +223,7 @@ impl<T: Entity + Clone + Send + Sync + 'static> Holder<T> {
 
     /// An entity that its store refuses does not stop the others.
     async fn write_heads<S: Entity>(
-        store: &Store<T>,
+        store: &dyn Heads<T>,
         source: &str,
         settling: &Settling<S>,
         edits: Vec<(Held<T>, Option<Edit<T>>)>,
@@ -204,14 +234,14 @@ impl<T: Entity + Clone + Send + Sync + 'static> Holder<T> {
                 None => held.entity,
                 Some(Edit { after, source: keys }) => {
                     match keys {
-                        Some(keys) => drop(head.unknown().set(source, keys)),
-                        None => drop(head.unknown().remove(source)),
+                        Some(keys) => drop(head.entity.unknown.set(source, keys)),
+                        None => drop(head.entity.unknown.remove(source)),
                     }
                     after
                 }
             };
             Some(async move {
-                let written = store.write_held(&held.keys, *head, &after).await;
+                let written = store.write(&held.keys, *head, &after).await;
                 Ok((written, vec![(held.keys, held.etag)]))
             })
         });

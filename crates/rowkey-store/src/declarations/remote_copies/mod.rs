@@ -19,13 +19,12 @@ use rowkey::index::COPIED_FROM;
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Result, Table};
 use rowkey_patterns::job::Verdict;
 
+use crate::contributor::settling::{Settled, Settling};
 use crate::contributor::{Change, Contribution, Contributor, StoredType};
-use crate::execute::settle::{Settled, Settling};
 use crate::layer::deciding::Deciding;
 use crate::row::op::{keys_at, row_address};
 use crate::row::text;
-use crate::store::Store;
-use held::Holder;
+pub(crate) use held::{Copied, Heads, Holder};
 use walk::{Stretch, Walk};
 
 /// The most keys and ranges that an entity names.
@@ -123,74 +122,6 @@ struct Wanted<V> {
     value: Option<V>,
 }
 
-impl<S, T: Entity + Clone + Send + Sync + 'static, V> RemoteCopies<S, T, V> {
-    /// Copies into entities that have a store: like [`new`](Self::new), but each target is written like
-    /// [`Store::update`](crate::Store::update) by `store`, so that its indexes, lists, unique values, views,
-    /// encryption and further rows stay in step.
-    ///
-    /// Costs the requests of that update for each target, without its read, 8 targets at a time. Run the
-    /// workers of both stores. If the store refuses a target, for example because a list is full, the others
-    /// of its page are written, workers report the error, and they try again less and less often.
-    ///
-    /// [`StoreBuilder::build`](crate::StoreBuilder::build) refuses copies that lead back to the type of their
-    /// source, also through copies of `store`.
-    ///
-    /// ```
-    /// use rowkey::{Entity, StorageAccount};
-    /// use rowkey_store::{RemoteCopies, Store};
-    ///
-    /// #[derive(Clone, Debug, Entity)]
-    /// #[entity(store, partition = "departments", row = "department_{id}")]
-    /// struct Department { id: String, name: String }
-    ///
-    /// #[derive(Clone, Debug, PartialEq, Entity)]
-    /// #[entity(store, partition = "{department}", row = "employee_{id:6}")]
-    /// #[entity(index(name = by_department, partition = "of_{department_name}", row = "{id:6}"))]
-    /// struct Employee { department: String, id: u32, department_name: Option<String> }
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let server = rowkey_emulator::Server::start().await?;
-    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
-    /// let employees = Store::<Employee>::builder(account.table("employees"))
-    ///     .queue(account.queue("employees"))
-    ///     .build()?;
-    /// # employees.create_if_missing().await?;
-    /// let names = RemoteCopies::through(
-    ///     "department_name",
-    ///     &employees,
-    ///     |department: &Department| [Employee::partition(&department.id)],
-    ///     |department| department.name.clone(),
-    ///     |employee: &mut Employee, name| employee.department_name = name.cloned(),
-    /// );
-    /// let departments = Store::<Department>::builder(account.table("departments"))
-    ///     .queue(account.queue("departments"))
-    ///     .following(names)
-    ///     .build()?;
-    /// departments.create_if_missing().await?;
-    ///
-    /// let (department, department_name) = ("7".to_owned(), None);
-    /// employees.insert(&Employee { department, id: 1, department_name }).await?;
-    /// departments.insert(&Department { id: "7".into(), name: "Sales".into() }).await?;
-    /// let found = employees.find(Employee::by_department("Sales", 1_u32)).await?.ok_or("not found")?;
-    /// assert_eq!(found.entity.department_name.as_deref(), Some("Sales"));
-    /// # Ok(()) }
-    /// ```
-    pub fn through<I>(
-        name: &'static str,
-        store: &Store<T>,
-        targets: impl Fn(&S) -> I + Send + Sync + 'static,
-        what: impl Fn(&S) -> V + Send + Sync + 'static,
-        set: impl Fn(&mut T, Option<&V>) + Send + Sync + 'static,
-    ) -> Self
-    where
-        I: IntoIterator,
-        I::Item: Into<Partition<T>>,
-    {
-        Self::into(name, Holder::Store(store.clone()), targets, what, set)
-    }
-}
-
 impl<S, T: Entity, V> RemoteCopies<S, T, V> {
     /// Copies `what` of an entity into the entities of `table` at `targets`: up to 100 keys, or parts of
     /// partitions, such as `Employee::partition("7")`. `set` stores the copy in a target, or removes it when
@@ -224,7 +155,7 @@ impl<S, T: Entity, V> RemoteCopies<S, T, V> {
         Self::into(name, Holder::Table(Deciding::new(table)), targets, what, set)
     }
 
-    fn into<I>(
+    pub(crate) fn into<I>(
         name: &'static str,
         holder: Holder<T>,
         targets: impl Fn(&S) -> I + Send + Sync + 'static,
@@ -288,7 +219,7 @@ where
         async {
             match &self.holder {
                 Holder::Table(table) => table.table().create_if_missing().await.map(drop),
-                Holder::Store(store) => store.create_if_missing().await,
+                Holder::Store(store) => store.create_missing().await,
             }
         }
         .boxed()

@@ -21,9 +21,9 @@ use rowkey::{
 };
 use rowkey_patterns::job::Verdict;
 
+use crate::contributor::settling::{Settled, Settling};
 use crate::contributor::{Change, Contribution, Contributor};
-use crate::execute::settle::{Settled, Settling, is_lost, is_still};
-use crate::layer::deciding::Deciding;
+use crate::layer::deciding::{Deciding, is_lost, is_still};
 use crate::row::op::{keys_at, row_address};
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, primary_keys, text};
 use columns::{Columns, Kind, Order, stored};

@@ -23,19 +23,18 @@ use rowkey::index::PRIMARY_ROW_KEY;
 use rowkey::key::KeyWriter;
 use rowkey::table::EncodedRow;
 use rowkey::{
-    DecodeError, DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Match, Partition, Projection,
-    Query, Result, Rows, Stored, Table,
+    DecodeError, DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Projection, Query,
+    Result, Rows, Stored, Table,
 };
 
-use crate::plan::{Edit, Plan, Source, Write};
-use crate::row::{Closed, FORMAT, FORMAT_VERSION, Keys, MARK, check_format, text};
+use crate::row::beside::{Beside, ROWS};
+use crate::row::{FORMAT, FORMAT_VERSION, Keys, MARK, check_format, text};
 
 mod parts;
 
-pub(crate) use parts::{Layout, PARTS, Parts};
-
-/// The property of a head with the number of rows of the entity, including the head.
-pub(crate) const ROWS: &str = "EntityRows";
+pub(crate) use crate::row::beside::PARTS;
+pub(crate) use parts::Layout;
+pub(crate) use parts::Parts;
 
 /// The prefix of the RowKeys of further rows.
 pub(crate) const FURTHER: &str = "wide_";
@@ -64,36 +63,6 @@ pub(crate) struct Wide {
     pinned: Vec<&'static str>,
     /// `None` if rows are filled one after the other.
     layout: Option<Layout>,
-}
-
-/// The further rows of an entity.
-#[derive(Clone, Default)]
-pub(crate) enum Beside {
-    /// No further rows.
-    #[default]
-    None,
-    /// The further rows that were read, each with its ETag.
-    Stored(Vec<(String, ETag)>),
-    /// The content to write: the properties of the head, and the further rows.
-    Split(DynamicEntity, Vec<EncodedRow>),
-}
-
-impl Beside {
-    /// Returns the further rows that were read, each with its ETag.
-    pub(crate) fn stored(&self) -> &[(String, ETag)] {
-        match self {
-            Self::Stored(stored) => stored,
-            Self::None | Self::Split(..) => &[],
-        }
-    }
-
-    /// Returns the further rows to write.
-    fn written(&self) -> &[EncodedRow] {
-        match self {
-            Self::Split(_, rows) => rows,
-            Self::None | Self::Stored(_) => &[],
-        }
-    }
 }
 
 /// The result of reading the further rows of an entity.
@@ -432,64 +401,6 @@ pub(crate) fn estimate<E: Entity>(entity: &E) -> usize {
         }
         pack(&row, &properties, "0123456789abcdef").len()
     })
-}
-
-/// Adds the operations on the further rows of an entity: new rows are inserted, and rows that were read are
-/// replaced or deleted on condition that they are unchanged.
-pub(crate) fn add(
-    plan: &mut Plan,
-    owner: &Keys,
-    before: Option<&Closed>,
-    after: Option<&Closed>,
-) -> Result<()> {
-    let stored = before.map_or(&[][..], |closed| closed.beside.stored());
-    let rows = after.map_or(&[][..], |closed| closed.beside.written());
-    let mut rows: BTreeMap<_, _> = rows.iter().map(|row| (row.keys().1, row)).collect();
-    let mut push = |row_key: &str, write| {
-        let source = Source::Further(owner.clone());
-        plan.push(Edit { row_key: row_key.to_owned(), write, source })
-    };
-    for (row_key, etag) in stored {
-        let condition = Match::ETag(etag.clone());
-        match rows.remove(&**row_key) {
-            Some(row) => push(row_key, Write::Replace(row.clone(), condition))?,
-            None => push(row_key, Write::Delete(condition))?,
-        }
-    }
-    for (row_key, row) in rows {
-        push(row_key, Write::Insert(row.clone()))?;
-    }
-    Ok(())
-}
-
-/// Adds the operations of a patch: the head gets another mark under the condition, and each part its
-/// properties.
-pub(crate) fn add_patch<'p>(
-    plan: &mut Plan,
-    owner: &Keys,
-    condition: Match,
-    layout: Layout,
-    properties: impl Iterator<Item = (&'p str, Value)>,
-) -> Result<()> {
-    let mut head = DynamicEntity::new(&*owner.0, &*owner.1);
-    head.set(MARK, plan.op.mark());
-    let write = Write::Merge(EncodedRow::of(&head)?, condition);
-    plan.push(Edit { row_key: owner.1.clone(), write, source: Source::Head })?;
-    let mut parts: BTreeMap<usize, DynamicEntity> = BTreeMap::new();
-    for (name, value) in properties {
-        let part = layout.part(name);
-        let row = parts
-            .entry(part)
-            .or_insert_with(|| DynamicEntity::new(&*owner.0, layout.row_key(&owner.1, part)));
-        row.set(name, value);
-    }
-    for row in parts.into_values() {
-        // The head, under its condition, guards all rows of the entity.
-        let write = Write::Merge(EncodedRow::of(&row)?, Match::Any);
-        let source = Source::Further(owner.clone());
-        plan.push(Edit { row_key: row.row_key, write, source })?;
-    }
-    Ok(())
 }
 
 /// Returns the error of an entity whose rows do not come from one write, although no writer is

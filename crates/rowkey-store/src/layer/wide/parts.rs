@@ -18,9 +18,6 @@ use rowkey::{Entity, Result};
 
 use super::{FURTHER, MAX_BYTES, MAX_PROPERTIES, OF_FURTHER, bytes_of, too_large};
 
-/// The property of a head with the layout and the mark of its parts.
-pub(crate) const PARTS: &str = "EntityParts";
-
 /// The rule that gives each property its part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
