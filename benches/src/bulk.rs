@@ -59,7 +59,7 @@ pub async fn compare(rounds: usize) -> Result<String> {
     Ok(out.render())
 }
 
-/// Entities a second, and microseconds of CPU time an entity.
+/// Entities per second, and microseconds of CPU time per entity.
 fn child(loader: &str, host: &str) -> Result<(f64, f64)> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["load", loader, host]);

@@ -165,7 +165,7 @@ impl Contender {
         Ok(Self { server, writer, entities, memory })
     }
 
-    /// Microseconds of CPU time an operation.
+    /// Microseconds of CPU time per operation.
     async fn round(&self, workload: &Workload, round: usize) -> io::Result<f64> {
         let all = |request: Request| -> Vec<Operation> {
             let numbers = round * workload.operations..(round + 1) * workload.operations;

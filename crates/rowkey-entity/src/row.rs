@@ -40,8 +40,7 @@ impl Row {
         Self::encode(before.map_or(ROOM, |before| before + before / 16), entity, &[])
     }
 
-    /// Encodes the entity with the properties that its store encrypts afterwards still in plain
-    /// text.
+    /// Encodes the entity; the properties that its store encrypts afterwards are still in plaintext.
     pub fn plain<E: Entity>(entity: &E) -> Result<Self, EncodeError> {
         Self::encode(ROOM, entity, E::DECLARED.encrypted)
     }

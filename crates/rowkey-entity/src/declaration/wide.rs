@@ -6,9 +6,9 @@ pub struct Wide {
     /// The most rows (`#[entity(wide = 40)]`): a store keeps properties that do not fit into one row in further rows
     /// of the partition.
     pub rows: usize,
-    /// Whether each property of a wide entity has a row of its own choice (`#[entity(wide = 64, parts)]`), its part, so
-    /// that it can be read and patched without the other rows; and the number of first characters of a name
-    /// that choose it, `usize::MAX` for all of them.
+    /// Whether the name of each property of a wide entity determines its row, its part (`#[entity(wide = 64,
+    /// parts)]`), so that it can be read and patched without the other rows; and the number of first characters of
+    /// the name that count, `usize::MAX` for all.
     pub parts: Option<usize>,
 }
 

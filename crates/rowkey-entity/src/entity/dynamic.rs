@@ -104,7 +104,7 @@ impl DynamicEntity {
     /// part of them elsewhere, as `rowkey_store::Store` does.
     ///
     /// Fails for a key that is not valid for the service. Properties to be encrypted are included
-    /// in plain text.
+    /// in plaintext.
     pub fn of_any_size<E: Entity>(entity: &E) -> Result<Self, EncodeError> {
         let (partition_key, row_key) = Key::of(entity).into_parts()?;
         let mut out = RowWriter::in_memory().encrypting(E::DECLARED.encrypted);

@@ -94,7 +94,7 @@ impl RowWriter {
         Self { collected: Collected::Names(HashSet::new()), ..Self::new(0, "", "") }
     }
 
-    /// Accepts these properties in plain text: they are encrypted afterwards.
+    /// Accepts these properties in plaintext: they are encrypted afterwards.
     pub(crate) fn encrypting(self, encrypted: &'static [&'static str]) -> Self {
         Self { encrypted, ..self }
     }
@@ -177,7 +177,7 @@ impl RowWriter {
         });
     }
 
-    /// Declares, before the property is written, that it must not be stored in plain text: writing
+    /// Declares, before the property is written, that it must not be stored in plaintext: writing
     /// fails unless it will be encrypted. Called for each of [`Declarations::encrypted`].
     ///
     /// [`Declarations::encrypted`]: super::Declarations::encrypted
