@@ -100,7 +100,7 @@ impl KeyRing {
     async fn rotate_if(
         &self,
         table: &Table,
-        is_due: impl Fn(&Newest) -> bool + Send,
+        is_due: impl Fn(&Newest) -> bool + Send + Sync,
     ) -> Result<bool> {
         let rotated = async {
             let deciding = Deciding::new(table);

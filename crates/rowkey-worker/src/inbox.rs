@@ -7,10 +7,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use rowkey::{Clock, DynamicEntity, Error, ErrorKind, Filter, Key, Operator, Outcome, Result};
+use rowkey::{Clock, DynamicEntity, Error, ErrorKind, Filter, Key, Operator, Result};
 use rowkey_patterns::job::{Interrupted, Job, Report, Walk};
 use rowkey_store::Deciding;
 
+use crate::errors::may_be_applied;
 use crate::task::key_part;
 use crate::worker::{Attempt, Done};
 
@@ -146,7 +147,7 @@ impl Inbox {
         let row = self.row(key, attempt.id())?;
         match effect(&row).await {
             Ok(()) => Ok(Done::Applied),
-            Err(error) if may_have_happened(&error) && self.has(key, attempt.id()).await? => {
+            Err(error) if may_be_applied(&error) && self.has(key, attempt.id()).await? => {
                 Ok(Done::AlreadyApplied)
             }
             Err(error) => Err(error),
@@ -211,12 +212,6 @@ impl Inbox {
     fn clock(&self) -> &dyn Clock {
         self.table.table().account().clock()
     }
-}
-
-/// Returns whether this attempt or an earlier one may have applied a transaction that failed with this error.
-fn may_have_happened(error: &Error) -> bool {
-    let refused = [ErrorKind::AlreadyExists, ErrorKind::Conflict, ErrorKind::NotFound];
-    error.outcome() == Outcome::Unknown || refused.contains(&error.kind())
 }
 
 fn partition<E>(key: &Key<E>) -> Result<&str> {

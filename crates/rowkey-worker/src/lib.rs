@@ -13,6 +13,7 @@
 //! A [`Task`] is a unit of work, and [`Tasks`] a queue of them.
 
 pub mod dead_letters;
+mod errors;
 pub mod inbox;
 pub mod janitor;
 pub mod outbox;

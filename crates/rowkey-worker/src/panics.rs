@@ -4,7 +4,7 @@ use std::any::Any;
 use std::mem::ManuallyDrop;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 
 /// The text of a panic. Dropping what it carries may panic as well, which is ignored.
 pub(crate) fn text(panic: Box<dyn Any + Send>) -> String {
@@ -16,6 +16,11 @@ pub(crate) fn text(panic: Box<dyn Any + Send>) -> String {
         let _ = ManuallyDrop::new(again);
     }
     text
+}
+
+/// The text of the panic that ended a task; `None` if it was aborted, or the runtime was shut down.
+pub(crate) fn of(error: JoinError) -> Option<String> {
+    error.try_into_panic().ok().map(text)
 }
 
 #[expect(

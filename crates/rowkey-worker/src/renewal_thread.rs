@@ -4,10 +4,11 @@
 //! one. Messages of other handlers are renewed anyway, because this thread runs nothing else.
 
 use std::future::pending;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use rowkey::{Error, ErrorKind, Result};
+use rowkey_patterns::lease_lock::Held;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinHandle;
 
@@ -45,6 +46,14 @@ pub(crate) async fn run<R: Send + 'static>(
     (&mut task.0).await.unwrap_or_else(|_| {
         Err(Error::refused(ErrorKind::Unexpected, "a request for a lock did not end"))
     })
+}
+
+/// Releases a lease.
+pub(crate) async fn release(held: &Arc<Held>) {
+    let held = Arc::clone(held);
+    if let Err(error) = run(async move { held.release().await }).await {
+        tracing::debug!(%error, "a lease ends with its term");
+    }
 }
 
 fn start() -> std::io::Result<Handle> {

@@ -13,8 +13,9 @@ use rowkey::{
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 
 use super::row::{LetterRow, TASKS};
-use super::{Cause, DeadLetters, NewDeadLetter, Selection, is_missing_table};
-use crate::task::{Envelope, Task, Tasks, is_missing_queue};
+use super::{Cause, DeadLetters, NewDeadLetter, Selection};
+use crate::errors::{is_missing_queue, is_missing_table};
+use crate::task::{Envelope, Task, Tasks};
 
 /// How many dead letters are processed concurrently.
 const AT_A_TIME: usize = 8;

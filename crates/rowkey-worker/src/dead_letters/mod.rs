@@ -24,7 +24,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
 use rowkey::{
-    Continuation, DynamicEntity, ETag, ErrorCode, Filter, Operator, Partition, Query, Result, Table,
+    Continuation, DynamicEntity, ETag, Filter, Operator, Partition, Query, Result, Table,
 };
 use rowkey_store::Deciding;
 
@@ -36,6 +36,7 @@ pub use selection::{Cause, Selection};
 use row::{LetterRow, TaskRow, with_etag};
 pub(crate) use write::NewDeadLetter;
 
+use crate::errors::is_missing_table;
 use crate::task::{Task, Tasks};
 
 /// The default table of dead letters; [`Tasks::dead_letters_in`] sets another.
@@ -307,11 +308,6 @@ pub fn reread_message(text: &str) -> Option<String> {
 #[doc(hidden)]
 pub fn reread_row(row: &DynamicEntity) -> [DynamicEntity; 2] {
     [LetterRow::read(row).entity(), TaskRow::read(row).entity()]
-}
-
-/// Returns whether the error says that the table does not exist.
-fn is_missing_table(error: &rowkey::Error) -> bool {
-    error.code() == Some(&ErrorCode::TABLE_NOT_FOUND)
 }
 
 impl<T> Clone for DeadLetters<T> {

@@ -9,11 +9,12 @@ use std::ops::Range;
 
 use chrono::{DateTime, Utc};
 use rowkey::edm::Value;
+use rowkey::queue::Message;
 use rowkey::{DynamicEntity, ETag, Key, Stored};
 use rowkey_store::long_text::{set_text, whole_text};
 
 use super::Cause;
-use crate::task::{key_part, time};
+use crate::task::{Envelope, key_part, shortened, time};
 
 /// The RowKeys of dead letters: their prefix, and the exclusive end of the range.
 const LETTERS: Range<&str> = "letter_".."letter`";
@@ -86,7 +87,7 @@ impl LetterRow {
             row.set("Kind", kind.chars().take(MAX_KIND).collect::<String>());
         }
         row.set("Cause", self.cause.to_string());
-        row.set("Reason", reason(&self.reason));
+        row.set("Reason", shortened(&self.reason, MAX_REASON));
         row.set("Attempts", number(self.attempts));
         if let Some(first_seen) = self.first_seen {
             row.set("FirstSeen", time(first_seen));
@@ -211,6 +212,17 @@ pub(super) struct ReceivedMessage<'m> {
     pub(super) was_given_up: bool,
 }
 
+impl<'m> ReceivedMessage<'m> {
+    pub(super) fn new(message: &'m Message, envelope: Option<&'m Envelope>) -> Self {
+        Self {
+            id: &message.id,
+            redriven: envelope.map_or(0, |envelope| envelope.redriven),
+            redrive: envelope.and_then(|envelope| envelope.redrive.as_deref()),
+            was_given_up: envelope.is_some_and(|envelope| envelope.given_up.is_some()),
+        }
+    }
+}
+
 /// A row and its ETag.
 pub(super) fn with_etag<R>(
     stored: Stored<DynamicEntity>,
@@ -237,13 +249,6 @@ fn inverted(time: DateTime<Utc>) -> i64 {
 fn put_aside(row_key: &str) -> Option<DateTime<Utc>> {
     let time: i64 = row_key.strip_prefix(LETTERS.start)?.get(..15)?.parse().ok()?;
     (0..=LAST).contains(&time).then(|| DateTime::from_timestamp_millis(LAST - time))?
-}
-
-fn reason(text: &str) -> String {
-    match text.char_indices().nth(MAX_REASON) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }
 
 fn number(number: u32) -> i32 {

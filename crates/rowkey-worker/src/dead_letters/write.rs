@@ -5,7 +5,8 @@ use rowkey::queue::Message;
 use rowkey::{DynamicEntity, Error, ErrorKind, Key, Match, Result};
 
 use super::row::{LetterRow, ReceivedMessage, TaskRow};
-use super::{Cause, DeadLetters, is_missing_table};
+use super::{Cause, DeadLetters};
+use crate::errors::{is_missing_table, is_taken};
 use crate::task::{Envelope, Task};
 
 /// How often the rows are read again when other workers change them in the meantime.
@@ -29,7 +30,7 @@ impl<T: Task> DeadLetters<T> {
     /// unless it was purged, and the row of the task names the redrive. So of the messages that several redrives
     /// put, one is processed.
     pub(crate) async fn covers(&self, envelope: &Envelope, message: &Message) -> Result<bool> {
-        let received = received(envelope, message);
+        let received = ReceivedMessage::new(message, Some(envelope));
         // Whether the dead letter was found to be missing.
         let mut is_gone = false;
         for _ in 0..ROUNDS {
@@ -89,6 +90,7 @@ impl<T: Task> DeadLetters<T> {
             tracing::warn!(%error, "the blob of a dead letter is not marked, and is swept by its age");
         }
         let row = self.row(new);
+        let received = ReceivedMessage::new(new.message, new.envelope);
         let mut known = match new.envelope {
             Some(envelope) if envelope.redriven > 0 => self.task_row(&row.id).await?,
             _ => None,
@@ -101,7 +103,7 @@ impl<T: Task> DeadLetters<T> {
             let transaction = match &known {
                 // The second insert fails if another message of the task became a dead letter first.
                 None => transaction.upsert(&row.entity()).insert(&task.entity()),
-                Some((before, _)) if before.covers(&row.received(new)) => return Ok(()),
+                Some((before, _)) if before.covers(&received) => return Ok(()),
                 Some((before, etag)) => {
                     task.redriven = task.redriven.max(before.redriven);
                     // The task was redriven, and its row still exists.
@@ -159,12 +161,6 @@ impl<T: Task> DeadLetters<T> {
 }
 
 impl LetterRow {
-    fn received<'m>(&'m self, new: &NewDeadLetter<'_>) -> ReceivedMessage<'m> {
-        let was_given_up = new.envelope.is_some_and(|envelope| envelope.given_up.is_some());
-        let (redriven, redrive) = (self.redriven, self.redrive.as_deref());
-        ReceivedMessage { id: &self.message, redriven, redrive, was_given_up }
-    }
-
     /// The row of the task after its dead letter was redriven by a call, or purged.
     pub(super) fn without_letter(&self, at: DateTime<Utc>, redrive: Option<&str>) -> TaskRow {
         let is_purged = redrive.is_none();
@@ -172,15 +168,4 @@ impl LetterRow {
         let redrive = redrive.map(str::to_owned);
         TaskRow { letter: None, redriven, redrive, is_purged, at, ..self.task() }
     }
-}
-
-fn received<'m>(envelope: &'m Envelope, message: &'m Message) -> ReceivedMessage<'m> {
-    let was_given_up = envelope.given_up.is_some();
-    let (redriven, redrive) = (envelope.redriven, envelope.redrive.as_deref());
-    ReceivedMessage { id: &message.id, redriven, redrive, was_given_up }
-}
-
-/// Returns whether another worker or call changed the rows first.
-fn is_taken(error: &Error) -> bool {
-    [ErrorKind::AlreadyExists, ErrorKind::Conflict, ErrorKind::NotFound].contains(&error.kind())
 }

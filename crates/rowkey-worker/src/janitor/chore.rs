@@ -106,6 +106,18 @@ impl Chore {
         self
     }
 
+    /// A chore that works on a clone of `source`.
+    fn of<S, F, Fut, E>(name: String, every: Duration, source: &S, work: F) -> Self
+    where
+        S: Clone + Send + Sync + 'static,
+        F: Fn(S) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Counts, E>> + Send + 'static,
+        E: fmt::Display,
+    {
+        let source = source.clone();
+        Self::new(name, every, move |_| work(source.clone()))
+    }
+
     /// The name of the chore.
     pub fn name(&self) -> &str {
         &self.name
@@ -117,70 +129,54 @@ impl Chore {
     /// [`Store::drain_backlog`], every 5 minutes: settles writes that were announced while the queue was
     /// unavailable. Four requests if there are none.
     pub fn drain_backlog<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
-        let (name, store) = (of_store("drain backlog", store), store.clone());
-        Self::new(name, 5 * MINUTE, move |_| {
-            let store = store.clone();
-            async move { store.drain_backlog().await.map(|done| worked(&done)) }
+        let name = of_store("drain backlog", store);
+        Self::of(name, 5 * MINUTE, store, |store| async move {
+            store.drain_backlog().await.map(|done| worked(&done))
         })
     }
 
     /// [`Store::delete_expired`], once a day. Compiles for types with `#[entity(expiry)]`.
     pub fn delete_expired<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
-        let (name, store) = (of_store("delete expired", store), store.clone());
-        Self::new(name, DAY, move |_| {
-            let store = store.clone();
-            async move { reported(store.delete_expired().run().await) }
+        Self::of(of_store("delete expired", store), DAY, store, |store| async move {
+            reported(store.delete_expired().run().await)
         })
     }
 
     /// [`Store::sweep`], once a day: deletes blobs, and keys in lists in blobs, that no entity refers to.
     pub fn sweep<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
-        let (name, store) = (of_store("sweep", store), store.clone());
-        Self::new(name, DAY, move |_| {
-            let store = store.clone();
-            async move { reported(store.sweep().run().await) }
+        Self::of(of_store("sweep", store), DAY, store, |store| async move {
+            reported(store.sweep().run().await)
         })
     }
 
     /// [`Store::verify`], once a week: counts rows that disagree with their entity. Reads the whole table.
     pub fn verify<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
-        let (name, store) = (of_store("verify", store), store.clone());
-        Self::new(name, 7 * DAY, move |_| {
-            let store = store.clone();
-            async move { reported(store.verify().run().await) }
+        Self::of(of_store("verify", store), 7 * DAY, store, |store| async move {
+            reported(store.verify().run().await)
         })
     }
 
     /// [`Store::repair`], once a week: corrects rows that disagree with their entity, and deletes op rows and
     /// claims that have no message. Reads the whole table.
     pub fn repair<E: Entity + Clone + Send + Sync + 'static>(store: &Store<E>) -> Self {
-        let (name, store) = (of_store("repair", store), store.clone());
-        Self::new(name, 7 * DAY, move |_| {
-            let store = store.clone();
-            async move { reported(store.repair().run().await) }
+        Self::of(of_store("repair", store), 7 * DAY, store, |store| async move {
+            reported(store.repair().run().await)
         })
     }
 
     /// [`Inbox::expire`], once a day: deletes expired inbox rows. Scans the table.
     pub fn expire_inbox(inbox: &Inbox) -> Self {
         let name = format!("expire inbox {}", inbox.table().table().name());
-        let inbox = inbox.clone();
-        Self::new(name, DAY, move |_| {
-            let inbox = inbox.clone();
-            async move { reported(inbox.expire().await) }
-        })
+        Self::of(name, DAY, inbox, |inbox| async move { reported(inbox.expire().await) })
     }
 
     /// [`Tasks::sweep_claims`], once a day: deletes blobs of tasks older than `older_than`, which must be
     /// longer than any task waits and takes to process.
     pub fn sweep_claims<T: Task>(tasks: &Tasks<T>, older_than: Duration) -> Self {
-        let (name, tasks) = (format!("sweep claims {}", tasks.queue().name()), tasks.clone());
-        Self::new(name, DAY, move |_| {
-            let tasks = tasks.clone();
-            async move {
-                let deleted = tasks.sweep_claims(older_than).await?;
-                Ok::<_, rowkey::Error>(counts([("deleted", deleted)]))
-            }
+        let name = format!("sweep claims {}", tasks.queue().name());
+        Self::of(name, DAY, tasks, move |tasks| async move {
+            let deleted = tasks.sweep_claims(older_than).await?;
+            Ok::<_, rowkey::Error>(counts([("deleted", deleted)]))
         })
     }
 }
@@ -220,35 +216,28 @@ impl Chore {
     /// # Ok::<_, rowkey::Error>(())
     /// ```
     pub fn redrive<T: Task>(letters: &DeadLetters<T>, which: Selection) -> Self {
-        let (name, letters) = (of_letters("redrive", letters), letters.clone());
-        Self::new(name, 10 * MINUTE, move |_| {
-            let (letters, which) = (letters.clone(), which.clone());
-            async move { letters.redrive(&which).await.map(|summary| summed(&summary)) }
+        let all = (letters.clone(), which);
+        Self::of(of_letters("redrive", letters), 10 * MINUTE, &all, |(letters, which)| async move {
+            letters.redrive(&which).await.map(|summary| summed(&summary))
         })
     }
 
     /// [`DeadLetters::collect`], every 10 minutes: creates dead letters from the messages that other programs
     /// put into the queue `<queue>-poison`. One request if there are none.
     pub fn collect<T: Task>(letters: &DeadLetters<T>) -> Self {
-        let (name, letters) = (of_letters("collect", letters), letters.clone());
-        Self::new(name, 10 * MINUTE, move |_| {
-            let letters = letters.clone();
-            async move { letters.collect().await.map(|summary| summed(&summary)) }
+        Self::of(of_letters("collect", letters), 10 * MINUTE, letters, |letters| async move {
+            letters.collect().await.map(|summary| summed(&summary))
         })
     }
 
     /// [`DeadLetters::expire`] and [`DeadLetters::forget`], once a day: deletes dead letters older than
     /// `older_than`, and the remaining rows of those redriven or purged longer ago.
     pub fn expire_letters<T: Task>(letters: &DeadLetters<T>, older_than: Duration) -> Self {
-        let (name, letters) = (of_letters("expire", letters), letters.clone());
-        Self::new(name, DAY, move |_| {
-            let letters = letters.clone();
-            async move {
-                let mut counts = summed(&letters.expire(older_than).await?);
-                let forgotten = letters.forget(older_than).await?;
-                counts.extend((forgotten > 0).then(|| ("forgotten".to_owned(), forgotten)));
-                Ok::<_, rowkey::Error>(counts)
-            }
+        Self::of(of_letters("expire", letters), DAY, letters, move |letters| async move {
+            let mut counts = summed(&letters.expire(older_than).await?);
+            let forgotten = letters.forget(older_than).await?;
+            counts.extend((forgotten > 0).then(|| ("forgotten".to_owned(), forgotten)));
+            Ok::<_, rowkey::Error>(counts)
         })
     }
 }

@@ -17,7 +17,7 @@ use tracing::Instrument as _;
 
 use super::schedule::{Entry, Schedule, ServiceTime};
 use super::{Counts, Janitor, Leadership, Outcome, Report};
-use crate::panics::{spawn, text};
+use crate::panics::{self, spawn};
 use crate::renewal_thread::{self, AbortOnDrop};
 
 /// How often a standby janitor tries to acquire the lease.
@@ -125,7 +125,7 @@ impl Janitor {
         let (time, schedule) = match read {
             Ok(read) => read,
             Err(error) => {
-                release(&held).await;
+                renewal_thread::release(&held).await;
                 return Err(error);
             }
         };
@@ -165,13 +165,12 @@ impl Janitor {
                 wait.as_mut().poll(context).map(|()| Event::Waited)
             });
             match event.await {
-                Event::Deadline => {
-                    leader.interrupt();
-                }
+                Event::Deadline => leader.drop_runs(&Outcome::Interrupted),
                 Event::Ended(finished) => leader.end(finished),
                 Event::Lost(lost) => {
                     tracing::warn!(%lost, "the janitor no longer leads");
-                    leader.lose();
+                    leader.over.send_replace(true);
+                    leader.drop_runs(&Outcome::Lost);
                     return Ok(LeadershipEnd::Lost);
                 }
                 Event::Shutdown => {
@@ -208,11 +207,11 @@ impl Janitor {
                 None => (Outcome::Overrun, Counts::new()),
                 Some(Ok(Ok(counts))) => (Outcome::Done, counts),
                 Some(Ok(Err(error))) => (Outcome::Failed(short(error)), Counts::new()),
-                Some(Err(error)) => match error.try_into_panic() {
-                    Ok(panic) => (Outcome::Panicked(short(text(panic))), Counts::new()),
-                    // The runtime was shut down.
-                    Err(_) => (Outcome::Interrupted, Counts::new()),
-                },
+                Some(Err(error)) => {
+                    // Without a panic, the runtime was shut down.
+                    let panicked = panics::of(error).map(|text| Outcome::Panicked(short(text)));
+                    (panicked.unwrap_or(Outcome::Interrupted), Counts::new())
+                }
             };
             let took = self.clock().elapsed().saturating_sub(began);
             FinishedRun { chore: index, took, outcome, counts }
@@ -386,7 +385,10 @@ impl<'j> Leader<'j> {
     }
 
     fn end(&mut self, finished: FinishedRun) {
-        let Some(report) = self.report(finished) else { return };
+        let FinishedRun { chore, took, outcome, counts } = finished;
+        let Some(at) = self.active.iter().position(|one| one.chore == chore) else { return };
+        let active = self.active.swap_remove(at);
+        let report = Report { took, counts, ..self.report(&active, outcome) };
         if let Outcome::Interrupted = report.outcome {
             self.schedule.keep(&report);
         } else {
@@ -397,24 +399,17 @@ impl<'j> Leader<'j> {
         self.janitor.tell(&report);
     }
 
-    /// Drops the unfinished runs and takes back their start, so the next leader starts them at once.
-    fn interrupt(&mut self) {
+    /// Drops the unfinished runs. Interrupted ones are taken back, so that the next leader starts them at once; a
+    /// leader that has lost its lease may no longer write the schedule.
+    fn drop_runs(&mut self, outcome: &Outcome) {
         self.running.clear();
-        for ActiveRun { chore, at, since, before } in std::mem::take(&mut self.active) {
-            self.schedule.take_back(self.janitor.chores[chore].name(), before);
-            let report = self.unended(chore, at, since, Outcome::Interrupted);
-            self.schedule.keep(&report);
-            self.is_unsaved = true;
-            self.janitor.tell(&report);
-        }
-    }
-
-    /// Drops the unfinished runs. This leader may no longer write the schedule.
-    fn lose(&mut self) {
-        self.over.send_replace(true);
-        self.running.clear();
-        for ActiveRun { chore, at, since, .. } in std::mem::take(&mut self.active) {
-            let report = self.unended(chore, at, since, Outcome::Lost);
+        for one in std::mem::take(&mut self.active) {
+            let report = self.report(&one, outcome.clone());
+            if *outcome == Outcome::Interrupted {
+                self.schedule.take_back(&report.chore, one.before);
+                self.schedule.keep(&report);
+                self.is_unsaved = true;
+            }
             self.janitor.tell(&report);
         }
     }
@@ -429,26 +424,20 @@ impl<'j> Leader<'j> {
         // A dropped chore ends at its next await, on a thread of the runtime.
         for _ in 0..MAX_YIELDS {
             if !is_at_work() {
-                return release(&self.held).await;
+                return renewal_thread::release(&self.held).await;
             }
             tokio::task::yield_now().await;
         }
         tracing::warn!("a chore blocks; the janitor's lease ends with its term");
     }
 
-    fn report(&mut self, finished: FinishedRun) -> Option<Report> {
-        let at = self.active.iter().position(|one| one.chore == finished.chore)?;
-        let ActiveRun { chore, at, since, .. } = self.active.swap_remove(at);
-        let report = self.unended(chore, at, since, finished.outcome);
-        Some(Report { took: finished.took, counts: finished.counts, ..report })
-    }
-
-    fn unended(&self, chore: usize, at: i64, since: Duration, outcome: Outcome) -> Report {
+    /// The report of a run that ends now.
+    fn report(&self, run: &ActiveRun, outcome: Outcome) -> Report {
         Report {
-            chore: self.janitor.chores[chore].name().to_owned(),
+            chore: self.janitor.chores[run.chore].name().to_owned(),
             leader: self.held.token(),
-            began: DateTime::from_timestamp(at, 0).unwrap_or_default(),
-            took: self.janitor.clock().elapsed().saturating_sub(since),
+            began: DateTime::from_timestamp(run.at, 0).unwrap_or_default(),
+            took: self.janitor.clock().elapsed().saturating_sub(run.since),
             outcome,
             counts: Counts::new(),
         }
@@ -474,13 +463,6 @@ async fn acquire(lock: &LeaseLock) -> Result<Option<Held>> {
 async fn lost(mut lost: watch::Receiver<Option<Lost>>) -> Lost {
     // An error means that the thread has ended and no longer renews the lease.
     lost.wait_for(Option::is_some).await.ok().and_then(|lost| *lost).unwrap_or(Lost::Expired)
-}
-
-async fn release(held: &Arc<Held>) {
-    let held = Arc::clone(held);
-    if let Err(error) = renewal_thread::run(async move { held.release().await }).await {
-        tracing::debug!(%error, "the janitor's lease ends with its term");
-    }
 }
 
 /// Completes when the time in `limit` has passed.

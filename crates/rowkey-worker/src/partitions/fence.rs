@@ -15,6 +15,8 @@ use rowkey::{
 };
 use rowkey_store::Deciding;
 
+use crate::errors::may_be_applied;
+
 /// The RowKey of the row with the largest token.
 const LAST: &str = "fence";
 /// The prefix of the RowKey of the row that exists while its token is the largest.
@@ -98,7 +100,7 @@ impl Fence {
             match transaction.upsert(&valid).submit().await {
                 Ok(_) => return Ok(fence),
                 // Another owner claims it, or this claim was applied and its answer lost: the next look tells.
-                Err(error) if may_be_settled(&error) => last_error = Some(error),
+                Err(error) if may_be_applied(&error) => last_error = Some(error),
                 Err(error) => return Err(error),
             }
         }
@@ -170,11 +172,6 @@ impl Fence {
         let error = Error::refused(ErrorKind::Leased, what).of("Fence", self.table.table().name());
         error.advise("drop this work; the present owner does it")
     }
-}
-
-fn may_be_settled(error: &Error) -> bool {
-    let met = [ErrorKind::AlreadyExists, ErrorKind::Conflict, ErrorKind::NotFound];
-    error.outcome() == Outcome::Unknown || met.contains(&error.kind())
 }
 
 impl fmt::Debug for Fence {

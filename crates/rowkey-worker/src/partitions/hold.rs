@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinError};
 use tracing::Instrument as _;
 
 use super::{Owned, Stage, Work};
-use crate::panics::{spawn, text};
+use crate::panics::{self, spawn};
 use crate::renewal_thread::{self, AbortOnDrop};
 
 /// How long to wait for work that was dropped. At an await it ends at once.
@@ -97,7 +97,9 @@ impl Holding {
         let mut failures = 0;
         loop {
             if wished > Wish::Keep && task.is_none() {
-                return Ok(self.release(renewal).await);
+                drop(renewal);
+                renewal_thread::release(&self.held).await;
+                return Ok(End::Released);
             }
             let event = {
                 let mut more = pin!(wish.wait_for(|wish| *wish > wished));
@@ -217,10 +219,8 @@ impl Holding {
         let error = match ended {
             Ok(Ok(())) => return true,
             Ok(Err(error)) => error,
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => format!("it panicked: {}", text(panic)),
-                Err(_) => "it was dropped".to_owned(),
-            },
+            Err(error) => panics::of(error)
+                .map_or_else(|| "it was dropped".to_owned(), |text| format!("it panicked: {text}")),
         };
         tracing::error!(partition = self.index, error, "the work of a partition failed");
         false
@@ -228,16 +228,6 @@ impl Holding {
 
     fn clock(&self) -> &dyn Clock {
         self.account.clock()
-    }
-
-    async fn release(&self, renewal: AbortOnDrop<Lost>) -> End {
-        drop(renewal);
-        let held = Arc::clone(&self.held);
-        match renewal_thread::run(async move { held.release().await }).await {
-            Ok(_) => {}
-            Err(error) => tracing::debug!(%error, "the lease of a partition ends with its term"),
-        }
-        End::Released
     }
 }
 

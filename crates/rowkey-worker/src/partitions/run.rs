@@ -135,44 +135,28 @@ impl Partitions {
                 Event::Waited => wait = None,
                 Event::Ended(index, end) => {
                     own.0.retain(|(other, _)| *other != index);
-                    match end {
-                        Ok(end) => {
-                            tracing::info!(partition = index, ?end, "a partition is given up");
-                        }
-                        Err(error) => {
-                            failure.get_or_insert(error);
-                            stopping = true;
-                        }
-                    }
+                    tracing::info!(partition = index, ?end, "a partition is given up");
+                    failure = failure.or(end.err());
                 }
                 Event::Looked(look) => {
                     (looking, member) = (None, look.member);
                     for (index, held) in look.acquired {
-                        tracing::info!(
-                            partition = index,
-                            token = held.token(),
-                            "a partition is owned"
-                        );
                         let (tells, wish) = watch::channel(Wish::Keep);
                         own.0.push((index, tells));
-                        let holding = self.holding(index, held, &work);
-                        holdings.push(holding.run(wish).map(move |end| (index, end)).boxed());
+                        holdings.push(self.hold(index, held, Arc::clone(&work), wish));
                     }
                     own.hand_over(look.gives_up);
                     match look.failure {
                         Some(error) if passes(&error) => {
                             tracing::warn!(%error, "the leases of a set cannot be looked at yet");
                         }
-                        Some(error) => {
-                            failure.get_or_insert(error);
-                            stopping = true;
-                        }
-                        None => {}
+                        lasting => failure = failure.or(lasting),
                     }
                     let every = self.look_every / if look.is_settled { 1 } else { HURRY };
                     wait = Some(self.clock().sleep(every));
                 }
             }
+            stopping |= failure.is_some();
             if stopping {
                 own.stop();
             }
@@ -183,15 +167,19 @@ impl Partitions {
         failure.map_or(Ok(()), Err)
     }
 
-    fn holding(&self, index: u32, held: Held, work: &Work) -> Holding {
-        Holding {
-            index,
-            held: Arc::new(held),
-            work: Arc::clone(work),
-            account: self.container.account().clone(),
-            deadline: self.shutdown_deadline,
-            again: self.again,
-        }
+    /// Does the work of a partition until it is lost or given up.
+    fn hold(
+        &self,
+        index: u32,
+        held: Held,
+        work: Work,
+        wish: watch::Receiver<Wish>,
+    ) -> BoxFuture<'static, (u32, Result<End>)> {
+        tracing::info!(partition = index, token = held.token(), "a partition is owned");
+        let (held, account) = (Arc::new(held), self.container.account().clone());
+        let (deadline, again) = (self.shutdown_deadline, self.again);
+        let holding = Holding { index, held, work, account, deadline, again };
+        holding.run(wish).map(move |end| (index, end)).boxed()
     }
 
     /// The set with connections of the renewal thread. It reads the primary.

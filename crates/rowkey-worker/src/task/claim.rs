@@ -8,13 +8,11 @@
 //! done, and a missing blob is never mistaken for a finished task.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use rowkey::{Blob, Container, Error, ErrorKind, Result};
 use serde_json::value::RawValue;
-use sha2::{Digest as _, Sha256};
 
-use super::{Content, Envelope, RESERVED, Task, Tasks, key_part, new_id};
+use super::{Content, Envelope, RESERVED, Task, Tasks, hex_digest, key_part, new_id};
 
 /// The metadata of a blob whose task has or had a dead letter: the task's id, encoded for keys. The blob is
 /// not swept while the dead letter exists.
@@ -49,7 +47,7 @@ impl<T: Task> Tasks<T> {
         let name = format!("{}/{}", self.queue().name(), new_id()?);
         let blob = container.blob(&name);
         blob.put(task.get().to_owned()).content_type("application/json").send().await?;
-        let sha256 = hash(task.get().as_bytes());
+        let sha256 = hex_digest("", task.get().as_bytes());
         envelope.content = Content::Claim { name, sha256 };
         Ok(Some(blob))
     }
@@ -107,7 +105,7 @@ impl<T: Task> Tasks<T> {
     async fn bytes(&self, name: &str, sha256: &str) -> Result<Option<Vec<u8>>> {
         let blob = self.claim(name)?;
         let Some(content) = blob.get().await? else { return Ok(None) };
-        if !content.bytes.is_empty() && hash(&content.bytes) != sha256 {
+        if !content.bytes.is_empty() && hex_digest("", &content.bytes) != sha256 {
             let what = "the blob with the task is not the one that the message names";
             let error = Error::refused(ErrorKind::Damaged, what);
             return Err(error.of("GetTask", blob.container()));
@@ -185,13 +183,4 @@ pub(crate) fn poisoned(metadata: &BTreeMap<String, String>) -> Option<&str> {
 fn value<'m>(metadata: &'m BTreeMap<String, String>, mark: &str) -> Option<&'m str> {
     let mut marks = metadata.iter();
     marks.find(|(name, _)| name.eq_ignore_ascii_case(mark)).map(|(_, value)| value.as_str())
-}
-
-fn hash(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(64);
-    for byte in Sha256::digest(bytes) {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
 }

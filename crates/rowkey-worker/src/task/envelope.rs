@@ -200,7 +200,10 @@ impl Envelope {
 
     /// A copy that is marked as given up.
     pub(crate) fn giving_up(&self, cause: String, reason: &str) -> Self {
-        Self { given_up: Some(GivenUp { cause, reason: shortened(reason) }), ..self.clone() }
+        Self {
+            given_up: Some(GivenUp { cause, reason: shortened(reason, MAX_ERROR) }),
+            ..self.clone()
+        }
     }
 
     /// The text of a message with this content.
@@ -248,7 +251,7 @@ impl Envelope {
         // Another program may have written more of them.
         let surplus = (self.history.len() + 1).saturating_sub(MAX_HISTORY);
         drop(self.history.drain(..surplus));
-        self.history.push(Failure { at: time(at), error: shortened(error), cause });
+        self.history.push(Failure { at: time(at), error: shortened(error, MAX_ERROR), cause });
     }
 }
 
@@ -291,8 +294,8 @@ pub(crate) fn time(at: chrono::DateTime<chrono::Utc>) -> String {
 }
 
 /// The part of an error's text that is kept.
-pub(super) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_ERROR) {
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

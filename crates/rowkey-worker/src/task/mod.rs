@@ -15,7 +15,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use rowkey::edm::Guid;
 use rowkey::queue::{Body, Message};
-use rowkey::{Container, Error, ErrorCode, ErrorKind, Queue, Result, Table};
+use rowkey::{Container, Error, ErrorKind, Queue, Result, Table};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -31,7 +31,7 @@ pub(crate) mod written;
 
 pub(crate) use claim::{Loaded, poisoned};
 pub use envelope::Failure;
-pub(crate) use envelope::{Content, Envelope, GivenUp, kind_of, time};
+pub(crate) use envelope::{Content, Envelope, GivenUp, kind_of, shortened, time};
 pub use sealed::SealedTask;
 
 /// The maximum length of a message that the service accepts.
@@ -243,11 +243,7 @@ impl<T: Task> Tasks<T> {
     /// # Ok(()) }
     /// ```
     pub async fn put_with_key(&self, key: &str, task: &T) -> Result<Guid> {
-        let id = id_of(T::KIND, key);
-        let envelope = self.envelope(id, task).await;
-        let envelope = envelope.map_err(|error| error.of("PutTask", self.queue.name()))?;
-        self.send(&self.queue, envelope, Duration::ZERO).await?;
-        Ok(id)
+        self.put_as(id_of(T::KIND, key), task, Duration::ZERO).await
     }
 
     /// Puts a task that is received after `delay` at the earliest; at most 7 days.
@@ -272,9 +268,12 @@ impl<T: Task> Tasks<T> {
     /// # Ok(()) }
     /// ```
     pub async fn put_after(&self, task: &T, delay: Duration) -> Result<Guid> {
-        let id = new_id()?;
-        let named = |error: Error| error.of("PutTask", self.queue.name());
-        let envelope = self.envelope(id, task).await.map_err(named)?;
+        self.put_as(new_id()?, task, delay).await
+    }
+
+    async fn put_as(&self, id: Guid, task: &T, delay: Duration) -> Result<Guid> {
+        let envelope = self.envelope(id, task).await;
+        let envelope = envelope.map_err(|error| error.of("PutTask", self.queue.name()))?;
         self.send(&self.queue, envelope, delay).await?;
         Ok(id)
     }
@@ -406,12 +405,21 @@ fn json_of<T: Task>(task: &T) -> Result<Box<RawValue>> {
 
 /// A new random id.
 pub(crate) fn new_id() -> Result<Guid> {
-    let mut bytes = [0; 16];
+    Ok(uuid::Builder::from_random_bytes(random()?).into_uuid())
+}
+
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| {
-        let what = "the operating system gives no random bytes, so there is no id";
+        let what = "the operating system gives no random bytes, so there is no id and no key";
         Error::refused(ErrorKind::Unavailable, what).with_source(error)
     })?;
-    Ok(uuid::Builder::from_random_bytes(bytes).into_uuid())
+    Ok(bytes)
+}
+
+/// The digest of a text in hexadecimal digits, after a prefix.
+fn hex_digest(prefix: &str, bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(prefix.to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 /// The id for an idempotency key: a UUID of version 8, from a digest of kind and key.
@@ -430,13 +438,7 @@ pub(crate) fn key_part(id: &str) -> String {
     if is_plain {
         return id.to_owned();
     }
-    let digest = Sha256::digest(id.as_bytes());
-    digest.iter().fold("sha256_".to_owned(), |text, byte| format!("{text}{byte:02x}"))
-}
-
-/// Returns whether the error says that the queue does not exist.
-pub(crate) fn is_missing_queue(error: &Error) -> bool {
-    error.code() == Some(&ErrorCode::QUEUE_NOT_FOUND)
+    hex_digest("sha256_", id.as_bytes())
 }
 
 impl<T> Clone for Tasks<T> {

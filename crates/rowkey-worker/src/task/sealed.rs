@@ -23,7 +23,7 @@ use rowkey_store::{Op, Sealer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Content, Envelope, Task, Tasks, json_of, new_id};
+use super::{Content, Envelope, Task, Tasks, json_of, new_id, random};
 
 /// The encrypted property, and the property with the encryption metadata.
 const TASK: &str = "Task";
@@ -214,12 +214,7 @@ impl Keys {
     async fn seal(&self, mut row: DynamicEntity, json: &str) -> Result<Box<RawValue>> {
         let (content, key) = self.sealer.seal_content(&row, TASK, &json.into())?;
         row.set(TASK, key);
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(|error| {
-            let what = "the operating system provided no random bytes for a key";
-            Error::refused(ErrorKind::Unavailable, what).with_source(error)
-        })?;
-        let op = Op::new(self.table.account().clock().now(), random);
+        let op = Op::new(self.table.account().clock().now(), random()?);
         self.sealer.seal(&op, &self.table, &[TASK], None, &mut row).await?;
         let refused = |what| Error::refused(ErrorKind::Unexpected, what);
         let (Some(Value::Binary(key)), Some(Value::String(encryption))) =

@@ -1,6 +1,5 @@
 //! How a message ends, by what happened to it and what is known of it. Sends nothing, and reads no clock.
 
-use std::any::Any;
 use std::time::Duration;
 
 use rowkey::{Error, ErrorKind};
@@ -9,7 +8,7 @@ use tokio::task::JoinError;
 use super::hold::Lost;
 use super::{Done, Step};
 use crate::dead_letters::Cause;
-use crate::panics::text;
+use crate::panics;
 use crate::task::Envelope;
 
 /// The shortest wait of a task that was not begun, so that it is not received again and again.
@@ -29,16 +28,14 @@ impl Failure {
         Self { cause, text: text.into(), retry_after: None }
     }
 
-    pub(super) fn panicked(what: &str, panic: Box<dyn Any + Send>) -> Self {
-        Self::new(Cause::Panic, format!("{what} panicked: {}", text(panic)))
+    pub(super) fn panicked(what: &str, text: &str) -> Self {
+        Self::new(Cause::Panic, format!("{what} panicked: {text}"))
     }
 
     pub(super) fn of(error: JoinError) -> Self {
-        match error.try_into_panic() {
-            Ok(panic) => Self::panicked("the handler", panic),
-            Err(_) => {
-                Self::new(Cause::UnknownEnd, "the runtime was shut down while the handler ran")
-            }
+        match panics::of(error) {
+            Some(text) => Self::panicked("the handler", &text),
+            None => Self::new(Cause::UnknownEnd, "the runtime was shut down while the handler ran"),
         }
     }
 

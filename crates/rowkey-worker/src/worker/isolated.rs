@@ -21,7 +21,7 @@ use tracing::Instrument as _;
 use super::ending::{Failure, Processed};
 use super::{Attempt, Done, Handler};
 use crate::dead_letters::Cause;
-use crate::panics::spawn;
+use crate::panics::{spawn, text};
 use crate::renewal_thread::AbortOnDrop;
 use crate::task::{Envelope, Loaded, Task, Tasks};
 
@@ -56,7 +56,9 @@ impl<T: Task, H: Handler<T>> Isolated<T, H> {
         let (task, key) = match AssertUnwindSafe(reading).catch_unwind().await {
             Ok(Ok(read)) => read,
             Ok(Err(end)) => return end,
-            Err(panic) => return Processed::Failed(Failure::panicked("reading the task", panic)),
+            Err(panic) => {
+                return Processed::Failed(Failure::panicked("reading the task", &text(panic)));
+            }
         };
         // Declared before everything that the handler leaves, so it is dropped after that.
         let _locked = match key {
@@ -84,7 +86,7 @@ impl<T: Task, H: Handler<T>> Isolated<T, H> {
         let handled = AssertUnwindSafe(in_trace(envelope.trace, handled)).catch_unwind();
         match handled.await {
             Ok(processed) => processed,
-            Err(panic) => Processed::Failed(Failure::panicked("the handler", panic)),
+            Err(panic) => Processed::Failed(Failure::panicked("the handler", &text(panic))),
         }
     }
 
