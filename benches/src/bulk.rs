@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey::patterns::job::Job;
 use rowkey::{StorageAccount, Transaction};
-use rowkey_patterns::job::Job;
 
 use crate::clients::run::Result;
 use crate::load::Load;

@@ -3,8 +3,8 @@
 
 use rowkey::index::PRIMARY_ROW_KEY;
 use rowkey::key::KeyWriter;
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, Projection, StorageAccount, Transaction};
-use rowkey_store::Store;
 
 use crate::clients::run::{Result, WRITTEN};
 use crate::model::Reading;

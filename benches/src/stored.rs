@@ -4,9 +4,9 @@
 use std::time::Instant;
 
 use futures_util::stream;
+use rowkey::patterns::job::Job;
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, StorageAccount, Table as Remote, Transaction};
-use rowkey_store::Store;
-use rowkey_patterns::job::Job;
 
 use crate::clients::run::Result;
 use crate::process::{Server, Service, cpu};

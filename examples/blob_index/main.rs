@@ -8,9 +8,9 @@
 use std::path::Path;
 
 use futures_util::stream;
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, StorageAccount};
 use rowkey_emulator::{Operation, Server};
-use rowkey_store::Store;
 
 #[derive(Clone, Debug, Entity)]
 #[entity(store, partition = "{state}", row = "airport_{iata}")]

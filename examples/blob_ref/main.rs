@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use futures_util::stream;
+use rowkey::store::Store;
 use rowkey::{BlobRef, Entity, ManualClock, Projection, StorageAccount};
 use rowkey_emulator::{Operation, Server};
-use rowkey_store::Store;
 use tokio::io::AsyncReadExt as _;
 
 #[derive(Clone, Debug, PartialEq, Entity)]

@@ -7,9 +7,9 @@ use std::error::Error;
 use std::path::Path;
 
 use futures_util::stream;
+use rowkey::patterns::job::{Job, Pace};
 use rowkey::{Entity, ErrorKind, Outcome, StorageAccount, Transaction};
 use rowkey_emulator::{Operation, Server};
-use rowkey_patterns::job::{Job, Pace};
 
 /// An airport: one partition per state, one row per code.
 #[derive(Clone, Debug, Entity)]

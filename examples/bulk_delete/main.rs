@@ -10,9 +10,9 @@ use std::sync::{Mutex, PoisonError};
 
 use futures_util::future::select;
 use futures_util::stream;
+use rowkey::patterns::job::{Checkpoint, Job, Pace, Walk};
 use rowkey::{Entity, StorageAccount, Table};
 use rowkey_emulator::{Operation, Server};
-use rowkey_patterns::job::{Checkpoint, Job, Pace, Walk};
 use tokio::sync::Notify;
 
 /// The price of a stock: one partition per symbol, one row per month.

@@ -2,8 +2,8 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey::store::{Change, Contribution, Contributor, Settled, Settling};
 use rowkey::{DynamicEntity, Entity, Error, Result, edm::Value};
-use rowkey_store::{Change, Contribution, Contributor, Settled, Settling};
 
 use crate::Order;
 

@@ -7,9 +7,9 @@ mod contributor;
 
 use std::error::Error;
 
+use rowkey::store::Store;
 use rowkey::{ClientOptions, Entity, ManualClock, StorageAccount, edm::Value};
 use rowkey_emulator::{Server, Sweep, Swept};
-use rowkey_store::Store;
 
 use contributor::{Ledger, Purchase};
 

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::TryStreamExt as _;
+use rowkey::worker::dead_letters::{Cause, Inspected, Selection};
+use rowkey::worker::{Attempt, Done, Step, Task, Tasks, Worker};
 use rowkey::{Error, ErrorKind, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_worker::dead_letters::{Cause, Inspected, Selection};
-use rowkey_worker::worker::{Attempt, Done, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

@@ -7,9 +7,9 @@
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
+use rowkey::store::{Copies, RemoteCopies, Settled, Store};
 use rowkey::{Entity, StorageAccount, Table};
 use rowkey_emulator::{Operation, Server};
-use rowkey_store::{Copies, RemoteCopies, Settled, Store};
 
 #[derive(Clone, Debug, Entity)]
 #[entity(store, partition = "{company}", row = "id_{id:6}")]

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use rowkey::edm::Value;
+use rowkey::encryption::{AesKeyWrap, IndexKey, KeyRing, MacKey};
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, ManualClock, Match, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_encryption::{AesKeyWrap, IndexKey, KeyRing, MacKey};
-use rowkey_store::Store;
 
 type Failure = Box<dyn std::error::Error>;
 

@@ -8,9 +8,9 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use rowkey::store::Store;
 use rowkey::{Clock as _, Entity, ManualClock, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_store::Store;
 
 // ANCHOR: declare
 #[derive(Clone, Debug, PartialEq, Entity)]

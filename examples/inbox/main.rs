@@ -3,12 +3,11 @@
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
+use rowkey::store::Deciding;
+use rowkey::worker::inbox::Inbox;
+use rowkey::worker::{Attempt, Done, Step, Task, Tasks, Worker};
 use rowkey::{DynamicEntity, Entity, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_store::Deciding;
-use rowkey_worker::inbox::Inbox;
-use rowkey_worker::worker::{Attempt, Done, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Entity)]

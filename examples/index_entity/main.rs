@@ -8,9 +8,9 @@
 
 use std::path::Path;
 
+use rowkey::store::Store;
 use rowkey::{Entity, StorageAccount};
 use rowkey_emulator::{Operation, Server};
-use rowkey_store::Store;
 
 #[derive(Clone, Debug, Entity)]
 #[entity(store, partition = "{country}", row = "iata_{iata}")]

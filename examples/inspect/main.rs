@@ -4,9 +4,9 @@
 
 #![expect(clippy::print_stdout, reason = "the example says what it found")]
 
+use rowkey::patterns::inspect::{check, inspect};
 use rowkey::{DynamicEntity, Entity, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_patterns::inspect::{check, inspect};
 
 /// What `declaration` prints for the table below.
 #[derive(Clone, Debug, PartialEq, Entity)]

@@ -7,11 +7,11 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rowkey::patterns::lease_lock::LeaseLock;
+use rowkey::store::Store;
+use rowkey::worker::janitor::{Chore, Counts, Janitor, Leadership};
 use rowkey::{Entity, ManualClock, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
-use rowkey_patterns::lease_lock::LeaseLock;
-use rowkey_store::Store;
-use rowkey_worker::janitor::{Chore, Counts, Janitor, Leadership};
 use tokio::sync::Notify;
 
 #[derive(Clone, Debug, PartialEq, Entity)]

@@ -6,9 +6,9 @@
 
 use std::time::Duration;
 
+use rowkey::store::Store;
 use rowkey::{Entity, ManualClock, Projection, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::Store;
 
 #[derive(Clone, Debug, PartialEq, Entity)]
 #[entity(store, partition = "{album}", row = "photo_{number:4}", rename_all = "PascalCase")]

@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use futures_util::future::join;
+use rowkey::patterns::lease_lock::{Guarded, Held, LeaseLock, Lost};
 use rowkey::{Entity, ErrorKind, ManualClock, StorageAccount, Table};
 use rowkey_emulator::Server;
-use rowkey_patterns::lease_lock::{Guarded, Held, LeaseLock, Lost};
 
 /// The protected data. `fence` is the token of its last writer.
 #[derive(Clone, Debug, Entity)]

@@ -7,9 +7,9 @@
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use futures_util::TryStreamExt as _;
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, Partition, Projection, StorageAccount};
 use rowkey_emulator::{Operation, Server};
-use rowkey_store::Store;
 
 // ANCHOR: declaration
 #[derive(Clone, Debug, Entity)]

@@ -9,8 +9,8 @@ use chrono::{DateTime, TimeDelta, TimeZone as _, Utc};
 use futures_util::future::join;
 use futures_util::{TryStreamExt as _, future};
 use rowkey::StorageAccount;
+use rowkey::patterns::log_blob::{BlobLog, LogLine};
 use rowkey_emulator::{Operation, Server};
-use rowkey_patterns::log_blob::{BlobLog, LogLine};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 type Failure = Box<dyn std::error::Error>;

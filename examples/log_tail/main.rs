@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use rowkey::patterns::log_tail::{EntryId, LogTail};
 use rowkey::{DynamicEntity, Entity, ManualClock, StorageAccount, Stored};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_patterns::log_tail::{EntryId, LogTail};
 
 /// An expense claim. Its RowKey is the inverted time, `2516350751999999999_web-1`, so that a query
 /// of the partition begins with the newest.

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
+use rowkey::patterns::lookup::Lookup;
 use rowkey::{Entity, StorageAccount, Table, Transaction};
 use rowkey_emulator::{Operation, Server};
-use rowkey_patterns::lookup::Lookup;
 
 /// A row for each airport, in the partition of its state.
 #[derive(Clone, Debug, Entity)]

@@ -8,9 +8,9 @@
 
 use std::time::Duration;
 
+use rowkey::store::{Settled, Store};
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Server};
-use rowkey_store::{Settled, Store};
 
 // ANCHOR: declare
 #[derive(Clone, Debug, Entity)]

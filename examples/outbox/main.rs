@@ -6,12 +6,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rowkey::store::{Settled, Store};
+use rowkey::worker::outbox::Outbox as _;
+use rowkey::worker::{Attempt, Done, Step, Task, Tasks, Worker};
 use rowkey::{Entity, ErrorCode, ManualClock, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::{Settled, Store};
-use rowkey_worker::outbox::Outbox as _;
-use rowkey_worker::worker::{Attempt, Done, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Entity)]

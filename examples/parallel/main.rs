@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use futures_util::TryStreamExt as _;
+use rowkey::patterns::parallel::{Checkpoint, Parallel, key_ranges};
 use rowkey::{ClientOptions, Entity, Projection, RetryOptions, StorageAccount, Table, Transaction};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
-use rowkey_patterns::parallel::{Checkpoint, Parallel, key_ranges};
 
 /// A row for each airport, in the partition of its state.
 #[derive(Clone, Debug, Entity)]

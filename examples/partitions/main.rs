@@ -7,9 +7,9 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rowkey::worker::partitions::{Fence, Owned, Partitions};
 use rowkey::{Entity, ErrorKind, ManualClock, StorageAccount, Table};
 use rowkey_emulator::Server;
-use rowkey_worker::partitions::{Fence, Owned, Partitions};
 use tokio::sync::Mutex;
 
 /// What the owner of a partition counts. It is the only writer.

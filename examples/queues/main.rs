@@ -5,10 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rowkey::worker::{Attempt, Done, Handler, Task, Tasks, Worker, Workers};
 use rowkey::{ManualClock, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_worker::worker::{Attempt, Done, Handler, Worker, Workers};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::UnboundedSender;

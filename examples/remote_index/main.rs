@@ -8,9 +8,9 @@
 
 use std::time::Duration;
 
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::Store;
 
 // ANCHOR: declare
 /// One index beside the employee, which changes with it, and two elsewhere, which follow.

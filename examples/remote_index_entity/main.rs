@@ -7,9 +7,9 @@
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount};
 use rowkey_emulator::{Operation, Server};
-use rowkey_store::Store;
 
 // ANCHOR: declare
 #[derive(Clone, Debug, Entity)]

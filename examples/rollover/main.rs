@@ -9,9 +9,9 @@ use std::path::Path;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
 use futures_util::TryStreamExt as _;
+use rowkey::patterns::rollover::{Period, Rollover};
 use rowkey::{Entity, StorageAccount, Transaction};
 use rowkey_emulator::{Operation, Server};
-use rowkey_patterns::rollover::{Period, Rollover};
 
 /// A temperature: the row is the time, so that key order is the order of time.
 #[derive(Clone, Debug, Entity)]

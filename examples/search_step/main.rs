@@ -10,12 +10,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rowkey::store::Deciding;
+use rowkey::worker::steps::{self, Steps};
+use rowkey::worker::{Attempt, Done, Step, Task, Tasks, Worker};
 use rowkey::{Entity, Error, ErrorKind, ManualClock, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_store::Deciding;
-use rowkey_worker::steps::{self, Steps};
-use rowkey_worker::worker::{Attempt, Done, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use wiremock::matchers::{any, path_regex};

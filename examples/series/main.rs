@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use rowkey::patterns::series::Series;
 use rowkey::{Entity, StorageAccount};
 use rowkey_emulator::{Operation, Server};
-use rowkey_patterns::series::Series;
 
 /// A day of a station, `seattle | 20100314`. Its only properties are the slots of its hours.
 #[derive(Clone, Debug, Entity)]

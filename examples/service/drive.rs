@@ -3,8 +3,8 @@
 use futures_util::TryStreamExt as _;
 use reqwest::header::{ALLOW, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, RETRY_AFTER};
 use reqwest::{Body, Client, Response, StatusCode};
+use rowkey::worker::dead_letters::Selection;
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
-use rowkey_worker::dead_letters::Selection;
 use serde_json::{Value, json};
 use tokio::sync::oneshot::Sender;
 

@@ -16,11 +16,10 @@ use std::{env, error, result, sync::Arc, time::Duration};
 use futures_util::FutureExt as _;
 use model::{Deliveries, Mail, Parcel, Scan, State};
 use provider::Provider;
+use rowkey::store::{History, Store, View};
+use rowkey::worker::{Attempt, Done, Handler, Tasks, Worker};
 use rowkey::{Error, ErrorKind, Result, StorageAccount, Table};
 use rowkey_emulator::Server;
-use rowkey_store::{History, Store, View};
-use rowkey_worker::Tasks;
-use rowkey_worker::worker::{Attempt, Done, Handler, Worker};
 use tokio::net::TcpListener;
 
 /// What routes and handlers use. The handles are cheap to clone.

@@ -1,9 +1,9 @@
 //! The types that the service stores. Each declares its lookups; its store keeps them consistent.
 
 use chrono::{DateTime, Utc};
+use rowkey::store::Change;
+use rowkey::worker::Task;
 use rowkey::{BlobRef, Entity, KeyPart, Property};
-use rowkey_store::Change;
-use rowkey_worker::Task;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, PartialEq, Deserialize, Serialize, KeyPart, Property)]

@@ -11,8 +11,8 @@ use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use futures_util::stream;
+use rowkey::store::{IfMatch, IfMatchError, Versioned};
 use rowkey::{BlobRef, Continuation, Error, ErrorDetails};
-use rowkey_store::{IfMatch, IfMatchError, Versioned};
 use serde::Deserialize;
 use serde_json::json;
 

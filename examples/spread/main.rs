@@ -4,9 +4,9 @@
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use futures_util::TryStreamExt as _;
+use rowkey::patterns::spread::{Spread, Traffic};
 use rowkey::{ClientOptions, Entity, ErrorKind, ManualClock, RetryOptions, StorageAccount};
 use rowkey_emulator::{Server, Targets};
-use rowkey_patterns::spread::{Spread, Traffic};
 
 /// A reading of a device. The RowKey grows with time, so within a bucket all goes to the end.
 #[derive(Clone, Debug, Entity)]

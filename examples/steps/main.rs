@@ -10,13 +10,12 @@
 use std::path::{Path, PathBuf};
 
 use rowkey::blob::Conditions;
+use rowkey::store::Deciding;
+use rowkey::worker::inbox::Inbox;
+use rowkey::worker::steps::{self, Steps};
+use rowkey::worker::{Attempt, Done, Step, Task, Tasks, Worker};
 use rowkey::{Container, DynamicEntity, Entity, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::Deciding;
-use rowkey_worker::inbox::Inbox;
-use rowkey_worker::steps::{self, Steps};
-use rowkey_worker::worker::{Attempt, Done, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Entity)]

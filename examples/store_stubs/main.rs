@@ -4,8 +4,8 @@
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use rowkey::service::Service;
+use rowkey::store::{Store, answers};
 use rowkey::{Credential, Entity, ErrorCode, ErrorKind, Result, StorageAccount};
-use rowkey_store::{Store, answers};
 use wiremock::matchers::{method, path, query_param};
 use wiremock::{Mock, MockServer};
 

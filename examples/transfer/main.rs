@@ -6,12 +6,11 @@
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
+use rowkey::store::Deciding;
+use rowkey::worker::steps::{self, Steps};
+use rowkey::worker::{Attempt, Done, Step, Task, Tasks, Worker};
 use rowkey::{Entity, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::Deciding;
-use rowkey_worker::steps::{self, Steps};
-use rowkey_worker::worker::{Attempt, Done, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 /// One of the many: its partition is its department.

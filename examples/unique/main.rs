@@ -5,9 +5,9 @@
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
+use rowkey::store::Store;
 use rowkey::{Entity, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::Store;
 
 // ANCHOR: declare
 #[derive(Clone, Debug, PartialEq, Entity)]

@@ -5,11 +5,11 @@
 
 use std::time::Duration;
 
+use rowkey::patterns::vending::Vending;
 use rowkey::sas::{Sas, TablePermissions};
 use rowkey::service::AccessPolicy;
 use rowkey::{Entity, ErrorCode, Match, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_patterns::vending::Vending;
 
 /// A note, in the partition of its author.
 #[derive(Clone, Debug, Entity)]

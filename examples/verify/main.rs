@@ -12,10 +12,10 @@ use std::sync::{Mutex, PoisonError};
 
 use futures_util::future::select;
 use futures_util::stream;
+use rowkey::patterns::job::{Job, Report};
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount, Table};
 use rowkey_emulator::Server;
-use rowkey_patterns::job::{Job, Report};
-use rowkey_store::Store;
 use tokio::sync::Notify;
 
 /// The previous type of airports.

@@ -9,9 +9,9 @@
 use std::time::Duration;
 
 use rowkey::edm::DateTime;
+use rowkey::store::{Store, View};
 use rowkey::{Entity, ErrorCode, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::{Store, View};
 
 /// Employees are in the partition of their region.
 #[derive(Clone, Debug, Entity)]

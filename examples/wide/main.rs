@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
 
+use rowkey::store::Store;
 use rowkey::{Entity, StorageAccount};
 use rowkey_emulator::{Operation, Server};
-use rowkey_store::Store;
 
 // ANCHOR: declare
 /// A year of one city. The names of the hours are data: `H07011200` is noon of the first of July.

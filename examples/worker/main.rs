@@ -8,11 +8,10 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use rowkey::queue::Body;
+use rowkey::worker::dead_letters::Selection;
+use rowkey::worker::{Attempt, Done, Handler, Step, Task, Tasks, Worker};
 use rowkey::{Clock, Entity, ManualClock, StorageAccount, Table};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_worker::dead_letters::Selection;
-use rowkey_worker::worker::{Attempt, Done, Handler, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 /// A task in the queue.

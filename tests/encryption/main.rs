@@ -24,13 +24,13 @@ use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use rowkey::edm::Value;
+use rowkey::encryption::{AesKeyWrap, IndexKey, KeyRing, MacKey};
+use rowkey::store::{Op, Sealer, Store, View};
 use rowkey::{
     ClientOptions, DynamicEntity, Entity, ErrorKind, Key, ManualClock, Match, Outcome, Result,
     ScanPolicy, StorageAccount, Table,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
-use rowkey_encryption::{AesKeyWrap, IndexKey, KeyRing, MacKey};
-use rowkey_store::{Op, Sealer, Store, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, is_brief, once, sweep_sample};

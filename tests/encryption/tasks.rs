@@ -1,11 +1,10 @@
 //! Encrypted tasks: contents of queues, containers and op rows, and rejected messages.
 
 use futures_util::TryStreamExt as _;
+use rowkey::worker::dead_letters::{Inspected, Selection};
+use rowkey::worker::outbox::Outbox as _;
+use rowkey::worker::{Attempt, Done, Step, Task, Tasks, Worker};
 use rowkey_tests::TestResult;
-use rowkey_worker::dead_letters::{Inspected, Selection};
-use rowkey_worker::outbox::Outbox as _;
-use rowkey_worker::worker::{Attempt, Done, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 use super::*;

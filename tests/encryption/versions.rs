@@ -4,7 +4,7 @@
 //! fields. Then no row, blob or message has the plaintext, and the newer program reads all of it.
 
 use rowkey::Properties;
-use rowkey_store::Patch;
+use rowkey::store::Patch;
 use rowkey_tests::{TestError, TestResult};
 
 use super::*;
@@ -105,7 +105,7 @@ macro_rules! program {
                     Box::pin(async move {
                         let in_room = Self::by_room(self.bed, "north", self.number);
                         let listed = store.query(Self::of_doctor("north", "kim")).all().await?;
-                        let own = |found: Vec<rowkey_store::Versioned<Self>>| {
+                        let own = |found: Vec<rowkey::store::Versioned<Self>>| {
                             found.into_iter().find(|one| one.entity.number == self.number)
                         };
                         let all = store.query(Self::partition("north")).all().await?;

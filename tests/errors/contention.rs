@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use rowkey::Entity;
+use rowkey::store::Store;
 use rowkey_emulator::Server;
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
 use tokio::sync::Barrier;

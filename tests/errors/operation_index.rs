@@ -1,9 +1,9 @@
 //! The operation that an error of a transaction names: always the caller's, counted from 0, also if the refused row
 //! is one that the store adds.
 
+use rowkey::store::{Change, Contribution, Contributor, Store};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind};
 use rowkey_emulator::Server;
-use rowkey_store::{Change, Contribution, Contributor, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
 
@@ -156,7 +156,7 @@ async fn a_limit_names_the_operation_that_passes_it() -> TestResult {
     let (_server, users) = start().await?;
     // An operation each for the entity and two copies in its partition; the op row is one more.
     let many: Vec<_> = (1..=34).map(user).collect();
-    let all = many.iter().fold(users.transaction(), rowkey_store::Transaction::insert);
+    let all = many.iter().fold(users.transaction(), rowkey::store::Transaction::insert);
     let error = all.submit().await.unwrap_err();
     assert_eq!((error.kind(), index_of(&error)), (ErrorKind::TooLarge, Some(33)), "{error}");
     let large = |number: u32| {
@@ -169,7 +169,7 @@ async fn a_limit_names_the_operation_that_passes_it() -> TestResult {
     // Half a MiB in each row: the tenth does not fit.
     let rows: Vec<_> = (0..12).map(large).collect();
     let one = user(1);
-    let all = rows.iter().fold(users.transaction().insert(&one), rowkey_store::Transaction::row);
+    let all = rows.iter().fold(users.transaction().insert(&one), rowkey::store::Transaction::row);
     let error = all.submit().await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
     assert!(index_of(&error).is_some_and(|at| (1..=12).contains(&at)), "{error}");

@@ -5,8 +5,8 @@ use std::error::Error as _;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, ErrorCode, ErrorKind, ManualClock, Outcome, answers};
-use rowkey_store::Store;
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 
 use crate::{WHEN, account_at};

@@ -4,11 +4,11 @@ mod model;
 
 use futures_util::TryStreamExt as _;
 use rowkey::edm::{DateTime, Guid, Value};
+use rowkey::store::Store;
 use rowkey::{
     DynamicEntity, Entity, EntitySet, ErrorKind, Key, Match, Partition, StorageAccount, Table,
 };
 use rowkey_emulator::{Operation, Server};
-use rowkey_store::Store;
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 

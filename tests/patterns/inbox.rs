@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
+use rowkey::store::Deciding;
+use rowkey::worker::inbox::Inbox;
+use rowkey::worker::steps::{self, Steps};
+use rowkey::worker::{Attempt, Handler, Step, Task, Tasks, Worker};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, ManualClock, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server, Snapshot};
-use rowkey_store::Deciding;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once, stopped_at_every_request, sweep};
-use rowkey_worker::inbox::Inbox;
-use rowkey_worker::steps::{self, Steps};
-use rowkey_worker::worker::{Attempt, Handler, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);

@@ -8,16 +8,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use rowkey::patterns::lease_lock::LeaseLock;
 use rowkey::queue::Body;
+use rowkey::worker::dead_letters::Selection;
+use rowkey::worker::janitor::{Chore, Counts, Janitor, Leadership, Outcome, Report};
+use rowkey::worker::{Done, Step, Task, Tasks, Worker};
 use rowkey::{Entity, ErrorKind, StorageAccount, Table};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
-use rowkey_patterns::lease_lock::LeaseLock;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once, stopped_at_every_request};
-use rowkey_worker::dead_letters::Selection;
-use rowkey_worker::janitor::{Chore, Counts, Janitor, Leadership, Outcome, Report};
-use rowkey_worker::worker::{Done, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -549,7 +548,7 @@ async fn chores_collect_redrive_and_expire_dead_letters() -> TestResult {
     assert_eq!(counted(&account, Chore::collect(&letters)).await?, one(&["matched", "done"]));
     // Once, and not again when it fails again.
     let once = || Chore::redrive(&letters, Selection::all().redriven_less_than(1));
-    let worker = Worker::new(prints.clone(), |_: Print, _: rowkey_worker::worker::Attempt| async {
+    let worker = Worker::new(prints.clone(), |_: Print, _: rowkey::worker::Attempt| async {
         Ok(Done::Poison("the printer is on fire".to_owned()))
     });
     for redriven in [one(&["matched", "done"]), Counts::new()] {

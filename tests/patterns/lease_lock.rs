@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join;
+use rowkey::patterns::lease_lock::{Guarded, Held, LeaseLock, Lost};
 use rowkey::{ClientOptions, Clock, ErrorKind, ManualClock, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
-use rowkey_patterns::lease_lock::{Guarded, Held, LeaseLock, Lost};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{once, sweep, waiting};

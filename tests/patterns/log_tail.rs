@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use rowkey::edm::Value;
+use rowkey::patterns::log_tail::{EntryId, LogTail, Position};
 use rowkey::{
     Clock as _, DynamicEntity, Entity, ErrorKind, Key, ManualClock, Outcome, StorageAccount, Table,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation, Pages, Server, Snapshot};
-use rowkey_patterns::log_tail::{EntryId, LogTail, Position};
 use rowkey_tests::sweep::{account, is_brief, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
+use rowkey::patterns::lookup::Lookup;
 use rowkey::{
     ClientOptions, DynamicEntity, Entity, EntitySet, ErrorKind, Key, ManualClock, Match,
     ScanPolicy, StorageAccount, Table,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation, Pages, Server};
-use rowkey_patterns::lookup::Lookup;
 use rowkey_tests::sweep::{once, sweep, waiting};
 use rowkey_tests::{Fixture, TestResult};
 

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::stream;
+use rowkey::store::{Change, Store};
+use rowkey::worker::Tasks;
+use rowkey::worker::outbox::Outbox as _;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, Outcome, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_store::{Change, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, sweep_every_way};
-use rowkey_worker::Tasks;
-use rowkey_worker::outbox::Outbox as _;
 
 use super::outbox::{Price, Tell, agree, price, tasks, tell, told};
 

@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use futures_util::future::select;
+use rowkey::store::{Settled, Store, Version};
+use rowkey::worker::outbox::Outbox as _;
+use rowkey::worker::{Attempt, Done, Step, Task, Tasks, Worker};
 use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Outcome, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
-use rowkey_store::{Settled, Store, Version};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once, stopped_at_every_request, sweep};
-use rowkey_worker::outbox::Outbox as _;
-use rowkey_worker::worker::{Attempt, Done, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Entity)]

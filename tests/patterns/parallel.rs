@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::{self, Either};
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
+use rowkey::patterns::parallel::{Checkpoint, Failure, Found, Parallel, key_ranges};
 use rowkey::table::Stream;
 use rowkey::{
     DynamicEntity, Entity, ErrorKind, Match, Outcome, Partition, Query, ScanPolicy, Table,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation, Pages, Server};
-use rowkey_patterns::parallel::{Checkpoint, Failure, Found, Parallel, key_ranges};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestError, TestResult};

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use rowkey::patterns::lease_lock::LeaseLock;
+use rowkey::worker::janitor::Janitor;
 use rowkey::{Attempt, AttemptResult, ErrorKind, ManualClock, Policy, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Server, Snapshot};
-use rowkey_patterns::lease_lock::LeaseLock;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once};
-use rowkey_worker::janitor::Janitor;
 
 /// A server, and the clocks of programs.
 pub(super) struct Programs {

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::{StreamExt as _, TryStreamExt as _, future};
+use rowkey::patterns::rollover::{Period, Rollover};
 use rowkey::{Entity, ErrorCode, ManualClock, Outcome, Result, StorageAccount, Table};
 use rowkey_emulator::{Fault, Operation, Pages, Server, Snapshot};
-use rowkey_patterns::rollover::{Period, Rollover};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult, unique_name};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::edm::Value;
+use rowkey::patterns::series::{Period, Series};
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, Outcome};
 use rowkey_emulator::{Fault, Operation, Pages, Server};
-use rowkey_patterns::series::{Period, Series};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::edm::Value;
+use rowkey::patterns::spread::{Found, Gather, Order, Spread, Traffic};
 use rowkey::{
     ClientOptions, Continuation, Entity, ErrorKind, Outcome, Partition, RetryOptions, Table,
 };
 use rowkey_emulator::{Operation, Pages, Server, Targets};
-use rowkey_patterns::spread::{Found, Gather, Order, Spread, Traffic};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};
 

@@ -7,15 +7,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use rowkey::blob::Conditions;
+use rowkey::store::Deciding;
+use rowkey::worker::steps::{self, Steps};
+use rowkey::worker::{Attempt, Done, Handler, Step, Task, Tasks, Worker};
 use rowkey::{Container, Entity, Error, ErrorKind, Key, Outcome, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
-use rowkey_store::Deciding;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account_named, is_brief, once, stopped_at_every_request_on, sweep_on};
-use rowkey_worker::steps::{self, Steps};
-use rowkey_worker::worker::{Attempt, Done, Handler, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 /// Employees are in one account, the archive is in another.

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rowkey::queue::Body;
+use rowkey::store::Settled;
 use rowkey::telemetry::{Telemetry, TraceParent};
+use rowkey::worker::outbox::Outbox as _;
+use rowkey::worker::{Attempt, Done, Step, Worker};
 use rowkey::{ErrorKind, ManualClock, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
-use rowkey_store::Settled;
 use rowkey_tests::TestResult;
-use rowkey_worker::outbox::Outbox as _;
-use rowkey_worker::worker::{Attempt, Done, Step, Worker};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};

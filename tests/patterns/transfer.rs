@@ -1,14 +1,13 @@
 //! Moving the many of a one-to-many relationship, with what is linked one-to-one: all of it happens in the end, if
 //! requests fail or workers stop.
 
+use rowkey::store::Deciding;
+use rowkey::worker::steps::{self, Steps};
+use rowkey::worker::{Attempt, Done, Step, Task, Tasks, Worker};
 use rowkey::{Entity, StorageAccount};
 use rowkey_emulator::{Server, Snapshot, StoredEntity};
-use rowkey_store::Deciding;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sweep_every_way};
-use rowkey_worker::steps::{self, Steps};
-use rowkey_worker::worker::{Attempt, Done, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Entity)]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use rowkey::patterns::vending::Vending;
 use rowkey::queue::Body;
 use rowkey::sas::{BlobPermissions, QueuePermissions, Sas, TablePermissions, lint};
 use rowkey::service::AccessPolicy;
@@ -13,7 +14,6 @@ use rowkey::{
     ManualClock, Match, Outcome, Partition, StorageAccount, Table,
 };
 use rowkey_emulator::Server;
-use rowkey_patterns::vending::Vending;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 

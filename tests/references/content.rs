@@ -9,9 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt as _};
 use rowkey::blob::ContentHeaders;
+use rowkey::store::Store;
 use rowkey::{BlobRef, ErrorKind};
 use rowkey_emulator::{ErrorCode, Fault, Operation};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use tokio::io::AsyncReadExt as _;
 

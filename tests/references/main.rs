@@ -15,9 +15,9 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::edm::Value;
+use rowkey::store::{Settled, Store};
 use rowkey::{BlobRef, Entity, ErrorKind, Key, Projection, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server, Snapshot, Sweep};
-use rowkey_store::{Settled, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sample};
 

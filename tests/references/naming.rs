@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select, try_join};
 use rowkey::edm::Value;
+use rowkey::store::Store;
 use rowkey::{BlobRef, ClientOptions, DynamicEntity, Entity, ErrorKind, Key};
 use rowkey_emulator::{ErrorCode, Fault, Operation};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
 

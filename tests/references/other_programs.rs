@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rowkey::edm::Value;
+use rowkey::store::Store;
 use rowkey::{BlobRef, Entity, ErrorKind};
 use rowkey_emulator::Server;
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
 

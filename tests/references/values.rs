@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rowkey::edm::Value;
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, StorageAccount};
 use rowkey_emulator::{Server, Snapshot, Sweep};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sample};
 

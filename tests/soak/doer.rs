@@ -4,11 +4,11 @@
 use std::future::pending;
 use std::time::Duration;
 
+use rowkey::worker::inbox::Inbox;
+use rowkey::worker::steps::{self, Steps};
+use rowkey::worker::{Attempt, Done, Handler, Worker};
 use rowkey::{Clock, DynamicEntity, Error, ErrorKind};
 use rowkey_tests::random::Random;
-use rowkey_worker::inbox::Inbox;
-use rowkey_worker::steps::{self, Steps};
-use rowkey_worker::worker::{Attempt, Done, Handler, Worker};
 
 use crate::clock::{SharedClock, pause};
 use crate::jobs::{

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use rowkey::queue::Body;
+use rowkey::store::{Deciding, Store, View};
+use rowkey::worker::outbox::Outbox as _;
+use rowkey::worker::{Task, Tasks};
 use rowkey::{Entity, StorageAccount, Table};
-use rowkey_store::{Deciding, Store, View};
-use rowkey_worker::outbox::Outbox as _;
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 /// How long a message stays hidden when its worker dies.

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use futures_util::future::join4;
 use futures_util::stream::{self, StreamExt as _};
+use rowkey::worker::Counts;
 use rowkey::{ClientOptions, Clock as _, RetryOptions, ScanPolicy, StorageAccount};
 use rowkey_tests::random::Random;
-use rowkey_worker::worker::Counts;
 use tokio::sync::{mpsc, watch};
 
 use crate::Result;

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rowkey::edm::Value as Property;
+use rowkey::store::{Store, Worked};
+use rowkey::worker::Step;
+use rowkey::worker::inbox::Inbox;
 use rowkey::{Clock as _, Entity, SystemClock};
 use rowkey_emulator::{Server, Snapshot, StoredEntity, StoredQueue};
-use rowkey_store::{Store, Worked};
-use rowkey_worker::inbox::Inbox;
-use rowkey_worker::worker::Step;
 use serde_json::Value;
 
 use crate::Result;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use rowkey::ClientOptions;
+use rowkey::store::{Settled, Transaction};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Service};
-use rowkey_store::{Settled, Transaction};
 use rowkey_tests::{TestResult, sweep};
 
 use super::rows::{Order, agreed, order, start, store};

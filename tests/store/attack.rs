@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, poll_fn, select};
 use rowkey::edm::Value;
+use rowkey::store::{Store, View};
 use rowkey::{ClientOptions, Entity, Key, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Server, Service, Snapshot};
-use rowkey_store::{Store, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, is_brief};

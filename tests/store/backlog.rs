@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rowkey::StorageAccount;
+use rowkey::patterns::lease_lock::LeaseLock;
+use rowkey::worker::janitor::{Chore, Janitor};
 use rowkey_emulator::{ErrorCode, Fault, Service};
-use rowkey_patterns::lease_lock::LeaseLock;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once};
-use rowkey_worker::janitor::{Chore, Janitor};
 use tokio::sync::Notify;
 
 use super::rows::{Order, agreed, left, order, start, store};

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::stream;
+use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
+use rowkey::store::{RemoteCopies, Store};
 use rowkey::{
     BlobRef, Clock as _, DynamicEntity, Entity, ErrorKind, Key, ManualClock, Match, StorageAccount,
 };
 use rowkey_emulator::Server;
-use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-use rowkey_store::{RemoteCopies, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
 

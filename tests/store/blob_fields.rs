@@ -8,11 +8,11 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Either, select};
 use rowkey::edm::Value;
+use rowkey::store::{Settled, Store, Version};
 use rowkey::{
     ClientOptions, DynamicEntity, Entity, ErrorKind, Key, Match, Projection, StorageAccount,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot, Sweep};
-use rowkey_store::{Settled, Store, Version};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sample};
 

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
 use rowkey::edm::Value;
+use rowkey::patterns::job::Verdict;
+use rowkey::store::Store;
 use rowkey::{
     ClientOptions, DynamicEntity, Entity, ErrorKind, Key, Match, ScanPolicy, StorageAccount,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
-use rowkey_patterns::job::Verdict;
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, sweep_every_way};
@@ -114,7 +114,7 @@ async fn every_write_updates_the_lists_of_all_partitions() -> TestResult {
     let (server, staff) = start().await?;
     for id in 1..=4 {
         assert!(
-            staff.insert(&employee(id, "O'Neil")).await?.settled == rowkey_store::Settled::Done
+            staff.insert(&employee(id, "O'Neil")).await?.settled == rowkey::store::Settled::Done
         );
     }
     // The stored format, which must stay as it is.
@@ -208,7 +208,7 @@ async fn a_write_is_settled_once_its_container_exists() -> TestResult {
     let (server, staff) = start().await?;
     staff.table().account().container("staff").delete().await?;
     let written = staff.insert(&employee(1, "Jones")).await?;
-    assert_eq!(written.settled, rowkey_store::Settled::Pending);
+    assert_eq!(written.settled, rowkey::store::Settled::Pending);
     assert_eq!(staff.work_once().await?.failed, 1);
     assert_eq!(named(&staff, "Jones").await.unwrap_err().kind(), ErrorKind::NotFound);
     server.clock().advance(std::time::Duration::from_secs(61));
@@ -359,7 +359,7 @@ async fn a_damaged_list_is_neither_read_nor_written() -> TestResult {
     assert_eq!((error.kind(), error.details().index), (ErrorKind::Decode, Some("by_last_name")));
     assert!(error.to_string().contains("Store::repair"), "{error}");
     let pending = staff.insert(&employee(2, "Jones")).await?.settled;
-    assert_eq!(pending, rowkey_store::Settled::Pending);
+    assert_eq!(pending, rowkey::store::Settled::Pending);
     assert_eq!(blob.get().await?.unwrap().bytes, good.slice(..good.len() - 1));
     let swept = staff.sweep().run().await?;
     assert_eq!(swept.parts["by_last_name"].unreadable, 1, "{swept:?}");

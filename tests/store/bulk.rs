@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{future, stream};
 use rowkey::edm::Value;
+use rowkey::patterns::job::{Job, Pace, Report};
 use rowkey::{DynamicEntity, Entity, ErrorCode, ErrorKind, StorageAccount, Table};
 use rowkey_emulator::{Fault, Operation, Server, Snapshot};
-use rowkey_patterns::job::{Job, Pace, Report};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, once, sweep};
 use rowkey_tests::{Fixture, TestResult};

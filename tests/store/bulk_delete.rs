@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::{future, stream};
+use rowkey::patterns::job::{Checkpoint, Interrupted, Job, Pace, Report, Walk};
+use rowkey::store::Store;
 use rowkey::{Entity, ErrorCode, ErrorKind, Match, StorageAccount, Table};
 use rowkey_emulator::{Fault, Operation, Pages, Server, Snapshot};
-use rowkey_patterns::job::{Checkpoint, Interrupted, Job, Pace, Report, Walk};
-use rowkey_store::Store;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, once, sweep, waiting};
 use rowkey_tests::{Fixture, TestResult};

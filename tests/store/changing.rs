@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use rowkey::edm::Value;
+use rowkey::store::{Settled, Store};
+use rowkey::worker::outbox::Outbox as _;
+use rowkey::worker::{Task, Tasks};
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Outcome, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
-use rowkey_store::{Settled, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, once, stopped_at_every_request, sweep};
-use rowkey_worker::outbox::Outbox as _;
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 use super::rows::{Order, agreed, order, start, store};
@@ -69,7 +69,7 @@ async fn begun() -> TestResult<(Server, StorageAccount)> {
 
 /// Moves a cent from the first order to the second, one into the till, and the first order to another courier;
 /// with a row and a task.
-async fn pay(account: &StorageAccount) -> rowkey::Result<rowkey_store::Submitted> {
+async fn pay(account: &StorageAccount) -> rowkey::Result<rowkey::store::Submitted> {
     let (orders, tills) = (with_receipts(account)?, tills(account)?);
     let mut counted = 0;
     loop {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use rowkey::store::{RemoteCopies, Settled, Store};
 use rowkey::{Entity, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Server};
-use rowkey_store::{RemoteCopies, Settled, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, account_named};
 

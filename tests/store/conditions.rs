@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use rowkey::store::{IfMatch, Store, Version};
 use rowkey::{Entity, ErrorKind, Key, Outcome, StorageAccount};
 use rowkey_emulator::{Fault, Server, Snapshot};
-use rowkey_store::{IfMatch, Store, Version};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, once, stopped_at_every_request, sweep};
 

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 use futures_util::stream;
 use rowkey::edm::Value;
+use rowkey::store::{Change, Contribution, Contributor, History, RemoteCopies, Store, View};
+use rowkey::worker::{Task, Tasks};
 use rowkey::{DynamicEntity, Entity, Error, Result, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_store::{Change, Contribution, Contributor, History, RemoteCopies, Store, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::sweep_every_way;
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 use super::rows::{Order, order, start};

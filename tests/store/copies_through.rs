@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rowkey::edm::Value;
+use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
+use rowkey::store::{RemoteCopies, Settled, Store, View};
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, StorageAccount};
 use rowkey_emulator::{Server, Snapshot};
-use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-use rowkey_store::{RemoteCopies, Settled, Store, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sweep_every_way, waiting};
 

@@ -4,9 +4,9 @@ use std::pin::pin;
 
 use futures_util::future::select;
 use futures_util::stream;
+use rowkey::store::Store;
 use rowkey::{Entity, Key, Result, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
 

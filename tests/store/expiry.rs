@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future::{join, select};
+use rowkey::patterns::lease_lock::LeaseLock;
+use rowkey::store::{Change, History, IfMatch, Store};
+use rowkey::worker::janitor::{Chore, Janitor};
 use rowkey::{
     Clock as _, DynamicEntity, Entity, ErrorKind, Key, ManualClock, Match, Projection,
     StorageAccount, edm,
 };
 use rowkey_emulator::{Fault, Operation, Server, Snapshot};
-use rowkey_patterns::lease_lock::LeaseLock;
-use rowkey_store::{Change, History, IfMatch, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, sweep_every_way};
-use rowkey_worker::janitor::{Chore, Janitor};
 use tokio::sync::Notify;
 
 #[derive(Clone, Debug, PartialEq, Entity)]
@@ -165,7 +165,7 @@ async fn pages_are_full_and_reads_cost_the_same() -> TestResult {
     }
     let of_ada = || setup.sessions.query(Session::by_user("contoso", "ada"));
     let page = of_ada().page(2, None).await?;
-    let ids = |page: &rowkey_store::Page<Session>| {
+    let ids = |page: &rowkey::store::Page<Session>| {
         page.entities.iter().map(|read| read.entity.id).collect::<Vec<_>>()
     };
     assert_eq!(ids(&page), [2, 4]);

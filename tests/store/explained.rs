@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use rowkey::store::{Explanation, Store};
 use rowkey::{Entity, ErrorKind};
 use rowkey_emulator::Server;
-use rowkey_store::{Explanation, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
 

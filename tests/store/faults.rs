@@ -2,9 +2,9 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey::store::Store;
 use rowkey::{Key, Outcome, StorageAccount};
 use rowkey_emulator::{Server, Snapshot};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{once, stopped_at_every_request, sweep, sweep_every_way, sweep_sample};
 

@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::select;
+use rowkey::store::{Store, Version};
 use rowkey::{DynamicEntity, Entity, Key};
 use rowkey_emulator::{Fault, Operation};
-use rowkey_store::{Store, Version};
 use rowkey_tests::{TestResult, sweep};
 
 use super::rows::{Order, agreed, order, start, store};
@@ -240,7 +240,7 @@ async fn an_unreadable_message_goes_to_the_poison_queue_and_a_newer_one_waits() 
     let mut received = Vec::new();
     for minute in 0..180 {
         let worked = store(&sweep::account(&server)?)?.work_once().await?;
-        if worked != rowkey_store::Worked::default() {
+        if worked != rowkey::store::Worked::default() {
             received.push((minute, worked));
         }
         server.clock().advance(Duration::from_secs(60));
@@ -284,7 +284,7 @@ async fn a_drain_leaves_the_rows_of_live_writers_alone() -> TestResult {
     let (written, (worked, rows)) = futures_util::future::join(insert, drained).await;
     assert_eq!(worked?.waiting, 1);
     assert!(!rows.iter().any(|row| row.contains(" op_") && row.starts_with("contoso")), "{rows:?}");
-    assert_eq!(written?.settled, rowkey_store::Settled::Done);
+    assert_eq!(written?.settled, rowkey::store::Settled::Done);
     Ok(())
 }
 

@@ -3,8 +3,8 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use rowkey::Entity;
 use rowkey::edm::Guid;
+use rowkey::store::Store;
 use rowkey_emulator::Server;
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 
 #[derive(Clone, Debug, PartialEq, Entity)]

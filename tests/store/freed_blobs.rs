@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::stream;
 use rowkey::edm::Value;
+use rowkey::store::Store;
 use rowkey::{Entity, ErrorCode, StorageAccount};
 use rowkey_emulator::{Fault, Journal, Operation, Server, Snapshot};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sweep_every_way};
 

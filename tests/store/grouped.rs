@@ -9,10 +9,10 @@ use futures_util::future::select;
 use futures_util::stream;
 use rowkey::edm::Value;
 use rowkey::key::bucket_of;
+use rowkey::patterns::job::{Checkpoint, Interrupted, Report};
+use rowkey::store::Store;
 use rowkey::{Entity, ErrorKind, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server, Snapshot};
-use rowkey_patterns::job::{Checkpoint, Interrupted, Report};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sweep_every_way};
 
@@ -162,7 +162,7 @@ async fn load(
     if let Some(checkpoint) = resumed {
         job = job.resume(checkpoint.parse::<Checkpoint>().unwrap());
     }
-    let progress = |progress: &rowkey_patterns::job::Progress<'_>| {
+    let progress = |progress: &rowkey::patterns::job::Progress<'_>| {
         *told.lock().unwrap() = Some(progress.checkpoint.to_string());
     };
     job.progress(progress).run().await

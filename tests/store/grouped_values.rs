@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures_util::future::select;
 use futures_util::stream;
+use rowkey::store::Store;
 use rowkey::{Entity, ErrorKind, Outcome, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
 

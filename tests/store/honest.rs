@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey::store::Store;
 use rowkey::{Error, Outcome, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Matching, Server, Snapshot};
-use rowkey_store::Store;
 use rowkey_tests::sweep::{self, is_in_sample, once};
 use rowkey_tests::{TestError, TestResult};
 

@@ -5,9 +5,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{join, select};
+use rowkey::store::{Settled, Store};
 use rowkey::{Key, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
-use rowkey_store::{Settled, Store};
 use rowkey_tests::{TestResult, sweep};
 
 use super::rows::{Order, agreed, left, order, start, store};

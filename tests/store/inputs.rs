@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use rowkey::store::{IfMatch, IfMatchError, Store, Version};
 use rowkey::{Entity, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_store::{IfMatch, IfMatchError, Store, Version};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 

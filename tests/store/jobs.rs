@@ -1,8 +1,8 @@
 //! Jobs over many entities: verify, repair, delete and load.
 
 use futures_util::stream;
+use rowkey::patterns::job::{Job, Report, Walk};
 use rowkey::{ClientOptions, DynamicEntity, Key, Match, ScanPolicy};
-use rowkey_patterns::job::{Job, Report, Walk};
 use rowkey_tests::TestResult;
 
 use super::rows::{Order, agreed, order, start, store};

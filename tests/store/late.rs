@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use futures_util::future::{Either, join, select};
+use rowkey::store::Store;
 use rowkey::{ManualClock, Outcome, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Service};
-use rowkey_store::Store;
 use rowkey_tests::{TestError, TestResult, sweep};
 
 use super::rows::{self, Order, agreed, left, order, store};

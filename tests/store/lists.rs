@@ -1,15 +1,15 @@
 //! Queries: pages of each kind of index, filled, with tokens that stand in a URL.
 
 use futures_util::stream;
+use rowkey::store::{Query, Version};
 use rowkey::{DynamicEntity, ErrorKind, Key, Match};
 use rowkey_emulator::Pages;
-use rowkey_store::{Query, Version};
 use rowkey_tests::TestResult;
 
 use super::rows::{Order, order, start, store};
 
 /// A query of 20 orders, and how many they are.
-type List = (&'static str, fn(&rowkey_store::Store<Order>) -> Query<Order>);
+type List = (&'static str, fn(&rowkey::store::Store<Order>) -> Query<Order>);
 
 const LISTS: [List; 4] = [
     ("the partition", |orders| orders.query(Order::partition("contoso"))),

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use futures_util::{TryStreamExt as _, join};
 use rowkey::edm::Value;
 use rowkey::index::{IndexRange, SamePartition};
+use rowkey::store::{Store, Versioned};
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, Outcome, Partition, Projection, Table};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::{Store, Versioned};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::{Arm, Fixture, TestResult, TestTable, arm};
 

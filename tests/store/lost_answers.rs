@@ -3,9 +3,9 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey::store::{Copies, Store};
 use rowkey::{Entity, Key, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::{Copies, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use rowkey::store::{Change, Contribution, Contributor, Stage, Store};
 use rowkey::{Entity, ErrorKind, ManualClock, StorageAccount};
 use rowkey_emulator::{Operation, Server};
-use rowkey_store::{Change, Contribution, Contributor, Stage, Store};
 use rowkey_tests::{TestResult, sweep};
 
 mod old {

@@ -3,9 +3,9 @@
 
 use futures_util::stream;
 use rowkey::edm::Value;
+use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store};
 use rowkey::{ClientOptions, DynamicEntity, Result};
 use rowkey_emulator::{ErrorCode, Fault, Operation};
-use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, Store};
 use rowkey_tests::TestResult;
 
 use super::rows::{Order, agreed, order, start, store};

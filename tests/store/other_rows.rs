@@ -1,8 +1,8 @@
 //! Rows that do not decode, in queries of a store and in walks: each is one error with its keys.
 
 use futures_util::{StreamExt as _, stream};
+use rowkey::patterns::job::{Job, Report, Verdict, Walk};
 use rowkey::{DynamicEntity, Error, ErrorKind, Page, StorageAccount};
-use rowkey_patterns::job::{Job, Report, Verdict, Walk};
 use rowkey_tests::TestResult;
 
 use super::rows::{Order, order, start, store};

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use futures_util::future::{BoxFuture, FutureExt as _, TryFutureExt as _, ready};
+use rowkey::store::Store;
+use rowkey::worker::outbox::Outbox as _;
 use rowkey::{BlobRef, Entity, Key};
 use rowkey_emulator::{Server, Sweep};
-use rowkey_store::Store;
 use rowkey_tests::sweep::sample;
 use rowkey_tests::{TestResult, erased};
-use rowkey_worker::outbox::Outbox as _;
 
 #[macro_use]
 mod declare;

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::Poll;
 
 use futures_util::future::{BoxFuture, join};
+use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store};
 use rowkey::{Clock, ManualClock, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
-use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, Store};
 use rowkey_tests::sweep::once;
 use rowkey_tests::{TestError, TestResult};
 

@@ -1,9 +1,9 @@
 //! What cannot be committed is refused before anything is sent, and says so.
 
 use futures_util::future::join;
+use rowkey::store::{Change, Contribution, Contributor, Settled, Store};
 use rowkey::{DynamicEntity, Entity, ErrorKind, Outcome};
 use rowkey_emulator::{Fault, Operation};
-use rowkey_store::{Change, Contribution, Contributor, Settled, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::once;
 

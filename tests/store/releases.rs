@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Either, select};
+use rowkey::store::Store;
 use rowkey::{ErrorKind, Key, Result, StorageAccount};
 use rowkey_emulator::{Fault, Journal, Operation, Server};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, sweep_every_way};
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join, join_all, select};
 use rowkey::edm::Value;
+use rowkey::store::{RemoteCopies, Settled, Store};
 use rowkey::{
     ClientOptions, DynamicEntity, Entity, ErrorKind, Key, ManualClock, Match, StorageAccount, Table,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
-use rowkey_store::{RemoteCopies, Settled, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, once, sweep_every_way, waiting};
 

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
+use rowkey::store::{Change, Contribution, Contributor, Settled, Store, Transaction, View};
+use rowkey::worker::outbox::Outbox as _;
+use rowkey::worker::{Task, Tasks};
 use rowkey::{ClientOptions, DynamicEntity, Entity, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Service};
-use rowkey_store::{Change, Contribution, Contributor, Settled, Store, Transaction, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
-use rowkey_worker::outbox::Outbox as _;
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 /// The longest time that a write may wait for an unavailable queue.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::join_all;
 use rowkey::edm::Value;
+use rowkey::store::{Settled, Store};
 use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Key, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server, Snapshot};
-use rowkey_store::{Settled, Store};
 use rowkey_tests::sweep::{self, stopped_at_every_request, sweep_every_way};
 use rowkey_tests::{TestError, TestResult};
 

@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
+use rowkey::store::{RemoteCopies, Settled, Store};
 use rowkey::{Entity, ManualClock, Match, StorageAccount, Table};
 use rowkey_emulator::{ErrorCode, Fault, Server};
-use rowkey_store::{RemoteCopies, Settled, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, is_made, waiting};
 

@@ -6,9 +6,9 @@ use std::pin::pin;
 use futures_util::future::{join, select};
 use futures_util::stream;
 use rowkey::edm::Value;
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server, Snapshot};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sweep_every_way};
 

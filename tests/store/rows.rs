@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use rowkey::edm::Value;
+use rowkey::store::{Change, Contribution, Contributor, Store};
 use rowkey::{DynamicEntity, Entity, StorageAccount};
 use rowkey_emulator::{Server, Snapshot, StoredEntity};
-use rowkey_store::{Change, Contribution, Contributor, Store};
 use rowkey_tests::TestResult;
 
 /// An order with all declarations: a unique and a non-unique index in its partition, a full and a partial

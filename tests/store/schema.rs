@@ -1,9 +1,9 @@
 //! Schema versions: entities of two versions of a type in one table, and two programs side by side.
 
 use rowkey::edm::Value;
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, StorageAccount};
 use rowkey_emulator::{Server, Snapshot};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sweep_sample};
 

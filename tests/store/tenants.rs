@@ -1,9 +1,9 @@
 //! Everything of a tenant, in several stores and tables, is deleted by one job with one report.
 
+use rowkey::patterns::job::{Checkpoint, Job, Jobs, Pace, Walk};
+use rowkey::store::Store;
 use rowkey::{Entity, ErrorKind, StorageAccount, Table};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
-use rowkey_patterns::job::{Checkpoint, Job, Jobs, Pace, Walk};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::once;
 
@@ -58,7 +58,7 @@ fn of_contoso(
     events: &Table,
 ) -> Job<
     'static,
-    rowkey_patterns::job::Walking<rowkey_patterns::job::Keys, rowkey_patterns::job::Deletion>,
+    rowkey::patterns::job::Walking<rowkey::patterns::job::Keys, rowkey::patterns::job::Deletion>,
 > {
     Job::delete(Walk::new(events, |events| events.query(Event::partition("contoso"))))
 }

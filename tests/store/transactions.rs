@@ -1,7 +1,7 @@
 //! Several entities, of several types, in one transaction.
 
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 
 use super::rows::{Order, agreed, order, start, store};

@@ -1,9 +1,9 @@
 //! Unique values: one entity of a table has each, through every failure and for any number of writers.
 
 use futures_util::future::join_all;
+use rowkey::store::Store;
 use rowkey::{ClientOptions, Entity, ErrorKind, ScanPolicy, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
 

@@ -1,9 +1,9 @@
 //! Properties that the type of a store does not know: a newer program added them.
 
 use rowkey::edm::Value;
+use rowkey::store::Store;
 use rowkey::{Column, DynamicEntity, Entity, ErrorKind, Key, Match, Properties, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_store::Store;
 use rowkey_tests::{TestResult, sweep};
 
 /// The old program's type, with a full copy in the partition, a remote one, and a partial one.

@@ -7,9 +7,9 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
 use rowkey::edm::Value;
 use rowkey::index::ListKey;
+use rowkey::store::Store;
 use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Key, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, stopped_at_every_request, sweep_every_way};
 

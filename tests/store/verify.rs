@@ -1,10 +1,10 @@
 //! Verify and repair while other programs write, after any damage, and of an index that is declared later.
 
 use futures_util::future::{join, try_join_all};
+use rowkey::patterns::job::Job;
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, Error, Key, Match, Table};
 use rowkey_emulator::{Fault, Operation, Pages, Server};
-use rowkey_patterns::job::Job;
-use rowkey_store::Store;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, is_brief};
 use rowkey_tests::{Fixture, TestResult};
@@ -264,7 +264,7 @@ async fn a_build_resumes_from_every_checkpoint() -> TestResult {
     let empty = server.snapshot();
     let _pages = server.chaos(Pages::seeded(7));
     let mut told = Vec::new();
-    let tell = |progress: &rowkey_patterns::job::Progress<'_>| {
+    let tell = |progress: &rowkey::patterns::job::Progress<'_>| {
         told.push(progress.checkpoint.to_string());
     };
     staff(&table)?.repair().progress(tell).run().await?;

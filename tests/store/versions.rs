@@ -1,7 +1,7 @@
 //! One version an entity, however it is read.
 
 use rowkey::ErrorKind;
-use rowkey_store::Version;
+use rowkey::store::Version;
 use rowkey_tests::TestResult;
 
 use super::rows::{Order, agreed, order, start, store};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, join_all};
 use rowkey::edm::{DateTime, Value};
+use rowkey::store::{Settled, Store, View};
 use rowkey::{ClientOptions, DynamicEntity, Entity, ErrorKind, Key, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
-use rowkey_store::{Settled, Store, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sweep_every_way};
 

@@ -1,8 +1,8 @@
 //! Views that another program damaged: `verify` adds the summaries up, and `repair` makes them exact.
 
+use rowkey::store::{Settled, Store};
 use rowkey::{DynamicEntity, Key, Match, Partition, StorageAccount, Table};
 use rowkey_emulator::{Operation, Server};
-use rowkey_store::{Settled, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, select};
 use rowkey::queue::Body;
+use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store};
 use rowkey::{Clock, Entity, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Service};
-use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once};
 
@@ -139,7 +139,7 @@ async fn a_transaction_costs_at_most_its_explained_plan() -> TestResult {
     let (server, account) = start().await?;
     let orders = store(&account)?;
     let all: Vec<_> = (1..5).map(order).collect();
-    let transaction = all.iter().fold(orders.transaction(), rowkey_store::Transaction::insert);
+    let transaction = all.iter().fold(orders.transaction(), rowkey::store::Transaction::insert);
     let plan = transaction.explain().await?;
     let before = server.journal();
     transaction.submit().await?;
@@ -165,7 +165,7 @@ async fn a_transaction_with_many_long_values_is_written() -> TestResult {
     for label in ["x", "\u{4e9c}", "\""] {
         let all: Vec<_> =
             (0..90).map(|id| Seat { id, label: format!("{id:04}{}", label.repeat(130)) }).collect();
-        let transaction = all.iter().fold(seats.transaction(), rowkey_store::Transaction::insert);
+        let transaction = all.iter().fold(seats.transaction(), rowkey::store::Transaction::insert);
         assert_eq!(transaction.submit().await?.settled, Settled::Done);
         for seat in &all {
             assert!(seats.delete(Seat::key(seat.id)).await?);

@@ -1,7 +1,7 @@
 //! Each write once, and its requests.
 
 use rowkey::ErrorKind;
-use rowkey_store::Settled;
+use rowkey::store::Settled;
 use rowkey_tests::TestResult;
 
 use super::rows::{Order, agreed, order, start, store};
@@ -150,7 +150,7 @@ async fn a_patch_reads_only_if_a_declaration_needs_it() -> TestResult {
     assert_eq!(orders.get(key()).await?.unwrap().entity.number, None);
     agreed(&server.snapshot(), true);
 
-    let lights = rowkey_store::Store::<Light>::builder(account.table("orders")).build()?;
+    let lights = rowkey::store::Store::<Light>::builder(account.table("orders")).build()?;
     let light = Light { room: "hall".into(), id: 1, level: 3, color: Some("red".into()) };
     lights.insert(&light).await?;
     let before = server.journal();

@@ -1,7 +1,7 @@
 //! Stubs of stores in two accounts whose tables have one name, and of stores that are opened.
 
+use rowkey::store::{Store, answers};
 use rowkey::{DynamicEntity, Entity, ErrorKind, Key, StorageAccount};
-use rowkey_store::{Store, answers};
 use rowkey_tests::TestResult;
 use wiremock::MockServer;
 

@@ -3,10 +3,9 @@
 use rowkey::answers::{self, Stubs};
 use rowkey::blob::CopyStatus;
 use rowkey::queue::Body;
+use rowkey::worker::{Attempt, Done, Step, Task, Tasks, Worker};
 use rowkey::{ErrorCode, ErrorKind};
 use rowkey_tests::TestResult;
-use rowkey_worker::worker::{Attempt, Done, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use wiremock::{Mock, MockServer, matchers};

@@ -8,13 +8,13 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey::answers::Stubs;
 use rowkey::edm::Value;
+use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
+use rowkey::store::{Store, answers};
 use rowkey::{
     Column, DynamicEntity, Entity, ErrorCode, ErrorKind, Key, ManualClock, Outcome, Projection,
 };
 use rowkey::{Result, StorageAccount, Table, internals};
 use rowkey_emulator::Server;
-use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-use rowkey_store::{Store, answers};
 use rowkey_tests::TestResult;
 use wiremock::{Mock, MockServer, matchers};
 

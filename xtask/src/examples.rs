@@ -10,7 +10,7 @@ use crate::structure::{collect, root};
 /// How many functions without an example each crate has. New ones come with an example, so lower a figure
 /// when it falls, and do not raise it.
 const WITHOUT: [(&str, usize); 7] = [
-    ("rowkey", 15),
+    ("rowkey-client", 15),
     ("rowkey-emulator", 6),
     ("rowkey-encryption", 5),
     ("rowkey-entity", 0),

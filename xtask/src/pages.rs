@@ -108,7 +108,7 @@ fn summary_faults(summary: &str) -> Vec<String> {
 /// The page about errors lists each kind once, in the order of the code.
 fn error_kinds(faults: &mut Vec<String>) {
     let read = |path: &str| fs::read_to_string(root().join(path)).unwrap_or_default();
-    let code = read("crates/rowkey/src/error.rs");
+    let code = read("crates/rowkey-client/src/error.rs");
     let kinds =
         code.split_once("pub enum ErrorKind {").and_then(|(_, rest)| rest.split_once("\n}"));
     let kinds: Vec<_> = (kinds.map_or("", |(body, _)| body).lines())

@@ -25,7 +25,7 @@ struct House {
 /// The crates that are checked.
 const HOUSES: [House; 6] = [
     House {
-        package: "rowkey",
+        package: "rowkey-client",
         floors: &[
             "error options clock backoff",
             "endpoint",

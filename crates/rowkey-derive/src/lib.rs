@@ -293,7 +293,7 @@ use syn::DeriveInput;
 ///   service counts: two bytes for each UTF-16 unit of a String. Not with `encrypt`.
 /// - `compress`, with `blob`: the blob holds the content in gzip, if that is shorter. Not with `encrypt`.
 /// - `blob` on a `BlobRef` or an `Option` of it: a reference to a blob that the program uploads with
-///   `rowkey_store::Store::upload`. The entity stores it in four properties: the path under the name of the field, and
+///   `rowkey::store::Store::upload`. The entity stores it in four properties: the path under the name of the field, and
 ///   its length, digest and type under that name with `_Length`, `_Sha256` and `_ContentType`. The type is recognized by
 ///   its name. Not with `encrypt`; projections can have such a field, too.
 /// - `expiry`, on one field of type `chrono::DateTime<Utc>`, `edm::DateTime` or an `Option` of them, with `store`: the

@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use rowkey::{DynamicEntity, Entity, Projection, StorageAccount};
+use rowkey_client::{DynamicEntity, Entity, Projection, StorageAccount};
 use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
 use rowkey_store::{Op, Sealer as _};
 
@@ -16,6 +16,7 @@ const ROUNDS: usize = 9;
 const ENTITIES: u32 = 2_000;
 
 #[derive(Clone, Entity)]
+#[entity(crate = "rowkey_client")]
 #[entity(store, partition = "{ward}", row = "patient_{number:6}")]
 struct Patient {
     ward: String,

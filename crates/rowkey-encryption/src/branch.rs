@@ -10,8 +10,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Result, Table};
+use rowkey_client::edm::Value;
+use rowkey_client::{DynamicEntity, Result, Table};
 use rowkey_store::Op;
 
 use crate::format::{append, refused};
@@ -72,7 +72,7 @@ impl fmt::Debug for BranchKey {
 pub(crate) struct CurrentBranchKey {
     /// The account and the table.
     of: (String, String),
-    /// When it was read, taken before the request, by [`Clock::elapsed`](rowkey::Clock::elapsed), which no
+    /// When it was read, taken before the request, by [`Clock::elapsed`](rowkey_client::Clock::elapsed), which no
     /// change of the date moves.
     pub(crate) read: Duration,
     pub(crate) branch: BranchKey,

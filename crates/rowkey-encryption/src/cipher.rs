@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Error, ErrorKind, Result, Table};
+use rowkey_client::edm::Value;
+use rowkey_client::{DynamicEntity, Error, ErrorKind, Result, Table};
 use rowkey_store::{Op, Sealer};
 use zeroize::Zeroizing;
 

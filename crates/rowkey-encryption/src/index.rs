@@ -3,8 +3,8 @@
 use std::fmt;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use rowkey::edm::Value;
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::edm::Value;
+use rowkey_client::{Error, ErrorKind, Result};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 

@@ -8,8 +8,8 @@ use aes::cipher::block_padding::Pkcs7;
 use aes::cipher::{BlockModeDecrypt as _, KeyIvInit as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Error, ErrorKind, Result};
+use rowkey_client::edm::Value;
+use rowkey_client::{DynamicEntity, Error, ErrorKind, Result};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 

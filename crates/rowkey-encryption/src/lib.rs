@@ -1,13 +1,13 @@
 //! Encryption of chosen properties of Azure Table storage entities, in the client.
 //!
 //! The service, and everyone who reads the table, sees ciphertext; keys never leave the program or the key
-//! vault. A type marks its fields with `#[entity(encrypt)]`, and its [`rowkey_store::Store`] encrypts and
+//! vault. A type marks its fields with `#[entity(encrypt)]`, and its [`rowkey::store::Store`](rowkey_store::Store) encrypts and
 //! decrypts them with the given keys.
 //!
 //! ```
+//! use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
+//! use rowkey::store::Store;
 //! use rowkey::{Entity, StorageAccount};
-//! use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-//! use rowkey_store::Store;
 //!
 //! #[derive(Clone, Debug, PartialEq, Entity)]
 //! #[entity(store, partition = "{ward}", row = "patient_{number:6}", rename_all = "PascalCase")]
@@ -44,7 +44,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A [`rowkey::Table`] neither writes nor reads such a type. This does not compile:
+//! A [`rowkey::Table`](rowkey_client::Table) neither writes nor reads such a type. This does not compile:
 //!
 //! ```compile_fail
 //! # use rowkey::{Entity, StorageAccount};

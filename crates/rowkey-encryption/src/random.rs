@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::{Error, ErrorKind, Result};
 
 /// The operating system's random generator, or bytes chosen by a test.
 #[derive(Clone, Default)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::TryStreamExt as _;
-use rowkey::{
+use rowkey_client::{
     DynamicEntity, Error, ErrorKind, Filter, Key, Operator, Outcome, Partition, Result, ScanPolicy,
     Table, edm,
 };
@@ -44,8 +44,8 @@ impl KeyRing {
     /// Costs two requests to the table, and with a key vault two more: one wraps, one signs.
     ///
     /// ```
-    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
     /// # use rowkey::StorageAccount;
+    /// # use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -76,7 +76,7 @@ impl KeyRing {
     /// One request if the newest one is young enough; otherwise the cost of [`rotate`](Self::rotate).
     ///
     /// ```
-    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rowkey::edm::Value;
-use rowkey::{Error, ErrorKind, Filter, Operator, Result};
+use rowkey_client::edm::Value;
+use rowkey_client::{Error, ErrorKind, Filter, Operator, Result};
 
 use crate::branch::{BranchKey, CurrentBranchKey};
 use crate::cache::Cache;
@@ -37,7 +37,7 @@ const MAX_KEY_ID: usize = 512;
 /// [`Store::verify_keys`](rowkey_store::Store::verify_keys), and remove the old key when that finds nothing.
 ///
 /// ```
-/// use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
+/// use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
 ///
 /// let signer = MacKey::new("records", [9; 32]);
 /// let ring = KeyRing::new("patients", AesKeyWrap::new("2027", [2; 32]), signer)
@@ -129,9 +129,9 @@ impl KeyRing {
     /// Adds a key that signed earlier records; it is used only to verify.
     ///
     /// ```
+    /// # use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{ward}", row = "patient_{number:6}", rename_all = "PascalCase")]
     /// # struct Patient { ward: String, number: u32, #[entity(encrypt)] name: String, bed: u32 }
@@ -167,9 +167,9 @@ impl KeyRing {
     /// made without the store are refused. What one ring signed stays signed, by any ring.
     ///
     /// ```
+    /// # use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{ward}", row = "patient_{number:6}", rename_all = "PascalCase")]
     /// # struct Patient { ward: String, number: u32, #[entity(encrypt)] name: String, bed: u32 }
@@ -231,9 +231,9 @@ impl KeyRing {
     /// [`ErrorKind::Invalid`] if the property has no blind index.
     ///
     /// ```
+    /// # use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{ward}", row = "patient_{number:6}", rename_all = "PascalCase")]
     /// # struct Patient { ward: String, number: u32, #[entity(encrypt)] name: String, bed: u32 }
@@ -246,7 +246,7 @@ impl KeyRing {
     /// # let table = account.table("patients");
     /// # table.create().await?;
     /// # let ada = Patient { ward: "north".into(), number: 7, name: "Ada".into(), bed: 3 };
-    /// use rowkey_encryption::IndexKey;
+    /// use rowkey::encryption::IndexKey;
     ///
     /// let ring = ring.index(IndexKey::new([5; 32]), ["Name"]);
     /// let patients = Store::<Patient>::builder(table).keys(ring.clone()).build()?;
@@ -273,9 +273,9 @@ impl KeyRing {
     /// [`Store::reencrypt`](rowkey_store::Store::reencrypt) has finished.
     ///
     /// ```
+    /// # use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{ward}", row = "patient_{number:6}", rename_all = "PascalCase")]
     /// # struct Patient { ward: String, number: u32, #[entity(encrypt)] name: String, bed: u32 }
@@ -326,9 +326,9 @@ impl KeyRing {
     /// them to another field.
     ///
     /// ```
+    /// # use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{ward}", row = "patient_{number:6}", rename_all = "PascalCase")]
     /// # struct Before { ward: String, number: u32, #[entity(encrypt)] name: String }

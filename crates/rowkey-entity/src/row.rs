@@ -74,7 +74,7 @@ impl fmt::Debug for Row {
 pub const fn not_of_a_store<E: Entity>() {
     assert!(
         !E::STORE,
-        "this type has #[entity(store)]: write and delete it through `rowkey_store::Store`, which keeps \
+        "this type has #[entity(store)]: write and delete it through `rowkey::store::Store`, which keeps \
          its indexes, claims and other rows in step"
     );
 }
@@ -86,11 +86,11 @@ impl<P: Projection> Stored<P> {
         const {
             assert!(
                 !P::DECLARED.is_opened(),
-                "this type has encrypted fields or is wide: read it through `rowkey_store::Store`, which opens its rows"
+                "this type has encrypted fields or is wide: read it through `rowkey::store::Store`, which opens its rows"
             );
             assert!(
                 P::DECLARED.blobs.is_empty(),
-                "this type has fields in blobs, #[entity(blob)]: read it through `rowkey_store::Store`"
+                "this type has fields in blobs, #[entity(blob)]: read it through `rowkey::store::Store`"
             );
         }
         let etag = fields.etag.take();

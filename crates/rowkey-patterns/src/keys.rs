@@ -1,7 +1,7 @@
 //! The keys of an entity, and which entities are written without a store.
 
-use rowkey::key::{KeyError, KeyWriter};
-use rowkey::{Entity, Error, Result};
+use rowkey_client::key::{KeyError, KeyWriter};
+use rowkey_client::{Entity, Error, Result};
 
 /// The maximum number of operations in an entity group transaction.
 pub const MAX_OPERATIONS: usize = 100;

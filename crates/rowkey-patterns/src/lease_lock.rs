@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::{Either, select};
-use rowkey::blob::{Conditions, Content, Insertion, Lease, Written};
-use rowkey::{Blob, Clock, Error, ErrorKind, Result};
+use rowkey_client::blob::{Conditions, Content, Insertion, Lease, Written};
+use rowkey_client::{Blob, Clock, Error, ErrorKind, Result};
 
 /// The metadata entry of the lock's blob that holds the last token.
 const FENCE: &str = "fence";
@@ -21,7 +21,7 @@ const FENCE: &str = "fence";
 /// A lock that programs on many machines share: the lease on a blob.
 ///
 /// ```
-/// use rowkey_patterns::lease_lock::{Guarded, LeaseLock};
+/// use rowkey::patterns::lease_lock::{Guarded, LeaseLock};
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = rowkey_emulator::Server::start().await?;
@@ -94,7 +94,7 @@ impl LeaseLock {
     }
 
     /// The same lock with its own connections, as created by
-    /// [`StorageAccount::with_own_connections`](rowkey::StorageAccount::with_own_connections).
+    /// [`StorageAccount::with_own_connections`](rowkey_client::StorageAccount::with_own_connections).
     pub fn with_own_connections(&self) -> Result<Self> {
         let account = self.blob.account().with_own_connections()?;
         let blob = account.container(self.blob.container()).blob(self.blob.name());
@@ -113,7 +113,7 @@ impl LeaseLock {
     /// Blob](https://learn.microsoft.com/rest/api/storageservices/lease-blob)
     ///
     /// ```
-    /// # use rowkey_patterns::lease_lock::LeaseLock;
+    /// # use rowkey::patterns::lease_lock::LeaseLock;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -157,7 +157,7 @@ impl LeaseLock {
     /// ```
     /// use std::time::Duration;
     ///
-    /// # use rowkey_patterns::lease_lock::LeaseLock;
+    /// # use rowkey::patterns::lease_lock::LeaseLock;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -218,7 +218,7 @@ impl Held {
     /// holder has written it.
     ///
     /// ```
-    /// # use rowkey_patterns::lease_lock::LeaseLock;
+    /// # use rowkey::patterns::lease_lock::LeaseLock;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -279,7 +279,7 @@ impl Held {
     /// ```
     /// use futures_util::future::{Either, select};
     ///
-    /// # use rowkey_patterns::lease_lock::LeaseLock;
+    /// # use rowkey::patterns::lease_lock::LeaseLock;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -338,7 +338,7 @@ impl Held {
     /// arrives last wins.
     ///
     /// ```
-    /// # use rowkey_patterns::lease_lock::LeaseLock;
+    /// # use rowkey::patterns::lease_lock::LeaseLock;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;

@@ -1,6 +1,6 @@
 //! The patterns of the Azure Table storage design guide that need no write plan.
 //!
-//! Each module is one pattern: a helper over [`rowkey::Table`] or [`rowkey::Container`] that keeps its guarantee even if requests
+//! Each module is one pattern: a helper over [`rowkey::Table`](rowkey_client::Table) or [`rowkey::Container`](rowkey_client::Container) that keeps its guarantee even if requests
 //! fail, and whose page states the cost.
 //!
 //! | module | name in the guide | guarantee |
@@ -22,7 +22,7 @@
 //! The feature `tracing-subscriber` adds `LogWriter::layer`, which writes events of `tracing` to a log in blobs.
 //!
 //! Indexes, lists, unique values, views, copies and wide entities, which keep several rows of one type
-//! consistent, are in `rowkey-store`. [`rowkey::rounds`] retries an operation that
+//! consistent, are in `rowkey-store`. [`rowkey::rounds`](rowkey_client::rounds) retries an operation that
 //! lost against another writer.
 
 mod hash;

@@ -14,8 +14,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::{StreamExt as _, TryStreamExt as _, lock, stream};
-use rowkey::table::Stream;
-use rowkey::{Entity, Error, ErrorKind, FailedRow, Key, Partition, Result, ScanPolicy, Table};
+use rowkey_client::table::Stream;
+use rowkey_client::{
+    Entity, Error, ErrorKind, FailedRow, Key, Partition, Result, ScanPolicy, Table,
+};
 
 /// The name of the operation in errors.
 const OPERATION: &str = "Lookup";
@@ -30,8 +32,8 @@ const LIMIT: usize = 10_000;
 /// ```
 /// use std::time::Duration;
 ///
+/// use rowkey::patterns::lookup::Lookup;
 /// use rowkey::{Entity, StorageAccount};
-/// use rowkey_patterns::lookup::Lookup;
 ///
 /// #[derive(Clone, Debug, Entity)]
 /// #[entity(partition = "states", row = "{code}")]
@@ -100,9 +102,9 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
     /// call requests it.
     ///
     /// ```
-    /// # use std::time::Duration;
+    /// # use rowkey::patterns::lookup::Lookup;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::lookup::Lookup;
+    /// # use std::time::Duration;
     /// # #[derive(Clone, Debug, Entity)]
     /// # #[entity(partition = "states", row = "{code}")]
     /// # struct State { code: String }
@@ -154,9 +156,9 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
     /// permission, no such table, too many entities) are returned in any case.
     ///
     /// ```
-    /// # use std::time::Duration;
+    /// # use rowkey::patterns::lookup::Lookup;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::lookup::Lookup;
+    /// # use std::time::Duration;
     /// # #[derive(Clone, Debug, Entity)]
     /// # #[entity(partition = "states", row = "{code}")]
     /// # struct State { code: String }
@@ -215,9 +217,9 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
     /// serves [`get`](Self::get) if it may.
     ///
     /// ```
-    /// # use std::time::Duration;
+    /// # use rowkey::patterns::lookup::Lookup;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::lookup::Lookup;
+    /// # use std::time::Duration;
     /// # #[derive(Clone, Debug, Entity)]
     /// # #[entity(partition = "states", row = "{code}")]
     /// # struct State { code: String }
@@ -245,14 +247,14 @@ impl<E: Entity + Send + Sync + 'static> Lookup<E> {
     ///
     /// All pairs use one snapshot, the current one when the stream is first polled. An error of `items` or of
     /// reading the table ends the stream. An item whose entity does not decode is an error that names the row
-    /// ([`failed_rows`](rowkey::ErrorDetails::failed_rows)), and the stream continues.
+    /// ([`failed_rows`](rowkey_client::ErrorDetails::failed_rows)), and the stream continues.
     ///
     /// ```
     /// use futures_util::{TryStreamExt as _, stream};
     ///
-    /// # use std::time::Duration;
+    /// # use rowkey::patterns::lookup::Lookup;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::lookup::Lookup;
+    /// # use std::time::Duration;
     /// # #[derive(Clone, Debug, Entity)]
     /// # #[entity(partition = "states", row = "{code}")]
     /// # struct State { code: String }
@@ -439,9 +441,9 @@ impl<E> Snapshot<E> {
     /// are not among the entities.
     ///
     /// ```
-    /// # use std::time::Duration;
+    /// # use rowkey::patterns::lookup::Lookup;
     /// # use rowkey::{DynamicEntity, Entity, ErrorKind, StorageAccount};
-    /// # use rowkey_patterns::lookup::Lookup;
+    /// # use std::time::Duration;
     /// # #[derive(Clone, Debug, Entity)]
     /// # #[entity(partition = "states", row = "{code}")]
     /// # struct State { code: String, name: String }

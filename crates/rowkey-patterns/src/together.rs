@@ -5,7 +5,7 @@
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::{self, StreamExt as _};
-use rowkey::Result;
+use rowkey_client::Result;
 
 /// Runs at most `concurrency` futures at a time and returns their outputs in order. The first error stops the
 /// others.
@@ -77,7 +77,7 @@ fn drive(tasks: Vec<BoxFuture<'_, bool>>, concurrency: usize) -> BoxFuture<'_, (
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use rowkey::{Error, ErrorKind};
+    use rowkey_client::{Error, ErrorKind};
     use tokio::task::yield_now;
 
     use super::*;

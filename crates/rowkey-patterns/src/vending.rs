@@ -11,8 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use rowkey::sas::{BlobPermissions, QueuePermissions, Sas, SasToken, TablePermissions, Warning};
-use rowkey::{Error, ErrorKind, Result, StorageAccount};
+use rowkey_client::sas::{
+    BlobPermissions, QueuePermissions, Sas, SasToken, TablePermissions, Warning,
+};
+use rowkey_client::{Error, ErrorKind, Result, StorageAccount};
 
 use crate::hash::fnv1a;
 
@@ -37,12 +39,12 @@ const MARGIN: Duration = Duration::from_secs(10 * 60);
 /// # Keys
 ///
 /// Tokens are signed with the account's key at the time of the request. When a
-/// [`CredentialSlot`](rowkey::CredentialSlot) replaces the key, the next token is signed with the new one.
+/// [`CredentialSlot`](rowkey_client::CredentialSlot) replaces the key, the next token is signed with the new one.
 ///
 /// ```
+/// use rowkey::patterns::vending::Vending;
 /// use rowkey::sas::{Sas, TablePermissions};
 /// use rowkey::{Entity, StorageAccount};
-/// use rowkey_patterns::vending::Vending;
 ///
 /// #[derive(Entity)]
 /// #[entity(partition = "{user}", row = "note_{id:6}")]
@@ -123,10 +125,10 @@ impl Vending {
     /// Sets the maximum lifetime of a token, in whole seconds. Default: 30 minutes.
     ///
     /// ```
-    /// # use std::time::Duration;
     /// # use rowkey::StorageAccount;
+    /// # use rowkey::patterns::vending::Vending;
     /// # use rowkey::sas::{Sas, TablePermissions};
-    /// # use rowkey_patterns::vending::Vending;
+    /// # use std::time::Duration;
     /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
     /// # let grant = |user: &str| {
     /// #     let notes = Sas::table("notes").partition(rowkey::Partition::<rowkey::DynamicEntity>::new(user));
@@ -156,16 +158,16 @@ impl Vending {
     }
 
     /// Makes tokens refer to this stored access policy, so that they can be revoked before they expire: by
-    /// [`revoke_access_policy`](rowkey::Table::revoke_access_policy), or by
-    /// [`rotate_access_policy`](rowkey::Table::rotate_access_policy) and a `Vending` with the new policy.
+    /// [`revoke_access_policy`](rowkey_client::Table::revoke_access_policy), or by
+    /// [`rotate_access_policy`](rowkey_client::Table::rotate_access_policy) and a `Vending` with the new policy.
     ///
     /// The policy sets the permissions but no expiry, and the grant must then have no permissions: the
     /// service refuses a field that both set. All users share the policy, because a table can have only five.
     ///
     /// ```
     /// # use rowkey::StorageAccount;
+    /// # use rowkey::patterns::vending::Vending;
     /// # use rowkey::sas::Sas;
-    /// # use rowkey_patterns::vending::Vending;
     /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
     /// # let notes = |user: &str| Sas::table("notes").partition(rowkey::Partition::<rowkey::DynamicEntity>::new(user));
     /// let vending = Vending::new(&account, move |user| notes(user)).policy("apps-1");
@@ -184,7 +186,7 @@ impl Vending {
     ///
     /// Of kind [`ErrorKind::Invalid`] if the name is empty or cannot be a key, if the account cannot sign, if
     /// the times are inconsistent, or if the token would be unsafe: every warning of
-    /// [`lint`](rowkey::sas::lint()) is an error here, such as access to a whole table, or a lifetime over an
+    /// [`lint`](rowkey_client::sas::lint()) is an error here, such as access to a whole table, or a lifetime over an
     /// hour without a policy. No error quotes the name.
     pub fn token(&self, user: &str) -> Result<Vended> {
         let refused = |what| Err(Error::refused(ErrorKind::Invalid, what).of(OPERATION, ""));

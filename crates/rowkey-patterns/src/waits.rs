@@ -7,8 +7,8 @@ use std::time::Duration;
 /// so that programs that started together do not send requests together.
 ///
 /// ```
+/// use rowkey::patterns::Waits;
 /// use std::time::Duration;
-/// use rowkey_patterns::Waits;
 ///
 /// let waits = Waits::new(Duration::from_secs(1), Duration::from_secs(30));
 /// assert!(waits.after(0) <= Duration::from_secs(1));

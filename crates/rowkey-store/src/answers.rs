@@ -3,12 +3,12 @@
 //! A unit test of a service stubs the requests of a store without knowing its rows, messages and blobs:
 //! [`store`] takes them from the store itself, which runs each write once in memory. [`row`], [`copy`],
 //! [`rows`] and [`copies`] make single responses for mocks that a test writes by hand. All other responses
-//! are in [`rowkey::answers`].
+//! are in [`rowkey::answers`](rowkey_client::answers).
 //!
 //! ```
 //! use rowkey::service::Service;
+//! use rowkey::store::{Store, answers};
 //! use rowkey::{Credential, Entity, StorageAccount};
-//! use rowkey_store::{Store, answers};
 //! use wiremock::MockServer;
 //!
 //! #[derive(Clone, Debug, PartialEq, Entity)]
@@ -44,10 +44,10 @@
 //! # fn main() {}
 //! ```
 
-use rowkey::answers::{self, Answer, Stubs};
-use rowkey::edm::Value;
-use rowkey::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
-use rowkey::{Entity, Error, ErrorCode, ErrorKind, Key, Result, Table};
+use rowkey_client::answers::{self, Answer, Stubs};
+use rowkey_client::edm::Value;
+use rowkey_client::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
+use rowkey_client::{Entity, Error, ErrorCode, ErrorKind, Key, Result, Table};
 
 use crate::execute::announce::{BACKLOGS, backlog_partition};
 use crate::row::{FORMAT, INDEX, Keys, index_keys, keys_of};
@@ -55,13 +55,13 @@ use crate::store::Store;
 
 /// Returns the stored row of an entity, as the response to Get Entity. The store plans and writes it in memory:
 /// its properties are those of the store, in the store's encoding, and its Timestamp is
-/// [`WRITTEN_AT`](rowkey::answers::WRITTEN_AT).
+/// [`WRITTEN_AT`](rowkey_client::answers::WRITTEN_AT).
 ///
 /// Fails if the store refuses the entity.
 ///
 /// ```
+/// # use rowkey::store::{Store, answers};
 /// # use rowkey::{Entity, StorageAccount};
-/// # use rowkey_store::{Store, answers};
 /// # #[derive(Clone, Debug, PartialEq, Entity)]
 /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
 /// # #[entity(index(name = by_customer, row = "customer_{customer}", many))]
@@ -151,7 +151,7 @@ where
 /// Returns the response to a successful transaction of this number of writes.
 ///
 /// ```
-/// use rowkey_store::answers;
+/// use rowkey::store::answers;
 ///
 /// assert_eq!(answers::committed(3).status, 202);
 /// ```
@@ -173,8 +173,8 @@ pub fn store<E>(store: &Store<E>) -> StoreStubs<'_, E> {
 ///
 /// ```
 /// # use rowkey::service::Service;
+/// # use rowkey::store::{Store, answers};
 /// # use rowkey::{Credential, Entity, StorageAccount};
-/// # use rowkey_store::{Store, answers};
 /// # use wiremock::MockServer;
 /// # #[derive(Clone, Debug, PartialEq, Entity)]
 /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]

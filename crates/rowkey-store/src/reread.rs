@@ -1,6 +1,6 @@
 //! Decodes and encodes the store's formats, for the fuzz targets, which are separate programs.
 
-use rowkey::{DynamicEntity, Result};
+use rowkey_client::{DynamicEntity, Result};
 
 use crate::execute::announce::Notice;
 use crate::layer::wide;

@@ -1,6 +1,6 @@
 //! What errors say about a request, for decisions of several modules.
 
-use rowkey::{Error, ErrorCode, ErrorKind, Outcome};
+use rowkey_client::{Error, ErrorCode, ErrorKind, Outcome};
 
 /// Returns whether another program changed, created or deleted the rows first.
 pub(crate) fn is_taken(error: &Error) -> bool {

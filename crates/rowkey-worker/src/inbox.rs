@@ -7,7 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use rowkey::{Clock, DynamicEntity, Error, ErrorKind, Filter, Key, Operator, Result};
+use rowkey_client::{Clock, DynamicEntity, Error, ErrorKind, Filter, Key, Operator, Result};
 use rowkey_patterns::job::{Interrupted, Job, Report, Walk};
 use rowkey_store::Deciding;
 
@@ -34,11 +34,10 @@ const EXPIRES: &str = "InboxExpires";
 /// old rows, six hours later: a handler that has begun may still be at work, and clocks differ.
 ///
 /// ```
+/// use rowkey::store::Deciding;
+/// use rowkey::worker::inbox::Inbox;
+/// use rowkey::worker::{Attempt, Done, Step, Task, Tasks, Worker};
 /// use rowkey::{Entity, StorageAccount};
-/// use rowkey_worker::inbox::Inbox;
-/// use rowkey_worker::worker::{Attempt, Done, Step, Worker};
-/// use rowkey_worker::{Task, Tasks};
-/// use rowkey_store::Deciding;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Clone, Entity)]
@@ -104,10 +103,10 @@ impl Inbox {
     /// tasks become too old earlier, by the difference.
     ///
     /// ```
-    /// # use std::time::Duration;
+    /// # use rowkey::store::Deciding;
+    /// # use rowkey::worker::inbox::Inbox;
     /// # use rowkey::{DynamicEntity, Key, StorageAccount};
-    /// # use rowkey_store::Deciding;
-    /// # use rowkey_worker::inbox::Inbox;
+    /// # use std::time::Duration;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;

@@ -2,7 +2,7 @@
 //!
 //! | module | name in the guide | guarantee |
 //! |---|---|---|
-//! | [`worker`] | eventually consistent transactions | every task is processed at least once, and failed tasks are kept |
+//! | [`Worker`] | eventually consistent transactions | every task is processed at least once, and failed tasks are kept |
 //! | [`steps`] | eventually consistent transactions | every step happens eventually, and no concurrent change is lost |
 //! | [`dead_letters`] | (dead letter queue) | failed tasks are kept, and can be listed, redriven and purged |
 //! | [`inbox`] | (idempotent consumer) | a task that is delivered again has its effect once |
@@ -22,6 +22,7 @@ pub mod partitions;
 mod renewal_thread;
 pub mod steps;
 mod task;
-pub mod worker;
+mod worker;
 
 pub use task::{SealedTask, Task, Tasks};
+pub use worker::{Attempt, Counts, Done, Handler, QueueCounts, Step, Worker, Workers};

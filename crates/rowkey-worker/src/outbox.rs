@@ -8,7 +8,7 @@ use std::fmt;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::{Entity, Result};
+use rowkey_client::{Entity, Result};
 use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, StoredType, Transaction};
 
 use crate::task::{SealedTask, Task, Tasks, written};
@@ -24,11 +24,10 @@ use crate::task::{SealedTask, Task, Tasks, written};
 /// requests for the op row, and one request per task; two if the task is too large for a message.
 ///
 /// ```
+/// use rowkey::store::Store;
+/// use rowkey::worker::outbox::Outbox;
+/// use rowkey::worker::{Attempt, Done, Step, Task, Tasks, Worker};
 /// use rowkey::{Entity, StorageAccount};
-/// use rowkey_worker::outbox::Outbox;
-/// use rowkey_worker::worker::{Attempt, Done, Step, Worker};
-/// use rowkey_worker::{Task, Tasks};
-/// use rowkey_store::Store;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Clone, Debug, Entity)]
@@ -73,8 +72,8 @@ use crate::task::{SealedTask, Task, Tasks, written};
 pub trait Outbox: Sized {
     /// Adds a task. Its message is put after the commit, at least once, always with the same id.
     ///
-    /// [`submit`](Transaction::submit) fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) if the
-    /// store has no queue for such tasks, and with [`ErrorKind::TooLarge`](rowkey::ErrorKind::TooLarge) if
+    /// [`submit`](Transaction::submit) fails with [`ErrorKind::Invalid`](rowkey_client::ErrorKind::Invalid) if the
+    /// store has no queue for such tasks, and with [`ErrorKind::TooLarge`](rowkey_client::ErrorKind::TooLarge) if
     /// the task is too large for a message and its queue has no container, or too large for an op row:
     /// somewhat more than 400,000 characters as JSON. Then nothing was sent.
     #[must_use = "a transaction does nothing until `submit`"]
@@ -114,10 +113,10 @@ impl<T: Task> Tasks<T> {
     /// cannot ask for keys: add them by [`Outbox::sealed_task`].
     ///
     /// ```
+    /// # use rowkey::worker::{Task, Tasks};
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_worker::{Task, Tasks};
     /// # use serde::{Deserialize, Serialize};
-    /// use rowkey_store::{Change, Store};
+    /// use rowkey::store::{Change, Store};
     ///
     /// #[derive(Clone, Debug, Entity)]
     /// #[entity(store, partition = "{tenant}", row = "parcel_{id:9}")]

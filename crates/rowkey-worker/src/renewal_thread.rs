@@ -7,7 +7,7 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::{Error, ErrorKind, Result};
 use rowkey_patterns::lease_lock::Held;
 use tokio::runtime::{Builder, Handle};
 use tokio::task::JoinHandle;

@@ -81,54 +81,29 @@
 //! | `test-util` | `ManualClock`, a clock that tests advance; `answers`, responses of the service for stubs |
 //! | `wiremock-0_6` | `answers` as responses of wiremock 0.6 |
 
-mod account;
-#[cfg(feature = "test-util")]
-pub mod answers;
-mod backoff;
-pub mod blob;
-mod clock;
-mod credential;
-mod endpoint;
-mod error;
-#[doc(hidden)]
-pub mod internals;
-mod options;
-mod paging;
-pub mod queue;
-pub mod rounds;
-pub mod sas;
-pub mod service;
-pub mod table;
-pub mod telemetry;
-#[cfg(test)]
-mod tests;
-mod transport;
+#[doc(inline)]
+pub use rowkey_client::*;
+#[cfg(feature = "encryption")]
+#[doc(inline)]
+pub use rowkey_encryption as encryption;
+#[cfg(feature = "patterns")]
+#[doc(inline)]
+pub use rowkey_patterns as patterns;
+#[cfg(feature = "store")]
+#[doc(inline)]
+pub use rowkey_store as store;
+#[cfg(feature = "worker")]
+#[doc(inline)]
+pub use rowkey_worker as worker;
 
-#[doc(inline)]
-pub use rowkey_entity::{
-    Arg, BlobRef, Column, DecodeError, DynamicEntity, ETag, EncodeError, Entity, EntitySet,
-    FailedRow, Filter, FilterError, Flatten, Key, KeyPart, Match, Operator, Partition, Projection,
-    Properties, Property, Rows, Stored, TIMESTAMP, edm, entity, index, key,
-};
-pub use rowkey_wire::code::ErrorCode;
-
-pub use account::{StorageAccount, builder::StorageAccountBuilder};
-#[doc(inline)]
-pub use blob::{container::Container, handle::Blob};
-#[cfg(any(test, feature = "test-util"))]
-pub use clock::manual::ManualClock;
-pub use clock::{Clock, SystemClock};
-pub use credential::{
-    Credential,
-    slot::CredentialSlot,
-    token::{AccessToken, TokenError, TokenProvider},
-};
-pub use error::{Error, ErrorDetails, ErrorKind, Outcome, Result};
-pub use options::{ClientOptions, RetryOptions, ScanPolicy};
-#[doc(inline)]
-pub use paging::Continuation;
-#[doc(inline)]
-pub use queue::handle::Queue;
-#[doc(inline)]
-pub use table::{cost::Cost, handle::Table, pages::Page, query::Query, transaction::Transaction};
-pub use transport::policy::{Attempt, AttemptResult, Policy};
+/// The names that most programs need: `use rowkey::prelude::*;`.
+pub mod prelude {
+    #[doc(no_inline)]
+    pub use rowkey_client::{Entity, StorageAccount};
+    #[cfg(feature = "store")]
+    #[doc(no_inline)]
+    pub use rowkey_store::Store;
+    #[cfg(feature = "worker")]
+    #[doc(no_inline)]
+    pub use rowkey_worker::outbox::Outbox;
+}

@@ -1,9 +1,9 @@
 //! Advices about fields and lists in blobs, and about lists.
 
 use futures_util::FutureExt as _;
+use rowkey::store::{Store, StoreBuilder, Transaction};
 use rowkey::{Entity, Key, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_store::{Store, StoreBuilder, Transaction};
 use rowkey_tests::TestResult;
 
 use super::{Case, case, refused, start};

@@ -1,9 +1,9 @@
 //! Advices about what a type declares, and about contributors.
 
 use futures_util::FutureExt as _;
+use rowkey::store::{Change, Contribution, Contributor, Store};
 use rowkey::{DynamicEntity, Entity, ErrorKind, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_store::{Change, Contribution, Contributor, Store};
 use rowkey_tests::TestResult;
 
 use super::{Case, Tried, case, refused, start};

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, stream};
+use rowkey::patterns::job::{Attempt, Batch, Job, Pace, Report, Verdict, Walk};
+use rowkey::store::{Contributor, Store, StoreBuilder, View};
 use rowkey::{Clock as _, DynamicEntity, Entity, Key, StorageAccount, Table, Transaction};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
-use rowkey_patterns::job::{Attempt, Batch, Job, Pace, Report, Verdict, Walk};
-use rowkey_store::{Contributor, Store, StoreBuilder, View};
 use rowkey_tests::TestResult;
 use rowkey_tests::timeline::Timeline;
 

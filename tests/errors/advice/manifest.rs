@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::join;
+use rowkey::store::{Stage, Store};
 use rowkey::{DynamicEntity, Entity, ErrorKind, ManualClock, Match, ScanPolicy, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::{Stage, Store};
 use rowkey_tests::{TestResult, sweep};
 
 use super::{Case, case, refused, start};

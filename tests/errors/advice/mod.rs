@@ -24,9 +24,9 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey::patterns::job::Report;
 use rowkey::{Error, ErrorKind, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_patterns::job::Report;
 use rowkey_tests::TestResult;
 
 use excused::EXCUSED;

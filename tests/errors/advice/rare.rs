@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, stream};
 use rowkey::answers::Stubs;
+use rowkey::store::{Change, Contribution, Contributor, Settled, Store, Transaction};
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation};
-use rowkey_store::{Change, Contribution, Contributor, Settled, Store, Transaction};
 use rowkey_tests::{TestError, sweep};
 
 use super::{Case, case, refused, reported, start};

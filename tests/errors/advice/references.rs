@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::select;
+use rowkey::store::Store;
 use rowkey::{BlobRef, Entity, Key, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 
 use super::{Case, case, refused, start};

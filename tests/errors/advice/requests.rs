@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use rowkey::rounds::Rounds;
+use rowkey::store::Store;
 use rowkey::{ClientOptions, Entity, ErrorKind, RetryOptions, StorageAccount, Table};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
 

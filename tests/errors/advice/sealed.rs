@@ -1,10 +1,10 @@
 //! Advices about encrypted fields.
 
 use futures_util::FutureExt as _;
+use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
+use rowkey::store::{Store, StoreBuilder};
 use rowkey::{DynamicEntity, Entity, Filter, Key, Operator, Projection, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-use rowkey_store::{Store, StoreBuilder};
 use rowkey_tests::TestResult;
 
 use super::{Case, case, refused, start};

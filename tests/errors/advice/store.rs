@@ -1,9 +1,9 @@
 //! Advices about stores: declarations, writes, transactions, reads and contributors.
 
 use futures_util::FutureExt as _;
+use rowkey::store::{Change, Contribution, Contributor, Copies, RemoteCopies, Store, Version};
 use rowkey::{DynamicEntity, Entity, Key, Match, Projection, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_store::{Change, Contribution, Contributor, Copies, RemoteCopies, Store, Version};
 use rowkey_tests::TestResult;
 
 use super::{Case, case, refused, start};
@@ -187,7 +187,7 @@ pub(super) const CASES: &[Case] = &[
                 let (users, all) = (users.clone(), all.to_vec());
                 async move {
                     let each =
-                        all.iter().fold(users.transaction(), rowkey_store::Transaction::insert);
+                        all.iter().fold(users.transaction(), rowkey::store::Transaction::insert);
                     each.submit().await
                 }
             };

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use futures_util::FutureExt as _;
 use futures_util::future::join;
 use rowkey::edm::Value;
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 
 use super::{Case, case, refused, reported, start};

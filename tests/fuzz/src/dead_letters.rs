@@ -1,7 +1,7 @@
 //! Message texts and rows of dead letters: decoded values round-trip.
 
 use rowkey::DynamicEntity;
-use rowkey_worker::dead_letters::{reread_message, reread_row};
+use rowkey::worker::dead_letters::{reread_message, reread_row};
 
 /// The properties of a row, in the order in which an input gives them.
 const PROPERTIES: [&str; 11] = [

@@ -5,9 +5,9 @@ use std::sync::LazyLock;
 use chrono::DateTime;
 use futures_util::FutureExt as _;
 use rowkey::edm::Value;
+use rowkey::encryption::{AesKeyWrap, IndexKey, KeyRing, MacKey};
+use rowkey::store::Op;
 use rowkey::{DynamicEntity, ErrorKind};
-use rowkey_encryption::{AesKeyWrap, IndexKey, KeyRing, MacKey};
-use rowkey_store::Op;
 
 /// A row that was sealed, and the record of its branch key.
 struct Sealed {

@@ -2,7 +2,7 @@
 //! is read is written and read again as the same.
 
 use rowkey::DynamicEntity;
-use rowkey_store::reread;
+use rowkey::store::reread;
 
 /// The properties of a row, in the order in which an input gives them.
 const PROPERTIES: [&str; 13] = [

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
+use rowkey::worker::Step;
+use rowkey::worker::dead_letters::Selection;
 use rowkey_emulator::{ErrorCode, Fault, Operation};
 use rowkey_tests::TestResult;
-use rowkey_worker::dead_letters::Selection;
-use rowkey_worker::worker::Step;
 
 use super::{dead, done, job, large, letters, put_aside, start, tasks, texts, worker};
 

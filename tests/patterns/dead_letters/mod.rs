@@ -10,12 +10,11 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use rowkey::queue::Body;
+use rowkey::worker::dead_letters::{Cause, DeadLetter, DeadLetters, Inspected, Selection};
+use rowkey::worker::{Attempt, Done, Handler, Step, Task, Tasks, Worker};
 use rowkey::{Entity, Error, ErrorKind, ManualClock, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server, Snapshot, StoredQueue};
 use rowkey_tests::{TestResult, sweep};
-use rowkey_worker::dead_letters::{Cause, DeadLetter, DeadLetters, Inspected, Selection};
-use rowkey_worker::worker::{Attempt, Done, Handler, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

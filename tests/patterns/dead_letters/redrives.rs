@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join, select};
 use rowkey::StorageAccount;
+use rowkey::worker::dead_letters::{DeadLetters, Selection};
+use rowkey::worker::{Attempt, Done, Step, Worker};
 use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_tests::TestResult;
-use rowkey_worker::dead_letters::{DeadLetters, Selection};
-use rowkey_worker::worker::{Attempt, Done, Step, Worker};
 
 use super::{Job, dead, job, large, letters, put_aside, start, tasks, texts};
 

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use rowkey::StorageAccount;
 use rowkey::queue::Body;
+use rowkey::worker::Step;
+use rowkey::worker::dead_letters::Selection;
 use rowkey_emulator::{Server, Snapshot};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{once, stopped_at_every_request, sweep};
-use rowkey_worker::dead_letters::Selection;
-use rowkey_worker::worker::Step;
 
 use super::{dead, done, job, large, letters, put_aside, start, tasks, texts, worker};
 

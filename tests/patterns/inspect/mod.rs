@@ -3,8 +3,8 @@
 #[expect(unreachable_pub, reason = "as it is printed, for a module that others use")]
 mod declared;
 
+use rowkey::patterns::inspect::{Difference, Fault, check, inspect};
 use rowkey::{DynamicEntity, Entity};
-use rowkey_patterns::inspect::{Difference, Fault, check, inspect};
 use rowkey_tests::recorded::{Writer, replay};
 use rowkey_tests::{Arm, Fixture, TestResult, arm};
 

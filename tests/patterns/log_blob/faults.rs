@@ -6,9 +6,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use rowkey::patterns::log_blob::{BlobLog, LogWriter};
 use rowkey::{ManualClock, StorageAccount};
 use rowkey_emulator::{Fault, Server};
-use rowkey_patterns::log_blob::{BlobLog, LogWriter};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, once, sweep};
 

@@ -1,7 +1,7 @@
 //! Events of `tracing` as lines of a log.
 
+use rowkey::patterns::log_blob::BlobLog;
 use rowkey_emulator::Operation;
-use rowkey_patterns::log_blob::BlobLog;
 use rowkey_tests::TestResult;
 use rowkey_tests::traces::subscribe;
 use tracing_subscriber::layer::SubscriberExt as _;

@@ -10,10 +10,10 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, TimeZone as _, Utc};
 use futures_util::TryStreamExt as _;
 use futures_util::future::join;
+use rowkey::patterns::log_blob::{BlobLog, LogLine, LogWriter};
 use rowkey::{Clock as _, ErrorKind, ManualClock, Outcome, StorageAccount};
 use rowkey::{Container, blob::BlobType};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
-use rowkey_patterns::log_blob::{BlobLog, LogLine, LogWriter};
 use rowkey_tests::sweep::once;
 use rowkey_tests::{Fixture, TestResult, unique_name};
 

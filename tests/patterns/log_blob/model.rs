@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::TryStreamExt as _;
+use rowkey::patterns::log_blob::{BlobLog, LogWriter};
 use rowkey_emulator::{ErrorCode, Fault, Server};
-use rowkey_patterns::log_blob::{BlobLog, LogWriter};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{account, is_brief};

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use chrono::TimeDelta;
 use rowkey::ErrorKind;
 use rowkey::edm::Value;
+use rowkey::worker::partitions::Owned;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
-use rowkey_worker::partitions::Owned;
 use tokio::sync::Notify;
 
 use super::{World, row, written};

@@ -8,10 +8,10 @@ use std::task::Poll;
 use chrono::TimeDelta;
 use rowkey::StorageAccount;
 use rowkey::edm::Value;
+use rowkey::worker::partitions::{Owned, Partitions};
 use rowkey_emulator::Snapshot;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::stopped_at_every_request;
-use rowkey_worker::partitions::{Owned, Partitions};
 use tokio::sync::Notify;
 
 use super::super::programs::failing_at_each_request;

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 
 use chrono::TimeDelta;
 use rowkey::edm::Value;
+use rowkey::patterns::lease_lock::LeaseLock;
+use rowkey::worker::partitions::{Fence, Owned, Partitions};
 use rowkey::{DynamicEntity, ErrorKind, Key, ManualClock, Match, Outcome, StorageAccount};
 use rowkey_emulator::{Fault, Operation};
-use rowkey_patterns::lease_lock::LeaseLock;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep;
-use rowkey_worker::partitions::{Fence, Owned, Partitions};
 
 use super::super::programs::spawn;
 use super::{World, row, seconds, start, written};

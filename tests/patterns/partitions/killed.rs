@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta};
 use rowkey::edm::Value;
+use rowkey::worker::partitions::Owned;
 use rowkey::{StorageAccount, Table};
 use rowkey_emulator::{Fault, Server};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
-use rowkey_worker::partitions::Owned;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{self, UnboundedReceiver};
 

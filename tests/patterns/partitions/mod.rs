@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use rowkey::edm::Value;
+use rowkey::worker::partitions::{Owned, Partitions};
 use rowkey::{DynamicEntity, Key, StorageAccount, Table};
 use rowkey_emulator::Server;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
-use rowkey_worker::partitions::{Owned, Partitions};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 

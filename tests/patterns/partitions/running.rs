@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use rowkey::ErrorKind;
+use rowkey::worker::partitions::{Owned, Partitions};
 use rowkey_emulator::{ErrorCode, Fault, Operation};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
-use rowkey_worker::partitions::{Owned, Partitions};
 use tokio::sync::Notify;
 
 use super::super::programs::spawn;

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use futures_util::{TryStreamExt as _, stream};
+use rowkey::patterns::job::{Job, Pace, Walk};
+use rowkey::patterns::lookup::Lookup;
+use rowkey::patterns::parallel::Parallel;
+use rowkey::patterns::rollover::{Period, Rollover};
+use rowkey::patterns::series::Series;
+use rowkey::store::Store;
 use rowkey::{Entity, Table};
 use rowkey_emulator::Operation;
-use rowkey_patterns::job::{Job, Pace, Walk};
-use rowkey_patterns::lookup::Lookup;
-use rowkey_patterns::parallel::Parallel;
-use rowkey_patterns::rollover::{Period, Rollover};
-use rowkey_patterns::series::Series;
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 
 use super::{requests_of, start};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use rowkey::patterns::log_tail::{EntryId, LogTail};
 use rowkey::{Entity, Partition};
-use rowkey_patterns::log_tail::{EntryId, LogTail};
 use rowkey_tests::TestResult;
 
 use super::{requests_of, start};

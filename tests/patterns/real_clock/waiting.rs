@@ -5,13 +5,12 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use futures_util::future::join;
 use rowkey::StorageAccount;
+use rowkey::patterns::job::{Pace, Target};
+use rowkey::patterns::{lease_lock::LeaseLock, log_blob::BlobLog};
+use rowkey::worker::partitions::{Owned, Partitions};
+use rowkey::worker::{Attempt, Done, Task, Tasks, Worker, Workers};
 use rowkey_emulator::{JournalEntry, Operation};
-use rowkey_patterns::job::{Pace, Target};
-use rowkey_patterns::{lease_lock::LeaseLock, log_blob::BlobLog};
 use rowkey_tests::TestResult;
-use rowkey_worker::partitions::{Owned, Partitions};
-use rowkey_worker::worker::{Attempt, Done, Worker, Workers};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 use super::{requests_of, start};
@@ -123,7 +122,7 @@ async fn a_message_is_renewed_after_each_third_of_its_visibility_timeout() -> Te
     };
     let worker = Worker::new(tasks, handler).visibility(Duration::from_secs(9));
     let (step, sent) = requests_of(&server, worker.step()).await;
-    assert_eq!(step?, rowkey_worker::worker::Step::Handled);
+    assert_eq!(step?, rowkey::worker::Step::Handled);
     assert_eq!(count(&sent, Operation::UpdateMessage), 1);
     assert_eq!(sent.len(), 3, "received, renewed, deleted");
     Ok(())

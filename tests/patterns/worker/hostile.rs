@@ -8,12 +8,12 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::TryStreamExt as _;
 use rowkey::StorageAccount;
 use rowkey::queue::Body;
+use rowkey::worker::Tasks;
+use rowkey::worker::dead_letters::Selection;
+use rowkey::worker::{Step, Worker};
 use rowkey_emulator::Server;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
-use rowkey_worker::Tasks;
-use rowkey_worker::dead_letters::Selection;
-use rowkey_worker::worker::{Step, Worker};
 
 use super::{Deed, Resizer, VISIBILITY, done, large, letters, start, tasks, texts, worker};
 

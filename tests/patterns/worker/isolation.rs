@@ -14,12 +14,11 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use futures_util::future::{Either, join, select};
 use rowkey::queue::Body;
+use rowkey::worker::dead_letters::{Cause, Inspected, Selection};
+use rowkey::worker::{Attempt, Done, Handler, Step, Task, Tasks, Worker};
 use rowkey::{Error, ErrorKind, ManualClock, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_tests::TestResult;
-use rowkey_worker::dead_letters::{Cause, Inspected, Selection};
-use rowkey_worker::worker::{Attempt, Done, Handler, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Deed, VISIBILITY, letters, resize, standing, start, tasks};

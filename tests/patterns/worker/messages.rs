@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use rowkey::queue::Body;
+use rowkey::worker::{Attempt, Done, Step, Task, Tasks, Worker};
 use rowkey::{ErrorKind, Outcome};
 use rowkey_emulator::{ErrorCode, Fault, JournalEntry, Operation};
 use rowkey_tests::TestResult;
-use rowkey_worker::Task;
-use rowkey_worker::Tasks;
-use rowkey_worker::worker::{Attempt, Done, Step, Worker};
 use serde::{Deserialize, Serialize};
 
 use super::{Deed, Resize, claims, done, large, redrive, resize, start, tasks, texts, worker};

@@ -16,13 +16,12 @@ mod sweeps;
 use std::time::Duration;
 
 use rowkey::edm;
+use rowkey::worker::dead_letters::{Selection, Summary};
+use rowkey::worker::{Attempt, Done, Handler, Task, Tasks, Worker};
 use rowkey::{Clock, Entity, Error, ErrorKind, ManualClock, StorageAccount, Table};
 use rowkey_emulator::{Server, Snapshot, StoredQueue};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
-use rowkey_worker::dead_letters::{Selection, Summary};
-use rowkey_worker::worker::{Attempt, Done, Handler, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

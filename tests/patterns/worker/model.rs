@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use futures_util::future::select;
 use rowkey::StorageAccount;
+use rowkey::worker::{Step, Worker};
 use rowkey_emulator::{ErrorCode, Fault, Server};
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep::{self, once};
-use rowkey_worker::worker::{Step, Worker};
 
 use super::{Deed, Resize, Resizer, claims, done, letters, redrive, start, tasks, texts, worker};
 

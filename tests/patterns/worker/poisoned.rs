@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use futures_util::future::{Either, select};
 use rowkey::queue::Body;
+use rowkey::worker::Step;
+use rowkey::worker::dead_letters::{Cause, Inspected, Selection};
 use rowkey::{ErrorKind, StorageAccount};
 use rowkey_emulator::{Fault, JournalEntry, Operation, Server};
 use rowkey_tests::TestResult;
-use rowkey_worker::dead_letters::{Cause, Inspected, Selection};
-use rowkey_worker::worker::Step;
 use serde_json::Value;
 
 use super::{Deed, VISIBILITY, done, large, letters, redrive, resize, start, tasks, texts, worker};

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{join, pending};
+use rowkey::worker::{Attempt, Done, Handler, Step, Worker};
 use rowkey::{ManualClock, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::once;
-use rowkey_worker::worker::{Attempt, Done, Handler, Step, Worker};
 
 use super::{Deed, Resize, VISIBILITY, done, resize, standing, start, tasks, worker};
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use rowkey::ErrorKind;
+use rowkey::worker::{Attempt, Done, Handler, Worker};
 use rowkey_emulator::{ErrorCode, Fault, Operation};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep;
-use rowkey_worker::worker::{Attempt, Done, Handler, Worker};
 
 use super::{Deed, Resize, done, resize, standing, start, tasks, worker};
 

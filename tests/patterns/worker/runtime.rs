@@ -9,13 +9,12 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use rowkey::queue::Body;
+use rowkey::worker::dead_letters::Selection;
+use rowkey::worker::{Attempt, Done, Handler, Step, Task, Tasks, Worker};
 use rowkey::{Credential, Error, ErrorKind, ManualClock, StorageAccount};
 use rowkey_emulator::{Operation, Server};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::once;
-use rowkey_worker::dead_letters::Selection;
-use rowkey_worker::worker::{Attempt, Done, Handler, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 use serde_json::Value;

@@ -8,16 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use rowkey::store::Deciding;
+use rowkey::worker::dead_letters::Selection;
+use rowkey::worker::inbox::Inbox;
+use rowkey::worker::{Attempt, Handler, Step, Task, Tasks, Worker};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Injected, Server, StoredQueue};
-use rowkey_store::Deciding;
 use rowkey_tests::TestResult;
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::sweep;
-use rowkey_worker::dead_letters::Selection;
-use rowkey_worker::inbox::Inbox;
-use rowkey_worker::worker::{Attempt, Handler, Step, Worker};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 use super::VISIBILITY;

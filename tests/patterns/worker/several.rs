@@ -8,12 +8,11 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use futures_util::future::join;
+use rowkey::worker::{Attempt, Done, Handler, Task, Tasks, Worker, Workers};
 use rowkey::{Attempt as Sent, Error, ErrorKind, Policy, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server, Snapshot};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{stopped_at_every_request, waiting};
-use rowkey_worker::worker::{Attempt, Done, Handler, Worker, Workers};
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 use super::super::programs::failing_at_each_request;

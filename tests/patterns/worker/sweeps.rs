@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use rowkey::StorageAccount;
 use rowkey::queue::Body;
+use rowkey::worker::Step;
 use rowkey_emulator::{Server, Snapshot};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{once, stopped_at_every_request, sweep};
-use rowkey_worker::worker::Step;
 
 use super::{Deed, claims, done, large, letters, redrive, resize, start, tasks, texts, worker};
 

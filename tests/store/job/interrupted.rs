@@ -5,9 +5,9 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
+use rowkey::patterns::job::{Interrupted, Report};
 use rowkey::{ClientOptions, Result, ScanPolicy, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Server};
-use rowkey_patterns::job::{Interrupted, Report};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, once, stopped_at_every_request, sweep};
 

@@ -7,11 +7,11 @@ mod throttled;
 use std::sync::Mutex;
 
 use futures_util::stream;
-use rowkey::{DynamicEntity, Filter, Operator, Page, Result, StorageAccount, Table, Transaction};
-use rowkey_emulator::{Server, Snapshot};
-use rowkey_patterns::job::{
+use rowkey::patterns::job::{
     Attempt, Batch, Checkpoint, Interrupted, Job, Pace, Report, Target, Verdict, Walk, paced,
 };
+use rowkey::{DynamicEntity, Filter, Operator, Page, Result, StorageAccount, Table, Transaction};
+use rowkey_emulator::{Server, Snapshot};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
 

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures_util::stream;
+use rowkey::patterns::job::{Attempt, Batch, Job, Pace, Report, Verdict, Walk, paced};
 use rowkey::{
     Clock as _, Credential, DynamicEntity, Error, ErrorKind, Page, StorageAccount, Table,
     Transaction,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation};
-use rowkey_patterns::job::{Attempt, Batch, Job, Pace, Report, Verdict, Walk, paced};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
 use rowkey_tests::timeline::Timeline;

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use futures_util::{future, stream};
+use rowkey::patterns::job::{Attempt, Batch, Job, Pace, Report, Verdict, paced};
 use rowkey::{Clock as _, DynamicEntity, Result, StorageAccount, Table, Transaction};
 use rowkey_emulator::{Operation, Server, StoredTable, Targets};
-use rowkey_patterns::job::{Attempt, Batch, Job, Pace, Report, Verdict, paced};
 use rowkey_tests::TestResult;
 use rowkey_tests::timeline::Timeline;
 

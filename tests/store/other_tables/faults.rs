@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey::store::{Settled, Store};
 use rowkey::{ErrorCode as Code, Outcome};
 use rowkey_emulator::{ErrorCode, Fault, Server, Snapshot};
-use rowkey_store::{Settled, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{once, stopped_at_every_request_on, sweep_on};
 

@@ -5,9 +5,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use rowkey::store::{Settled, Store, Submitted};
 use rowkey::{ErrorKind, Outcome};
 use rowkey_emulator::{ErrorCode, Fault, Matching, Server, Snapshot};
-use rowkey_store::{Settled, Store, Submitted};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::is_made;
 

@@ -11,9 +11,9 @@
 use std::collections::BTreeMap;
 
 use rowkey::edm::Value;
+use rowkey::store::Store;
 use rowkey::{Entity, Key, StorageAccount};
 use rowkey_emulator::{Server, Snapshot, StoredEntity};
-use rowkey_store::Store;
 use rowkey_tests::{TestResult, sweep};
 
 mod faults;

@@ -1,9 +1,9 @@
 //! Versions of a type with other tables: rows of the older version in a table that the newer one does not have are
 //! never left behind.
 
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, ErrorKind, Outcome, ScanPolicy, StorageAccount};
 use rowkey_emulator::Server;
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sweep_every_way};
 

@@ -10,10 +10,10 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use futures_util::future::{Either, select};
 use futures_util::stream;
+use rowkey::patterns::job::{Checkpoint, Pace};
+use rowkey::store::Store;
 use rowkey::{Clock as _, ErrorKind, ManualClock, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Injected, Server};
-use rowkey_patterns::job::{Checkpoint, Pace};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 
 use super::faults::recover;

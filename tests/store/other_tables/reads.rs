@@ -1,9 +1,9 @@
 //! Lookups through indexes and lists in other tables, their costs, and what a store is built with.
 
 use futures_util::TryStreamExt as _;
+use rowkey::store::{Settled, Store, answers};
 use rowkey::{ClientOptions, Entity, ErrorKind, Projection, Table};
 use rowkey_emulator::Operation;
-use rowkey_store::{Settled, Store, answers};
 use rowkey_tests::TestResult;
 
 use super::{ARCHIVE, Order, agreed, connect, key, order, start};

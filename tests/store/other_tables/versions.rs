@@ -4,9 +4,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::select;
+use rowkey::store::Store;
 use rowkey::{DynamicEntity, Entity, ErrorKind, ScanPolicy, StorageAccount, Table};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::Store;
 use rowkey_tests::{TestResult, sweep};
 
 /// The rows are in the table of the entities.

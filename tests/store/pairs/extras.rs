@@ -1,13 +1,13 @@
 //! What a store of these tests has besides the declarations of its type: a contributor that counts, tasks, copies
 //! in other entities, and keys.
 
+use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
+use rowkey::store::{RemoteCopies, Store};
+use rowkey::worker::{Task, Tasks};
 use rowkey::{ClientOptions, Entity, Key, StorageAccount};
 use rowkey_emulator::{Server, Snapshot};
-use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-use rowkey_store::{RemoteCopies, Store};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::account;
-use rowkey_worker::{Task, Tasks};
 use serde::{Deserialize, Serialize};
 
 use super::super::rows::Recounted;

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, ready};
+use rowkey::store::{Store, Versioned};
+use rowkey::worker::outbox::Outbox as _;
 use rowkey::{BlobRef, Column, Entity};
 use rowkey_emulator::{Server, Sweep};
-use rowkey_store::{Store, Versioned};
 use rowkey_tests::sweep::{account, sample};
 use rowkey_tests::{TestResult, erased};
-use rowkey_worker::outbox::Outbox as _;
 
 use super::extras::{
     Copied, Extras, Tell, assert_agrees, connect, insert_shown, is_real, key, store, tasks,

@@ -3,9 +3,9 @@
 use std::pin::pin;
 
 use futures_util::future::{Either, select};
+use rowkey::store::Store;
 use rowkey::{ErrorKind, Outcome};
 use rowkey_emulator::{Fault, Operation, Server};
-use rowkey_store::Store;
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, stopped_at_every_request, sweep};
 
@@ -21,7 +21,7 @@ async fn whole(years: &Store<Year>) -> TestResult<(String, String)> {
 }
 
 /// Warms all hours by a degree, in three rows, and inserts the year after.
-async fn warm(years: &Store<Year>) -> rowkey::Result<rowkey_store::Submitted> {
+async fn warm(years: &Store<Year>) -> rowkey::Result<rowkey::store::Submitted> {
     let next = Year { number: 2027, ..year(3, 0.0) };
     let warm = years.transaction().update(key(), |year| {
         year.hours.values_mut().for_each(|hour| *hour += 1.0);

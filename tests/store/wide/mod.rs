@@ -16,12 +16,12 @@ use std::pin::pin;
 use futures_util::future::{Either, select};
 use futures_util::stream;
 use rowkey::edm::Value;
+use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
+use rowkey::store::Store;
 use rowkey::{
     ClientOptions, DynamicEntity, Entity, ErrorKind, Key, Match, Outcome, StorageAccount,
 };
 use rowkey_emulator::{Fault, Operation, Pages, Server, Snapshot, Sweep};
-use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-use rowkey_store::Store;
 use rowkey_tests::sweep::{account, brief};
 use rowkey_tests::{TestError, TestResult};
 

@@ -249,7 +249,7 @@ async fn a_patch_and_another_write_never_mix() -> TestResult {
 async fn write(
     account: &StorageAccount,
     how: &str,
-    read: &rowkey_store::Versioned<Parted>,
+    read: &rowkey::store::Versioned<Parted>,
 ) -> rowkey::Result<()> {
     let years = parts(account)?;
     match how {

@@ -3,7 +3,7 @@
 use super::*;
 
 use futures_util::future::join_all;
-use rowkey_store::RemoteCopies;
+use rowkey::store::RemoteCopies;
 
 /// A year in the rows of its properties.
 #[derive(Clone, Debug, PartialEq, Entity)]

@@ -5,8 +5,8 @@
 
 use aes_gcm::Aes256Gcm;
 use aes_gcm::aead::{Aead as _, KeyInit as _, Payload};
-use rowkey::edm::Value;
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::edm::Value;
+use rowkey_client::{Error, ErrorKind, Result};
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 

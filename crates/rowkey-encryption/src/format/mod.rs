@@ -7,8 +7,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rowkey::edm::{DateTime, Guid, Value};
-use rowkey::{Error, ErrorKind};
+use rowkey_client::edm::{DateTime, Guid, Value};
+use rowkey_client::{Error, ErrorKind};
 
 pub(crate) mod content;
 pub(crate) mod two;

@@ -6,8 +6,8 @@
 use aes_gcm::Aes256Gcm;
 use aes_gcm::aead::{Aead as _, KeyInit as _, Payload};
 use hkdf::Hkdf;
-use rowkey::edm::Value;
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::edm::Value;
+use rowkey_client::{Error, ErrorKind, Result};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 

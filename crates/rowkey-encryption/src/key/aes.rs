@@ -4,7 +4,7 @@ use std::fmt;
 
 use aes_kw::{KeyInit as _, KwAes256};
 use async_trait::async_trait;
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::{Error, ErrorKind, Result};
 use zeroize::Zeroizing;
 
 use super::data::DataKey;
@@ -21,7 +21,7 @@ const OVERHEAD: usize = 8;
 /// Its memory is cleared when it is dropped, and `Debug` shows only its name.
 ///
 /// ```
-/// use rowkey_encryption::{AesKeyWrap, KeyWrapper as _};
+/// use rowkey::encryption::{AesKeyWrap, KeyWrapper as _};
 ///
 /// let key = AesKeyWrap::new("patients-2026", [7; 32]);
 /// assert_eq!((key.key_id(), key.algorithm()), ("patients-2026", "A256KW"));

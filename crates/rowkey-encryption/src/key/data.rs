@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::{Error, ErrorKind, Result};
 use zeroize::Zeroizing;
 
 /// A key of 256 bits that is stored wrapped by a [`KeyWrapper`](crate::KeyWrapper).

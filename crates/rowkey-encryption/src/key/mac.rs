@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::{Error, ErrorKind, Result};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
@@ -16,7 +16,7 @@ use super::signer::KeySigner;
 /// shows only its name.
 ///
 /// ```
-/// use rowkey_encryption::{KeySigner as _, MacKey};
+/// use rowkey::encryption::{KeySigner as _, MacKey};
 ///
 /// let key = MacKey::new("records-2026", [9; 32]);
 /// assert_eq!((key.key_id(), key.algorithm()), ("records-2026", "HS256"));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rowkey::Result;
+use rowkey_client::Result;
 
 /// A key that signs the records of branch keys: [`MacKey`](crate::MacKey) in memory, `KeyVaultSigner` in
 /// Azure Key Vault.
@@ -12,7 +12,7 @@ use rowkey::Result;
 /// program that has only the wrapping key, which is public with RSA, cannot create a branch key that other
 /// programs accept. The signing key must differ from the wrapping key.
 ///
-/// Create errors with [`Error::refused`](rowkey::Error::refused). An invalid signature is not an error.
+/// Create errors with [`Error::refused`](rowkey_client::Error::refused). An invalid signature is not an error.
 #[async_trait]
 pub trait KeySigner: Send + Sync {
     /// The name of the key: 1 to 512 characters without white space and control characters. It is stored in

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rowkey::Result;
+use rowkey_client::Result;
 
 use super::data::DataKey;
 
 /// A key-encryption key: it wraps and unwraps [`DataKey`]s.
 ///
 /// [`AesKeyWrap`](crate::AesKeyWrap) keeps one in memory, `KeyVault` uses one in Azure Key Vault. Implement
-/// this for a key in another location. Create errors with [`Error::refused`](rowkey::Error::refused): use
-/// [`ErrorKind::Decode`](rowkey::ErrorKind::Decode) if the input was not wrapped with this key or was
+/// this for a key in another location. Create errors with [`Error::refused`](rowkey_client::Error::refused): use
+/// [`ErrorKind::Decode`](rowkey_client::ErrorKind::Decode) if the input was not wrapped with this key or was
 /// altered, and any other kind if the operation may succeed later.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
 /// use rowkey::Result;
-/// use rowkey_encryption::{AesKeyWrap, DataKey, KeyWrapper};
+/// use rowkey::encryption::{AesKeyWrap, DataKey, KeyWrapper};
 ///
 /// /// Counts how often a key is used.
 /// struct Counted { key: AesKeyWrap, uses: AtomicU64 }

@@ -48,8 +48,9 @@ fn ring(key: [u8; 32]) -> KeyRing {
 }
 
 /// A table that receives no request.
-fn table() -> rowkey::Table {
-    let account = rowkey::StorageAccount::from_connection_string("UseDevelopmentStorage=true");
+fn table() -> rowkey_client::Table {
+    let account =
+        rowkey_client::StorageAccount::from_connection_string("UseDevelopmentStorage=true");
     account.unwrap().table("legacy")
 }
 

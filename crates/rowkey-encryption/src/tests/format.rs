@@ -4,8 +4,8 @@
 //! `tests/interop/python/test_encryption.py`. `ROWKEY_WRITE_VECTORS=1` writes them again.
 
 use chrono::DateTime;
-use rowkey::edm::{Guid, Value};
-use rowkey::{DynamicEntity, ErrorKind, Result};
+use rowkey_client::edm::{Guid, Value};
+use rowkey_client::{DynamicEntity, ErrorKind, Result};
 use rowkey_store::Op;
 use serde_json::{Map, Value as Json, json};
 
@@ -44,7 +44,7 @@ fn patient() -> DynamicEntity {
 /// A property of each type, twice: one is encrypted, the other signed.
 fn typed() -> (DynamicEntity, Vec<&'static str>) {
     let mut row = DynamicEntity::new("types", "1");
-    let time = rowkey::edm::DateTime::from_ticks(638_000_000_123_456_789).unwrap();
+    let time = rowkey_client::edm::DateTime::from_ticks(638_000_000_123_456_789).unwrap();
     let guid = Guid::from_bytes(*b"0123456789abcdef");
     for (sealed, open, value) in [
         ("SString", "PString", Value::from("x")),

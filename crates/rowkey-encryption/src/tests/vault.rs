@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use chrono::{DateTime, TimeDelta, Utc};
-use rowkey::{AccessToken, ErrorKind, ManualClock, TokenError, TokenProvider};
+use rowkey_client::{AccessToken, ErrorKind, ManualClock, TokenError, TokenProvider};
 use rowkey_store::Store;
 use sha2::{Digest as _, Sha256};
 use wiremock::matchers::{body_json, header, method, path, query_param};
@@ -333,7 +333,8 @@ fn stubbed(server: &MockServer, signer: &str) -> KeyRing {
     KeyRing::new("notes", vault(server).0, signs)
 }
 
-#[derive(Clone, Debug, PartialEq, rowkey::Entity)]
+#[derive(Clone, Debug, PartialEq, rowkey_client::Entity)]
+#[entity(crate = "rowkey_client")]
 #[entity(store, partition = "notes", row = "note_{number:3}")]
 struct Note {
     number: u32,
@@ -345,15 +346,15 @@ fn note(number: u32) -> Note {
     Note { number, text: format!("hush {number}") }
 }
 
-async fn notes(name: &str) -> (rowkey_emulator::Server, rowkey::Table) {
+async fn notes(name: &str) -> (rowkey_emulator::Server, rowkey_client::Table) {
     let server = rowkey_emulator::Server::start().await.unwrap();
-    let account = rowkey::StorageAccount::from_connection_string(server.connection_string());
+    let account = rowkey_client::StorageAccount::from_connection_string(server.connection_string());
     let table = account.unwrap().table(name);
     table.create().await.unwrap();
     (server, table)
 }
 
-fn store(table: &rowkey::Table, ring: KeyRing) -> Store<Note> {
+fn store(table: &rowkey_client::Table, ring: KeyRing) -> Store<Note> {
     Store::<Note>::builder(table.clone()).keys(ring).build().unwrap()
 }
 
@@ -414,7 +415,7 @@ async fn a_record_forged_with_the_public_wrapping_key_is_rejected_without_unwrap
         (record, branch)
     };
     table.insert(&forged.row()).await.unwrap();
-    let mut row = rowkey::DynamicEntity::new("notes", "note_001");
+    let mut row = rowkey_client::DynamicEntity::new("notes", "note_001");
     row.set("number", 1_i64);
     row.set("text", "forged");
     let ring = stubbed(&server, "records");

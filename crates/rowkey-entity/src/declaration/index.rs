@@ -34,7 +34,7 @@ pub const PRIMARY_PARTITION_KEY: &str = "PrimaryPartitionKey";
 pub const INDEX_NAME: &str = "IndexName";
 
 /// The beginning of the names of properties that name the entity whose copy a row holds, as the copies elsewhere of
-/// `rowkey_store::Store` have them.
+/// `rowkey::store::Store` have them.
 pub const COPIED_FROM: &str = "CopiedFrom_";
 
 /// The property of rows that a store writes beside an entity and that are not copies of it.

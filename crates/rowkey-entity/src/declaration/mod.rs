@@ -46,7 +46,7 @@ pub struct Declarations {
     /// The lists: for each value, the RowKeys of the entities that have it.
     pub lists: &'static [List],
     /// The properties whose values are in blobs. A `Table` of the client refuses at compile time to read such a type;
-    /// `rowkey_store::Store` reads it.
+    /// `rowkey::store::Store` reads it.
     pub blobs: &'static [BlobField],
     /// The properties with the addresses of [`BlobRef`](crate::BlobRef) fields.
     pub references: &'static [&'static str],

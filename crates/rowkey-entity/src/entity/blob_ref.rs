@@ -17,7 +17,7 @@ const CONTENT_TYPE: &str = "_ContentType";
 /// A reference to a blob: its address, and the length, digest and type of its content.
 ///
 /// The type of a field with `#[entity(blob)]`, also as an `Option`. The entity stores the reference, not the
-/// content: reading, listing and copying entities reads no blob. `rowkey_store::Store::upload` makes one from a
+/// content: reading, listing and copying entities reads no blob. `rowkey::store::Store::upload` makes one from a
 /// stream, and `Store::download` reads the content, whole or in part.
 ///
 /// A field `image`, stored as `Image`, has these properties, which any client of the service can read:

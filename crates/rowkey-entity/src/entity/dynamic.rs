@@ -101,7 +101,7 @@ impl DynamicEntity {
     }
 
     /// Like [`of`](Self::of), but accepts properties of any size and name: for layers that store a
-    /// part of them elsewhere, as `rowkey_store::Store` does.
+    /// part of them elsewhere, as `rowkey::store::Store` does.
     ///
     /// Fails for a key that is not valid for the service. Properties to be encrypted are included
     /// in plaintext.

@@ -17,7 +17,7 @@ pub(crate) const KIND: &str = "EntityType";
 pub(crate) const VERSION: &str = "EntityVersion";
 
 /// Properties that are not data of an entity: those of the service, of the type, and of the rows
-/// that `rowkey_store::Store` writes. A field with `#[entity(rest)]` never contains them.
+/// that `rowkey::store::Store` writes. A field with `#[entity(rest)]` never contains them.
 pub(crate) const OWN: [&str; 12] = [
     "PartitionKey",
     "RowKey",

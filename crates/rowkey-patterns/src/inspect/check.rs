@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use futures_util::TryStreamExt as _;
-use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Entity, Error, Result, Table};
+use rowkey_client::edm::Value;
+use rowkey_client::{DynamicEntity, Entity, Error, Result, Table};
 
 /// The maximum number of faulty rows listed in a report; others are only counted.
 const KEPT: usize = 100;

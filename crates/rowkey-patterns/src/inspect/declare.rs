@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use rowkey::edm::Type;
+use rowkey_client::edm::Type;
 
 use super::{Column, Inspection, counts};
 

@@ -6,8 +6,8 @@
 //! only read.
 //!
 //! ```
+//! use rowkey::patterns::inspect::{check, inspect};
 //! use rowkey::{DynamicEntity, Entity, StorageAccount};
-//! use rowkey_patterns::inspect::{check, inspect};
 //!
 //! #[derive(Entity)]
 //! #[entity(partition = "{partition}", row = "{row}")]
@@ -43,8 +43,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use futures_util::TryStreamExt as _;
-use rowkey::edm::{DateTime, Guid, Type, Value};
-use rowkey::{DynamicEntity, Property, Result, Table};
+use rowkey_client::edm::{DateTime, Guid, Type, Value};
+use rowkey_client::{DynamicEntity, Property, Result, Table};
 
 pub use check::{Check, Difference, Fault, RowFault, check};
 
@@ -113,7 +113,7 @@ impl Column {
 
 /// Returns whether a field of this type, stored as text, writes back exactly this text.
 fn is_spelled_as<P: Property>(text: &Value) -> bool {
-    let column = rowkey::Column::<P>::named("").stored_as(Some(Type::String));
+    let column = rowkey_client::Column::<P>::named("").stored_as(Some(Type::String));
     let read = column.from_value(text.as_ref());
     read.and_then(|value| column.to_value(&value)).is_ok_and(|again| again.as_ref() == Some(text))
 }

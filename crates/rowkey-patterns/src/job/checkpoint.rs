@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rowkey::{Continuation, Error, ErrorKind, Result};
+use rowkey_client::{Continuation, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::report::Report;

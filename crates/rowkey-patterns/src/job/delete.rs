@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rowkey::{DynamicEntity, Entity, ErrorCode, Key, Page, Result, Stored, Table};
+use rowkey_client::{DynamicEntity, Entity, ErrorCode, Key, Page, Result, Stored, Table};
 
 use super::walk::PageStep;
 use super::{Job, Keys, Pace, Report, Target, Verdict, Walk, Walking, paced};
@@ -33,8 +33,8 @@ impl Job<'static, Walking<Keys, Deletion>> {
     /// for a type with `#[entity(store)]`.
     ///
     /// ```
+    /// use rowkey::patterns::job::{Job, Pace, Walk};
     /// use rowkey::{Entity, StorageAccount};
-    /// use rowkey_patterns::job::{Job, Pace, Walk};
     ///
     /// #[derive(Entity)]
     /// #[entity(partition = "{device}", row = "{number:6}")]
@@ -101,7 +101,7 @@ impl Deletion {
         while let Some(first) = left.first() {
             let target = Target::partition(&self.table, &first.entity.partition_key);
             let delete = |_| {
-                let delete = |transaction: rowkey::Transaction, stored: &Stored<Keys>| {
+                let delete = |transaction: rowkey_client::Transaction, stored: &Stored<Keys>| {
                     let Keys { partition_key, row_key } = &stored.entity;
                     transaction.delete(Key::<DynamicEntity>::new(partition_key, row_key), stored)
                 };
@@ -115,12 +115,12 @@ impl Deletion {
             let Some(at) = error.details().operation_index.filter(|at| *at < left.len()) else {
                 return Err(error);
             };
-            if error.kind() == rowkey::ErrorKind::NotFound
+            if error.kind() == rowkey_client::ErrorKind::NotFound
                 && error.code() != Some(&ErrorCode::TABLE_NOT_FOUND)
             {
                 left.remove(at);
                 report.note(None, Verdict::Right, 1);
-            } else if error.kind() == rowkey::ErrorKind::Conflict {
+            } else if error.kind() == rowkey_client::ErrorKind::Conflict {
                 let Keys { partition_key, row_key } = left.remove(at).entity;
                 rounds += 1;
                 let again = pace.run(target, 1, |_| self.walk.again((&partition_key, &row_key)));

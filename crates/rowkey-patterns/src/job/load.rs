@@ -6,7 +6,7 @@ use std::fmt;
 use futures_util::future::{BoxFuture, Either, select};
 use futures_util::stream::{BoxStream, FuturesUnordered};
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
-use rowkey::{Error, ErrorCode, ErrorKind, Result, Table};
+use rowkey_client::{Error, ErrorCode, ErrorKind, Result, Table};
 
 use super::{Attempt, Interrupted, Job, Report, Run, Target, Verdict};
 
@@ -58,8 +58,8 @@ where
     ///
     /// ```
     /// use futures_util::stream;
+    /// use rowkey::patterns::job::{Attempt, Batch, Job, Report, Verdict, paced};
     /// use rowkey::{DynamicEntity, Result, StorageAccount, Table, Transaction};
-    /// use rowkey_patterns::job::{Attempt, Batch, Job, Report, Verdict, paced};
     ///
     /// struct Rows(Table, Vec<DynamicEntity>);
     ///
@@ -118,7 +118,7 @@ where
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// # let events = account.table("events");
     /// # events.create().await?;
-    /// use rowkey_patterns::job::Job;
+    /// use rowkey::patterns::job::Job;
     ///
     /// let rows = (0..1000).map(|number| DynamicEntity::new("device-7", format!("{number:04}")));
     /// let load = Job::insert(&events, stream::iter(rows)).groups_per_partition(4);

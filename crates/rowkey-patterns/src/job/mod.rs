@@ -17,7 +17,7 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rowkey::{Error, ErrorKind, Result, Table};
+use rowkey_client::{Error, ErrorKind, Result, Table};
 
 mod checkpoint;
 mod delete;
@@ -46,8 +46,8 @@ pub use walk::{Keys, PageStep, Walk, Walking};
 /// [`Job::upsert`] and the jobs of a `Store`. Nothing is sent before `run`.
 ///
 /// ```
+/// use rowkey::patterns::job::{Checkpoint, Job, Pace, Walk};
 /// use rowkey::{DynamicEntity, StorageAccount};
-/// use rowkey_patterns::job::{Checkpoint, Job, Pace, Walk};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -167,7 +167,7 @@ impl<'a, W> Job<'a, W> {
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// # let events = account.table("events");
     /// # events.create().await?;
-    /// use rowkey_patterns::job::Job;
+    /// use rowkey::patterns::job::Job;
     ///
     /// let rows = (0..10).map(|number| {
     ///     let mut row = DynamicEntity::new("device-7", "the same key");
@@ -195,7 +195,7 @@ impl<'a, W> Job<'a, W> {
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// # let events = account.table("events");
     /// # events.create().await?;
-    /// use rowkey_patterns::job::{Checkpoint, Job, Walk};
+    /// use rowkey::patterns::job::{Checkpoint, Job, Walk};
     ///
     /// let mut stored = String::new();
     /// Job::count(Walk::keys(&events))
@@ -259,7 +259,12 @@ struct State<'a> {
 impl<'a> Run<'a> {
     /// Records the result of a page or a group in one step, so that the report covers exactly what
     /// the checkpoint has passed.
-    fn advance(&self, at: u64, next: Option<rowkey::Continuation>, report: Report) -> Result<()> {
+    fn advance(
+        &self,
+        at: u64,
+        next: Option<rowkey_client::Continuation>,
+        report: Report,
+    ) -> Result<()> {
         let mut state = self.state();
         state.checkpoint.advance(at, next, report);
         self.tell(&mut state);

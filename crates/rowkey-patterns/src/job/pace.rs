@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rowkey::{
+use rowkey_client::{
     ClientOptions, Clock, Error, ErrorCode, ErrorKind, Outcome, Result, RetryOptions, ScanPolicy,
     StorageAccount, Table,
 };
@@ -44,8 +44,8 @@ const SWEEP_AT: usize = 4096;
 /// Costs one lock and no request. Up to 4,096 idle partitions are remembered.
 ///
 /// ```
+/// use rowkey::patterns::job::{Pace, Target, paced};
 /// use rowkey::{DynamicEntity, StorageAccount};
-/// use rowkey_patterns::job::{Pace, Target, paced};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -158,7 +158,7 @@ impl Pace {
     ///
     /// ```
     /// # use rowkey::StorageAccount;
-    /// use rowkey_patterns::job::{Job, Pace, Walk};
+    /// use rowkey::patterns::job::{Job, Pace, Walk};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -191,7 +191,7 @@ impl Pace {
     ///
     /// ```
     /// # use rowkey::StorageAccount;
-    /// # use rowkey_patterns::job::Pace;
+    /// # use rowkey::patterns::job::Pace;
     /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
     /// let pace = Pace::new(&account).seeded(7);
     /// assert_eq!(pace.requests().sent, 0);
@@ -209,7 +209,7 @@ impl Pace {
     ///
     /// ```
     /// # use rowkey::{ErrorKind, StorageAccount};
-    /// use rowkey_patterns::job::{Job, Pace, Walk};
+    /// use rowkey::patterns::job::{Job, Pace, Walk};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use rowkey::Error;
+use rowkey_client::Error;
 use serde::{Deserialize, Serialize};
 
 /// The most problems that a report keeps with their keys. Further ones are only counted.
@@ -80,7 +80,7 @@ pub struct Problem {
 /// The result of a job: its findings and changes.
 ///
 /// ```
-/// use rowkey_patterns::job::{Report, Verdict};
+/// use rowkey::patterns::job::{Report, Verdict};
 ///
 /// let mut report = Report::default();
 /// report.note(None, Verdict::Right, 98);
@@ -170,7 +170,7 @@ impl Report {
     /// Adds a report about other items.
     ///
     /// ```
-    /// use rowkey_patterns::job::{Report, Verdict};
+    /// use rowkey::patterns::job::{Report, Verdict};
     ///
     /// let mut report = Report::of(Verdict::Right, 98);
     /// report.merge(Report::of(Verdict::Failed, 2));
@@ -258,7 +258,7 @@ impl fmt::Debug for Problem {
 
 #[cfg(test)]
 mod tests {
-    use rowkey::ErrorKind;
+    use rowkey_client::ErrorKind;
 
     use super::*;
 

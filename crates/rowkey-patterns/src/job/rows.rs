@@ -3,8 +3,8 @@
 use std::fmt;
 
 use futures_util::{Stream, StreamExt as _};
-use rowkey::table::{EncodedRow, RowWrite};
-use rowkey::{
+use rowkey_client::table::{EncodedRow, RowWrite};
+use rowkey_client::{
     DynamicEntity, Entity, Error, ErrorCode, ErrorKind, Key, Outcome, Result, Table, Transaction,
 };
 
@@ -52,8 +52,8 @@ impl Verb {
 ///
 /// ```compile_fail
 /// # use futures_util::stream;
+/// # use rowkey::patterns::job::Job;
 /// # use rowkey::{Entity, StorageAccount};
-/// # use rowkey_patterns::job::Job;
 /// # #[derive(Clone, Debug, Entity)]
 /// # #[entity(store, partition = "{tenant}", row = "user_{id:6}")]
 /// # struct User { tenant: String, id: u32 }
@@ -79,8 +79,8 @@ impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
     ///
     /// ```
     /// use futures_util::stream;
+    /// use rowkey::patterns::job::Job;
     /// use rowkey::{Entity, StorageAccount};
-    /// use rowkey_patterns::job::Job;
     ///
     /// #[derive(Entity)]
     /// #[entity(partition = "{sensor}", row = "{hour:6}")]
@@ -113,7 +113,7 @@ impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// # let events = account.table("events");
     /// # events.create().await?;
-    /// use rowkey_patterns::job::Job;
+    /// use rowkey::patterns::job::Job;
     ///
     /// let row = |number: u32| DynamicEntity::new("device-7", number.to_string());
     /// let rows = || stream::iter((0..3).map(row));
@@ -137,7 +137,7 @@ impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// # let events = account.table("events");
     /// # events.create().await?;
-    /// use rowkey_patterns::job::Job;
+    /// use rowkey::patterns::job::Job;
     ///
     /// let mut event = DynamicEntity::new("device-7", "1");
     /// event.set("Degrees", 21_i64);

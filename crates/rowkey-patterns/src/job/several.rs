@@ -4,7 +4,7 @@ use std::fmt;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::{Error, ErrorKind, Projection, Result};
+use rowkey_client::{Error, ErrorKind, Projection, Result};
 
 use super::walk::PageStep;
 use super::{Checkpoint, Interrupted, Job, OnProgress, Pace, Progress, Report, Walking};
@@ -17,9 +17,9 @@ use super::{Checkpoint, Interrupted, Job, OnProgress, Pace, Progress, Report, Wa
 /// before [`run`](Self::run). Costs the requests of the jobs.
 ///
 /// ```
+/// use rowkey::patterns::job::{Job, Jobs, Walk};
+/// use rowkey::store::Store;
 /// use rowkey::{Entity, StorageAccount};
-/// use rowkey_store::Store;
-/// use rowkey_patterns::job::{Job, Jobs, Walk};
 ///
 /// #[derive(Clone, Debug, Entity)]
 /// #[entity(store, partition = "{tenant}_{region}", row = "order_{id:6}")]

@@ -5,9 +5,9 @@ use std::future::{Ready, ready};
 use std::sync::Arc;
 
 use futures_util::TryStreamExt as _;
-use rowkey::entity::RowReader;
-use rowkey::table::Stream;
-use rowkey::{
+use rowkey_client::entity::RowReader;
+use rowkey_client::table::Stream;
+use rowkey_client::{
     DecodeError, DynamicEntity, Error, ErrorCode, FailedRow, Filter, Operator, Page, Projection,
     Query, Result, ScanPolicy, Stored, Table,
 };
@@ -30,7 +30,7 @@ const ROW_KEY: &str = "RowKey";
 ///
 /// ```
 /// # use rowkey::{DynamicEntity, Partition, StorageAccount};
-/// use rowkey_patterns::job::{Job, Walk};
+/// use rowkey::patterns::job::{Job, Walk};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -188,13 +188,13 @@ where
     /// Passes each page of `walk` to `step`, and adds up the reports of the steps.
     ///
     /// The pages of one range are processed in order, and ranges are processed in parallel. If a step
-    /// returns a [retryable](rowkey::Error::is_retryable) error, it gets the page again after a pause, in
+    /// returns a [retryable](rowkey_client::Error::is_retryable) error, it gets the page again after a pause, in
     /// its state at that time; any other error ends the job. A step therefore processes each item at
     /// least once and must be repeatable. It should send its requests through the job's [`Pace`].
     ///
     /// ```
+    /// use rowkey::patterns::job::{Job, Report, Verdict, Walk};
     /// use rowkey::{DynamicEntity, Page, StorageAccount};
-    /// use rowkey_patterns::job::{Job, Report, Verdict, Walk};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -245,7 +245,7 @@ where
     ///
     /// [`Interrupted`], with a checkpoint, after an error of a read or a step that is not retryable,
     /// after too many failed items, or at the deadline of the pace. Its kind is
-    /// [`Invalid`](rowkey::ErrorKind::Invalid), and nothing is sent, if the checkpoint to resume belongs
+    /// [`Invalid`](rowkey_client::ErrorKind::Invalid), and nothing is sent, if the checkpoint to resume belongs
     /// to another job.
     pub async fn run(self) -> Result<Report, Interrupted> {
         let splits = self.work.walk.splits.clone();
@@ -387,7 +387,7 @@ impl Run<'_> {
     }
 
     /// Opens a range and returns the token to continue from.
-    fn begin(&self, at: u64) -> Option<rowkey::Continuation> {
+    fn begin(&self, at: u64) -> Option<rowkey_client::Continuation> {
         let mut state = self.state();
         state.checkpoint.begin(at);
         state.checkpoint.next_of(at)

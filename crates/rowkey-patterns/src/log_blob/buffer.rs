@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::BytesMut;
 use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::{Error, ErrorKind, Result};
 
 use super::{line, name};
 

@@ -27,7 +27,7 @@ impl LogWriter {
     /// Add a filter to exclude other events.
     ///
     /// ```
-    /// use rowkey_patterns::log_blob::BlobLog;
+    /// use rowkey::patterns::log_blob::BlobLog;
     /// use tracing_subscriber::layer::SubscriberExt as _;
     ///
     /// # #[tokio::main(flavor = "current_thread")]

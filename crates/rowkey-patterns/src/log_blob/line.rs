@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytes::{BufMut as _, BytesMut};
 use chrono::{DateTime, SubsecRound as _, Utc};
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::{Error, ErrorKind, Result};
 
 use super::name;
 

@@ -33,9 +33,9 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use futures_util::future;
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
-use rowkey::Container;
-use rowkey::table::Stream;
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::Container;
+use rowkey_client::table::Stream;
+use rowkey_client::{Error, ErrorKind, Result};
 
 pub use line::LogLine;
 pub use writer::{LogWriter, Waiting};
@@ -47,7 +47,7 @@ const DELETIONS: usize = 8;
 ///
 /// ```
 /// use futures_util::TryStreamExt as _;
-/// use rowkey_patterns::log_blob::BlobLog;
+/// use rowkey::patterns::log_blob::BlobLog;
 /// # use chrono::TimeDelta;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -104,7 +104,7 @@ impl BlobLog {
     /// ```
     /// use std::time::Duration;
     ///
-    /// # use rowkey_patterns::log_blob::BlobLog;
+    /// # use rowkey::patterns::log_blob::BlobLog;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -195,7 +195,7 @@ impl BlobLog {
     ///
     /// ```
     /// # use chrono::TimeDelta;
-    /// # use rowkey_patterns::log_blob::BlobLog;
+    /// # use rowkey::patterns::log_blob::BlobLog;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;

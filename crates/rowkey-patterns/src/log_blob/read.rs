@@ -7,10 +7,10 @@ use std::ops::Range;
 use bytes::{Bytes, BytesMut};
 use chrono::{DateTime, Utc};
 use futures_util::stream::{self, Peekable, StreamExt as _, TryStreamExt as _};
-use rowkey::Container;
-use rowkey::blob::{BlobItem, Download};
-use rowkey::table::Stream;
-use rowkey::{Blob, Error, ErrorKind, Result};
+use rowkey_client::Container;
+use rowkey_client::blob::{BlobItem, Download};
+use rowkey_client::table::Stream;
+use rowkey_client::{Blob, Error, ErrorKind, Result};
 
 use super::line::{self, LogLine, MAX_TEXT, OVERHEAD};
 use super::{BlobLog, name};

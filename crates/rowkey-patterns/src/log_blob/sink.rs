@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use futures_util::TryStreamExt as _;
-use rowkey::blob::{Conditions, ContentHeaders};
-use rowkey::{Blob, ClientOptions, Error, ErrorKind, Outcome, Result, RetryOptions};
+use rowkey_client::blob::{Conditions, ContentHeaders};
+use rowkey_client::{Blob, ClientOptions, Error, ErrorKind, Outcome, Result, RetryOptions};
 
 use super::buffer::Block;
 use super::{BlobLog, name};

@@ -1,7 +1,7 @@
 //! Tests of names, ranges, lines and the buffer, without a server.
 
 use chrono::TimeZone as _;
-use rowkey::ErrorKind;
+use rowkey_client::ErrorKind;
 
 use super::buffer::Buffer;
 use super::*;

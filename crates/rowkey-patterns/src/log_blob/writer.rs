@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use futures_util::future::{Either, select};
 use futures_util::lock::Mutex as AsyncMutex;
 use futures_util::task::AtomicWaker;
-use rowkey::{Clock, Result};
+use rowkey_client::{Clock, Result};
 
 use super::BlobLog;
 use super::buffer::Buffer;
@@ -63,8 +63,8 @@ impl LogWriter {
     /// While the clock is behind an earlier line of this writer, because it was set back, lines get the time of
     /// that line: the lines of a writer are read in the order in which it logged them.
     ///
-    /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) for a text with a line break, and with
-    /// [`ErrorKind::TooLarge`](rowkey::ErrorKind::TooLarge) for one over 1 MiB.
+    /// Fails with [`ErrorKind::Invalid`](rowkey_client::ErrorKind::Invalid) for a text with a line break, and with
+    /// [`ErrorKind::TooLarge`](rowkey_client::ErrorKind::TooLarge) for one over 1 MiB.
     pub async fn log(&self, text: &str) -> Result<()> {
         self.log_line(None, text).await
     }
@@ -78,7 +78,7 @@ impl LogWriter {
     /// ```
     /// # use chrono::TimeDelta;
     /// # use futures_util::TryStreamExt as _;
-    /// # use rowkey_patterns::log_blob::BlobLog;
+    /// # use rowkey::patterns::log_blob::BlobLog;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -109,7 +109,7 @@ impl LogWriter {
     /// Logs a line with the current time, or returns `false` without logging it if the buffer is full.
     ///
     /// ```
-    /// # use rowkey_patterns::log_blob::BlobLog;
+    /// # use rowkey::patterns::log_blob::BlobLog;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -131,7 +131,7 @@ impl LogWriter {
     /// [counted](Self::dropped), and as soon as there is room a line of the log reports their number.
     ///
     /// ```
-    /// # use rowkey_patterns::log_blob::BlobLog;
+    /// # use rowkey::patterns::log_blob::BlobLog;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -171,7 +171,7 @@ impl LogWriter {
     /// After an error, or if this future is dropped, the lines wait for the next flush.
     ///
     /// ```
-    /// # use rowkey_patterns::log_blob::BlobLog;
+    /// # use rowkey::patterns::log_blob::BlobLog;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -205,7 +205,7 @@ impl LogWriter {
     /// A failed flush is tried again after `flush_every`. Run this once per writer.
     ///
     /// ```
-    /// # use rowkey_patterns::log_blob::BlobLog;
+    /// # use rowkey::patterns::log_blob::BlobLog;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;

@@ -1,8 +1,8 @@
 //! The id of a log entry: a time and a tie-breaker.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use rowkey::KeyPart;
-use rowkey::key::{KeyReadError, KeyReader, KeyWriter, PartFormat};
+use rowkey_client::KeyPart;
+use rowkey_client::key::{KeyReadError, KeyReader, KeyWriter, PartFormat};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::DIGITS;
@@ -20,7 +20,7 @@ use super::DIGITS;
 /// Serialized as the text that it has in a RowKey, from which it is also read:
 ///
 /// ```
-/// use rowkey_patterns::log_tail::EntryId;
+/// use rowkey::patterns::log_tail::EntryId;
 ///
 /// let id = EntryId::new("2017-11-10T00:00:00Z".parse()?, "order-7");
 /// let json = serde_json::to_string(&id)?;
@@ -44,7 +44,7 @@ impl EntryId {
     ///
     /// ```
     /// use rowkey::Entity;
-    /// use rowkey_patterns::log_tail::EntryId;
+    /// use rowkey::patterns::log_tail::EntryId;
     ///
     /// #[derive(Entity)]
     /// #[entity(partition = "{shop}", row = "{id}")]

@@ -9,8 +9,8 @@
 //! - [`Tail`]: continues reading, oldest first, from a [`Position`] that is stored between runs
 //!
 //! ```
+//! use rowkey::patterns::log_tail::{EntryId, LogTail};
 //! use rowkey::{Entity, StorageAccount};
-//! use rowkey_patterns::log_tail::{EntryId, LogTail};
 //!
 //! #[derive(Debug, Entity)]
 //! #[entity(partition = "{employee}", row = "{id}")]
@@ -40,9 +40,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use chrono::Utc;
-use rowkey::edm::DateTime;
-use rowkey::key::KeyWriter;
-use rowkey::{Entity, Error, ErrorKind, Partition, Query, Result, Rows, Stored, Table};
+use rowkey_client::edm::DateTime;
+use rowkey_client::key::KeyWriter;
+use rowkey_client::{Entity, Error, ErrorKind, Partition, Query, Result, Rows, Stored, Table};
 
 mod id;
 mod position;
@@ -94,8 +94,8 @@ impl LogTail {
     /// time may have the same name.
     ///
     /// ```
+    /// # use rowkey::patterns::log_tail::{EntryId, LogTail};
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::log_tail::{EntryId, LogTail};
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{employee}", row = "{id}")]
     /// # struct Expense { employee: u32, id: EntryId, cents: i64 }
@@ -130,8 +130,8 @@ impl LogTail {
     /// their times run ahead of the clock.
     ///
     /// ```
+    /// # use rowkey::patterns::log_tail::{EntryId, LogTail};
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::log_tail::{EntryId, LogTail};
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{employee}", row = "{id}")]
     /// # struct Expense { employee: u32, id: EntryId, cents: i64 }
@@ -165,8 +165,8 @@ impl LogTail {
     /// inverted ticks. After an unknown outcome, append the same entry again.
     ///
     /// ```
+    /// # use rowkey::patterns::log_tail::{EntryId, LogTail};
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::log_tail::{EntryId, LogTail};
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{employee}", row = "{id}")]
     /// # struct Expense { employee: u32, id: EntryId, cents: i64 }
@@ -212,8 +212,8 @@ impl LogTail {
     /// page by page and resumed.
     ///
     /// ```
+    /// # use rowkey::patterns::log_tail::{EntryId, LogTail};
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::log_tail::{EntryId, LogTail};
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{employee}", row = "{id}")]
     /// # struct Expense { employee: u32, id: EntryId, cents: i64 }
@@ -243,8 +243,8 @@ impl LogTail {
     /// Both times are compared as stored, in whole ticks.
     ///
     /// ```
+    /// # use rowkey::patterns::log_tail::{EntryId, LogTail};
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::log_tail::{EntryId, LogTail};
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{employee}", row = "{id}")]
     /// # struct Expense { employee: u32, id: EntryId, cents: i64 }
@@ -280,8 +280,8 @@ impl LogTail {
     /// least `settle` old. See [`Tail`] for the guarantee, and for choosing `settle`.
     ///
     /// ```
+    /// # use rowkey::patterns::log_tail::{EntryId, LogTail};
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::log_tail::{EntryId, LogTail};
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{employee}", row = "{id}")]
     /// # struct Expense { employee: u32, id: EntryId, cents: i64 }

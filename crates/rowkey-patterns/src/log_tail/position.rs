@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rowkey::edm::DateTime;
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::edm::DateTime;
+use rowkey_client::{Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// How far a [`Tail`](super::Tail) has read: all entries before this position were returned.

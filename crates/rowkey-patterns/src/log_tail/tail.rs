@@ -10,9 +10,9 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
-use rowkey::edm::DateTime;
-use rowkey::table::Keyed;
-use rowkey::{Entity, Error, ErrorKind, FailedRow, Partition, Result, Stored, Table};
+use rowkey_client::edm::DateTime;
+use rowkey_client::table::Keyed;
+use rowkey_client::{Entity, Error, ErrorKind, FailedRow, Partition, Result, Stored, Table};
 
 use super::position::Position;
 use super::{head, row_of, slice, ticks_in, ticks_of};
@@ -37,7 +37,7 @@ const HALVE_AFTER: usize = 8;
 /// sum of:
 ///
 /// - the time that a writer takes from creating the id to the end of the write, including retries: at most
-///   the [`timeout`](rowkey::ClientOptions::timeout) of its client, 60 seconds by default, if it appends at
+///   the [`timeout`](rowkey_client::ClientOptions::timeout) of its client, 60 seconds by default, if it appends at
 ///   once; longer if it appends again after an unknown outcome;
 /// - the time by which a writer's clock may be behind the reader's.
 ///
@@ -262,7 +262,7 @@ impl<E> fmt::Debug for Tail<E> {
 
 #[cfg(test)]
 mod tests {
-    use rowkey::{DynamicEntity, StorageAccount};
+    use rowkey_client::{DynamicEntity, StorageAccount};
 
     use super::*;
 

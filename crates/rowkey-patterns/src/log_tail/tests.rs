@@ -1,12 +1,13 @@
 //! Tests of the keys and positions of logs.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use rowkey::key::{KeyReader, KeyWriter, PartFormat};
-use rowkey::{ClientOptions, Entity, StorageAccount};
+use rowkey_client::key::{KeyReader, KeyWriter, PartFormat};
+use rowkey_client::{ClientOptions, Entity, StorageAccount};
 
 use super::*;
 
 #[derive(Debug, Entity)]
+#[entity(crate = "rowkey_client")]
 #[entity(partition = "{name}", row = "{id}")]
 struct Line {
     name: String,
@@ -15,6 +16,7 @@ struct Line {
 
 /// A log entry in a table with rows of other types.
 #[derive(Debug, Entity)]
+#[entity(crate = "rowkey_client")]
 #[entity(partition = "{name}", row = "log_{at:desc}_{seq:3}")]
 struct Headed {
     name: String,
@@ -32,7 +34,7 @@ fn row_key(id: &EntryId) -> String {
     out.finish().unwrap()
 }
 
-fn read(text: &str) -> Result<EntryId, rowkey::key::KeyReadError> {
+fn read(text: &str) -> Result<EntryId, rowkey_client::key::KeyReadError> {
     KeyReader::new(text).part(PartFormat::default())
 }
 
@@ -52,7 +54,10 @@ fn rows_of_dotnet_programs_round_trip() {
         assert_eq!(row_key(&id), text);
     }
     assert_eq!(row_key(&EntryId::new(midnight, "w")), "2518920287999999999_w");
-    assert_eq!(read("0000000000000000000").unwrap().at(), rowkey::edm::DateTime::MAX.to_chrono());
+    assert_eq!(
+        read("0000000000000000000").unwrap().at(),
+        rowkey_client::edm::DateTime::MAX.to_chrono()
+    );
 }
 
 #[test]
@@ -71,6 +76,7 @@ fn malformed_entry_ids_are_rejected() {
 #[test]
 fn an_id_before_another_part_round_trips() {
     #[derive(Debug, Entity)]
+    #[entity(crate = "rowkey_client")]
     #[entity(partition = "{name}", row = "log_{id}_{line}")]
     struct Split {
         name: String,
@@ -110,7 +116,7 @@ fn an_id_has_the_resolution_of_its_stored_form() {
 fn ids_of_a_writer_are_in_order_if_the_clock_goes_back() {
     #[derive(Debug)]
     struct Backwards(std::sync::Mutex<DateTime<Utc>>);
-    impl rowkey::Clock for Backwards {
+    impl rowkey_client::Clock for Backwards {
         fn now(&self) -> DateTime<Utc> {
             let mut now = self.0.lock().unwrap();
             *now -= TimeDelta::seconds(1);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rowkey::{Continuation, Error, ErrorKind};
+use rowkey_client::{Continuation, Error, ErrorKind};
 use serde::{Deserialize, Serialize};
 
 /// The progress of each query of a [`Parallel`](super::Parallel), from

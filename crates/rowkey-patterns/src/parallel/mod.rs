@@ -10,7 +10,7 @@
 use std::fmt;
 
 use futures_util::{Stream, StreamExt as _, stream};
-use rowkey::{
+use rowkey_client::{
     Entity, Error, ErrorKind, FailedRow, Filter, Operator, Projection, Query, Result, Stored, Table,
 };
 
@@ -42,8 +42,8 @@ const IN_FLIGHT: usize = 8;
 ///
 /// ```
 /// use futures_util::TryStreamExt as _;
+/// use rowkey::patterns::parallel::Parallel;
 /// use rowkey::{Entity, StorageAccount};
-/// use rowkey_patterns::parallel::Parallel;
 ///
 /// #[derive(Debug, Entity)]
 /// #[entity(partition = "{state}", row = "{code}")]
@@ -139,8 +139,8 @@ impl<P: Projection + Send + 'static> Parallel<P> {
     /// use futures_util::stream::{self, StreamExt as _};
     ///
     /// # use futures_util::TryStreamExt as _;
+    /// # use rowkey::patterns::parallel::Parallel;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::parallel::Parallel;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{state}", row = "{code}")]
     /// # struct Airport { state: String, code: String }
@@ -191,8 +191,8 @@ impl<P: Projection + Send + 'static> Parallel<P> {
     ///
     /// ```
     /// # use futures_util::TryStreamExt as _;
+    /// # use rowkey::patterns::parallel::Parallel;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::parallel::Parallel;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{state}", row = "{code}")]
     /// # struct Airport { state: String, code: String }
@@ -224,8 +224,8 @@ impl<P: Projection + Send + 'static> Parallel<P> {
     ///
     /// ```
     /// # use futures_util::TryStreamExt as _;
+    /// # use rowkey::patterns::parallel::Parallel;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::parallel::Parallel;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{state}", row = "{code}")]
     /// # struct Airport { state: String, code: String }
@@ -256,8 +256,8 @@ impl<P: Projection + Send + 'static> Parallel<P> {
     /// use futures_util::StreamExt as _;
     ///
     /// # use futures_util::TryStreamExt as _;
+    /// # use rowkey::patterns::parallel::Parallel;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::parallel::Parallel;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{state}", row = "{code}")]
     /// # struct Airport { state: String, code: String }
@@ -299,8 +299,8 @@ impl<P: Projection + Send + 'static> Parallel<P> {
     ///
     /// ```
     /// # use futures_util::TryStreamExt as _;
+    /// # use rowkey::patterns::parallel::Parallel;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::parallel::Parallel;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{state}", row = "{code}")]
     /// # struct Airport { state: String, code: String }
@@ -339,12 +339,12 @@ impl<P: Projection + Send + 'static> Parallel<P> {
 /// for all partitions before `g`, those from `g` up to but excluding `n`, and those from `n`. In the given
 /// order, the results are in table order.
 ///
-/// Each query is a table scan of its part, which the [`ScanPolicy`](rowkey::ScanPolicy) must allow. Together
+/// Each query is a table scan of its part, which the [`ScanPolicy`](rowkey_client::ScanPolicy) must allow. Together
 /// they read what one scan reads, sooner. Good cuts split the entities evenly.
 ///
 /// ```
 /// use futures_util::TryStreamExt as _;
-/// use rowkey_patterns::parallel::{Parallel, key_ranges};
+/// use rowkey::patterns::parallel::{Parallel, key_ranges};
 /// # use rowkey::{Entity, StorageAccount};
 /// # #[derive(Entity)]
 /// # #[entity(partition = "{name}", row = "_")]

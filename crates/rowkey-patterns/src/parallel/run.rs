@@ -13,8 +13,10 @@ use std::vec;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, FusedStream as _, FuturesUnordered};
 use futures_util::{Stream, StreamExt as _};
-use rowkey::{Continuation, Error, ErrorKind, FailedRow, Projection, Query, Result, Stored, Table};
-use rowkey::{Page, table::Keyed};
+use rowkey_client::{
+    Continuation, Error, ErrorKind, FailedRow, Projection, Query, Result, Stored, Table,
+};
+use rowkey_client::{Page, table::Keyed};
 
 use super::checkpoint::{Open, QueryPosition};
 use super::{Checkpoint, Failure, Found, OPERATION, Order, Settings};
@@ -23,7 +25,7 @@ use crate::hash::fnv1a;
 /// A row with its keys; a row that does not decode is an item, too.
 type Row<P> = Keyed<Result<P, FailedRow>>;
 
-type Pages<P> = rowkey::table::Stream<Page<Row<P>>>;
+type Pages<P> = rowkey_client::table::Stream<Page<Row<P>>>;
 
 /// A response: the query's index, the page, and the source of the next pages.
 type PageResponse<P> = (usize, Option<Result<Page<Row<P>>>>, Pages<P>);

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::{StreamExt as _, TryStreamExt as _, future};
-use rowkey::table::Stream;
-use rowkey::{ETag, Entity, Error, ErrorCode, Key, Query, Result, StorageAccount, Stored, Table};
+use rowkey_client::table::Stream;
+use rowkey_client::{
+    ETag, Entity, Error, ErrorCode, Key, Query, Result, StorageAccount, Stored, Table,
+};
 
 use crate::parallel::Parallel;
 
@@ -32,10 +34,10 @@ const SEPARATOR: char = 'x';
 /// same table even if their clocks differ, so of two inserts of one key one fails.
 ///
 /// ```
-/// use std::time::Duration;
 /// use futures_util::TryStreamExt as _;
+/// use rowkey::patterns::rollover::{Period, Rollover};
 /// use rowkey::{Entity, StorageAccount};
-/// use rowkey_patterns::rollover::{Period, Rollover};
+/// use std::time::Duration;
 ///
 /// #[derive(Entity)]
 /// #[entity(partition = "{service}", row = "{number:6}")]
@@ -96,8 +98,8 @@ impl Rollover {
     /// time, so take it from the entity.
     ///
     /// ```
+    /// # use rowkey::patterns::rollover::{Period, Rollover};
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::rollover::{Period, Rollover};
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(partition = "{service}", row = "{number:6}")]
     /// # struct Line { service: String, number: u32 }
@@ -176,8 +178,8 @@ impl Rollover {
     /// Several programs may call it at the same time. If a call is interrupted, call it again.
     ///
     /// ```
+    /// # use rowkey::patterns::rollover::{Period, Rollover};
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::rollover::{Period, Rollover};
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(partition = "{service}", row = "{number:6}")]
     /// # struct Line { service: String, number: u32 }
@@ -257,8 +259,8 @@ impl At {
     /// the service blocks its name.
     ///
     /// ```
+    /// # use rowkey::patterns::rollover::{Period, Rollover};
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::rollover::{Period, Rollover};
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(partition = "{service}", row = "{number:6}")]
     /// # struct Line { service: String, number: u32 }

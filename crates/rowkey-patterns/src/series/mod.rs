@@ -8,8 +8,8 @@
 //!   [`Point`]: one slot of many
 //!
 //! ```
+//! use rowkey::patterns::series::Series;
 //! use rowkey::{Entity, StorageAccount};
-//! use rowkey_patterns::series::Series;
 //!
 //! /// A day of a station. Only its keys: the values are slots.
 //! #[derive(Debug, Entity)]
@@ -39,10 +39,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use rowkey::edm::Value;
-use rowkey::rounds::{Rounds, was_lost};
-use rowkey::table::Stream;
-use rowkey::{
+use rowkey_client::edm::Value;
+use rowkey_client::rounds::{Rounds, was_lost};
+use rowkey_client::table::Stream;
+use rowkey_client::{
     DynamicEntity, Entity, Error, ErrorKind, FailedRow, Key, Outcome, Partition, Property, Result,
     Stored, Table, Transaction,
 };
@@ -114,8 +114,8 @@ impl<V: Property> Series<V> {
     /// of period 2.
     ///
     /// ```
+    /// # use rowkey::patterns::series::Series;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::series::Series;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{station}", row = "{date:8}")]
     /// # struct Day { station: String, date: u32 }
@@ -148,8 +148,8 @@ impl<V: Property> Series<V> {
     /// Sets several slots of one period in one request, all or none. The request may be repeated.
     ///
     /// ```
+    /// # use rowkey::patterns::series::Series;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::series::Series;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{station}", row = "{date:8}")]
     /// # struct Day { station: String, date: u32 }
@@ -183,8 +183,8 @@ impl<V: Property> Series<V> {
     /// not in one partition, and with [`ErrorKind::TooLarge`] if there are more than 100, before sending.
     ///
     /// ```
+    /// # use rowkey::patterns::series::Series;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::series::Series;
     /// /// An hour of a day. The 1,440 minutes of a day are in 24 rows.
     /// #[derive(Debug, Entity)]
     /// #[entity(partition = "{station}", row = "{date:8}_{number:2}")]
@@ -256,8 +256,8 @@ impl<V: Property> Series<V> {
     /// other writers were faster 40 times.
     ///
     /// ```
+    /// # use rowkey::patterns::series::Series;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::series::Series;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{station}", row = "{date:8}")]
     /// # struct Day { station: String, date: u32 }
@@ -309,14 +309,14 @@ impl<V: Property> Series<V> {
     }
 
     /// All slots of the periods of a partition, or of a part of one, as one ordered stream with gaps. A period that
-    /// does not decode is one error that names its row ([`failed_rows`](rowkey::ErrorDetails::failed_rows)), and the
+    /// does not decode is one error that names its row ([`failed_rows`](rowkey_client::ErrorDetails::failed_rows)), and the
     /// stream continues with the next period.
     ///
     /// ```
     /// use futures_util::TryStreamExt as _;
     ///
+    /// # use rowkey::patterns::series::Series;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::series::Series;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{station}", row = "{date:8}")]
     /// # struct Day { station: String, date: u32 }
@@ -518,8 +518,8 @@ impl Series<i64> {
     /// Fails with [`ErrorKind::Invalid`] if the sum is too large.
     ///
     /// ```
+    /// # use rowkey::patterns::series::Series;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::series::Series;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{station}", row = "{date:8}")]
     /// # struct Day { station: String, date: u32 }
@@ -568,7 +568,7 @@ impl<V> fmt::Debug for Series<V> {
 
 #[cfg(test)]
 mod tests {
-    use rowkey::StorageAccount;
+    use rowkey_client::StorageAccount;
 
     use super::*;
 

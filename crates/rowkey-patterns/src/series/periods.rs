@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
-use rowkey::entity::RowReader;
-use rowkey::table::Stream;
-use rowkey::{
+use rowkey_client::entity::RowReader;
+use rowkey_client::table::Stream;
+use rowkey_client::{
     Continuation, DecodeError, DynamicEntity, Entity, Error, FailedRow, Page, Projection, Property,
     Query, Result, Stored,
 };
@@ -45,8 +45,8 @@ impl<E: Entity + Send + 'static, V: Property + Send + 'static> Periods<E, V> {
     /// earlier page. Like [`Query::page`], with its cost and its errors.
     ///
     /// ```
+    /// # use rowkey::patterns::series::Series;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::series::Series;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{station}", row = "{date:8}")]
     /// # struct Day { station: String, date: u32 }
@@ -88,8 +88,8 @@ impl<E: Entity + Send + 'static, V: Property + Send + 'static> Periods<E, V> {
     /// through a partition with such rows.
     ///
     /// ```
+    /// # use rowkey::patterns::series::Series;
     /// # use rowkey::{DynamicEntity, Entity, StorageAccount};
-    /// # use rowkey_patterns::series::Series;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{station}", row = "{date:8}")]
     /// # struct Day { station: String, date: u32 }
@@ -126,7 +126,7 @@ impl<E: Entity + Send + 'static, V: Property + Send + 'static> Periods<E, V> {
     }
 
     /// Reads them as a stream. A period that does not decode is an error that names its row
-    /// ([`failed_rows`](rowkey::ErrorDetails::failed_rows)), and the stream continues with the next one.
+    /// ([`failed_rows`](rowkey_client::ErrorDetails::failed_rows)), and the stream continues with the next one.
     pub fn stream(self) -> Stream<Stored<Period<E, V>>> {
         let series = self.series;
         self.query

@@ -5,8 +5,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use rowkey::table::Stream;
-use rowkey::{
+use rowkey_client::table::Stream;
+use rowkey_client::{
     Continuation, Entity, Error, ErrorKind, Filter, Page, Partition, Query, Result, Stored, Table,
 };
 
@@ -53,8 +53,8 @@ impl<E: Entity + Send + 'static> Gather<E> {
     /// `{device:bucket(8)}`. The bucket of a found entity is its partition's index in the list.
     ///
     /// ```
+    /// # use rowkey::patterns::spread::Spread;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::spread::Spread;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{day:8}_{bucket:3}", row = "{second:5}")]
     /// # struct Event { day: u32, bucket: u16, second: u32, bytes: i64 }
@@ -69,7 +69,7 @@ impl<E: Entity + Send + 'static> Gather<E> {
     /// #     events.insert(&Event { day: 20260101, bucket: spread.next_bucket(), second, bytes: second.into() }).await?;
     /// # }
     /// let buckets = (0..4).map(|bucket| Event::partition(20260101, bucket)).collect();
-    /// use rowkey_patterns::spread::Gather;
+    /// use rowkey::patterns::spread::Gather;
     /// let all = Gather::of(&events, buckets).page(1000, None).await?;
     /// assert_eq!(all.entities.len(), 10);
     /// # Ok(()) }
@@ -82,8 +82,8 @@ impl<E: Entity + Send + 'static> Gather<E> {
     /// Returns only entities that match `filter`. Several filters must all match.
     ///
     /// ```
+    /// # use rowkey::patterns::spread::Spread;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::spread::Spread;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{day:8}_{bucket:3}", row = "{second:5}")]
     /// # struct Event { day: u32, bucket: u16, second: u32, bytes: i64 }
@@ -121,8 +121,8 @@ impl<E: Entity + Send + 'static> Gather<E> {
     /// [`Found::continuation`]. Since then, buckets may have been added at the end.
     ///
     /// ```
+    /// # use rowkey::patterns::spread::Spread;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::spread::Spread;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{day:8}_{bucket:3}", row = "{second:5}")]
     /// # struct Event { day: u32, bucket: u16, second: u32, bytes: i64 }
@@ -161,8 +161,8 @@ impl<E: Entity + Send + 'static> Gather<E> {
     /// sent.
     ///
     /// ```
+    /// # use rowkey::patterns::spread::Spread;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_patterns::spread::Spread;
     /// # #[derive(Debug, Entity)]
     /// # #[entity(partition = "{day:8}_{bucket:3}", row = "{second:5}")]
     /// # struct Event { day: u32, bucket: u16, second: u32, bytes: i64 }

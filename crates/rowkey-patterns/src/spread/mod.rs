@@ -9,8 +9,8 @@
 //!
 //! ```
 //! use futures_util::TryStreamExt as _;
+//! use rowkey::patterns::spread::Spread;
 //! use rowkey::{Entity, StorageAccount};
-//! use rowkey_patterns::spread::Spread;
 //!
 //! #[derive(Debug, Entity)]
 //! #[entity(partition = "{day:8}_{bucket:3}", row = "{second:5}_{device}")]
@@ -41,8 +41,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rowkey::key::bucket_of;
-use rowkey::{Entity, Error, ErrorKind, Partition, Result, Table};
+use rowkey_client::key::bucket_of;
+use rowkey_client::{Entity, Error, ErrorKind, Partition, Result, Table};
 
 mod gather;
 mod traffic;
@@ -99,7 +99,7 @@ impl Spread {
     /// number first.
     ///
     /// ```
-    /// use rowkey_patterns::spread::Spread;
+    /// use rowkey::patterns::spread::Spread;
     ///
     /// let spread = Spread::over(16)?.formerly(8)?;
     /// let places = spread.places_of("device-7");
@@ -138,7 +138,7 @@ impl Spread {
     /// The next bucket in round-robin order. Clones share the counter.
     ///
     /// ```
-    /// # use rowkey_patterns::spread::Spread;
+    /// # use rowkey::patterns::spread::Spread;
     /// let spread = Spread::over(3)?;
     /// let buckets: Vec<_> = (0..4).map(|_| spread.next_bucket()).collect();
     /// assert_eq!(buckets, [0, 1, 2, 0]);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rowkey::{Entity, Key, StorageAccount};
+use rowkey_client::{Entity, Key, StorageAccount};
 
 /// The default number of partitions that are counted.
 const TRACKED: usize = 128;
@@ -31,7 +31,7 @@ const STEPS: u64 = 50;
 ///
 /// ```
 /// use rowkey::StorageAccount;
-/// use rowkey_patterns::spread::{Order, Traffic};
+/// use rowkey::patterns::spread::{Order, Traffic};
 ///
 /// let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
 /// let traffic = Traffic::new(&account).tracking(16);
@@ -296,7 +296,7 @@ impl fmt::Debug for Counts {
 mod tests {
     use std::time::Duration;
 
-    use rowkey::ManualClock;
+    use rowkey_client::ManualClock;
 
     use super::*;
 

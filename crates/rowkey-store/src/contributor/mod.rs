@@ -1,8 +1,8 @@
 //! Contributors: the trait through which declarations and programs add to a write plan.
 
 use futures_util::future::BoxFuture;
-use rowkey::entity::Older;
-use rowkey::{
+use rowkey_client::entity::Older;
+use rowkey_client::{
     DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result, Table, table::EncodedRow,
 };
 use rowkey_patterns::job::Verdict;
@@ -104,7 +104,7 @@ impl<'a, E> Change<'a, E> {
     /// Rows that count or copy entities need both states, because they still have the expired one.
     ///
     /// ```
-    /// use rowkey_store::Change;
+    /// use rowkey::store::Change;
     ///
     /// /// Whether a reader finds one entity more after the change.
     /// fn adds<E>(change: Change<'_, E>) -> bool {
@@ -138,9 +138,9 @@ impl<'a, E> Change<'a, E> {
 /// are at most 100 together.
 ///
 /// ```
+/// # use rowkey::store::Store;
 /// # use rowkey::{DynamicEntity, Entity, Key, Result, StorageAccount};
-/// # use rowkey_store::Store;
-/// use rowkey_store::{Change, Contribution, Contributor};
+/// use rowkey::store::{Change, Contribution, Contributor};
 ///
 /// #[derive(Clone, Debug, PartialEq, Entity)]
 /// #[entity(store, partition = "{team}", row = "task_{id:4}")]
@@ -369,9 +369,9 @@ impl Contribution<'_> {
     ///
     /// ```
     /// # use futures_util::future::BoxFuture;
+    /// # use rowkey::store::{Contribution, Contributor, Store};
     /// # use rowkey::{DynamicEntity, Entity, Key, Result, StorageAccount, Table};
-    /// # use rowkey_store::{Contribution, Contributor, Store};
-    /// use rowkey_store::{Change, Settled, Settling};
+    /// use rowkey::store::{Change, Settled, Settling};
     ///
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{team}", row = "task_{id:4}")]

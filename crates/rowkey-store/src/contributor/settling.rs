@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::{ETag, Entity, Error, Key, Outcome, Result};
+use rowkey_client::{ETag, Entity, Error, Key, Outcome, Result};
 
 use crate::layer::deciding::{Deciding, is_lost, is_undecodable};
 use crate::layer::{Demands, Layers};

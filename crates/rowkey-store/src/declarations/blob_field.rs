@@ -2,7 +2,7 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::{Entity, Result};
+use rowkey_client::{Entity, Result};
 
 use crate::contributor::settling::{Settled, Settling};
 use crate::contributor::{Change, Contribution, Contributor};

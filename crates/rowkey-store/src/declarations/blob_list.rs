@@ -18,9 +18,9 @@ use std::fmt::Write as _;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::blob::Conditions;
-use rowkey::index::{List, ListPlace};
-use rowkey::{Blob, ETag, Entity, Error, ErrorKind, Outcome, Result};
+use rowkey_client::blob::Conditions;
+use rowkey_client::index::{List, ListPlace};
+use rowkey_client::{Blob, ETag, Entity, Error, ErrorKind, Outcome, Result};
 use serde::{Deserialize, Serialize};
 
 use super::list::{edits, list_keys};

@@ -21,9 +21,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::edm::Value;
-use rowkey::entity::{Older, Unusable};
-use rowkey::{BlobRef, DynamicEntity, Entity, Error, ErrorKind, Properties, Result};
+use rowkey_client::edm::Value;
+use rowkey_client::entity::{Older, Unusable};
+use rowkey_client::{BlobRef, DynamicEntity, Entity, Error, ErrorKind, Properties, Result};
 
 use crate::contributor::settling::{Settled, Settling};
 use crate::contributor::{Change, Contribution, Contributor};

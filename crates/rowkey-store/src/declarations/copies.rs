@@ -3,7 +3,7 @@
 //! The entities that hold copies are edited in the transaction of the source entity, on condition
 //! that they are unchanged since they were read.
 
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Result};
+use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Result};
 
 use crate::contributor::{Change, Contribution, Contributor};
 
@@ -13,7 +13,7 @@ use crate::contributor::{Change, Contribution, Contributor};
 /// For example, a department shows the name of its manager. With the name copied into the department's
 /// entity, one request reads both. The store of the source keeps the copies in step with the source, in
 /// one transaction: see [`StoreBuilder::with`](crate::StoreBuilder::with). The entities that hold copies
-/// (targets) are written through a [`Table`](rowkey::Table) as usual. A change of a target and a change
+/// (targets) are written through a [`Table`](rowkey_client::Table) as usual. A change of a target and a change
 /// of its copies do not overwrite each other if both give the ETag that was read.
 ///
 /// Costs one read and one operation for each target whose copy changes. A write that changes neither the
@@ -21,8 +21,8 @@ use crate::contributor::{Change, Contribution, Contributor};
 /// copy when the source is written again: [`Store::rewrite`](crate::Store::rewrite).
 ///
 /// ```
+/// use rowkey::store::{Copies, Store};
 /// use rowkey::{Entity, StorageAccount};
-/// use rowkey_store::{Copies, Store};
 ///
 /// #[derive(Clone, Debug, Entity)]
 /// #[entity(store, partition = "{company}", row = "id_{id:6}")]
@@ -98,8 +98,8 @@ impl<S, T: Entity, V> Copies<S, T, V> {
     /// transaction:
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// #[derive(Clone, Debug, PartialEq, Entity)]
     /// #[entity(store, partition = "{company}", row = "id_{id:6}")]
     /// struct Employee { company: String, id: u32, name: String }

@@ -1,6 +1,6 @@
 //! Histories: a row that is inserted with each change of an entity.
 
-use rowkey::{Entity, Result};
+use rowkey_client::{Entity, Result};
 
 use crate::contributor::{Change, Contribution, Contributor};
 use crate::row::not_of_a_store;
@@ -13,8 +13,8 @@ use crate::row::not_of_a_store;
 ///
 /// ```
 /// use chrono::{DateTime, Utc};
+/// use rowkey::store::{Change, History, Store};
 /// use rowkey::{Entity, StorageAccount};
-/// use rowkey_store::{Change, History, Store};
 ///
 /// #[derive(Clone, Debug, Entity)]
 /// #[entity(store, partition = "{tenant}", row = "order_{id:9}")]
@@ -72,7 +72,7 @@ impl<E, R: Entity> History<E, R> {
     /// It must depend on the change alone, and compare both of its states: repairs and migrations write an entity
     /// without changing it. The row is in the partition of the entity, and is new: give it the time and the mark of
     /// [`Change::op`]. An entity that replaces an expired one is inserted, and has no state before. A write whose row
-    /// exists fails with [`ErrorKind::AlreadyExists`](rowkey::ErrorKind::AlreadyExists).
+    /// exists fails with [`ErrorKind::AlreadyExists`](rowkey_client::ErrorKind::AlreadyExists).
     pub fn new(
         name: &'static str,
         row: impl Fn(Change<'_, E>) -> Option<R> + Send + Sync + 'static,

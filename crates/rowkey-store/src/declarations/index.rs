@@ -1,7 +1,7 @@
 //! Indexes in the entity's partition: copies that are written in the transaction of the entity.
 
-use rowkey::index::{Index, Scope};
-use rowkey::{DynamicEntity, Entity, Match, Result, table::EncodedRow};
+use rowkey_client::index::{Index, Scope};
+use rowkey_client::{DynamicEntity, Entity, Match, Result, table::EncodedRow};
 
 use crate::contributor::{Change, Contribution, Contributor};
 use crate::layer::{Demands, Layers};

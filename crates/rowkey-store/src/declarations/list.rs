@@ -15,10 +15,10 @@
 
 use std::collections::BTreeSet;
 
-use rowkey::entity::Older;
-use rowkey::index::{List, ListPlace};
-use rowkey::key::{KeyError, KeyWriter};
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Result};
+use rowkey_client::entity::Older;
+use rowkey_client::index::{List, ListPlace};
+use rowkey_client::key::{KeyError, KeyWriter};
+use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Result};
 
 use crate::contributor::{Change, Contribution, Contributor};
 use crate::row::long_text::{set_text, whole_text};

@@ -5,9 +5,9 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::entity::Older;
-use rowkey::index::{Index, List, ListPlace, Scope};
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
+use rowkey_client::entity::Older;
+use rowkey_client::index::{Index, List, ListPlace, Scope};
+use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
 
 use super::list;
 use crate::contributor::settling::{Settled, Settling};

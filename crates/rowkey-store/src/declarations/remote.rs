@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::index::{Copied, Index, Scope};
-use rowkey::table::{EncodedRow, RowWrite};
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result, Stored};
+use rowkey_client::index::{Copied, Index, Scope};
+use rowkey_client::table::{EncodedRow, RowWrite};
+use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result, Stored};
 
 use crate::contributor::settling::{Settled, Settling};
 use crate::contributor::{Change, Contribution, Contributor};

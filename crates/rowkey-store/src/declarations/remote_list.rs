@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::index::{List, ListPlace};
-use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Match, Result};
+use rowkey_client::index::{List, ListPlace};
+use rowkey_client::{DynamicEntity, Entity, ErrorKind, Key, Match, Result};
 
 use super::list::{edit, edits, list_keys, listed, note_full};
 use crate::contributor::settling::{Settled, Settling};

@@ -1,7 +1,7 @@
 //! Unique values: claimed before the commit, released after it.
 
-use rowkey::index::Scope;
-use rowkey::{Entity, Error, ErrorKind, Result};
+use rowkey_client::index::Scope;
+use rowkey_client::{Entity, Error, ErrorKind, Result};
 
 use crate::contributor::{Change, Contribution, Contributor};
 use crate::layer::Demands;

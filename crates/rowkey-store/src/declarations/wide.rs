@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use rowkey::edm::Value;
-use rowkey::table::EncodedRow;
-use rowkey::{DynamicEntity, Match, Result};
+use rowkey_client::edm::Value;
+use rowkey_client::table::EncodedRow;
+use rowkey_client::{DynamicEntity, Match, Result};
 
 use crate::layer::wide::Layout;
 use crate::plan::{Edit, Plan, Source, Write};

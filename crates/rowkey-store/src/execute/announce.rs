@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use rowkey::queue::{Body, Message};
-use rowkey::{
+use rowkey_client::queue::{Body, Message};
+use rowkey_client::{
     ClientOptions, DynamicEntity, Error, ErrorKind, Key, Match, Queue, Result, RetryOptions,
 };
 use serde::{Deserialize, Serialize};

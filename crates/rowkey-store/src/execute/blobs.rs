@@ -8,8 +8,8 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rowkey::blob::Check;
-use rowkey::{Blob, Error, Outcome, Result};
+use rowkey_client::blob::Check;
+use rowkey_client::{Blob, Error, Outcome, Result};
 use rowkey_patterns::internals::try_all;
 
 use super::announce::Announcer;

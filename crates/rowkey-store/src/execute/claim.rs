@@ -1,7 +1,7 @@
 //! Claiming values before a commit.
 
-use rowkey::rounds::Rounds;
-use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Outcome, Result};
+use rowkey_client::rounds::Rounds;
+use rowkey_client::{DynamicEntity, ETag, Error, ErrorKind, Outcome, Result};
 
 use super::announce::Announcer;
 use crate::layer::deciding::{Deciding, is_lost, is_undecodable};

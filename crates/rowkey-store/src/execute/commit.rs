@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rowkey::{ETag, Error, ErrorKind, Match, Outcome, Result};
+use rowkey_client::{ETag, Error, ErrorKind, Match, Outcome, Result};
 
 use super::claim::{Fate, end, fate};
 use crate::layer::deciding::{Deciding, is_lost, is_undecodable};

@@ -9,7 +9,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
-use rowkey::queue::Message;
+use rowkey_client::queue::Message;
 
 use super::announce::Announced;
 use crate::row::Keys;

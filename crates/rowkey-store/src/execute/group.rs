@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 
-use rowkey::table::RowWrite;
-use rowkey::{
+use rowkey_client::table::RowWrite;
+use rowkey_client::{
     DynamicEntity, ETag, Error, ErrorKind, Key, Match, Outcome, Partition, Result, Stored,
     Transaction,
 };

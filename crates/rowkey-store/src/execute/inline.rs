@@ -10,7 +10,7 @@
 //! may be about to insert it. If such a writer may exist, the op row and the message stay, and a worker
 //! settles again.
 
-use rowkey::{DynamicEntity, ETag, Outcome, Partition, Result};
+use rowkey_client::{DynamicEntity, ETag, Outcome, Partition, Result};
 use rowkey_patterns::internals::try_all;
 
 use super::announce::Announcer;

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::rounds::Rounds;
-use rowkey::telemetry::TraceParent;
-use rowkey::{ETag, Error, Outcome, Result};
+use rowkey_client::rounds::Rounds;
+use rowkey_client::telemetry::TraceParent;
+use rowkey_client::{ETag, Error, Outcome, Result};
 use rowkey_patterns::internals::try_all;
 use tracing::Instrument as _;
 use tracing::field::Empty;
@@ -372,15 +372,19 @@ impl Executor {
 
     /// Deletes op rows of a partition; returns whether they are gone. If not, their messages appear.
     async fn delete_op_rows(&self, partition_key: &str, ended: &[Ended]) -> bool {
-        let key =
-            |one: &Ended| rowkey::Key::<rowkey::DynamicEntity>::new(partition_key, &*one.op.1);
+        let key = |one: &Ended| {
+            rowkey_client::Key::<rowkey_client::DynamicEntity>::new(partition_key, &*one.op.1)
+        };
         let deleted = match ended {
-            [one] => {
-                self.table.table().delete_if_exists(key(one), rowkey::Match::Any).await.map(drop)
-            }
+            [one] => self
+                .table
+                .table()
+                .delete_if_exists(key(one), rowkey_client::Match::Any)
+                .await
+                .map(drop),
             several => {
-                let delete = |transaction: rowkey::Transaction, one: &Ended| {
-                    transaction.delete(key(one), rowkey::Match::Any)
+                let delete = |transaction: rowkey_client::Transaction, one: &Ended| {
+                    transaction.delete(key(one), rowkey_client::Match::Any)
                 };
                 several.iter().fold(self.table.transaction(), delete).submit().await.map(drop)
             }
@@ -512,8 +516,8 @@ impl Executor {
             Resumed::Again(KEPT.saturating_sub(now))
         } else {
             // No request can take effect any more.
-            let key = rowkey::Key::<rowkey::DynamicEntity>::new(&*op.0, &*op.1);
-            self.table.table().delete_if_exists(key, rowkey::Match::Any).await?;
+            let key = rowkey_client::Key::<rowkey_client::DynamicEntity>::new(&*op.0, &*op.1);
+            self.table.table().delete_if_exists(key, rowkey_client::Match::Any).await?;
             Resumed::Done
         })
     }
@@ -588,7 +592,7 @@ impl Executor {
     fn announcer(&self) -> Result<&Announcer> {
         self.announcer.as_deref().ok_or_else(|| {
             let what = "the write needs a queue, and the store has none";
-            Error::refused(rowkey::ErrorKind::Invalid, what)
+            Error::refused(rowkey_client::ErrorKind::Invalid, what)
                 .advise("give one to `StoreBuilder::queue`")
         })
     }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rowkey::ETag;
+use rowkey_client::ETag;
 
 use crate::row::Keys;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use futures_util::future::BoxFuture;
-use rowkey::{DynamicEntity, ETag, ErrorKind, Key, Match, Outcome, Result, Table};
+use rowkey_client::{DynamicEntity, ETag, ErrorKind, Key, Match, Outcome, Result, Table};
 
 use super::announce::{Announcer, no_queue};
 use super::claim::give_up;

@@ -22,9 +22,9 @@ use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::edm::Value;
-use rowkey::entity::BlobField;
-use rowkey::{Blob, DynamicEntity, Entity, Error, ErrorKind, Result, Table};
+use rowkey_client::edm::Value;
+use rowkey_client::entity::BlobField;
+use rowkey_client::{Blob, DynamicEntity, Entity, Error, ErrorKind, Result, Table};
 use sha2::{Digest as _, Sha256};
 
 use super::deciding::Deciding;

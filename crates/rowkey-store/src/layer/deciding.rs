@@ -1,7 +1,7 @@
 //! Deciding reads: reads on the primary, for writes, claims and repairs that depend on them.
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use rowkey::{
+use rowkey_client::{
     ClientOptions, Clock, DynamicEntity, ETag, Entity, Error, ErrorKind, Key, Outcome, Projection,
     Query, Result, RetryOptions, ScanPolicy, Stored, Table, Transaction,
 };
@@ -15,8 +15,8 @@ use crate::row::{Keys, Marked};
 /// tables on purpose.
 ///
 /// ```
+/// use rowkey::store::Deciding;
 /// use rowkey::{ClientOptions, StorageAccount};
-/// use rowkey_store::Deciding;
 ///
 /// let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
 /// let options = ClientOptions { read_from_secondary: true, ..ClientOptions::default() };
@@ -52,8 +52,8 @@ impl Deciding {
     /// Reads one entity. One request.
     ///
     /// ```
+    /// # use rowkey::store::Deciding;
     /// # use rowkey::{DynamicEntity, Key, Partition, StorageAccount};
-    /// # use rowkey_store::Deciding;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -77,7 +77,10 @@ impl Deciding {
     }
 
     /// Queries a partition.
-    pub fn query<E: Entity + Send + 'static>(&self, partition: rowkey::Partition<E>) -> Query<E> {
+    pub fn query<E: Entity + Send + 'static>(
+        &self,
+        partition: rowkey_client::Partition<E>,
+    ) -> Query<E> {
         self.table.query(partition)
     }
 
@@ -123,8 +126,8 @@ pub(crate) async fn is_still(deciding: &Deciding, keys: &Keys, etag: &ETag) -> R
 /// Whether a conditional write was refused because of another writer.
 pub(crate) fn is_lost(error: &Error) -> bool {
     error.outcome() == Outcome::Rejected
-        && error.code() != Some(&rowkey::ErrorCode::TABLE_NOT_FOUND)
-        && error.code() != Some(&rowkey::ErrorCode::CONTAINER_NOT_FOUND)
+        && error.code() != Some(&rowkey_client::ErrorCode::TABLE_NOT_FOUND)
+        && error.code() != Some(&rowkey_client::ErrorCode::CONTAINER_NOT_FOUND)
         && matches!(
             error.kind(),
             ErrorKind::AlreadyExists | ErrorKind::Conflict | ErrorKind::NotFound

@@ -25,9 +25,9 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::entity::Older;
-use rowkey::index::Index;
-use rowkey::{
+use rowkey_client::entity::Older;
+use rowkey_client::index::Index;
+use rowkey_client::{
     DynamicEntity, Entity, Error, ErrorKind, Key, Outcome, Properties, Result, Stored, Table,
 };
 

@@ -9,7 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use rowkey::{DynamicEntity, Error, ErrorCode, Result, Stored, Table};
+use rowkey_client::{DynamicEntity, Error, ErrorCode, Result, Stored, Table};
 
 use super::deciding::Deciding;
 use crate::row::Keys;

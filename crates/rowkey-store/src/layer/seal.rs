@@ -18,8 +18,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Entity, Result, Table};
+use rowkey_client::edm::Value;
+use rowkey_client::{DynamicEntity, Entity, Result, Table};
 
 use super::{Closing, Layer};
 use crate::row::blob_pointer::is_in_blob;
@@ -28,13 +28,13 @@ use crate::row::op::Op;
 use crate::row::version_of;
 
 /// Encrypts and decrypts the fields of a type that are marked `#[entity(encrypt)]`: see
-/// [`StoreBuilder::keys`](crate::StoreBuilder::keys). `rowkey_encryption::KeyRing` is an implementation.
+/// [`StoreBuilder::keys`](crate::StoreBuilder::keys). `rowkey::encryption::KeyRing` is an implementation.
 ///
 /// A row is sealed once for each write of its entity. Whole copies hold the same bytes and are opened
 /// under the keys of the entity. A sealer therefore binds the sealed values to the keys of the row that
 /// it is given.
 ///
-/// Errors are created by [`Error::refused`](rowkey::Error::refused).
+/// Errors are created by [`Error::refused`](rowkey_client::Error::refused).
 /// [`ErrorKind::Decode`] means that the row was altered or its key is not
 /// known; other kinds mean that a later attempt may succeed.
 pub trait Sealer: Send + Sync {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use rowkey::Result;
+use rowkey_client::Result;
 
 use super::inline::{Effect, Known};
 use super::{Plan, Source, Write};
@@ -55,11 +55,11 @@ impl Explanation {
             };
             let (verb, condition) = match &edit.write {
                 Write::Insert(_) => ("insert", "if it is new"),
-                Write::Replace(_, rowkey::Match::Any) => ("replace", "if it is there"),
+                Write::Replace(_, rowkey_client::Match::Any) => ("replace", "if it is there"),
                 Write::Replace(..) => ("replace", "if it is as it was read"),
-                Write::Merge(_, rowkey::Match::Any) => ("merge into", "if it is there"),
+                Write::Merge(_, rowkey_client::Match::Any) => ("merge into", "if it is there"),
                 Write::Merge(..) => ("merge into", "if it is as it was read"),
-                Write::Delete(rowkey::Match::Any) => ("delete", "if it is there"),
+                Write::Delete(rowkey_client::Match::Any) => ("delete", "if it is there"),
                 Write::Delete(_) => ("delete", "if it is as it was read"),
             };
             lines.push(format!("commit: {verb} the {what}, {condition}"));

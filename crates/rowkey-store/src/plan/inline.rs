@@ -1,7 +1,7 @@
 //! The targets that the writer itself settles: what it writes, and what it knows of the rows.
 
-use rowkey::table::EncodedRow;
-use rowkey::{Blob, ETag};
+use rowkey_client::table::EncodedRow;
+use rowkey_client::{Blob, ETag};
 
 use crate::layer::place::Place;
 use crate::row::Keys;

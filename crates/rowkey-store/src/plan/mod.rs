@@ -10,10 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use rowkey::index::List;
-use rowkey::table::{EncodedRow, RowWrite};
-use rowkey::telemetry::TraceParent;
-use rowkey::{DynamicEntity, ETag, Error, ErrorKind, Match, Result};
+use rowkey_client::index::List;
+use rowkey_client::table::{EncodedRow, RowWrite};
+use rowkey_client::telemetry::TraceParent;
+use rowkey_client::{DynamicEntity, ETag, Error, ErrorKind, Match, Result};
 pub(crate) use rowkey_patterns::internals::MAX_OPERATIONS;
 
 use crate::layer::Demands;
@@ -332,10 +332,10 @@ impl Write {
     /// Adds the operation to a transaction.
     pub(crate) fn add_to(
         &self,
-        transaction: rowkey::Transaction,
+        transaction: rowkey_client::Transaction,
         partition_key: &str,
         row_key: &str,
-    ) -> rowkey::Transaction {
+    ) -> rowkey_client::Transaction {
         match self {
             Self::Insert(row) => transaction.row(row, RowWrite::Insert),
             Self::Replace(row, condition) => {
@@ -343,7 +343,7 @@ impl Write {
             }
             Self::Merge(row, condition) => transaction.row(row, RowWrite::Merge(condition.clone())),
             Self::Delete(condition) => {
-                let key = rowkey::Key::<DynamicEntity>::new(partition_key, row_key);
+                let key = rowkey_client::Key::<DynamicEntity>::new(partition_key, row_key);
                 transaction.delete(key, condition.clone())
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rowkey::BlobRef;
+use rowkey_client::BlobRef;
 
 /// The references that a plan gives to entities for the first time. Released when the plan is dropped, unless its
 /// requests were sent.

@@ -1,7 +1,7 @@
 //! Tests of merging operations in a plan, and of its limits.
 
 use chrono::DateTime;
-use rowkey::ErrorKind;
+use rowkey_client::ErrorKind;
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! The further rows of an entity that does not fit into one row.
 
-use rowkey::table::EncodedRow;
-use rowkey::{DynamicEntity, ETag};
+use rowkey_client::table::EncodedRow;
+use rowkey_client::{DynamicEntity, ETag};
 
 /// The property of a head with the number of rows of the entity, including the head.
 pub(crate) const ROWS: &str = "EntityRows";

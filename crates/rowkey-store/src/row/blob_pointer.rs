@@ -1,8 +1,8 @@
 //! Pointers to blobs: what a row stores of a field that is in a blob.
 
-use rowkey::edm::Value;
-use rowkey::entity::BlobField;
-use rowkey::{DynamicEntity, Error, ErrorKind, Result};
+use rowkey_client::edm::Value;
+use rowkey_client::entity::BlobField;
+use rowkey_client::{DynamicEntity, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 use super::text;

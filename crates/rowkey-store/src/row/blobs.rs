@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use rowkey::{Blob, ClientOptions, Container, RetryOptions};
+use rowkey_client::{Blob, ClientOptions, Container, RetryOptions};
 use sha2::{Digest as _, Sha256};
 
 use super::Keys;
@@ -188,7 +188,7 @@ fn unhexed(text: &str) -> Option<String> {
 mod tests {
     use std::collections::BTreeSet;
 
-    use rowkey::StorageAccount;
+    use rowkey_client::StorageAccount;
 
     use super::*;
 

@@ -4,9 +4,9 @@
 //! function. Otherwise the function is not compiled for the type, which matters to programs with many
 //! stores. An `if` is not enough: the compiler also instantiates what branches that are never taken call.
 
-use rowkey::entity::{BlobField, OlderRows};
-use rowkey::index::{Index, List, ListPlace, Scope};
-use rowkey::{Entity, Error, ErrorKind, Result};
+use rowkey_client::entity::{BlobField, OlderRows};
+use rowkey_client::index::{Index, List, ListPlace, Scope};
+use rowkey_client::{Entity, Error, ErrorKind, Result};
 
 /// The declarations of a type, without the type.
 #[derive(Clone, Copy)]

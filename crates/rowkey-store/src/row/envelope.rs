@@ -1,6 +1,6 @@
 //! What every program sees of the encryption of a row.
 
-use rowkey::{DynamicEntity, Error, ErrorKind};
+use rowkey_client::{DynamicEntity, Error, ErrorKind};
 
 use super::text;
 

@@ -1,7 +1,7 @@
 //! Text that is longer than the limit of a property, split over several: `Targets`, `Targets2`,
 //! `Targets3`. Public for the other crates of the workspace, and not part of the public interface.
 
-use rowkey::DynamicEntity;
+use rowkey_client::DynamicEntity;
 
 use super::text;
 

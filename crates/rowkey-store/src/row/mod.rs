@@ -8,11 +8,11 @@
 //!
 //! The mark shows which operation wrote a row. It decides a write whose response was lost.
 
-use rowkey::edm::Value;
-use rowkey::entity::{Declarations, Older, RowReader, RowWriter};
-use rowkey::index::{Copied, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, Scope};
-use rowkey::key::KeyWriter;
-use rowkey::{
+use rowkey_client::edm::Value;
+use rowkey_client::entity::{Declarations, Older, RowReader, RowWriter};
+use rowkey_client::index::{Copied, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, Scope};
+use rowkey_client::key::KeyWriter;
+use rowkey_client::{
     DecodeError, DynamicEntity, Entity, Error, ErrorKind, Projection, Properties, Result, Rows,
 };
 use rowkey_patterns::internals::finish;
@@ -224,13 +224,18 @@ impl<E: Entity> Entity for CopyRow<'_, E> {
 /// Borrowed text as a property value.
 struct Text<'a>(&'a str);
 
-impl rowkey::Property for Text<'_> {
-    fn to_value(&self) -> Result<Option<rowkey::edm::ValueRef<'_>>, rowkey::entity::PropertyError> {
-        Ok(Some(rowkey::edm::ValueRef::String(self.0.into())))
+impl rowkey_client::Property for Text<'_> {
+    fn to_value(
+        &self,
+    ) -> Result<Option<rowkey_client::edm::ValueRef<'_>>, rowkey_client::entity::PropertyError>
+    {
+        Ok(Some(rowkey_client::edm::ValueRef::String(self.0.into())))
     }
 
-    fn from_value(_: rowkey::edm::ValueRef<'_>) -> Result<Self, rowkey::entity::PropertyError> {
-        Err(rowkey::entity::PropertyError::new("borrowed text is only written"))
+    fn from_value(
+        _: rowkey_client::edm::ValueRef<'_>,
+    ) -> Result<Self, rowkey_client::entity::PropertyError> {
+        Err(rowkey_client::entity::PropertyError::new("borrowed text is only written"))
     }
 }
 

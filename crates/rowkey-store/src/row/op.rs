@@ -7,8 +7,8 @@
 use std::fmt;
 
 use chrono::{DateTime, Utc};
-use rowkey::telemetry::TraceParent;
-use rowkey::{DynamicEntity, Error, ErrorKind, Result, edm};
+use rowkey_client::telemetry::TraceParent;
+use rowkey_client::{DynamicEntity, Error, ErrorKind, Result, edm};
 use serde::{Deserialize, Serialize};
 
 use super::long_text::{set_text, whole_text};
@@ -34,7 +34,7 @@ impl Op {
     /// Creates an operation from the time and 8 random bytes.
     ///
     /// ```
-    /// use rowkey_store::Op;
+    /// use rowkey::store::Op;
     ///
     /// let op = Op::new("2026-11-20T09:00:00Z".parse()?, [0, 0, 0, 0, 0, 0, 0, 255]);
     /// assert_eq!(op.mark(), "00000000000000ff");

@@ -4,8 +4,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
-use rowkey::index::{ListPlace, Scope};
-use rowkey::{Container, Entity, Queue, Result, Table};
+use rowkey_client::index::{ListPlace, Scope};
+use rowkey_client::{Container, Entity, Queue, Result, Table};
 
 use super::{Inner, Store};
 use crate::contributor::{Contributor, StoredType};
@@ -32,8 +32,8 @@ use crate::row::declared::{Declared, Given, check_names, refused};
 /// Builds a [`Store`]; from [`Store::builder`].
 ///
 /// ```
+/// # use rowkey::store::Store;
 /// # use rowkey::{Entity, StorageAccount};
-/// # use rowkey_store::Store;
 /// #[derive(Clone, Debug, PartialEq, Entity)]
 /// #[entity(store, partition = "{tenant}", row = "note_{id:6}")]
 /// #[entity(unique(name = by_title, value = "{title}"))]
@@ -151,8 +151,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
     /// ([`Written::settled`](crate::Written::settled)).
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// #[derive(Clone, Debug, PartialEq, Entity)]
     /// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
     /// #[entity(index(name = by_customer, table = "customers", partition = "{customer}", row = "{tenant}_{id:6}"))]
@@ -185,7 +185,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
     }
 
     /// Sets the keys of the fields that are marked `#[entity(encrypt)]`, such as a
-    /// `rowkey_encryption::KeyRing`. Every write encrypts these fields before they are sent, and every
+    /// `rowkey::encryption::KeyRing`. Every write encrypts these fields before they are sent, and every
     /// read decrypts them.
     pub fn keys(mut self, ring: impl Sealer + 'static) -> Self {
         self.sealer = Some(Arc::new(ring));
@@ -200,8 +200,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
     /// replaces or deletes. Use it if other programs write to the partitions of the entities.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{DynamicEntity, Entity, ErrorKind, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
     /// # #[entity(index(name = by_desk, row = "desk_{desk}"))]
@@ -241,7 +241,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
 
     /// Builds the store. Sends nothing. [`Store::open`] reads the declarations of programs of other versions.
     ///
-    /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) if a declaration lacks something that
+    /// Fails with [`ErrorKind::Invalid`](rowkey_client::ErrorKind::Invalid) if a declaration lacks something that
     /// it requires (a queue, a container, keys, a table of its own), if two contributors have the same name, if one
     /// change could have more than 100 operations, or if copies lead back to entities of this type.
     pub fn build(self) -> Result<Store<E>> {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
-use rowkey::{Entity, Error, ErrorKind, Result};
+use rowkey_client::{Entity, Error, ErrorKind, Result};
 use rowkey_patterns::internals::{Merge, is_same, pack, try_all};
 use rowkey_patterns::job::{Attempt, Batch, Job, Loading, Packs, Report, Verdict};
 
@@ -37,8 +37,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// ```
     /// use futures_util::stream;
+    /// use rowkey::store::Store;
     /// use rowkey::{Entity, StorageAccount};
-    /// use rowkey_store::Store;
     ///
     /// #[derive(Clone, Debug, PartialEq, Entity)]
     /// #[entity(store, partition = "{tenant}", row = "user_{id:6}")]
@@ -94,7 +94,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 /// Returns the most operations for an insert of the entity, without those of further rows.
 pub(super) fn rows_of<E: Entity>(entity: &E) -> usize {
     let local = E::DECLARED.indexes.iter().enumerate().filter(|(position, index)| {
-        index.scope == rowkey::index::Scope::SamePartition
+        index.scope == rowkey_client::index::Scope::SamePartition
             && index_keys(entity, *position).is_ok_and(|keys| keys.is_some())
     });
     let lists = in_partition(E::DECLARED.lists).into_iter();
@@ -240,7 +240,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Merge for Group<E> {
 
 /// Whether an error concerns one of several entities, so that the others can be stored.
 fn is_of_one(error: &Error) -> bool {
-    use rowkey::ErrorKind::{Decode, Invalid, TooLarge};
+    use rowkey_client::ErrorKind::{Decode, Invalid, TooLarge};
     is_race(error)
         || error.kind() == ErrorKind::AlreadyExists
         || matches!(error.kind(), Decode | Invalid | TooLarge)

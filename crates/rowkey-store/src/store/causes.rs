@@ -1,6 +1,6 @@
 //! Why a repair could not make a row elsewhere agree: the error that a worker gets, which has no caller to return it to.
 
-use rowkey::{Entity, Error, Result};
+use rowkey_client::{Entity, Error, Result};
 
 use super::Store;
 use crate::contributor::Contributor;

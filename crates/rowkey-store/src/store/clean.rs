@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::{FutureExt as _, TryStreamExt as _};
-use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Page, Result, Stored, Table};
+use rowkey_client::{DynamicEntity, ETag, Entity, Error, ErrorKind, Page, Result, Stored, Table};
 use rowkey_patterns::job::{Job, Report, Verdict, Walk, Walking};
 
 use super::examine::{claimed, note_failure};
@@ -27,8 +27,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// rows that a view or a contributor keeps in another table. Lists in blobs require the container of
     /// [`StoreBuilder::blobs`](super::StoreBuilder::blobs).
     ///
-    /// Two requests before the job. Fails with [`ErrorKind::Unavailable`](rowkey::ErrorKind) if it is too
-    /// early, and with [`ErrorKind::Invalid`](rowkey::ErrorKind) if the declaration is not gone, if this
+    /// Two requests before the job. Fails with [`ErrorKind::Unavailable`](rowkey_client::ErrorKind) if it is too
+    /// early, and with [`ErrorKind::Invalid`](rowkey_client::ErrorKind) if the declaration is not gone, if this
     /// program declares it, or if the store was not opened. Without a manifest, use
     /// [`repair_without`](Self::repair_without).
     pub async fn clean(&self, name: &str) -> Result<Job<'static, Walking<DynamicEntity, Step>>> {
@@ -52,11 +52,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// `clean`. Otherwise run it when no program that declares it there runs any more, and 10 minutes after the last
     /// has stopped. Costs one request for each page of 1,000 rows, and one for each row that is deleted.
     ///
-    /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind) if this program declares it with this table.
+    /// Fails with [`ErrorKind::Invalid`](rowkey_client::ErrorKind) if this program declares it with this table.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # mod old {
     /// #     #[derive(Clone, Debug, PartialEq, rowkey::Entity)]
     /// #     #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
@@ -127,8 +127,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// again. Costs one request for each page of 1,000 rows, and one for each row that is deleted.
     ///
     /// ```
+    /// # use rowkey::store::{Store, View};
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::{Store, View};
     /// # #[derive(Clone, Debug, Entity)]
     /// # #[entity(store, partition = "{region}", row = "id_{id:6}")]
     /// # struct Employee { region: String, id: u32, department: String }

@@ -3,7 +3,7 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Partition, Result, Stored};
+use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Partition, Result, Stored};
 
 use super::examine::Kind;
 use super::{Inner, ReadHead, Store, is_race};
@@ -27,8 +27,8 @@ impl<S, T: Entity + Clone + Send + Sync + 'static, V> RemoteCopies<S, T, V> {
     /// source, also through copies of `store`.
     ///
     /// ```
+    /// use rowkey::store::{RemoteCopies, Store};
     /// use rowkey::{Entity, StorageAccount};
-    /// use rowkey_store::{RemoteCopies, Store};
     ///
     /// #[derive(Clone, Debug, Entity)]
     /// #[entity(store, partition = "departments", row = "department_{id}")]

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use futures_util::FutureExt as _;
-use rowkey::{
+use rowkey_client::{
     Column, DynamicEntity, Entity, Error, ErrorKind, Key, Page, Partition, Result, Stored,
 };
 
-use rowkey::edm::DateTime;
+use rowkey_client::edm::DateTime;
 use rowkey_patterns::job::{Job, Pace, PageStep, Report, Target, Verdict, Walk, Walking};
 
 use super::bulk::rows_of;
@@ -57,8 +57,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Fails with [`ErrorKind::Invalid`] if the prefix is empty.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// #[derive(Clone, Debug, Entity)]
     /// #[entity(store, partition = "{tenant}_{region}", row = "order_{id:6}")]
     /// struct Order { tenant: String, region: String, id: u32 }
@@ -105,9 +105,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// of a wide entity, which may be in further rows.
     ///
     /// ```
+    /// use rowkey::patterns::job::Walk;
+    /// use rowkey::store::Store;
     /// use rowkey::{Entity, StorageAccount};
-    /// use rowkey_store::Store;
-    /// use rowkey_patterns::job::Walk;
     ///
     /// #[derive(Clone, Debug, PartialEq, Entity)]
     /// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
@@ -151,9 +151,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// [`ErrorKind::Conflict`] if a writer changed it in the meantime.
     ///
     /// ```
-    /// # use std::collections::BTreeMap;
+    /// # use rowkey::store::Store;
     /// # use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount};
-    /// # use rowkey_store::Store;
+    /// # use std::collections::BTreeMap;
     /// # #[derive(Clone, Debug, Entity)]
     /// # #[entity(store, wide = 9, partition = "{city}", row = "year_{year:4}")]
     /// # struct Year { city: String, year: u16, #[entity(rest)] hours: BTreeMap<String, f64> }

@@ -10,9 +10,9 @@ use bytes::{Bytes, BytesMut};
 use futures_util::future::{self, BoxFuture, FutureExt as _};
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use rowkey::blob::{self, Check};
-use rowkey::sas::{BlobPermissions, Sas, SasToken};
-use rowkey::{BlobRef, Entity, Error, ErrorKind, Result};
+use rowkey_client::blob::{self, Check};
+use rowkey_client::sas::{BlobPermissions, Sas, SasToken};
+use rowkey_client::{BlobRef, Entity, Error, ErrorKind, Result};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -42,9 +42,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// [Create a service SAS](https://learn.microsoft.com/rest/api/storageservices/create-service-sas)
     ///
     /// ```
-    /// # use std::time::Duration;
+    /// # use rowkey::store::Store;
     /// # use rowkey::{BlobRef, Entity, StorageAccount};
-    /// # use rowkey_store::Store;
+    /// # use std::time::Duration;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{album}", row = "photo_{number:4}")]
     /// # struct Photo { album: String, number: u32, #[entity(blob)] image: BlobRef }
@@ -121,8 +121,8 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Download<'s, E> {
     /// Reads only these bytes, counted from 0, in one request. The digest of a part is not known and not compared.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{BlobRef, Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{album}", row = "photo_{number:4}")]
     /// # struct Photo { album: String, number: u32, #[entity(blob)] image: BlobRef }
@@ -160,8 +160,8 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Download<'s, E> {
     /// too: do not use the content then.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{BlobRef, Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{album}", row = "photo_{number:4}")]
     /// # struct Photo { album: String, number: u32, #[entity(blob)] image: BlobRef }
@@ -258,8 +258,8 @@ impl Content {
     ///
     /// ```
     /// use futures_util::TryStreamExt as _;
+    /// # use rowkey::store::Store;
     /// # use rowkey::{BlobRef, Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{album}", row = "photo_{number:4}")]
     /// # struct Photo { album: String, number: u32, #[entity(blob)] image: BlobRef }
@@ -289,8 +289,8 @@ impl Content {
     ///
     /// ```
     /// use tokio::io::AsyncReadExt as _;
+    /// # use rowkey::store::Store;
     /// # use rowkey::{BlobRef, Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{album}", row = "photo_{number:4}")]
     /// # struct Photo { album: String, number: u32, #[entity(blob)] image: BlobRef }

@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashMap};
 
 use chrono::TimeDelta;
 use futures_util::future::{BoxFuture, FutureExt as _};
-use rowkey::entity::BlobField;
-use rowkey::index::{Index, Scope};
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Page, Result, Stored};
+use rowkey_client::entity::BlobField;
+use rowkey_client::index::{Index, Scope};
+use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Page, Result, Stored};
 use rowkey_patterns::internals::try_all;
 use rowkey_patterns::job::{Report, Verdict};
 
@@ -551,8 +551,9 @@ fn is_copy(
     }
     let expected = head.copy(position, keys, at)?;
     // The mark of a copy may be that of an older operation.
-    let differs =
-        |(name, value): (&str, &rowkey::edm::Value)| name != MARK && found.get(name) != Some(value);
+    let differs = |(name, value): (&str, &rowkey_client::edm::Value)| {
+        name != MARK && found.get(name) != Some(value)
+    };
     Ok(!expected.iter().any(differs) && expected.iter().len() == found.iter().len())
 }
 

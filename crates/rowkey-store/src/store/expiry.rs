@@ -1,8 +1,8 @@
 //! Expired entities: what reads leave out, an insert over one, and the job that removes them.
 
 use chrono::{DateTime, Utc};
-use rowkey::rounds::Rounds;
-use rowkey::{Entity, Error, ErrorKind, Filter, Operator, Outcome, Properties, Result, edm};
+use rowkey_client::rounds::Rounds;
+use rowkey_client::{Entity, Error, ErrorKind, Filter, Operator, Outcome, Properties, Result, edm};
 use rowkey_patterns::job::{Job, Walk, Walking};
 
 use super::version::Versioned;
@@ -38,8 +38,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// use std::time::Duration;
     ///
     /// use chrono::{DateTime, Utc};
+    /// use rowkey::store::Store;
     /// use rowkey::{Entity, StorageAccount};
-    /// use rowkey_store::Store;
     ///
     /// #[derive(Clone, Debug, Entity)]
     /// #[entity(store, partition = "{tenant}", row = "session_{id:6}")]
@@ -65,7 +65,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// assert!(sessions.exists(Session::key("contoso", 2)).await?);
     /// # Ok(()) }
     /// ```
-    pub fn delete_expired(&self) -> Job<'static, Walking<rowkey::DynamicEntity, Deletions<E>>> {
+    pub fn delete_expired(
+        &self,
+    ) -> Job<'static, Walking<rowkey_client::DynamicEntity, Deletions<E>>> {
         const {
             assert!(
                 E::DECLARED.expiry.is_some(),

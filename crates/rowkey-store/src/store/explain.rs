@@ -3,7 +3,7 @@
 use std::fmt;
 
 use futures_util::{StreamExt as _, stream};
-use rowkey::{Entity, Key, Properties, Result};
+use rowkey_client::{Entity, Key, Properties, Result};
 use rowkey_patterns::internals::pack;
 
 use super::bulk::Group;
@@ -28,8 +28,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// [`Patch::explain`](super::Patch::explain), [`Transaction::explain`](super::Transaction::explain).
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// #[derive(Clone, Debug, PartialEq, Entity)]
     /// #[entity(store, partition = "{tenant}", row = "user_{id:6}")]
     /// #[entity(index(name = by_name, row = "name_{name}", many))]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rowkey::{ETag, Match};
+use rowkey_client::{ETag, Match};
 
 use super::version::Version;
 
@@ -11,7 +11,7 @@ use super::version::Version;
 /// [`Store::replace_if`](crate::Store::replace_if), [`Store::delete_if`](crate::Store::delete_if),
 /// [`Patch::if_version`](crate::Patch::if_version) and [`Transaction`](crate::Transaction) take a condition,
 /// or a [`Version`], which is the condition that the entity has this version. A condition that is not met is
-/// an error with [`ErrorKind::Conflict`](rowkey::ErrorKind::Conflict), and nothing is written.
+/// an error with [`ErrorKind::Conflict`](rowkey_client::ErrorKind::Conflict), and nothing is written.
 ///
 /// [`of`](Self::of) reads it from the `If-Match` header of a request, by RFC 9110, sections
 /// [8.8.3](https://www.rfc-editor.org/rfc/rfc9110#section-8.8.3) and
@@ -20,14 +20,14 @@ use super::version::Version;
 /// | what | status |
 /// |---|---|
 /// | the condition is met | 200, with the text of the new [`Version`] as `ETag` header |
-/// | [`ErrorKind::Conflict`](rowkey::ErrorKind::Conflict) of the store: the condition is not met | 412 Precondition Failed |
+/// | [`ErrorKind::Conflict`](rowkey_client::ErrorKind::Conflict) of the store: the condition is not met | 412 Precondition Failed |
 /// | [`IfMatchError::Missing`]: no header | 428 Precondition Required |
 /// | [`IfMatchError::Malformed`] | 400 Bad Request |
 ///
 /// For `If-None-Match`, see [`Version::is_not_modified`].
 ///
 /// ```
-/// use rowkey_store::{IfMatch, IfMatchError, Version};
+/// use rowkey::store::{IfMatch, IfMatchError, Version};
 ///
 /// // With axum and other frameworks on the crate `http`: `IfMatch::of(headers.get_all(IF_MATCH))`.
 /// let version: Version = "\"op-00000000000000ff\"".parse()?;
@@ -56,7 +56,7 @@ impl IfMatch {
     /// met, and the request a 412.
     ///
     /// ```
-    /// use rowkey_store::IfMatch;
+    /// use rowkey::store::IfMatch;
     ///
     /// assert_eq!(IfMatch::of(["W/\"a\""]), Ok(IfMatch::OneOf(Vec::new())));
     /// ```
@@ -144,7 +144,7 @@ impl Version {
     /// malformed header, and a request without one, has no version.
     ///
     /// ```
-    /// use rowkey_store::Version;
+    /// use rowkey::store::Version;
     ///
     /// // With axum and other frameworks on the crate `http`: `headers.get_all(IF_NONE_MATCH)`.
     /// let version: Version = "\"op-00000000000000ff\"".parse()?;
@@ -219,7 +219,7 @@ impl IfMatchError {
     /// malformed one.
     ///
     /// ```
-    /// use rowkey_store::IfMatchError;
+    /// use rowkey::store::IfMatchError;
     ///
     /// assert_eq!(IfMatchError::Missing.status(), 428);
     /// ```

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream;
-use rowkey::index::{List, ListKey, ListPlace};
-use rowkey::{Continuation, DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
+use rowkey_client::index::{List, ListKey, ListPlace};
+use rowkey_client::{Continuation, DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
 use rowkey_patterns::job::{Report, Verdict};
 
 use super::query::{Part, rows_of};
@@ -31,7 +31,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// previous page.
     ///
     /// Fails with [`ErrorKind::Decode`] if the stored list is damaged or incomplete;
-    /// [`ErrorDetails::index`](rowkey::ErrorDetails::index) names it.
+    /// [`ErrorDetails::index`](rowkey_client::ErrorDetails::index) names it.
     ///
     /// # Limits
     ///
@@ -49,8 +49,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// requests: the first reads the whole list and the last writes it.
     ///
     /// ```
+    /// use rowkey::store::Store;
     /// use rowkey::{Entity, StorageAccount};
-    /// use rowkey_store::Store;
     ///
     /// #[derive(Clone, Debug, PartialEq, Entity)]
     /// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]

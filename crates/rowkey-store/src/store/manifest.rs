@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::future::{BoxFuture, FutureExt as _};
-use rowkey::rounds::Rounds;
-use rowkey::{DynamicEntity, ETag, Entity, Error, ErrorKind, Result, ScanPolicy};
+use rowkey_client::rounds::Rounds;
+use rowkey_client::{DynamicEntity, ETag, Entity, Error, ErrorKind, Result, ScanPolicy};
 use rowkey_patterns::job;
 use serde::{Deserialize, Serialize};
 
@@ -287,7 +287,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// ```
     /// # use rowkey::{Entity, ErrorKind, StorageAccount};
-    /// use rowkey_store::{Stage, Store};
+    /// use rowkey::store::{Stage, Store};
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{team}", row = "task_{id:4}")]
     /// # struct Task { team: String, id: u32, tag: String }

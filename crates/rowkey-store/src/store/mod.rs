@@ -22,7 +22,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
-use rowkey::{DynamicEntity, Entity, Error, Key, Result, Table};
+use rowkey_client::{DynamicEntity, Entity, Error, Key, Result, Table};
 use rowkey_patterns::job::Report;
 
 use crate::contributor::Contributor;
@@ -85,8 +85,8 @@ use writing::{Changing, ReadHead, is_race, version_of};
 /// A store of one entity type. Each write keeps everything that the type declares consistent.
 ///
 /// ```
+/// use rowkey::store::Store;
 /// use rowkey::{Entity, StorageAccount};
-/// use rowkey_store::Store;
 ///
 /// #[derive(Clone, Debug, PartialEq, Entity)]
 /// #[entity(store, partition = "{tenant}", row = "user_{id:6}")]
@@ -165,8 +165,9 @@ struct Inner<E> {
 }
 
 /// A step of a job over rows of the table.
-pub type Step =
-    Box<dyn Fn(rowkey::Page<DynamicEntity>) -> BoxFuture<'static, Result<Report>> + Send + Sync>;
+pub type Step = Box<
+    dyn Fn(rowkey_client::Page<DynamicEntity>) -> BoxFuture<'static, Result<Report>> + Send + Sync,
+>;
 
 /// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,9 +185,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// was refused.
     ///
     /// Fails with [`ErrorKind::AlreadyExists`] if an entity with these keys exists or a unique value
-    /// is taken; [`ErrorDetails::index`](rowkey::ErrorDetails::index) then names the declaration.
+    /// is taken; [`ErrorDetails::index`](rowkey_client::ErrorDetails::index) then names the declaration.
     ///
-    /// [`ErrorKind::AlreadyExists`]: rowkey::ErrorKind::AlreadyExists
+    /// [`ErrorKind::AlreadyExists`]: rowkey_client::ErrorKind::AlreadyExists
     pub async fn insert(&self, entity: &E) -> Result<Written> {
         let keys = keys_of(entity).map_err(|error| self.named("Insert", error))?;
         let mut rounds = self.rounds(&keys);
@@ -209,8 +210,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// [`IfMatch::Any`], repeats this while other writers come first.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
     /// # struct Order { tenant: String, id: u32, open: bool }
@@ -233,7 +234,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// # Ok(()) }
     /// ```
     ///
-    /// [`ErrorKind::Conflict`]: rowkey::ErrorKind::Conflict
+    /// [`ErrorKind::Conflict`]: rowkey_client::ErrorKind::Conflict
     pub async fn replace_if(&self, entity: &E, version: impl Into<IfMatch>) -> Result<Written> {
         let condition = version.into();
         let replace = async {
@@ -269,8 +270,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// [`ErrorKind::NotFound`] if the entity does not exist, and with [`ErrorKind::Invalid`] if the change
     /// alters a part of the key.
     ///
-    /// [`ErrorKind::NotFound`]: rowkey::ErrorKind::NotFound
-    /// [`ErrorKind::Invalid`]: rowkey::ErrorKind::Invalid
+    /// [`ErrorKind::NotFound`]: rowkey_client::ErrorKind::NotFound
+    /// [`ErrorKind::Invalid`]: rowkey_client::ErrorKind::Invalid
     pub async fn update(
         &self,
         key: Key<E>,
@@ -290,8 +291,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// its error is the inner result.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
     /// # struct Order { tenant: String, id: u32, open: bool }
@@ -365,8 +366,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Does not claim unique values again; [`repair`](Self::repair) does.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
     /// # #[entity(index(name = by_customer, row = "customer_{customer}", many))]
@@ -434,7 +435,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Fails with [`ErrorKind::Conflict`] if it has another version or does not exist. With
     /// [`IfMatch::Any`], repeats this while other writers come first.
     ///
-    /// [`ErrorKind::Conflict`]: rowkey::ErrorKind::Conflict
+    /// [`ErrorKind::Conflict`]: rowkey_client::ErrorKind::Conflict
     pub async fn delete_if(&self, key: Key<E>, version: impl Into<IfMatch>) -> Result<()> {
         let condition = version.into();
         let delete = async {
@@ -481,8 +482,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// and [`StoreBuilder::index_table`]. `None` if the type has no such declaration.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
     /// # #[entity(index(name = by_customer, table = "customers", partition = "{customer}", row = "{tenant}_{id:6}"))]

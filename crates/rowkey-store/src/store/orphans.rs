@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use rowkey::{DynamicEntity, ETag, Key, Match, Result, Transaction};
+use rowkey_client::{DynamicEntity, ETag, Key, Match, Result, Transaction};
 use rowkey_patterns::internals::try_all;
 use rowkey_patterns::job::{Report, Verdict};
 use tokio::sync::OnceCell;

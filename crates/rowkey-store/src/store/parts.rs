@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use rowkey::edm::Value;
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result};
+use rowkey_client::edm::Value;
+use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result};
 use rowkey_patterns::internals::all_until;
 
 use super::patch::is_data;
@@ -27,9 +27,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// before and after another write; [`get`](Self::get) reads one version.
     ///
     /// ```
-    /// # use std::collections::BTreeMap;
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
+    /// # use std::collections::BTreeMap;
     /// # #[derive(Clone, Debug, Entity)]
     /// # #[entity(store, wide = 9, parts, partition = "{city}", row = "year_{year:4}")]
     /// # struct Year { city: String, year: u16, #[entity(rest)] hours: BTreeMap<String, f64> }
@@ -67,9 +67,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// shorter, or the whole name chooses the row, the entity is read as a whole: two requests.
     ///
     /// ```
-    /// # use std::collections::BTreeMap;
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
+    /// # use std::collections::BTreeMap;
     /// #[derive(Clone, Debug, Entity)]
     /// #[entity(store, wide = 32, parts = 3, partition = "{city}", row = "month_{month:6}")]
     /// struct Month { city: String, month: u32, #[entity(rest)] hours: BTreeMap<String, f64> }

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use rowkey::edm::{Value, ValueRef};
-use rowkey::index::{COPIED_FROM, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
-use rowkey::{
+use rowkey_client::edm::{Value, ValueRef};
+use rowkey_client::index::{COPIED_FROM, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
+use rowkey_client::{
     Arg, Column, DynamicEntity, Entity, Error, ErrorCode, ErrorKind, Key, Match, Outcome,
     Properties, Property, Result,
 };
@@ -26,8 +26,8 @@ use crate::row::{FORMAT, INDEX, Keys, MARK, Marked, beside};
 /// A change of single properties, from [`Store::patch`]. Nothing is sent before [`send`](Self::send).
 ///
 /// ```
+/// # use rowkey::store::Store;
 /// # use rowkey::{Entity, StorageAccount};
-/// # use rowkey_store::Store;
 /// #[derive(Clone, Debug, PartialEq, Entity)]
 /// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
 /// #[entity(index(name = by_courier, row = "courier_{courier}", many))]
@@ -156,9 +156,9 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     /// other row is read or written: one request for all properties of the patch.
     ///
     /// ```
-    /// # use std::collections::BTreeMap;
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
+    /// # use std::collections::BTreeMap;
     /// #[derive(Clone, Debug, Entity)]
     /// #[entity(store, wide = 9, parts, partition = "{city}", row = "year_{year:4}")]
     /// struct Year { city: String, year: u16, #[entity(rest)] hours: BTreeMap<String, f64> }
@@ -216,8 +216,8 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     /// write whose response was lost cost a read and a write.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
     /// # struct Order { tenant: String, id: u32, open: bool }
@@ -229,7 +229,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
     /// # orders.create_if_missing().await?;
     /// # let order = |id| Order { tenant: "contoso".into(), id, open: true };
     /// use rowkey::ErrorKind;
-    /// use rowkey_store::IfMatch;
+    /// use rowkey::store::IfMatch;
     ///
     /// let read = orders.insert(&order(1)).await?.version;
     /// let close = || orders.patch(Order::key("contoso", 1)).set(Order::OPEN, false);

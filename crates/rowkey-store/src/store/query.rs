@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures_util::future::{self, BoxFuture, FutureExt as _};
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
-use rowkey::index::{Copied, IndexRange, ListKey, Scope};
-use rowkey::{
+use rowkey_client::index::{Copied, IndexRange, ListKey, Scope};
+use rowkey_client::{
     Continuation, DynamicEntity, Entity, Error, ErrorKind, FailedRow, Filter, Partition,
     Projection, Result, Stored,
 };
@@ -55,8 +55,8 @@ impl<E> From<ListKey<E>> for Selection<E> {
 /// A query of a store, from [`Store::query`].
 ///
 /// ```
+/// # use rowkey::store::Store;
 /// # use rowkey::{Entity, StorageAccount};
-/// # use rowkey_store::Store;
 /// # #[derive(Clone, Debug, PartialEq, Entity)]
 /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
 /// # #[entity(index(name = by_customer, row = "customer_{customer}", many))]
@@ -133,8 +133,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// other than the keys and the Timestamp.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
     /// # #[entity(index(name = by_customer, row = "customer_{customer}", many))]
@@ -180,7 +180,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     ///
     /// [`ErrorKind::Invalid`] if `entities` is 0 or the continuation belongs to another query;
     /// nothing is sent. [`ErrorKind::Decode`] if rows do not decode
-    /// ([`failed_rows`](rowkey::ErrorDetails::failed_rows)).
+    /// ([`failed_rows`](rowkey_client::ErrorDetails::failed_rows)).
     pub async fn page(self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
         let mut rows = Vec::new();
         let mut from = from;
@@ -229,7 +229,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// Reads all entities one by one.
     ///
     /// A row that does not decode yields an error that names it
-    /// ([`failed_rows`](rowkey::ErrorDetails::failed_rows)), and the stream continues with the next row. Any
+    /// ([`failed_rows`](rowkey_client::ErrorDetails::failed_rows)), and the stream continues with the next row. Any
     /// other error ends the stream.
     pub fn stream(self) -> Pin<Box<dyn Stream<Item = Result<Versioned<E>>> + Send>> {
         stream::try_unfold((self, Some(None)), |(query, from)| async move {
@@ -247,7 +247,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// # Errors
     ///
     /// [`ErrorKind::Decode`] if rows do not decode, after all rows were read: the message says how
-    /// many, and [`failed_rows`](rowkey::ErrorDetails::failed_rows) lists them.
+    /// many, and [`failed_rows`](rowkey_client::ErrorDetails::failed_rows) lists them.
     pub async fn all(self) -> Result<Vec<Versioned<E>>> {
         let store = self.store.clone();
         whole(self.stream()).await.map_err(|error| store.named("Query", error))
@@ -267,8 +267,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     ///
     /// ```
     /// use futures_util::TryStreamExt as _;
+    /// use rowkey::store::Store;
     /// use rowkey::{Entity, Projection, StorageAccount};
-    /// use rowkey_store::Store;
     ///
     /// #[derive(Clone, Debug, PartialEq, Entity)]
     /// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
@@ -459,7 +459,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
                 }
                 // A copy that no store wrote has no version.
                 Ok(Copy { primary, .. }) | Err(primary) => {
-                    self.store.get(rowkey::Key::new(primary.0, primary.1)).await
+                    self.store.get(rowkey_client::Key::new(primary.0, primary.1)).await
                 }
             }
         });
@@ -469,7 +469,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// Reads a page of entities and opens them.
     async fn heads(
         &self,
-        query: rowkey::Query<E>,
+        query: rowkey_client::Query<E>,
         entities: u32,
         from: Option<Continuation>,
     ) -> Result<Part<E>> {
@@ -494,7 +494,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         Ok(Part { rows: rows_of(stream::iter(found)).await?, continuation: page.continuation })
     }
 
-    fn filtered<P>(&self, query: rowkey::Query<P>) -> rowkey::Query<P>
+    fn filtered<P>(&self, query: rowkey_client::Query<P>) -> rowkey_client::Query<P>
     where
         P: Projection + Send + 'static,
     {
@@ -579,10 +579,10 @@ struct At {
 
 /// Reads a page of places. Boxed, so that it is compiled here, once for all types.
 fn places(
-    query: rowkey::Query<At>,
+    query: rowkey_client::Query<At>,
     entities: u32,
     from: Option<Continuation>,
-) -> BoxFuture<'static, Result<rowkey::Page<std::result::Result<At, FailedRow>>>> {
+) -> BoxFuture<'static, Result<rowkey_client::Page<std::result::Result<At, FailedRow>>>> {
     async move { query.results().page(entities, from).await }.boxed()
 }
 
@@ -590,8 +590,8 @@ impl Projection for At {
     const COLUMNS: Option<&'static [&'static str]> = <Pointer as Projection>::COLUMNS;
 
     fn decode(
-        row: &rowkey::entity::RowReader<'_>,
-    ) -> std::result::Result<Self, rowkey::DecodeError> {
+        row: &rowkey_client::entity::RowReader<'_>,
+    ) -> std::result::Result<Self, rowkey_client::DecodeError> {
         let Pointer(primary) = Pointer::decode(row)?;
         let keys = (row.partition_key()?.to_owned(), row.row_key()?.to_owned());
         Ok(Self { keys, primary })

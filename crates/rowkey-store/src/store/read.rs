@@ -1,8 +1,8 @@
 //! Reads: by key, and of one entity through an index.
 
 use futures_util::stream;
-use rowkey::index::{Copied, IndexKey, Scope};
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Projection, Result};
+use rowkey_client::index::{Copied, IndexKey, Scope};
+use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Projection, Result};
 use rowkey_patterns::internals::all_until;
 
 use super::query::{ends, whole};
@@ -28,7 +28,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// # Errors
     ///
     /// [`ErrorKind::Decode`] if rows do not decode, after all were read:
-    /// [`failed_rows`](rowkey::ErrorDetails::failed_rows) lists them.
+    /// [`failed_rows`](rowkey_client::ErrorDetails::failed_rows) lists them.
     pub async fn get_many(
         &self,
         keys: impl IntoIterator<Item = Key<E>> + Send,
@@ -113,8 +113,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// request. Otherwise like [`Query::stream_as`](crate::Query::stream_as).
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, Projection, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{tenant}", row = "user_{id:6}")]
     /// # #[entity(index(name = by_badge, row = "badge_{badge}"))]

@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
-use rowkey::index::Scope;
-use rowkey::{Entity, Error, ErrorKind, Result};
+use rowkey_client::index::Scope;
+use rowkey_client::{Entity, Error, ErrorKind, Result};
 use rowkey_patterns::internals::try_all;
 use rowkey_patterns::job::{Report, Verdict};
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::FutureExt as _;
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Page, Result, Stored};
+use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Page, Result, Stored};
 use rowkey_patterns::internals::all_until;
 use rowkey_patterns::job::{Job, Report, Verdict, Walk, Walking};
 
@@ -65,8 +65,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// report names it as [`Verdict::Unreadable`]. Costs the same as [`reencrypt`](Self::reencrypt).
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
     /// # struct OrderV1 { tenant: String, id: u32, euros: i64 }

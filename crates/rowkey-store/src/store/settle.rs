@@ -4,8 +4,8 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::index::{Index, Scope};
-use rowkey::{Entity, Error, ErrorKind, Result, Rows, Table};
+use rowkey_client::index::{Index, Scope};
+use rowkey_client::{Entity, Error, ErrorKind, Result, Rows, Table};
 
 use super::Inner;
 use crate::contributor::settling::{Settled, Settling};

@@ -2,10 +2,10 @@
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, TryStreamExt as _, stream};
-use rowkey::blob::BlobItem;
-use rowkey::entity::BlobField;
-use rowkey::index::ListPlace;
-use rowkey::{DynamicEntity, Entity, Result};
+use rowkey_client::blob::BlobItem;
+use rowkey_client::entity::BlobField;
+use rowkey_client::index::ListPlace;
+use rowkey_client::{DynamicEntity, Entity, Result};
 use rowkey_patterns::internals::try_all;
 use rowkey_patterns::job::{Attempt, Batch, Job, Loading, Report, Verdict};
 
@@ -58,8 +58,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// and entries that are missing, and [`repair`](Self::repair) adds the entries.
     ///
     /// ```
+    /// use rowkey::store::Store;
     /// use rowkey::{Entity, StorageAccount};
-    /// use rowkey_store::Store;
     ///
     /// #[derive(Clone, Debug, PartialEq, Entity)]
     /// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
@@ -325,7 +325,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Batch for Sweeping<E> {
             };
             let swept = swept.await;
             match swept {
-                Err(error) if error.kind() == rowkey::ErrorKind::Decode => {
+                Err(error) if error.kind() == rowkey_client::ErrorKind::Decode => {
                     let part = Some(match self.kind {
                         Kind::List(list) => E::DECLARED.lists[list].name,
                         Kind::Fields => FIELDS,

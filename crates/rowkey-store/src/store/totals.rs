@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rowkey::Result;
+use rowkey_client::Result;
 use rowkey_patterns::job::{Report, Verdict};
 
 use super::examine::note_failure;

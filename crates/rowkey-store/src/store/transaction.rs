@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use rowkey::rounds::Rounds;
-use rowkey::table::EncodedRow;
-use rowkey::{ETag, Entity, Error, ErrorKind, Key, Properties, Result};
+use rowkey_client::rounds::Rounds;
+use rowkey_client::table::EncodedRow;
+use rowkey_client::{ETag, Entity, Error, ErrorKind, Key, Properties, Result};
 
 use super::if_match::IfMatch;
 use super::version::Version;
@@ -41,8 +41,8 @@ mod steps;
 /// add their requests once for the transaction and once for each of their targets.
 ///
 /// ```
+/// # use rowkey::store::Store;
 /// # use rowkey::{Entity, StorageAccount};
-/// # use rowkey_store::Store;
 /// #[derive(Clone, Debug, PartialEq, Entity)]
 /// #[entity(store, partition = "{bank}", row = "account_{id:6}")]
 /// struct Account { bank: String, id: u32, cents: i64 }
@@ -119,8 +119,8 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     /// All functions of one transaction that may refuse have one type of errors.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{bank}", row = "account_{id:6}")]
     /// # struct Account { bank: String, id: u32, cents: i64 }
@@ -159,7 +159,7 @@ impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     /// Fails with [`ErrorKind::Conflict`] if an entity has another version than the one given, with
     /// [`ErrorKind::NotFound`] if an entity that is changed does not exist, and with
     /// [`ErrorKind::AlreadyExists`] in the cases of [`Store::insert`].
-    /// [`ErrorDetails::operation_index`](rowkey::ErrorDetails::operation_index) is the number of the
+    /// [`ErrorDetails::operation_index`](rowkey_client::ErrorDetails::operation_index) is the number of the
     /// operation that is the cause, counted from 0 in the order in which they were added; targets and tasks
     /// are not counted. A row that the store adds, such as a copy or a claim, counts as part of the entity that
     /// requires it.
@@ -216,8 +216,8 @@ where
     /// of both stores have received the message.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
     /// # struct Order { tenant: String, id: u32, open: bool }
@@ -277,8 +277,8 @@ where
     /// In a transaction a patch always reads the entity.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
     /// # struct Order { tenant: String, id: u32, open: bool }

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt as _, stream};
-use rowkey::blob::{Check, ContentHeaders};
-use rowkey::{BlobRef, Entity, Key, Result};
+use rowkey_client::blob::{Check, ContentHeaders};
+use rowkey_client::{BlobRef, Entity, Key, Result};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -41,8 +41,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// ```
     /// use futures_util::stream;
+    /// use rowkey::store::Store;
     /// use rowkey::{BlobRef, Entity, StorageAccount};
-    /// use rowkey_store::Store;
     ///
     /// #[derive(Clone, Debug, PartialEq, Entity)]
     /// #[entity(store, partition = "{album}", row = "photo_{number:4}")]
@@ -97,8 +97,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// from a stream.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{BlobRef, Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{album}", row = "photo_{number:4}")]
     /// # struct Photo { album: String, number: u32, #[entity(blob)] image: BlobRef }
@@ -147,8 +147,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Upload<'_, E> {
     ///
     /// ```
     /// use rowkey::blob::ContentHeaders;
+    /// # use rowkey::store::Store;
     /// # use rowkey::{BlobRef, Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{album}", row = "photo_{number:4}")]
     /// # struct Photo { album: String, number: u32, #[entity(blob)] image: BlobRef }
@@ -175,13 +175,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Upload<'_, E> {
     }
 
     /// Sets the expected length in bytes, for instance the `Content-Length` of a request. Content of another length
-    /// is not uploaded: [`send`](Self::send) fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid).
+    /// is not uploaded: [`send`](Self::send) fails with [`ErrorKind::Invalid`](rowkey_client::ErrorKind::Invalid).
     pub fn length(mut self, bytes: u64) -> Self {
         self.length = Some(bytes);
         self
     }
 
-    /// Sets the size of a block, as [`Put::block_size`](rowkey::blob::Put::block_size) does. Default: 8 MiB.
+    /// Sets the size of a block, as [`Put::block_size`](rowkey_client::blob::Put::block_size) does. Default: 8 MiB.
     pub fn block_size(mut self, bytes: usize) -> Self {
         self.block_size = Some(bytes);
         self
@@ -195,7 +195,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Upload<'_, E> {
 
     /// Uploads the content and returns the reference to it.
     ///
-    /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind::Invalid) if the stream fails, with its error as the source, or has another
+    /// Fails with [`ErrorKind::Invalid`](rowkey_client::ErrorKind::Invalid) if the stream fails, with its error as the source, or has another
     /// [`length`](Self::length). If this fails or is dropped, a sweep removes what is left.
     pub async fn send(self) -> Result<BlobRef> {
         let Self { store, key, content, headers, length, block_size, concurrency } = self;

@@ -19,7 +19,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use rowkey::{DynamicEntity, Entity, Key, Page, Result, Table};
+use rowkey_client::{DynamicEntity, Entity, Key, Page, Result, Table};
 use rowkey_patterns::job::{Job, Report, Verdict, Walk, Walking};
 
 use super::clean::Left;
@@ -87,8 +87,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// rewritten one by one.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
     /// # #[entity(index(name = by_customer, row = "customer_{customer}", many))]
@@ -124,11 +124,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Run it when no program with the declaration runs any more, and 10 minutes after the last has stopped,
     /// because a request may be applied that late. A program that still has it misses rows from then on.
     ///
-    /// Fails with [`ErrorKind::Invalid`](rowkey::ErrorKind) if this program declares it.
+    /// Fails with [`ErrorKind::Invalid`](rowkey_client::ErrorKind) if this program declares it.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # mod old {
     /// #     #[derive(Clone, Debug, PartialEq, rowkey::Entity)]
     /// #     #[entity(store, partition = "{tenant}", row = "order_{id:6}")]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use rowkey::{ETag, Error, ErrorKind, Result};
+use rowkey_client::{ETag, Error, ErrorKind, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The version of an entity that was read or written.
@@ -21,7 +21,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// [`IfMatch::of`](crate::IfMatch::of) reads versions from the `If-Match` header of a request.
 ///
 /// ```
-/// use rowkey_store::Version;
+/// use rowkey::store::Version;
 ///
 /// let version: Version = "\"op-00000000000000ff\"".parse()?;
 /// assert_eq!(version.to_string(), "\"op-00000000000000ff\"");

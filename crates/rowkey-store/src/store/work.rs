@@ -6,8 +6,10 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, FutureExt as _, select};
-use rowkey::queue::{Body, Message};
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Partition, Result, Table};
+use rowkey_client::queue::{Body, Message};
+use rowkey_client::{
+    DynamicEntity, Entity, Error, ErrorKind, Key, Match, Partition, Result, Table,
+};
 use rowkey_patterns::Waits;
 use rowkey_patterns::internals::all_until;
 
@@ -112,8 +114,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// other errors, such as a queue that does not exist, end it.
     ///
     /// ```
+    /// # use rowkey::store::Store;
     /// # use rowkey::{Entity, StorageAccount};
-    /// # use rowkey_store::Store;
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{tenant}", row = "user_{id:6}")]
     /// # #[entity(unique(name = by_email, value = "{email}"))]

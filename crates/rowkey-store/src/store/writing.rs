@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::rounds::Rounds;
-use rowkey::table::EncodedRow;
-use rowkey::{
+use rowkey_client::rounds::Rounds;
+use rowkey_client::table::EncodedRow;
+use rowkey_client::{
     Blob, DynamicEntity, ETag, Entity, Error, ErrorKind, Match, Outcome, Properties, Result, Stored,
 };
 use rowkey_patterns::internals::try_all;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
-use rowkey::queue::{Body, Message};
-use rowkey::{
+use rowkey_client::queue::{Body, Message};
+use rowkey_client::{
     DynamicEntity, ETag, Error, ErrorKind, Filter, Match, Operator, Outcome, Partition, Result,
 };
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
@@ -100,13 +100,13 @@ impl<T: Task> DeadLetters<T> {
     /// [`redrive`](Self::redrive).
     ///
     /// ```
-    /// # use rowkey_worker::{Task, Tasks};
+    /// # use rowkey::worker::{Task, Tasks};
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Debug, Serialize, Deserialize)]
     /// # struct SendWelcome { to: String }
     /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// use rowkey::worker::dead_letters::Selection;
     /// use std::time::Duration;
-    /// use rowkey_worker::dead_letters::Selection;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -171,12 +171,12 @@ impl<T: Task> DeadLetters<T> {
     /// be written is visible again after a minute.
     ///
     /// ```
-    /// # use rowkey_worker::{Task, Tasks};
+    /// # use rowkey::worker::{Task, Tasks};
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Debug, Serialize, Deserialize)]
     /// # struct SendWelcome { to: String }
     /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
-    /// use rowkey_worker::dead_letters::{Cause, Selection};
+    /// use rowkey::worker::dead_letters::{Cause, Selection};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use futures_util::TryStreamExt as _;
-use rowkey::{ErrorKind, Result};
+use rowkey_client::{ErrorKind, Result};
 
 use crate::task::{Task, Tasks, poisoned};
 
@@ -21,7 +21,7 @@ impl<T: Task> Tasks<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// # use rowkey_worker::{Task, Tasks};
+    /// # use rowkey::worker::{Task, Tasks};
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Debug, Serialize, Deserialize)]
     /// # struct SendWelcome { to: String }

@@ -4,7 +4,7 @@ use std::panic::AssertUnwindSafe;
 
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
-use rowkey::Result;
+use rowkey_client::Result;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _};
-use rowkey::{
+use rowkey_client::{
     Continuation, DynamicEntity, ETag, Filter, Operator, Partition, Query, Result, Table,
 };
 use rowkey_store::Deciding;
@@ -48,13 +48,13 @@ const MAX_CAUSES: usize = 8;
 /// The dead letters of a task queue: rows of a table, newest first.
 ///
 /// ```
-/// # use rowkey_worker::{Task, Tasks};
+/// # use rowkey::worker::{Task, Tasks};
 /// # use serde::{Deserialize, Serialize};
 /// # #[derive(Debug, PartialEq, Serialize, Deserialize)]
 /// # struct SendWelcome { to: String }
 /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
-/// use rowkey_worker::dead_letters::{Cause, Inspected, Selection};
-/// use rowkey_worker::worker::{Attempt, Done, Step, Worker};
+/// use rowkey::worker::dead_letters::{Cause, Inspected, Selection};
+/// use rowkey::worker::{Attempt, Done, Step, Worker};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -126,13 +126,13 @@ impl<T: Task> DeadLetters<T> {
     /// [`Inspected::Unreadable`].
     ///
     /// ```
-    /// # use rowkey_worker::{Task, Tasks};
+    /// # use rowkey::worker::{Task, Tasks};
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Debug, Serialize, Deserialize)]
     /// # struct SendWelcome { to: String }
     /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
     /// use futures_util::TryStreamExt as _;
-    /// use rowkey_worker::dead_letters::{Cause, Selection};
+    /// use rowkey::worker::dead_letters::{Cause, Selection};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -208,7 +208,7 @@ impl<T: Task> DeadLetters<T> {
         let Some((TaskRow { letter: Some(row_key), .. }, _)) = self.task_row(id).await? else {
             return Ok(None);
         };
-        let key = rowkey::Key::<DynamicEntity>::new(self.queue(), row_key);
+        let key = rowkey_client::Key::<DynamicEntity>::new(self.queue(), row_key);
         Ok(self.table.get(key).await?.map(|stored| with_etag(stored, LetterRow::read)))
     }
 

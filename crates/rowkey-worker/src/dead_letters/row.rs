@@ -8,9 +8,9 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use chrono::{DateTime, Utc};
-use rowkey::edm::Value;
-use rowkey::queue::Message;
-use rowkey::{DynamicEntity, ETag, Key, Stored};
+use rowkey_client::edm::Value;
+use rowkey_client::queue::Message;
+use rowkey_client::{DynamicEntity, ETag, Key, Stored};
 use rowkey_store::long_text::{set_text, whole_text};
 
 use super::Cause;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use rowkey::ErrorKind;
+use rowkey_client::ErrorKind;
 
 /// The maximum number of characters of a cause's name.
 const MAX_NAME: usize = 256;
@@ -89,9 +89,9 @@ impl From<&str> for Cause {
 /// A selection of dead letters of one queue: [all](Self::all) or [one](Self::of), narrowed by conditions.
 ///
 /// ```
-/// use std::time::Duration;
 /// use rowkey::ErrorKind;
-/// use rowkey_worker::dead_letters::{Cause, Selection};
+/// use rowkey::worker::dead_letters::{Cause, Selection};
+/// use std::time::Duration;
 ///
 /// // What failed because something was not there, in the last day, and was redriven twice at most.
 /// let worth_it = Selection::all()

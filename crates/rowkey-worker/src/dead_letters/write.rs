@@ -1,8 +1,8 @@
 //! Writes a message as a dead letter exactly once, and recognizes the message if it is delivered again.
 
 use chrono::{DateTime, Utc};
-use rowkey::queue::Message;
-use rowkey::{DynamicEntity, Error, ErrorKind, Key, Match, Result};
+use rowkey_client::queue::Message;
+use rowkey_client::{DynamicEntity, Error, ErrorKind, Key, Match, Result};
 
 use super::row::{LetterRow, ReceivedMessage, TaskRow};
 use super::{Cause, DeadLetters};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::Entity;
+use rowkey_client::Entity;
 use rowkey_patterns::job::{Interrupted, Report};
 use rowkey_patterns::lease_lock::Held;
 use rowkey_store::{Store, Worked};
@@ -30,9 +30,9 @@ pub(super) type Work =
 /// Work that a [`Janitor`](super::Janitor) runs repeatedly.
 ///
 /// ```
+/// use rowkey::worker::janitor::{Chore, Leadership};
 /// use std::collections::BTreeMap;
 /// use std::time::Duration;
-/// use rowkey_worker::janitor::{Chore, Leadership};
 ///
 /// let report = Chore::new("daily report", Duration::from_secs(24 * 3600), |leadership: Leadership| async move {
 ///     // Writes carry `leadership.token()`; the target rejects a smaller token than its last one.
@@ -176,7 +176,7 @@ impl Chore {
         let name = format!("sweep claims {}", tasks.queue().name());
         Self::of(name, DAY, tasks, move |tasks| async move {
             let deleted = tasks.sweep_claims(older_than).await?;
-            Ok::<_, rowkey::Error>(counts([("deleted", deleted)]))
+            Ok::<_, rowkey_client::Error>(counts([("deleted", deleted)]))
         })
     }
 }
@@ -188,18 +188,18 @@ impl Chore {
     /// redrives](Selection::redriven_less_than).
     ///
     /// ```
+    /// # use rowkey::StorageAccount;
+    /// # use rowkey::store::Deciding;
+    /// # use rowkey::worker::inbox::Inbox;
+    /// # use rowkey::worker::{Task, Tasks};
+    /// # use serde::{Deserialize, Serialize};
     /// # use std::collections::BTreeSet;
     /// # use std::time::Duration;
-    /// # use rowkey::StorageAccount;
-    /// # use rowkey_store::Deciding;
-    /// # use rowkey_worker::inbox::Inbox;
-    /// # use rowkey_worker::{Task, Tasks};
-    /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Debug, Serialize, Deserialize)]
     /// # struct SendWelcome { to: String }
     /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
-    /// use rowkey_worker::dead_letters::Selection;
-    /// use rowkey_worker::janitor::Chore;
+    /// use rowkey::worker::dead_letters::Selection;
+    /// use rowkey::worker::janitor::Chore;
     ///
     /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
     /// # let inbox = Inbox::new(&Deciding::new(&account.table("balances")));
@@ -237,7 +237,7 @@ impl Chore {
             let mut counts = summed(&letters.expire(older_than).await?);
             let forgotten = letters.forget(older_than).await?;
             counts.extend((forgotten > 0).then(|| ("forgotten".to_owned(), forgotten)));
-            Ok::<_, rowkey::Error>(counts)
+            Ok::<_, rowkey_client::Error>(counts)
         })
     }
 }
@@ -253,8 +253,8 @@ fn summed(summary: &Summary) -> Counts {
 
 fn of_store<E: Entity + Clone + Send + Sync + 'static>(what: &str, store: &Store<E>) -> String {
     let head = match E::ROWS {
-        rowkey::Rows::Head(head) | rowkey::Rows::One(head) => head,
-        rowkey::Rows::All => "",
+        rowkey_client::Rows::Head(head) | rowkey_client::Rows::One(head) => head,
+        rowkey_client::Rows::All => "",
     };
     format!("{what} {}/{head}", store.table().name())
 }

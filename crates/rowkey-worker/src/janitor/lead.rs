@@ -10,7 +10,7 @@ use chrono::DateTime;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use rowkey::{Clock, Error, ErrorKind, Result};
+use rowkey_client::{Clock, Error, ErrorKind, Result};
 use rowkey_patterns::lease_lock::{Held, LeaseLock, Lost};
 use tokio::sync::watch;
 use tracing::Instrument as _;

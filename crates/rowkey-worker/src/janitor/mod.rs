@@ -13,7 +13,7 @@ use std::sync::{Mutex, Weak};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rowkey::{ClientOptions, Error, ErrorKind, Result};
+use rowkey_client::{ClientOptions, Error, ErrorKind, Result};
 use rowkey_patterns::lease_lock::LeaseLock;
 use serde::{Deserialize, Serialize};
 
@@ -35,10 +35,10 @@ use crate::panics::text;
 /// ```
 /// use std::time::Duration;
 ///
+/// use rowkey::patterns::lease_lock::LeaseLock;
+/// use rowkey::store::Store;
+/// use rowkey::worker::janitor::{Chore, Counts, Janitor, Leadership};
 /// use rowkey::{Entity, StorageAccount};
-/// use rowkey_patterns::lease_lock::LeaseLock;
-/// use rowkey_store::Store;
-/// use rowkey_worker::janitor::{Chore, Counts, Janitor, Leadership};
 ///
 /// #[derive(Clone, Debug, PartialEq, Entity)]
 /// #[entity(store, partition = "{tenant}", row = "order_{id:6}")]
@@ -150,10 +150,10 @@ impl Janitor {
     /// it is logged.
     ///
     /// ```
-    /// # use std::time::Duration;
     /// # use rowkey::StorageAccount;
-    /// # use rowkey_patterns::lease_lock::LeaseLock;
-    /// # use rowkey_worker::janitor::{Chore, Counts, Janitor, Leadership};
+    /// # use rowkey::patterns::lease_lock::LeaseLock;
+    /// # use rowkey::worker::janitor::{Chore, Counts, Janitor, Leadership};
+    /// # use std::time::Duration;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;

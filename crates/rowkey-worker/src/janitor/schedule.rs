@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rowkey::blob::Content;
-use rowkey::{Clock, Error, ErrorKind, Result};
+use rowkey_client::blob::Content;
+use rowkey_client::{Clock, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 

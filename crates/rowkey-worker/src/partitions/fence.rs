@@ -9,8 +9,8 @@
 
 use std::fmt;
 
-use rowkey::edm::Value;
-use rowkey::{
+use rowkey_client::edm::Value;
+use rowkey_client::{
     DynamicEntity, ETag, Error, ErrorKind, Match, Outcome, Partition, Result, Table, Transaction,
 };
 use rowkey_store::Deciding;
@@ -48,8 +48,8 @@ impl Fence {
     /// Fails with [`ErrorKind::Leased`] if a larger token has claimed it.
     ///
     /// ```
+    /// use rowkey::worker::partitions::Fence;
     /// use rowkey::{DynamicEntity, ErrorKind};
-    /// use rowkey_worker::partitions::Fence;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

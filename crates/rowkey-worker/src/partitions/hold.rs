@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::{Clock, StorageAccount};
+use rowkey_client::{Clock, StorageAccount};
 use rowkey_patterns::Waits;
 use rowkey_patterns::lease_lock::{Held, Lost};
 use tokio::sync::watch;
@@ -77,7 +77,7 @@ impl Current {
 
 impl Holding {
     /// Does the work until the partition is lost or given up.
-    pub(super) async fn run(self, mut wish: watch::Receiver<Wish>) -> rowkey::Result<End> {
+    pub(super) async fn run(self, mut wish: watch::Receiver<Wish>) -> rowkey_client::Result<End> {
         let stage = Arc::new(watch::Sender::new(Stage::Owned));
         let current = Arc::new(Current::default());
         // Told by the renewal thread itself, because the work may block the thread that polls this.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::{Container, Error, ErrorKind, Result, Table};
+use rowkey_client::{Container, Error, ErrorKind, Result, Table};
 use rowkey_patterns::Waits;
 use rowkey_patterns::lease_lock::Held;
 use tokio::sync::watch;
@@ -43,7 +43,7 @@ type Work = Arc<dyn Fn(Owned) -> BoxFuture<'static, std::result::Result<(), Stri
 /// use std::sync::Arc;
 ///
 /// use rowkey::StorageAccount;
-/// use rowkey_worker::partitions::{Owned, Partitions};
+/// use rowkey::worker::partitions::{Owned, Partitions};
 /// use tokio::sync::Semaphore;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -71,7 +71,7 @@ type Work = Arc<dyn Fn(Owned) -> BoxFuture<'static, std::result::Result<(), Stri
 /// ```
 ///
 /// No clock of one program is compared with that of another: the leases show the running programs, and each
-/// program measures its own leases by [`Clock::elapsed`](rowkey::Clock::elapsed). A program that was suspended
+/// program measures its own leases by [`Clock::elapsed`](rowkey_client::Clock::elapsed). A program that was suspended
 /// may send a request after another one has taken over; a [`Fence`] makes the service refuse it.
 #[derive(Clone, Debug)]
 pub struct Partitions {
@@ -150,9 +150,9 @@ impl Partitions {
     /// `least` after success, and after failures doubled each time up to `most`. Default: 1 to 60 seconds.
     ///
     /// ```
-    /// # use std::time::Duration;
     /// # use rowkey::StorageAccount;
-    /// # use rowkey_worker::partitions::{Owned, Partitions};
+    /// # use rowkey::worker::partitions::{Owned, Partitions};
+    /// # use std::time::Duration;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -272,8 +272,8 @@ impl Owned {
     /// later owner has claimed it.
     ///
     /// ```
+    /// use rowkey::worker::partitions::{Owned, Partitions};
     /// use rowkey::{DynamicEntity, ErrorKind, StorageAccount};
-    /// use rowkey_worker::partitions::{Owned, Partitions};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

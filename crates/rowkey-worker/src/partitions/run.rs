@@ -8,7 +8,7 @@ use std::task::Poll;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use rowkey::{ClientOptions, Clock, Container, Error, ErrorCode, ErrorKind, Result};
+use rowkey_client::{ClientOptions, Clock, Container, Error, ErrorCode, ErrorKind, Result};
 use rowkey_patterns::lease_lock::{Held, LeaseLock, Lost};
 use tokio::sync::watch;
 

@@ -1,7 +1,7 @@
 //! The state that one listing of the leases shows, and a program's next actions. No requests, no clock.
 
-use rowkey::blob::{BlobItem, LeaseState};
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::blob::{BlobItem, LeaseState};
+use rowkey_client::{Error, ErrorKind, Result};
 
 /// The folder of the blobs of programs.
 pub(super) const MEMBERS: &str = "members/";

@@ -6,7 +6,7 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Path, PathBuf};
 
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::{Error, ErrorKind, Result};
 use tokio::fs;
 use tokio::io::{self, AsyncReadExt as _};
 

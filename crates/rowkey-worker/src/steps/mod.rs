@@ -6,10 +6,10 @@
 //! or in two workers concurrently.
 //!
 //! ```
+//! use rowkey::store::Deciding;
+//! use rowkey::worker::Done;
+//! use rowkey::worker::steps::{self, Steps};
 //! use rowkey::{Entity, StorageAccount};
-//! use rowkey_worker::steps::{self, Steps};
-//! use rowkey_worker::worker::Done;
-//! use rowkey_store::Deciding;
 //!
 //! #[derive(Clone, Debug, PartialEq, Entity)]
 //! #[entity(partition = "{department}", row = "id_{id:6}")]
@@ -70,9 +70,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
-use rowkey::blob::Put;
-use rowkey::rounds::Rounds;
-use rowkey::{
+use rowkey_client::blob::Put;
+use rowkey_client::rounds::Rounds;
+use rowkey_client::{
     Blob, DynamicEntity, ETag, Entity, Error, ErrorCode, ErrorKind, Key, Result, StorageAccount,
     Stored, Table,
 };
@@ -129,12 +129,12 @@ where
 /// insert if no step inserts the row.
 ///
 /// ```
+/// # use rowkey::store::Deciding;
+/// # use rowkey::worker::inbox::Inbox;
+/// # use rowkey::worker::{Attempt, Done, Step, Worker};
 /// # use rowkey::{Entity, StorageAccount};
-/// # use rowkey_store::Deciding;
-/// # use rowkey_worker::inbox::Inbox;
-/// # use rowkey_worker::worker::{Attempt, Done, Step, Worker};
-/// use rowkey_worker::steps::{self, Steps};
-/// # use rowkey_worker::{Task, Tasks};
+/// use rowkey::worker::steps::{self, Steps};
+/// # use rowkey::worker::{Task, Tasks};
 /// # use serde::{Deserialize, Serialize};
 /// # #[derive(Serialize, Deserialize)]
 /// # struct Dismiss { id: u32 }
@@ -302,14 +302,14 @@ impl Steps {
 
     /// Writes a blob: `.put_blob(blob.put(content))`.
     ///
-    /// If the blob's content can change, pass a handle with the [`Conditions`](rowkey::blob::Conditions) of
+    /// If the blob's content can change, pass a handle with the [`Conditions`](rowkey_client::blob::Conditions) of
     /// the target as it was before the content was read, as for [`write`](Self::write):
     /// `blob.with_conditions(&etag)`, or `Conditions::missing()` if it did not exist.
     ///
     /// ```
     /// # use rowkey::StorageAccount;
-    /// # use rowkey_worker::steps::{self, Steps};
-    /// # use rowkey_worker::worker::Done;
+    /// # use rowkey::worker::Done;
+    /// # use rowkey::worker::steps::{self, Steps};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
@@ -350,7 +350,7 @@ impl Steps {
     ///
     /// ```
     /// # use rowkey::StorageAccount;
-    /// use rowkey_worker::steps::{self, Steps};
+    /// use rowkey::worker::steps::{self, Steps};
     ///
     /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
     /// # let folder = std::env::temp_dir().join(format!("rowkey-move-{}", std::process::id()));
@@ -376,7 +376,7 @@ impl Steps {
     ///
     /// ```
     /// # use rowkey::StorageAccount;
-    /// use rowkey_worker::steps::{self, Steps};
+    /// use rowkey::worker::steps::{self, Steps};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rowkey::Result<()> {
@@ -385,7 +385,7 @@ impl Steps {
     /// let done = steps::run(&account, async || {
     ///     Ok(Some(Steps::new().call("send a mail", async || send_mail().await)))
     /// });
-    /// assert_eq!(done.await?, rowkey_worker::worker::Done::Applied);
+    /// assert_eq!(done.await?, rowkey::worker::Done::Applied);
     /// # Ok(()) }
     /// ```
     pub fn call<F, R>(self, name: &'static str, call: F) -> Self

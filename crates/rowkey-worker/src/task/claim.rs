@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use rowkey::{Blob, Container, Error, ErrorKind, Result};
+use rowkey_client::{Blob, Container, Error, ErrorKind, Result};
 use serde_json::value::RawValue;
 
 use super::{Content, Envelope, RESERVED, Task, Tasks, hex_digest, key_part, new_id};

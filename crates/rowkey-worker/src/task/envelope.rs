@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rowkey::telemetry::TraceParent;
+use rowkey_client::telemetry::TraceParent;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 

@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rowkey::edm::Guid;
-use rowkey::queue::{Body, Message};
-use rowkey::{Container, Error, ErrorKind, Queue, Result, Table};
+use rowkey_client::edm::Guid;
+use rowkey_client::queue::{Body, Message};
+use rowkey_client::{Container, Error, ErrorKind, Queue, Result, Table};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -43,7 +43,7 @@ const RESERVED: usize = 4 * 1024;
 /// A unit of work that survives failures: the content of a message, as JSON.
 ///
 /// ```
-/// use rowkey_worker::Task;
+/// use rowkey::worker::Task;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Serialize, Deserialize)]
@@ -77,12 +77,12 @@ pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
 /// are too large for a message.
 ///
 /// ```
-/// # use rowkey_worker::Task;
+/// # use rowkey::worker::Task;
 /// # use serde::{Deserialize, Serialize};
 /// # #[derive(Serialize, Deserialize)]
 /// # struct ArchiveEmployee { department: String, id: u64 }
 /// # impl Task for ArchiveEmployee { const KIND: &'static str = "archive-employee"; }
-/// use rowkey_worker::Tasks;
+/// use rowkey::worker::Tasks;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -142,7 +142,7 @@ impl<T: Task> Tasks<T> {
     /// Several queues may share a container: blob names begin with the queue's name.
     ///
     /// ```
-    /// # use rowkey_worker::{Task, Tasks};
+    /// # use rowkey::worker::{Task, Tasks};
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Debug, Serialize, Deserialize)]
     /// # struct SendWelcome { to: String }
@@ -177,7 +177,7 @@ impl<T: Task> Tasks<T> {
     /// Writes messages in base64, for readers that expect it. Both encodings are read in any case.
     ///
     /// ```
-    /// # use rowkey_worker::{Task, Tasks};
+    /// # use rowkey::worker::{Task, Tasks};
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Debug, Serialize, Deserialize)]
     /// # struct SendWelcome { to: String }
@@ -209,7 +209,7 @@ impl<T: Task> Tasks<T> {
     /// as written.
     ///
     /// If it is unknown whether the message was put, the error's [`outcome`](Error::outcome) is
-    /// [`Unknown`](rowkey::Outcome::Unknown). Putting the task again is safe, because handlers tolerate
+    /// [`Unknown`](rowkey_client::Outcome::Unknown). Putting the task again is safe, because handlers tolerate
     /// repetition; [`put_with_key`](Self::put_with_key) lets them recognize it. Fails with
     /// [`ErrorKind::TooLarge`] before anything is sent if the task is too large for a message and there is no
     /// container for claims.
@@ -225,7 +225,7 @@ impl<T: Task> Tasks<T> {
     /// Two tasks of one kind and one key are treated as the same task; give different tasks different keys.
     ///
     /// ```
-    /// # use rowkey_worker::{Task, Tasks};
+    /// # use rowkey::worker::{Task, Tasks};
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Debug, Serialize, Deserialize)]
     /// # struct SendWelcome { to: String }
@@ -251,7 +251,7 @@ impl<T: Task> Tasks<T> {
     /// ```
     /// use std::time::Duration;
     ///
-    /// # use rowkey_worker::{Task, Tasks};
+    /// # use rowkey::worker::{Task, Tasks};
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Debug, Serialize, Deserialize)]
     /// # struct SendWelcome { to: String }
@@ -291,7 +291,7 @@ impl<T: Task> Tasks<T> {
             return Ok(());
         };
         if let Some(claim) = claimed
-            && error.outcome() != rowkey::Outcome::Unknown
+            && error.outcome() != rowkey_client::Outcome::Unknown
         {
             // No message names the blob. If this delete fails too, `sweep_claims` deletes it.
             drop(claim.delete_if_exists().await);

@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rowkey::edm::{Guid, Value};
-use rowkey::{DynamicEntity, Error, ErrorKind, Result, Table};
+use rowkey_client::edm::{Guid, Value};
+use rowkey_client::{DynamicEntity, Error, ErrorKind, Result, Table};
 use rowkey_store::{Op, Sealer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -63,7 +63,7 @@ impl<T> fmt::Debug for SealedTask<T> {
 
 impl<T: Task> Tasks<T> {
     /// Encrypts tasks. Readers of the queue, its dead letters or its claims see ids, kinds, times, lengths,
-    /// attempts and the texts of errors, but no task. `rowkey_encryption::KeyRing` implements such a key
+    /// attempts and the texts of errors, but no task. `rowkey::encryption::KeyRing` implements such a key
     /// ring; `table` holds its branch keys, and may be the table that holds those of entities.
     ///
     /// A task can be decrypted only in a message of its queue and kind, under its id. A task that was
@@ -74,8 +74,8 @@ impl<T: Task> Tasks<T> {
     /// tasks send one request per minute to the table, and programs that process them one for each new branch key.
     ///
     /// ```
-    /// use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-    /// use rowkey_worker::{Task, Tasks};
+    /// use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// use rowkey::worker::{Task, Tasks};
     /// use serde::{Deserialize, Serialize};
     ///
     /// #[derive(Serialize, Deserialize)]
@@ -113,15 +113,15 @@ impl<T: Task> Tasks<T> {
     /// Fails with [`ErrorKind::Invalid`] unless these tasks are [encrypted](Self::encrypted_with).
     ///
     /// ```
-    /// use rowkey_worker::outbox::Outbox as _;
-    /// # use rowkey_worker::{Task, Tasks};
+    /// use rowkey::worker::outbox::Outbox as _;
+    /// # use rowkey::worker::{Task, Tasks};
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Debug, Serialize, Deserialize)]
     /// # struct SendWelcome { to: String }
     /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
     /// # use rowkey::Entity;
-    /// # use rowkey_encryption::{AesKeyWrap, KeyRing, MacKey};
-    /// # use rowkey_store::Store;
+    /// # use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
+    /// # use rowkey::store::Store;
     /// # #[derive(Clone, Debug, Entity)]
     /// # #[entity(store, partition = "{department}", row = "id_{id:6}")]
     /// # struct Employee { department: String, id: u32 }

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use rowkey::{ClientOptions, Error, ErrorKind, Outcome, Result, RetryOptions};
+use rowkey_client::{ClientOptions, Error, ErrorKind, Outcome, Result, RetryOptions};
 use rowkey_store::Settled;
 
 use super::{Content, Envelope, Task, Tasks, json_of, new_id};

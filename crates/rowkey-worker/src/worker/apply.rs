@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use rowkey::queue::Body;
-use rowkey::{ErrorKind, Outcome, Result};
+use rowkey_client::queue::Body;
+use rowkey_client::{ErrorKind, Outcome, Result};
 
 use super::ending::{Ending, Failure};
 use super::hold::{Hold, Lost};

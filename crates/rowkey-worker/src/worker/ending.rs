@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rowkey::{Error, ErrorKind};
+use rowkey_client::{Error, ErrorKind};
 use tokio::task::JoinError;
 
 use super::hold::Lost;

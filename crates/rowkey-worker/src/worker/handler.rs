@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rowkey::Result;
+use rowkey_client::Result;
 use tokio::sync::watch;
 
 use super::hold::Hold;
@@ -24,18 +24,18 @@ use super::hold::Hold;
 /// | [`Done::Applied`], [`Done::AlreadyApplied`] | is finished | |
 /// | [`Done::Later`] | is received again after that time | no |
 /// | [`Done::Poison`], [`Done::TooOld`] | becomes a dead letter at once | |
-/// | an error of [`Throttled`](rowkey::ErrorKind::Throttled) or [`Unavailable`](rowkey::ErrorKind::Unavailable) | is received again | no, for as long as the worker's [patience](super::Worker::patience) |
+/// | an error of [`Throttled`](rowkey_client::ErrorKind::Throttled) or [`Unavailable`](rowkey_client::ErrorKind::Unavailable) | is received again | no, for as long as the worker's [patience](super::Worker::patience) |
 /// | another error, a panic, the [time limit](super::Worker::time_limit) | is received again, and finally becomes a dead letter | yes |
 ///
 /// ```
-/// # use rowkey_worker::{Task, Tasks};
+/// # use rowkey::worker::{Task, Tasks};
 /// # use serde::{Deserialize, Serialize};
 /// # #[derive(Debug, Serialize, Deserialize)]
 /// # struct SendWelcome { to: String }
 /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
 /// # use rowkey::Result;
-/// # use rowkey_worker::worker::{Step, Worker};
-/// use rowkey_worker::worker::{Attempt, Done, Handler};
+/// # use rowkey::worker::{Step, Worker};
+/// use rowkey::worker::{Attempt, Done, Handler};
 ///
 /// struct Mailer { from: String }
 ///

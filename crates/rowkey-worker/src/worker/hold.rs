@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use rowkey::queue::{Body, Message};
-use rowkey::{Clock, Outcome, Queue, Result};
+use rowkey_client::queue::{Body, Message};
+use rowkey_client::{Clock, Outcome, Queue, Result};
 use tokio::sync::Notify;
 
 use crate::renewal_thread::{self, AbortOnDrop};
@@ -141,8 +141,8 @@ impl Hold {
                 state.until = asked + self.visibility;
                 Ok(Ok(()))
             }
-            Err(error) if error.kind() == rowkey::ErrorKind::NotFound => Err(Lost::Taken),
-            Err(error) if error.kind() == rowkey::ErrorKind::Conflict => {
+            Err(error) if error.kind() == rowkey_client::ErrorKind::NotFound => Err(Lost::Taken),
+            Err(error) if error.kind() == rowkey_client::ErrorKind::Conflict => {
                 // An update by an earlier attempt may have succeeded, with its response and the new receipt
                 // lost. Otherwise another worker has it. The message is still hidden, but it can no longer be
                 // renewed or deleted, and is received again.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Either, select};
-use rowkey::telemetry::TraceParent;
+use rowkey_client::telemetry::TraceParent;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tracing::Instrument as _;

@@ -16,9 +16,9 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rowkey::queue::Message;
-use rowkey::telemetry::Telemetry;
-use rowkey::{Clock, Queue, Result};
+use rowkey_client::queue::Message;
+use rowkey_client::telemetry::Telemetry;
+use rowkey_client::{Clock, Queue, Result};
 use rowkey_patterns::Waits;
 use tokio::sync::{RwLock, watch};
 
@@ -46,12 +46,12 @@ const SHORTEST_IDLE: Duration = Duration::from_millis(10);
 /// Receives tasks from a queue and runs a [`Handler`] for each.
 ///
 /// ```
-/// # use rowkey_worker::{Task, Tasks};
+/// # use rowkey::worker::{Task, Tasks};
 /// # use serde::{Deserialize, Serialize};
 /// # #[derive(Serialize, Deserialize)]
 /// # struct SendWelcome { to: String }
 /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
-/// use rowkey_worker::worker::{Attempt, Done, Step, Worker};
+/// use rowkey::worker::{Attempt, Done, Step, Worker};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -201,14 +201,14 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     /// letter.
     ///
     /// ```
-    /// # use rowkey_worker::{Task, Tasks};
+    /// # use rowkey::worker::{Task, Tasks};
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Debug, Serialize, Deserialize)]
     /// # struct SendWelcome { to: String }
     /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// # use rowkey::worker::{Attempt, Done, Step, Worker};
     /// # use rowkey::{Error, ErrorKind};
     /// # use std::time::Duration;
-    /// # use rowkey_worker::worker::{Attempt, Done, Step, Worker};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;

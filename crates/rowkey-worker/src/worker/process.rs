@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
-use rowkey::queue::Message;
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::queue::Message;
+use rowkey_client::{Error, ErrorKind, Result};
 use rowkey_patterns::Waits;
 use tokio::sync::watch;
 use tracing::Instrument as _;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, select};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use rowkey::Result;
+use rowkey_client::Result;
 use tokio::sync::watch;
 
 use super::ending::{Dependency, Ending};
@@ -82,14 +82,14 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     /// refused credential, after the tasks that were received are finished.
     ///
     /// ```
-    /// # use rowkey_worker::{Task, Tasks};
+    /// # use rowkey::worker::{Task, Tasks};
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Debug, Serialize, Deserialize)]
     /// # struct SendWelcome { to: String }
     /// # impl Task for SendWelcome { const KIND: &'static str = "send-welcome"; }
+    /// # use rowkey::worker::{Attempt, Done, Worker};
     /// # use std::sync::Arc;
     /// # use std::time::Duration;
-    /// # use rowkey_worker::worker::{Attempt, Done, Worker};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::{Error, ErrorKind, Result};
 use tokio::sync::watch;
 
 use super::places::{Places, Share};
@@ -27,7 +27,7 @@ const REST: Duration = Duration::from_secs(60);
 /// its share to the others. So one program processes urgent tasks first without losing the rest.
 ///
 /// ```
-/// # use rowkey_worker::{Task, Tasks};
+/// # use rowkey::worker::{Task, Tasks};
 /// # use serde::{Deserialize, Serialize};
 /// # #[derive(Serialize, Deserialize)]
 /// # struct Mail { to: String }
@@ -35,7 +35,7 @@ const REST: Duration = Duration::from_secs(60);
 /// # #[derive(Serialize, Deserialize)]
 /// # struct Report { year: u16 }
 /// # impl Task for Report { const KIND: &'static str = "report"; }
-/// use rowkey_worker::worker::{Attempt, Done, Worker, Workers};
+/// use rowkey::worker::{Attempt, Done, Worker, Workers};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -190,7 +190,7 @@ impl Workers {
     /// default the others continue.
     ///
     /// ```
-    /// # use rowkey_worker::{Task, Tasks};
+    /// # use rowkey::worker::{Task, Tasks};
     /// # use serde::{Deserialize, Serialize};
     /// # #[derive(Serialize, Deserialize)]
     /// # struct Mail { to: String }
@@ -198,7 +198,7 @@ impl Workers {
     /// # use std::future::pending;
     /// # use std::time::Duration;
     /// use rowkey::ErrorKind;
-    /// use rowkey_worker::worker::{Attempt, Done, Worker, Workers};
+    /// use rowkey::worker::{Attempt, Done, Worker, Workers};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

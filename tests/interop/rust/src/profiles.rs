@@ -4,8 +4,8 @@
 use std::fmt::Debug;
 
 use rowkey::edm::{DateTime, Guid};
+use rowkey::patterns::inspect;
 use rowkey::{Entity, Property, Table};
-use rowkey_patterns::inspect;
 
 use crate::Result;
 

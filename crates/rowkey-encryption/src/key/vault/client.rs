@@ -7,7 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::{StatusCode, header};
-use rowkey::{AccessToken, Clock, Error, ErrorKind, Result, SystemClock, TokenProvider};
+use rowkey_client::{AccessToken, Clock, Error, ErrorKind, Result, SystemClock, TokenProvider};
 use serde::{Deserialize, Serialize};
 use url::Url;
 use zeroize::Zeroizing;

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use rowkey::{Clock, Error, ErrorKind, Result, TokenProvider};
+use rowkey_client::{Clock, Error, ErrorKind, Result, TokenProvider};
 use sha2::{Digest as _, Sha256, Sha384, Sha512};
 use zeroize::Zeroizing;
 
@@ -38,8 +38,8 @@ const SIGNS: &str = "ES256";
 /// only keys that its [`KeySigner`] has signed.
 ///
 /// ```
+/// use rowkey::encryption::{AesKeyWrap, KeyRing, KeyVault, KeyVaultSigner};
 /// use rowkey::{AccessToken, TokenError, TokenProvider};
-/// use rowkey_encryption::{AesKeyWrap, KeyRing, KeyVault, KeyVaultSigner};
 ///
 /// #[derive(Clone)]
 /// struct Tokens;
@@ -87,7 +87,7 @@ impl KeyVault {
     /// #         Err(format!("there is no token for {scope} here").into())
     /// #     }
     /// # }
-    /// use rowkey_encryption::{KeyVault, KeyWrapper};
+    /// use rowkey::encryption::{KeyVault, KeyWrapper};
     ///
     /// let id = "https://contoso.managedhsm.azure.net/keys/tables/0698c2156c1a4e1da5b6bab6f6422fd6";
     /// let key = KeyVault::new(id, Tokens)?.algorithm("A256KW").unwraps("RSA-OAEP-256");

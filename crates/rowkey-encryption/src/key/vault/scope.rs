@@ -1,6 +1,6 @@
 //! The scopes of tokens for a vault: it never receives a token for a service other than its own.
 
-use rowkey::{Error, ErrorKind, Result};
+use rowkey_client::{Error, ErrorKind, Result};
 use url::Url;
 
 /// The services whose tokens are valid for all hosts below their own.

@@ -3,7 +3,7 @@
 use std::future::{pending, ready};
 
 use futures_util::FutureExt as _;
-use rowkey::ManualClock;
+use rowkey_client::ManualClock;
 
 use super::*;
 

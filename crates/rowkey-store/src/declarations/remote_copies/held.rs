@@ -3,8 +3,8 @@
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, TryStreamExt as _};
-use rowkey::edm::Value;
-use rowkey::{
+use rowkey_client::edm::Value;
+use rowkey_client::{
     Continuation, DynamicEntity, ETag, Entity, Error, Outcome, Page, Result, Stored, Transaction,
 };
 use rowkey_patterns::internals::try_all;

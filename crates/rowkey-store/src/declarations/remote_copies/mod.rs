@@ -15,8 +15,8 @@ mod walk;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::index::COPIED_FROM;
-use rowkey::{DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Result, Table};
+use rowkey_client::index::COPIED_FROM;
+use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Result, Table};
 use rowkey_patterns::job::Verdict;
 
 use crate::contributor::settling::{Settled, Settling};
@@ -49,8 +49,8 @@ const MAX_TARGETS: usize = 100;
 /// changes neither the copied properties nor the targets costs nothing.
 ///
 /// ```
+/// use rowkey::store::{RemoteCopies, Store};
 /// use rowkey::{Entity, StorageAccount};
-/// use rowkey_store::{RemoteCopies, Store};
 ///
 /// #[derive(Clone, Debug, Entity)]
 /// #[entity(store, partition = "departments", row = "department_{id}")]

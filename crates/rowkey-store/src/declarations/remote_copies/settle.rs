@@ -1,6 +1,6 @@
 //! Settling copies elsewhere: a page of targets, the entity, and conditional writes of the targets that differ.
 
-use rowkey::{Continuation, Entity, Result};
+use rowkey_client::{Continuation, Entity, Result};
 use rowkey_patterns::job::Verdict;
 
 use super::held::{Doubt, Edit, Held};

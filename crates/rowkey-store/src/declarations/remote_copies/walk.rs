@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use chrono::{DateTime, Utc};
-use rowkey::{Continuation, DynamicEntity, Entity, Error, ErrorKind, Partition, Result};
+use rowkey_client::{Continuation, DynamicEntity, Entity, Error, ErrorKind, Partition, Result};
 
 use crate::row::Keys;
 use crate::row::op::row_address;

@@ -1,7 +1,7 @@
 //! The columns of a summary: their contents, and their update when one entity changes.
 
-use rowkey::edm::{Value, ValueRef};
-use rowkey::{Column, DynamicEntity, Error, ErrorKind, Property, Result};
+use rowkey_client::edm::{Value, ValueRef};
+use rowkey_client::{Column, DynamicEntity, Error, ErrorKind, Property, Result};
 
 /// The columns of a summary.
 ///
@@ -65,7 +65,7 @@ fn own<P: Property>(value: &Value) -> Result<P> {
     P::from_value(value.as_ref()).map_err(foreign)
 }
 
-fn foreign(error: rowkey::entity::PropertyError) -> Error {
+fn foreign(error: rowkey_client::entity::PropertyError) -> Error {
     let what = "a value in the view does not have the column's type";
     Error::refused(ErrorKind::Decode, what).with_source(error)
 }

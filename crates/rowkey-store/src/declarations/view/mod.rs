@@ -13,9 +13,9 @@ mod columns;
 
 use futures_util::future::{BoxFuture, try_join};
 use futures_util::{FutureExt as _, TryStreamExt as _};
-use rowkey::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
-use rowkey::key::{KeyReader, KeyWriter, PartFormat};
-use rowkey::{
+use rowkey_client::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
+use rowkey_client::key::{KeyReader, KeyWriter, PartFormat};
+use rowkey_client::{
     Column, DynamicEntity, Entity, Error, ErrorKind, Key, Outcome, Partition, Property, Result,
     Stored, Table,
 };
@@ -52,8 +52,8 @@ const ROUNDS: u32 = 8;
 /// counted when they are written again: [`Store::rewrite`](crate::Store::rewrite).
 ///
 /// ```
+/// use rowkey::store::{Store, View};
 /// use rowkey::{Entity, StorageAccount, edm::DateTime};
-/// use rowkey_store::{Store, View};
 ///
 /// #[derive(Clone, Debug, Entity)]
 /// #[entity(store, partition = "{region}", row = "id_{id:6}")]

@@ -17,12 +17,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, TryStreamExt as _};
-use rowkey::edm::{Value, ValueRef, size};
-use rowkey::entity::{RowReader, RowWriter};
-use rowkey::index::PRIMARY_ROW_KEY;
-use rowkey::key::KeyWriter;
-use rowkey::table::EncodedRow;
-use rowkey::{
+use rowkey_client::edm::{Value, ValueRef, size};
+use rowkey_client::entity::{RowReader, RowWriter};
+use rowkey_client::index::PRIMARY_ROW_KEY;
+use rowkey_client::key::KeyWriter;
+use rowkey_client::table::EncodedRow;
+use rowkey_client::{
     DecodeError, DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Projection, Query,
     Result, Rows, Stored, Table,
 };
@@ -379,7 +379,7 @@ impl Remains {
     /// Deletes all rows in one transaction, if they are unchanged.
     pub(crate) async fn delete(self, table: &Table) -> Result<()> {
         let Self { head, further } = self;
-        let delete = |transaction: rowkey::Transaction, row: &Stored<DynamicEntity>| {
+        let delete = |transaction: rowkey_client::Transaction, row: &Stored<DynamicEntity>| {
             transaction.delete(row.entity.key(), row)
         };
         let transaction = delete(table.transaction(), &head);

@@ -13,8 +13,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use rowkey::edm::Value;
-use rowkey::{Entity, Result};
+use rowkey_client::edm::Value;
+use rowkey_client::{Entity, Result};
 
 use super::{FURTHER, MAX_BYTES, MAX_PROPERTIES, OF_FURTHER, bytes_of, too_large};
 

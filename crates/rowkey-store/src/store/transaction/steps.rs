@@ -4,8 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey::table::EncodedRow;
-use rowkey::{Entity, Properties, Result};
+use rowkey_client::table::EncodedRow;
+use rowkey_client::{Entity, Properties, Result};
 
 use super::same;
 use crate::plan::{Edit, Plan, Source, Write};

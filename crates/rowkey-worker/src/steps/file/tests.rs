@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 
-use rowkey::ErrorKind;
+use rowkey_client::ErrorKind;
 
 use super::*;
 

@@ -8,10 +8,10 @@ use std::hint::black_box;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use rowkey::edm::{DateTime, Guid};
-use rowkey::internals::{decode, decode_page, encode};
-use rowkey::key::{KeyReader, Notation, PartFormat};
-use rowkey::{Entity, Key};
+use rowkey_client::edm::{DateTime, Guid};
+use rowkey_client::internals::{decode, decode_page, encode};
+use rowkey_client::key::{KeyReader, Notation, PartFormat};
+use rowkey_client::{Entity, Key};
 
 /// Shows allocations beside the times.
 #[global_allocator]
@@ -22,6 +22,7 @@ fn main() {
 }
 
 #[derive(Clone, Debug, Entity)]
+#[entity(crate = "rowkey_client")]
 #[entity(partition = "{site}", row = "{device}_{number:7}", rename_all = "PascalCase")]
 struct Reading {
     site: String,
