@@ -1,73 +1,7 @@
-//! A typed client for Azure Table storage.
+//! The client of rowkey: accounts, tables, queues and blobs, and the transport that signs, sends and retries.
 //!
-//! ```
-//! use rowkey::{Entity, Match, StorageAccount};
-//!
-//! #[derive(Clone, Debug, Entity)]
-//! #[entity(partition = "{department}", row = "id_{id:6}")]
-//! struct Employee {
-//!     department: String,
-//!     id: u32,
-//!     email: String,
-//!     salary: f64,
-//! }
-//!
-//! # #[tokio::main(flavor = "current_thread")]
-//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let server = rowkey_emulator::Server::start().await?;
-//! # let connection_string = server.connection_string();
-//! let account = StorageAccount::from_connection_string(connection_string)?;
-//! let staff = account.table("staff");
-//! staff.create_if_missing().await?;
-//!
-//! let ada = Employee {
-//!     department: "sales".into(),
-//!     id: 7,
-//!     email: "ada@contoso.com".into(),
-//!     salary: 100_000.0,
-//! };
-//! staff.insert(&ada).await?;
-//!
-//! // A point get: absence is not an error.
-//! let stored = staff.get(Employee::key("sales", 7)).await?.ok_or("not there")?;
-//!
-//! // A replace carries the ETag that was read: no change is lost.
-//! staff.replace(&stored.map(|e| e.salary += 5_000.0)).await?;
-//!
-//! // A query of one partition, read page by page.
-//! let well_paid = staff
-//!     .query(Employee::partition("sales"))
-//!     .filter(Employee::SALARY.ge(100_000.0))
-//!     .all()
-//!     .await?;
-//! assert_eq!(well_paid.len(), 1);
-//!
-//! staff.delete(Employee::key("sales", 7), Match::Any).await?;
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! # The nouns
-//!
-//! - [`StorageAccount`]: endpoints and a credential. [`StorageAccount::table`] gives a [`Table`].
-//! - [`Entity`]: a type that is stored. The derive takes the templates of its keys. [`Key`] and
-//!   [`Partition`] are typed addresses, [`Stored`] is an entity with its [`ETag`].
-//!   `#[derive(EntitySet)]` combines several types that share a table into one.
-//! - [`DynamicEntity`] and [`Properties`]: properties that are known only at run time, with typed
-//!   getters. Both, and [`Stored`], [`edm::Value`] and [`edm::DateTime`], serialize as JSON with
-//!   serde and round-trip exactly; [`DynamicEntity::to_odata_json`] writes the JSON of the service.
-//! - [`Index`](index::Index): a secondary index, to look up entities by other values than their
-//!   keys; [`IndexKey`](index::IndexKey) and [`IndexRange`](index::IndexRange) are the addresses of
-//!   its rows.
-//! - [`Query`]: a partition, a part of one, or a scan; with [`Filter`]s made of typed [`Column`]s,
-//!   a [`Cost`] known before it is sent, and [`Continuation`]s that resume in another process.
-//! - [`Transaction`]: up to 100 operations on one partition, all or nothing.
-//! - [`Queue`]: messages, received with a pop receipt; [`queue::Body`] sets how their text is
-//!   encoded.
-//! - [`Container`] and [`Blob`]: written at once or in pieces, under conditions and leases.
-//! - [`telemetry`]: traces, counters and gauges, besides the spans of `tracing`.
-//! - [`Error`]: [`ErrorKind`] says what to do, [`Outcome`] whether the operation was applied,
-//!   [`ErrorDetails`] holds the rest.
+//! Programs name the crate `rowkey`, which shows all of this under its own name; its first page has an example. Crates
+//! that stand between the two, such as `rowkey-store`, depend on this one.
 //!
 //! # Features
 //!

@@ -1,7 +1,9 @@
-//! A typed client for Azure Table storage.
+//! Azure Table storage for Rust: a typed client, stores that keep indexes in step, workers, encryption, and the patterns of
+//! the design guide.
 //!
 //! ```
-//! use rowkey::{Entity, Match, StorageAccount};
+//! use rowkey::Match;
+//! use rowkey::prelude::*;
 //!
 //! #[derive(Clone, Debug, Entity)]
 //! #[entity(partition = "{department}", row = "id_{id:6}")]
@@ -47,6 +49,18 @@
 //! # }
 //! ```
 //!
+//! # Modules
+//!
+//! The client is always there. The rest comes with features of the same names:
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`store`] | a handle for a type that writes each entity with its indexes, lists, unique values, views and copies by one plan; jobs over whole tables |
+//! | [`worker`] | background work: tasks on queues, dead letters, an outbox and an inbox, a janitor, steps that no transaction spans |
+//! | [`encryption`] | encryption of chosen fields, under keys in memory or in Azure Key Vault |
+//! | [`patterns`] | patterns that need no plan: log tail, series, rollover, spreading, parallel queries, a lock with fencing tokens, logs in blobs, .. |
+//! | [`prelude`] | the names that most programs need |
+//!
 //! # The nouns
 //!
 //! - [`StorageAccount`]: endpoints and a credential. [`StorageAccount::table`] gives a [`Table`].
@@ -73,13 +87,25 @@
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `store`, `patterns` | the module |
+//! | `worker`, `encryption` | the module, and `store` |
 //! | `rustls` (default) | TLS by rustls and aws-lc-rs, the default of reqwest |
 //! | `rustls-no-provider` | TLS by rustls and the provider that the program installs |
 //! | `native-tls` | TLS by the operating system |
 //! | `azure-identity` | accept any credential of azure_core 1.x, such as those of `azure_identity` |
 //! | `reqwest-0_13` | bring your own `reqwest::ClientBuilder` |
-//! | `test-util` | `ManualClock`, a clock that tests advance; `answers`, responses of the service for stubs |
-//! | `wiremock-0_6` | `answers` as responses of wiremock 0.6 |
+//! | `key-vault` | `encryption`, and `encryption::KeyVault`: key-encryption keys in Azure Key Vault |
+//! | `tracing-subscriber` | `patterns`, and `LogWriter::layer`, which writes events of `tracing` to a log in blobs |
+//! | `test-util` | `ManualClock`, a clock that tests advance; `answers` and `store::answers`, responses of the service for stubs; random bytes chosen by tests |
+//! | `wiremock-0_6` | `answers` and `store::answers` as responses of wiremock 0.6 |
+//!
+//! In tests, the crate `rowkey-emulator` is the service, in memory.
+
+// Links to modules whose features are off.
+#![cfg_attr(
+    not(all(feature = "encryption", feature = "patterns", feature = "worker")),
+    allow(rustdoc::broken_intra_doc_links)
+)]
 
 #[doc(inline)]
 pub use rowkey_client::*;
@@ -97,13 +123,16 @@ pub use rowkey_store as store;
 pub use rowkey_worker as worker;
 
 /// The names that most programs need: `use rowkey::prelude::*;`.
+///
+/// Not among them are names that a program may already have, such as `Error` and `Result`. `Store` needs the feature `store`,
+/// and `Outbox`, the trait that adds tasks to transactions of a store, the feature `worker`.
 pub mod prelude {
-    #[doc(no_inline)]
-    pub use rowkey_client::{Entity, StorageAccount};
     #[cfg(feature = "store")]
     #[doc(no_inline)]
-    pub use rowkey_store::Store;
+    pub use crate::store::Store;
     #[cfg(feature = "worker")]
     #[doc(no_inline)]
-    pub use rowkey_worker::outbox::Outbox;
+    pub use crate::worker::outbox::Outbox;
+    #[doc(no_inline)]
+    pub use crate::{Entity, StorageAccount};
 }
