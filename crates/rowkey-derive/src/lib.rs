@@ -157,7 +157,7 @@ use syn::DeriveInput;
 /// # Indexes
 ///
 /// An index is a copy of each entity under another key. The declaration states the keys and the content of
-/// the copies; to maintain them, add `store` and write through `Store` of the crate `rowkey-store`.
+/// the copies; to maintain them, add `store` and write through `rowkey::store::Store`.
 ///
 /// ```
 /// use rowkey::Entity;
@@ -299,7 +299,7 @@ use syn::DeriveInput;
 /// - `expiry`, on one field of type `chrono::DateTime<Utc>`, `edm::DateTime` or an `Option` of them, with `store`: the
 ///   time from which on a store reads the entity as if it did not exist; `None` never expires.
 ///   `Store::delete_expired` removes such entities. Not with `wide`, `compat` or other attributes than `rename`.
-/// - `encrypt`: stored encrypted, by the store with the keys of the crate `rowkey-encryption`; a String or
+/// - `encrypt`: stored encrypted, by the store with the keys of `rowkey::encryption`; a String or
 ///   Binary property, or one with `json`. The type needs `store`, a `Table` neither writes nor reads it, and
 ///   a store refuses a filter that compares the field. With `blob` the content of the blob is encrypted.
 /// - `rest`: on one field of type `Properties`, which receives the properties that no other field names, each

@@ -77,8 +77,8 @@
 //! Not protected are the keys, the names and the number of properties, their lengths, unmarked fields unless
 //! they are signed, and the existence of an entity: a program that can write to the table can restore an old
 //! version of a whole entity, or delete it. Fields in blobs are encrypted if they are marked
-//! `#[entity(encrypt, blob)]`, and tasks if their queue has keys (`Tasks::encrypted_with` of
-//! `rowkey-worker`).
+//! `#[entity(encrypt, blob)]`, and tasks if their queue has keys
+//! (`rowkey::worker::Tasks::encrypted_with`).
 //!
 //! # Features
 //!

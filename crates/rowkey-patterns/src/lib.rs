@@ -22,7 +22,7 @@
 //! The feature `tracing-subscriber` adds `LogWriter::layer`, which writes events of `tracing` to a log in blobs.
 //!
 //! Indexes, lists, unique values, views, copies and wide entities, which keep several rows of one type
-//! consistent, are in `rowkey-store`. [`rowkey::rounds`](rowkey_client::rounds) retries an operation that
+//! consistent, are in `rowkey::store`. [`rowkey::rounds`](rowkey_client::rounds) retries an operation that
 //! lost against another writer.
 
 mod hash;
