@@ -76,7 +76,7 @@ async fn a_conflict_is_looked_at_again() -> TestResult {
     let stub = MockServer::start().await;
     let address = "/orders(PartitionKey='ada',RowKey='order_00000007')";
     let read = || Mock::given(method("GET")).and(path(address));
-    // The first read shows an open order, the second one that another client has settled.
+    // The first read shows an open order, the second one that another client has paid it.
     read().respond_with(answers::entity(&order(false))?).up_to_n_times(1).mount(&stub).await;
     read().respond_with(answers::entity(&order(true))?).mount(&stub).await;
     Mock::given(method("PUT"))
