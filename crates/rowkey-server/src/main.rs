@@ -65,7 +65,7 @@ fn take_descriptors() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-/// Waits for a signal to end. The handler is installed before the program reports that it is ready,
+/// Waits for a signal that ends the program. The handler is installed before the program reports that it is ready,
 /// because a program that waits for this may send the signal at once.
 #[cfg(unix)]
 fn told_to_end() -> io::Result<impl Future<Output = ()>> {
@@ -81,7 +81,7 @@ fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Waits for a signal to end.
+/// Waits for a signal that ends the program.
 #[cfg(not(unix))]
 fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     Ok(async {
@@ -99,9 +99,9 @@ fn without_key(connection_string: &str) -> String {
         .collect()
 }
 
-/// Prints the ready line to stdout, for which programs that start the server wait. Such lines end
-/// up in logs, which should not contain keys, so the keys of the user's own accounts are shown only
-/// on request.
+/// Prints the ready line to stdout: programs that start the server wait for it. Such lines end up in
+/// logs, which should not contain keys, so the keys of the user's own accounts are shown only on
+/// request.
 fn ready(server: &Server, show_keys: bool) -> io::Result<()> {
     let connection_string = if show_keys {
         server.connection_string().to_owned()

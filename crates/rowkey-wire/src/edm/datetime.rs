@@ -409,7 +409,6 @@ fn put(buffer: &mut [u8], at: &mut usize, bytes: &[u8]) {
     *at += bytes.len();
 }
 
-/// Writes two digits.
 /// The digits of a number below 100,000,000, the first in the lowest byte: all at once, because
 /// byte by byte they cost more than the rest of an entity's head.
 #[expect(clippy::arithmetic_side_effects, reason = "a number of eight digits, a byte for each")]
@@ -428,6 +427,7 @@ fn small(number: i64) -> u32 {
     u32::try_from(number).unwrap_or_default()
 }
 
+/// Writes two digits.
 #[expect(clippy::arithmetic_side_effects, reason = "two digits, within 28 bytes")]
 fn pair(text: &mut [u8; 28], at: usize, value: u32) {
     let value = u8::try_from(value).unwrap_or_default();
