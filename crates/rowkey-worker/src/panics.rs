@@ -1,4 +1,4 @@
-//! Tasks of the runtime in which code of the program may panic, and what the panic said.
+//! Runs code of the program in a task of the runtime, where it may panic, and returns the text of a panic.
 
 use std::any::Any;
 use std::mem::ManuallyDrop;
@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::task::{JoinError, JoinHandle};
 
-/// The text of a panic. Dropping what it carries may panic as well, which is ignored.
+/// The text of a panic. The panic's value may panic when it is dropped; that is ignored.
 pub(crate) fn text(panic: Box<dyn Any + Send>) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

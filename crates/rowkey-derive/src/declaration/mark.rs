@@ -10,7 +10,7 @@ pub(crate) struct Word {
     pub(crate) name: &'static str,
     /// Whether it has a number, `threshold = 1024`.
     pub(crate) is_number: bool,
-    /// Why a projection cannot have it, if it cannot.
+    /// The reason why a projection cannot have it; `None` if it can.
     pub(crate) entities_only: Option<&'static str>,
 }
 
@@ -21,19 +21,19 @@ impl Word {
     }
 }
 
-/// Those attributes of one field.
+/// The attributes of one field that declare something.
 #[derive(Default)]
 pub(crate) struct Marks(Vec<Mark>);
 
 struct Mark {
     name: &'static str,
-    /// That of the number, if there is one.
+    /// The place of the number, or of the name if there is no number.
     span: Span,
     number: Option<LitInt>,
 }
 
 impl Marks {
-    /// Parses one; `is_projection` tells whose field it is.
+    /// Parses one; `is_projection` tells whether the field is of a projection.
     pub(crate) fn parse(
         &mut self,
         word: &'static Word,

@@ -32,7 +32,7 @@ use crate::template::{Part, Template};
 pub(crate) use mark::{Marks, Word};
 use rows::Rows;
 
-/// A kind of declaration: those of one type, as they are parsed and, after `resolve`, checked.
+/// The declarations of one kind in one type. They are parsed first, and checked by `resolve`.
 pub(crate) trait Kind {
     /// The attributes of the type that this kind reads.
     fn words(&self) -> &'static [&'static str] {

@@ -39,7 +39,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Of what has no rows.
+    /// For a declaration without rows.
     pub(crate) fn none() -> Self {
         Self { text: String::new(), is_whole: true }
     }

@@ -29,7 +29,7 @@ pub(super) struct Damage {
     /// The position, if known.
     pub(super) at: Option<usize>,
     pub(super) what: String,
-    /// For a journal: how many of its bytes can be read, and the server would start with.
+    /// For a journal: the number of bytes before the damage, with which the server would start.
     pub(super) whole: Option<usize>,
 }
 
@@ -38,7 +38,7 @@ impl Damage {
         Self { path: path.to_owned(), at: None, what: what.into(), whole: None }
     }
 
-    /// A journal that is not there.
+    /// A missing journal.
     fn missing(path: &Path, what: &str) -> Self {
         Self { whole: Some(0), ..Self::new(path, what) }
     }

@@ -35,7 +35,7 @@ pub(super) trait Rows: Debug + Send {
     /// Records the deletion of everything that has rows.
     fn clear(&mut self, journal: &AccountJournal, unit: &mut Unit);
 
-    /// Records what concerns all changes of a unit.
+    /// Records what belongs to a unit as a whole, after all its changes.
     fn finish(&mut self, journal: &AccountJournal, store: &Self::Store, unit: &mut Unit) {
         let _ = (journal, store, unit);
     }

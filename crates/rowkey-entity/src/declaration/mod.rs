@@ -2,7 +2,7 @@
 //! kind of declaration.
 //!
 //! Each kind has a file here with the type of its field: `index` (also for unique values), `list`, `blob`, `expiry`,
-//! `wide`, `older`. A new kind adds a file and a field; what passes the constant on passes it on, too.
+//! `wide`, `older`. A new kind adds a file and a field. Code that passes the constant on needs no change for it.
 
 pub(crate) mod blob;
 pub(crate) mod expiry;

@@ -1,4 +1,4 @@
-//! How a message ends, by what happened to it and what is known of it. Sends nothing, and reads no clock.
+//! Decides how a message ends, from what happened to it and what is known of it. Sends nothing, and reads no clock.
 
 use std::time::Duration;
 
@@ -56,7 +56,8 @@ impl From<&Error> for Failure {
 /// What happened to a message that was received.
 #[derive(Debug)]
 pub(super) enum Processed {
-    /// Its task was not tried, because a handler blocks. The message may be marked as tried alone.
+    /// Its task was not tried, because the handler of another one blocks. If `is_marked`, the message says that its
+    /// task was tried alone.
     Blocked { is_marked: bool },
     /// The result of the handler.
     Done(Done),
@@ -103,8 +104,8 @@ pub(super) enum Ending {
     DeadLetter { failure: Failure, is_attempt: bool },
     /// Another worker has the message.
     Lost(Lost),
-    /// The message is received again after a while, and says that this attempt had a known result if that
-    /// `is_known`.
+    /// The message is received again after a while. If `is_known`, it says that the result of this attempt is
+    /// known.
     Retry { step: Step, wait: Duration, failure: Option<Failure>, is_known: bool },
 }
 
@@ -130,7 +131,7 @@ impl Ending {
         }
     }
 
-    /// What the ending of a message says about dependencies, with the result of ending it.
+    /// What this ending says about dependencies; `step` is the result of the requests that ended the message.
     pub(super) fn dependency(&self, step: Step) -> Dependency {
         match self {
             Self::Complete { .. } if step != Step::Lost => Dependency::Up,

@@ -124,7 +124,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         decide(processed, &known, &limits)
     }
 
-    /// Has the task tried while the message is held.
+    /// Tries the task while the message is held.
     async fn attempt<'w>(
         &'w self,
         envelope: &Envelope,
@@ -152,7 +152,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         })
     }
 
-    /// Has the task tried, alone if necessary.
+    /// Waits for its turn, then tries the task, alone if necessary.
     async fn try_in_turn<'w>(
         &'w self,
         envelope: &Envelope,
@@ -234,7 +234,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         }
     }
 
-    /// Has the task read and handled in a task of the runtime.
+    /// Reads and handles the task in a task of the runtime.
     async fn tried(
         &self,
         envelope: &Envelope,

@@ -40,7 +40,7 @@ impl Call<'_> {
         result
     }
 
-    /// Changes a container. It is passed with the version that it or one of its blobs gets.
+    /// Changes a container. `change` receives it, and the version that it or one of its blobs gets.
     pub(super) fn change_container<R>(
         &self,
         name: &str,
