@@ -55,10 +55,10 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`store`] | a handle for a type that writes each entity with its indexes, lists, unique values, views and copies by one plan; jobs over whole tables |
+//! | [`store`] | a handle for a type that writes each entity with its indexes, lists, unique values, views and copies by one plan |
 //! | [`worker`] | background work: tasks on queues, dead letters, an outbox and an inbox, a janitor, steps that no transaction spans |
 //! | [`encryption`] | encryption of chosen fields, under keys in memory or in Azure Key Vault |
-//! | [`patterns`] | patterns that need no plan: log tail, series, rollover, spreading, parallel queries, a lock with fencing tokens, logs in blobs, .. |
+//! | [`patterns`] | patterns that need no plan: log tail, series, rollover, spreading, jobs over whole tables, parallel queries, a lock with fencing tokens, logs in blobs, .. |
 //! | [`prelude`] | the names that most programs need |
 //!
 //! # The nouns
@@ -87,7 +87,8 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `store`, `patterns` | the module |
+//! | `patterns` | the module |
+//! | `store` | the module, and `patterns` |
 //! | `worker`, `encryption` | the module, and `store` |
 //! | `rustls` (default) | TLS by rustls and aws-lc-rs, the default of reqwest |
 //! | `rustls-no-provider` | TLS by rustls and the provider that the program installs |
