@@ -1,14 +1,12 @@
 //! The janitor's loop: standing by, leading, and shutting down.
 
-use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, PoisonError, Weak};
-use std::task::Poll;
 use std::time::Duration;
 
 use chrono::DateTime;
 use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, Either, select};
+use futures_util::future::{BoxFuture, Either, OptionFuture, select};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use rowkey_client::{Clock, Error, ErrorKind, Result};
 use rowkey_patterns::lease_lock::{Held, LeaseLock, Lost};
@@ -33,15 +31,6 @@ const GRACE: Duration = Duration::from_secs(60);
 const MAX_YIELDS: usize = 1000;
 /// The maximum length of an error's text in the stored report.
 const MAX_TEXT: usize = 300;
-
-/// The events that a leader waits for.
-enum Event {
-    Deadline,
-    Ended(FinishedRun),
-    Lost(Lost),
-    Shutdown,
-    Waited,
-}
 
 /// How leading ended.
 enum LeadershipEnd {
@@ -147,37 +136,23 @@ impl Janitor {
             }
             leader.watch();
             let mut wait = self.clock().sleep(leader.wait());
-            let event = poll_fn(|context| {
-                if let Poll::Ready(lost) = is_lost.as_mut().poll(context) {
-                    return Poll::Ready(Event::Lost(lost));
-                }
-                if !is_stopping && shutdown.as_mut().poll(context).is_ready() {
-                    return Poll::Ready(Event::Shutdown);
-                }
-                if let Poll::Ready(Some(finished)) = leader.running.poll_next_unpin(context) {
-                    return Poll::Ready(Event::Ended(finished));
-                }
-                if let Some(deadline) = &mut deadline
-                    && deadline.as_mut().poll(context).is_ready()
-                {
-                    return Poll::Ready(Event::Deadline);
-                }
-                wait.as_mut().poll(context).map(|()| Event::Waited)
-            });
-            match event.await {
-                Event::Deadline => leader.drop_runs(&Outcome::Interrupted),
-                Event::Ended(finished) => leader.end(finished),
-                Event::Lost(lost) => {
+            tokio::select! {
+                biased;
+                lost = &mut is_lost => {
                     tracing::warn!(%lost, "the janitor no longer leads");
                     leader.over.send_replace(true);
                     leader.drop_runs(&Outcome::Lost);
                     return Ok(LeadershipEnd::Lost);
                 }
-                Event::Shutdown => {
+                () = shutdown.as_mut(), if !is_stopping => {
                     leader.over.send_replace(true);
                     deadline = Some(self.clock().sleep(self.shutdown_deadline));
                 }
-                Event::Waited => {}
+                Some(finished) = leader.running.next() => leader.end(finished),
+                Some(()) = OptionFuture::from(deadline.as_mut()), if is_stopping => {
+                    leader.drop_runs(&Outcome::Interrupted);
+                }
+                () = &mut wait => {}
             }
         }
     }

@@ -1,13 +1,10 @@
 //! One partition that a program owns: its work, from the acquisition of the lease to its end.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use futures_util::TryFutureExt as _;
+use futures_util::future::{BoxFuture, OptionFuture};
 use rowkey_client::{Clock, StorageAccount};
 use rowkey_patterns::Waits;
 use rowkey_patterns::lease_lock::{Held, Lost};
@@ -49,14 +46,6 @@ pub(super) struct Holding {
     pub(super) account: StorageAccount,
     pub(super) deadline: Duration,
     pub(super) again: Waits,
-}
-
-enum Event {
-    Again,
-    Deadline,
-    Ended(Result<Result<(), String>, JoinError>),
-    Lost(Lost),
-    Wished(Wish),
 }
 
 /// The running work, which the renewal thread aborts when the lease is lost.
@@ -101,39 +90,36 @@ impl Holding {
                 renewal_thread::release(&self.held).await;
                 return Ok(End::Released);
             }
-            let event = {
-                let mut more = pin!(wish.wait_for(|wish| *wish > wished));
-                poll_fn(|context| {
-                    if let Poll::Ready(lost) = renewal.0.poll_unpin(context) {
-                        return Poll::Ready(Event::Lost(lost.unwrap_or(Lost::Expired)));
+            tokio::select! {
+                biased;
+                lost = &mut renewal.0 => {
+                    let lost = lost.unwrap_or(Lost::Expired);
+                    tracing::warn!(partition = self.index, %lost, "a partition was lost");
+                    if let Some(mut dropped) = task.take() {
+                        self.outlive(&mut dropped, &mut wish).await;
                     }
-                    // An error means that the program has dropped everything.
-                    if let Poll::Ready(Ok(wish)) = more.as_mut().poll(context) {
-                        return Poll::Ready(Event::Wished(*wish));
-                    }
-                    if let Some(AbortOnDrop(task)) = &mut task
-                        && let Poll::Ready(ended) = task.poll_unpin(context)
-                    {
-                        return Poll::Ready(Event::Ended(ended));
-                    }
-                    if let Some(deadline) = &mut deadline
-                        && deadline.as_mut().poll(context).is_ready()
-                    {
-                        return Poll::Ready(Event::Deadline);
-                    }
-                    match &mut again {
-                        Some(again) => again.as_mut().poll(context).map(|()| Event::Again),
-                        None => Poll::Pending,
-                    }
-                })
-                .await
-            };
-            match event {
-                Event::Again => {
-                    again = None;
-                    task = Some(self.begin(&stage, &current));
+                    return Ok(End::Lost(lost));
                 }
-                Event::Deadline => {
+                // An error means that the program has dropped everything.
+                Ok(more) = wish.wait_for(|wish| *wish > wished).map_ok(|wish| *wish) => {
+                    (wished, again) = (more, None);
+                    stage.send_if_modified(|stage| {
+                        let tells = *stage == Stage::Owned;
+                        if tells {
+                            *stage = Stage::Stopping;
+                        }
+                        tells
+                    });
+                    deadline = Some(self.clock().sleep(self.deadline));
+                }
+                Some(ended) = OptionFuture::from(task.as_mut().map(|task| &mut task.0)),
+                    if task.is_some() =>
+                {
+                    task = None;
+                    failures = if self.tell(ended) { 0 } else { failures + 1 };
+                    again = Some(self.clock().sleep(self.again.after(failures.max(1) - 1)));
+                }
+                Some(()) = OptionFuture::from(deadline.as_mut()), if deadline.is_some() => {
                     deadline = None;
                     if let Some(mut dropped) = task.take()
                         && !ends(&mut dropped).await
@@ -146,34 +132,9 @@ impl Holding {
                         task = Some(dropped);
                     }
                 }
-                Event::Ended(ended) => {
-                    task = None;
-                    let wait = if self.tell(ended) {
-                        failures = 0;
-                        self.again.after(0)
-                    } else {
-                        failures += 1;
-                        self.again.after(failures - 1)
-                    };
-                    again = Some(self.clock().sleep(wait));
-                }
-                Event::Lost(lost) => {
-                    tracing::warn!(partition = self.index, %lost, "a partition was lost");
-                    if let Some(mut dropped) = task.take() {
-                        self.outlive(&mut dropped, &mut wish).await;
-                    }
-                    return Ok(End::Lost(lost));
-                }
-                Event::Wished(wish) => {
-                    (wished, again) = (wish, None);
-                    stage.send_if_modified(|stage| {
-                        let tells = *stage == Stage::Owned;
-                        if tells {
-                            *stage = Stage::Stopping;
-                        }
-                        tells
-                    });
-                    deadline = Some(self.clock().sleep(self.deadline));
+                Some(()) = OptionFuture::from(again.as_mut()), if again.is_some() => {
+                    again = None;
+                    task = Some(self.begin(&stage, &current));
                 }
             }
         }

@@ -1,12 +1,10 @@
 //! The loop of a program: looking at the leases, acquiring and handing over, and leaving.
 
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, OptionFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use rowkey_client::{ClientOptions, Clock, Container, Error, ErrorCode, ErrorKind, Result};
 use rowkey_patterns::lease_lock::{Held, LeaseLock, Lost};
@@ -45,13 +43,6 @@ struct Look {
     gives_up: usize,
     is_settled: bool,
     failure: Option<Error>,
-}
-
-enum Event {
-    Ended(u32, Result<End>),
-    Looked(Look),
-    Shutdown,
-    Waited,
 }
 
 /// The partitions of this program, the one that was acquired last at the end.
@@ -108,37 +99,22 @@ impl Partitions {
                     set.look(member, &owned, is_moving).await
                 })?);
             }
-            let event = poll_fn(|context| {
-                if !stopping && shutdown.as_mut().poll(context).is_ready() {
-                    return Poll::Ready(Event::Shutdown);
-                }
-                if let Poll::Ready(Some((index, end))) = holdings.poll_next_unpin(context) {
-                    return Poll::Ready(Event::Ended(index, end));
-                }
-                if let Some(AbortOnDrop(look)) = &mut looking
-                    && let Poll::Ready(looked) = look.poll_unpin(context)
-                {
-                    let looked = looked.unwrap_or_else(|_| {
-                        let what = "a look at the leases of a set did not end";
-                        let failure = Some(Error::refused(ErrorKind::Unexpected, what));
-                        Look { failure, ..Look::default() }
-                    });
-                    return Poll::Ready(Event::Looked(looked));
-                }
-                match &mut wait {
-                    Some(wait) if !stopping => wait.as_mut().poll(context).map(|()| Event::Waited),
-                    _ => Poll::Pending,
-                }
-            });
-            match event.await {
-                Event::Shutdown => stopping = true,
-                Event::Waited => wait = None,
-                Event::Ended(index, end) => {
+            tokio::select! {
+                biased;
+                () = shutdown.as_mut(), if !stopping => stopping = true,
+                Some((index, end)) = holdings.next(), if !holdings.is_empty() => {
                     own.0.retain(|(other, _)| *other != index);
                     tracing::info!(partition = index, ?end, "a partition is given up");
                     failure = failure.or(end.err());
                 }
-                Event::Looked(look) => {
+                Some(look) = OptionFuture::from(looking.as_mut().map(|look| &mut look.0)),
+                    if looking.is_some() =>
+                {
+                    let look = look.unwrap_or_else(|_| {
+                        let what = "a look at the leases of a set did not end";
+                        let failure = Some(Error::refused(ErrorKind::Unexpected, what));
+                        Look { failure, ..Look::default() }
+                    });
                     (looking, member) = (None, look.member);
                     for (index, held) in look.acquired {
                         let (tells, wish) = watch::channel(Wish::Keep);
@@ -154,6 +130,9 @@ impl Partitions {
                     }
                     let every = self.look_every / if look.is_settled { 1 } else { HURRY };
                     wait = Some(self.clock().sleep(every));
+                }
+                Some(()) = OptionFuture::from(wait.as_mut()), if !stopping && wait.is_some() => {
+                    wait = None;
                 }
             }
             stopping |= failure.is_some();

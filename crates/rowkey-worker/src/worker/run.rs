@@ -1,12 +1,11 @@
 //! The loop of a worker: receiving while there is room, the circuit breaker, and the shutdown.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future::{BoxFuture, select};
+use futures_util::future::{BoxFuture, OptionFuture, select};
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use rowkey_client::Result;
 use tokio::sync::watch;
@@ -19,19 +18,6 @@ use crate::task::Task;
 
 /// The most messages that one request receives.
 const MAX_RECEIVED: usize = 32;
-
-/// The events that a running worker waits for.
-enum Event {
-    Deadline,
-    Ended(Result<(Step, Ending)>),
-    Paused,
-    Received(Result<Batch>, Taken),
-    Room(Taken),
-    Shutdown,
-}
-
-/// A wait in progress.
-type Wait<'w> = Option<Pin<Box<dyn Future<Output = ()> + Send + 'w>>>;
 
 /// The circuit breaker: counts consecutive transient failures.
 #[derive(Debug, Default)]
@@ -140,7 +126,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         // A receive request in flight is completed: the messages that it received would otherwise be hidden
         // from all workers for a while.
         let mut taking: Option<BoxFuture<'_, (Result<Batch>, Taken)>> = None;
-        let (mut pause, mut deadline): (Wait<'_>, Wait<'_>) = (None, None);
+        let (mut pause, mut deadline) = (None::<BoxFuture<'_, ()>>, None::<BoxFuture<'_, ()>>);
         let mut breaker = Breaker::default();
         let mut quiet = 0;
         let mut stopping = false;
@@ -161,50 +147,29 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                 phase.send_replace(Phase::Stopping);
                 deadline = Some(self.clock().sleep(shutdown_deadline));
             }
-            let event = poll_fn(|context| {
-                if !stopping && shutdown.as_mut().poll(context).is_ready() {
-                    return Poll::Ready(Event::Shutdown);
-                }
-                if let Poll::Ready(Some(result)) = at_work.poll_next_unpin(context) {
-                    return Poll::Ready(Event::Ended(result));
-                }
-                if asks && let Poll::Ready(places) = share.poll_take(context, room) {
-                    return Poll::Ready(Event::Room(places));
-                }
-                if let Some(taking) = &mut taking
-                    && let Poll::Ready((received, places)) = taking.as_mut().poll(context)
-                {
-                    return Poll::Ready(Event::Received(received, places));
-                }
-                if let Some(deadline) = &mut deadline
-                    && *phase.borrow() < Phase::Over
-                {
-                    return deadline.as_mut().poll(context).map(|()| Event::Deadline);
-                }
-                match &mut pause {
-                    Some(pause) if !stopping => {
-                        pause.as_mut().poll(context).map(|()| Event::Paused)
+            tokio::select! {
+                biased;
+                () = &mut shutdown, if !stopping => stopping = true,
+                Some(ended) = at_work.next(), if !at_work.is_empty() => match ended {
+                    Err(error) => {
+                        tracing::warn!(%error, "how a message ended is unknown; it may be received again");
                     }
-                    _ => Poll::Pending,
-                }
-            });
-            match event.await {
-                Event::Deadline => {
-                    tracing::warn!(
-                        tasks = at_work.len(),
-                        "unfinished tasks are returned to the queue at the deadline"
-                    );
-                    phase.send_replace(Phase::Over);
-                }
-                Event::Paused => {
-                    pause = None;
-                    breaker.is_open = false;
-                }
-                Event::Room(places) => {
+                    Ok((step, ending)) => {
+                        let dependency = ending.dependency(step);
+                        if let Some((opened, least)) = breaker.count(dependency, self.breaker) {
+                            let wait = self.idle.after(opened).max(least);
+                            tracing::warn!(?wait, "receiving is paused for this duration");
+                            pause = Some(self.clock().sleep(wait));
+                        }
+                    }
+                },
+                places = poll_fn(|context| share.poll_take(context, room)), if asks => {
                     let receive = async move { (self.receive(places.count()).await, places) };
                     taking = Some(receive.boxed());
                 }
-                Event::Received(received, mut places) => {
+                Some((received, mut places)) = OptionFuture::from(taking.as_mut()),
+                    if taking.is_some() =>
+                {
                     taking = None;
                     match received {
                         Ok(Batch { messages, .. }) if messages.is_empty() => {}
@@ -232,21 +197,22 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                     places.give_back();
                     let sleep = self.clock().sleep(self.idle.after(quiet));
                     // A task that this program puts is received at once.
-                    pause = Some(Box::pin(select(sleep, Box::pin(self.tasks.was_put())).map(drop)));
+                    pause = Some(select(sleep, Box::pin(self.tasks.was_put())).map(drop).boxed());
                     quiet += 1;
                 }
-                Event::Ended(Err(error)) => {
-                    tracing::warn!(%error, "how a message ended is unknown; it may be received again");
+                Some(()) = OptionFuture::from(deadline.as_mut()),
+                    if deadline.is_some() && *phase.borrow() < Phase::Over =>
+                {
+                    tracing::warn!(
+                        tasks = at_work.len(),
+                        "unfinished tasks are returned to the queue at the deadline"
+                    );
+                    phase.send_replace(Phase::Over);
                 }
-                Event::Ended(Ok((step, ending))) => {
-                    let dependency = ending.dependency(step);
-                    if let Some((opened, least)) = breaker.count(dependency, self.breaker) {
-                        let wait = self.idle.after(opened).max(least);
-                        tracing::warn!(?wait, "receiving is paused for this duration");
-                        pause = Some(self.clock().sleep(wait));
-                    }
+                Some(()) = OptionFuture::from(pause.as_mut()), if !stopping && pause.is_some() => {
+                    pause = None;
+                    breaker.is_open = false;
                 }
-                Event::Shutdown => stopping = true,
             }
         }
         failure.map_or_else(|| Ok(self.counts()), Err)
