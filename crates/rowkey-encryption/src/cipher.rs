@@ -12,7 +12,7 @@ use zeroize::Zeroizing;
 use crate::branch::BranchKey;
 #[cfg(any(test, feature = "test-util"))]
 use crate::branch::Record;
-use crate::format::{self, content, is_plain as is_plain_text, refused, two};
+use crate::format::{self, Address, content, is_plain as is_plain_text, refused, two};
 use crate::index;
 use crate::legacy;
 use crate::records::one_text;
@@ -128,7 +128,7 @@ impl Sealer for KeyRing {
     ) -> Result<(Vec<u8>, Vec<u8>)> {
         let mut key = Zeroizing::new([0; 32]);
         self.random.fill(&mut *key)?;
-        content::seal(key, &self.random.bytes()?, self.content_at(row, property), value)
+        content::seal(key, &self.random.bytes()?, self.address(row), property, value)
     }
 
     fn open_content(
@@ -139,7 +139,7 @@ impl Sealer for KeyRing {
         stored: &[u8],
     ) -> Result<Value> {
         let key = content::ContentKey::parse(key);
-        let opened = key.and_then(|key| key.open(self.content_at(row, property), stored));
+        let opened = key.and_then(|key| key.open(self.address(row), property, stored));
         opened.ok_or_else(refused)
     }
 
@@ -237,8 +237,8 @@ impl KeyRing {
         before: &Before,
         row: &mut DynamicEntity,
     ) -> Result<()> {
-        let (partition_key, row_key) = (row.partition_key.clone(), row.row_key.clone());
-        let key = self.row_key(branch, op.mark(), &partition_key, &row_key)?;
+        let keys = DynamicEntity::new(&*row.partition_key, &*row.row_key);
+        let key = two::Row::new(branch.id(), branch.key(), op.mark(), self.address(&keys))?;
         let mut sealed = Vec::new();
         for name in names {
             let Some(value) = row.get(name) else { continue };
@@ -282,26 +282,8 @@ impl KeyRing {
         Ok(())
     }
 
-    fn content_at<'a>(
-        &'a self,
-        row: &'a DynamicEntity,
-        property: &'a str,
-    ) -> content::EncryptionContext<'a> {
-        let (partition_key, row_key) = (&*row.partition_key, &*row.row_key);
-        content::EncryptionContext { table: &self.table, partition_key, row_key, property }
-    }
-
-    /// The key of a row that an operation writes.
-    fn row_key<'a>(
-        &'a self,
-        branch: &'a BranchKey,
-        op: &'a str,
-        partition_key: &'a str,
-        row_key: &'a str,
-    ) -> Result<two::Row<'a>> {
-        let (table, index) = (&*self.table, "");
-        let context = two::EncryptionContext { table, index, partition_key, row_key, op };
-        two::Row::new(branch.id(), branch.key(), context)
+    fn address<'a>(&'a self, row: &'a DynamicEntity) -> Address<'a> {
+        Address { table: &self.table, partition_key: &row.partition_key, row_key: &row.row_key }
     }
 
     /// Decrypts a row that any program may have written, or returns why it must be refused. Returns the names
@@ -346,8 +328,8 @@ impl KeyRing {
         row: &mut DynamicEntity,
     ) -> Result<Vec<String>> {
         let two::Envelope { op, seal, names, signed, .. } = envelope;
-        let (partition_key, row_key) = (row.partition_key.clone(), row.row_key.clone());
-        let key = self.row_key(branch, &op, &partition_key, &row_key)?;
+        let keys = DynamicEntity::new(&*row.partition_key, &*row.row_key);
+        let key = two::Row::new(branch.id(), branch.key(), &op, self.address(&keys))?;
         let mut indexes = Vec::with_capacity(names.len());
         for name in &names {
             indexes.push(match row.remove(&index::property(name)) {

@@ -1,6 +1,5 @@
 //! The source of random bytes for keys and nonces.
 
-use std::fmt;
 use std::sync::Arc;
 
 use rowkey_client::{Error, ErrorKind, Result};
@@ -36,11 +35,5 @@ impl Random {
         let mut bytes = [0; N];
         self.fill(&mut bytes)?;
         Ok(bytes)
-    }
-}
-
-impl fmt::Debug for Random {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Random(chosen)" } else { "Random" })
     }
 }

@@ -4,27 +4,16 @@
 //! encrypts this key, together with the digest of the only blob that it decrypts.
 
 use aes_gcm::Aes256Gcm;
-use aes_gcm::aead::{Aead as _, KeyInit as _, Payload};
+use aes_gcm::aead::KeyInit as _;
 use rowkey_client::edm::Value;
 use rowkey_client::{Error, ErrorKind, Result};
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
-use super::two::{ALGORITHM, VERSION};
-use super::{HEAD, NONCE, Nonce, TAG, append, canonical, of_canonical};
+use super::{Address, Nonce, VERSION, bound, canonical, decrypt, encrypt};
 
 const KEY: usize = 32;
 const DIGEST: usize = 32;
-
-/// What the content of a blob is bound to: it can be decrypted only with the same context.
-#[derive(Clone, Copy)]
-pub(crate) struct EncryptionContext<'a> {
-    /// The logical name of the table.
-    pub(crate) table: &'a str,
-    pub(crate) partition_key: &'a str,
-    pub(crate) row_key: &'a str,
-    pub(crate) property: &'a str,
-}
 
 /// The value of the encrypted property for a field in a blob.
 pub(crate) struct ContentKey {
@@ -54,15 +43,12 @@ impl ContentKey {
     }
 
     /// Decrypts a blob; `None` if it was not encrypted under this key for this context.
-    pub(crate) fn open(&self, context: EncryptionContext<'_>, stored: &[u8]) -> Option<Value> {
+    pub(crate) fn open(&self, at: Address<'_>, property: &str, stored: &[u8]) -> Option<Value> {
         if self.stored != <[u8; DIGEST]>::from(Sha256::digest(stored)) {
             return None;
         }
-        let [VERSION, kind @ 1..=8, rest @ ..] = stored else { return None };
-        let (nonce, ciphertext) = rest.split_first_chunk::<NONCE>()?;
-        let payload = Payload { msg: ciphertext, aad: &bound(*kind, context) };
         let cipher = Aes256Gcm::new((&*self.key).into());
-        of_canonical(*kind, cipher.decrypt(nonce.into(), payload).ok()?)
+        decrypt(&cipher, stored, |kind| bound_to(kind, at, property))
     }
 }
 
@@ -70,35 +56,26 @@ impl ContentKey {
 pub(crate) fn seal(
     key: Zeroizing<[u8; KEY]>,
     nonce: &Nonce,
-    context: EncryptionContext<'_>,
+    at: Address<'_>,
+    property: &str,
     value: &Value,
 ) -> Result<(Vec<u8>, Vec<u8>)> {
     let (kind, plaintext) = canonical(value);
     let plaintext = Zeroizing::new(plaintext);
-    let payload = Payload { msg: &plaintext, aad: &bound(kind, context) };
-    let sealed = Aes256Gcm::new((&*key).into()).encrypt(nonce.into(), payload);
-    let sealed = sealed.map_err(|_| {
+    let (cipher, bound) = (Aes256Gcm::new((&*key).into()), bound_to(kind, at, property));
+    let stored = encrypt(&cipher, nonce, kind, &plaintext, &bound).ok_or_else(|| {
         // The cipher accepts less than 64 GiB.
-        let what = format!("the value of `{}` is too long to be encrypted", context.property);
+        let what = format!("the value of `{property}` is too long to be encrypted");
         Error::refused(ErrorKind::TooLarge, what)
     })?;
-    let mut stored = Vec::with_capacity(HEAD + NONCE + plaintext.len() + TAG);
-    stored.extend([VERSION, kind]);
-    stored.extend(nonce);
-    stored.extend(sealed);
     let content = ContentKey { key, stored: Sha256::digest(&stored).into(), value: digest(value) };
     Ok((stored, content.print()))
 }
 
 /// The associated data of a blob.
-fn bound(kind: u8, context: EncryptionContext<'_>) -> Vec<u8> {
-    let EncryptionContext { table, partition_key, row_key, property } = context;
-    let mut bound = b"rowkey-encrypted-blob".to_vec();
-    bound.extend([VERSION, kind]);
-    for part in [ALGORITHM, table, partition_key, row_key, property] {
-        append(&mut bound, part.as_bytes());
-    }
-    bound
+fn bound_to(kind: u8, at: Address<'_>, property: &str) -> Vec<u8> {
+    let Address { table, partition_key, row_key } = at;
+    bound(b"rowkey-encrypted-blob", kind, &[table, partition_key, row_key, property])
 }
 
 fn digest(value: &Value) -> [u8; DIGEST] {
@@ -109,20 +86,18 @@ fn digest(value: &Value) -> [u8; DIGEST] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::NONCE;
 
-    const CONTEXT: EncryptionContext<'_> = EncryptionContext {
-        table: "patients",
-        partition_key: "north",
-        row_key: "000007",
-        property: "Report",
-    };
+    const AT: Address<'_> =
+        Address { table: "patients", partition_key: "north", row_key: "000007" };
+    const PLACE: (Address<'_>, &str) = (AT, "Report");
 
     fn sealed(value: &Value) -> (Vec<u8>, Vec<u8>) {
-        seal(Zeroizing::new([3; KEY]), &[4; NONCE], CONTEXT, value).unwrap()
+        seal(Zeroizing::new([3; KEY]), &[4; NONCE], AT, "Report", value).unwrap()
     }
 
-    fn opened(context: EncryptionContext<'_>, key: &[u8], stored: &[u8]) -> Option<Value> {
-        ContentKey::parse(key)?.open(context, stored)
+    fn opened((at, property): (Address<'_>, &str), key: &[u8], stored: &[u8]) -> Option<Value> {
+        ContentKey::parse(key)?.open(at, property, stored)
     }
 
     /// The test vector in the book.
@@ -130,7 +105,7 @@ mod tests {
     fn blobs_stored_by_this_version_must_stay_readable() {
         let (stored, key) = sealed(&"Ada Lövelace".into());
         assert_eq!((hex(&stored), hex(&key)), (STORED.into(), CONTENT_KEY.into()));
-        assert_eq!(opened(CONTEXT, &key, &stored), Some("Ada Lövelace".into()));
+        assert_eq!(opened(PLACE, &key, &stored), Some("Ada Lövelace".into()));
         let key = ContentKey::parse(&key).unwrap();
         assert!(key.is_of(&"Ada Lövelace".into()));
         assert!(!key.is_of(&Value::Binary("Ada Lövelace".into())));
@@ -152,36 +127,37 @@ mod tests {
         for bit in 0..stored.len() * 8 {
             let mut altered = stored.clone();
             altered[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(opened(CONTEXT, &key, &altered), None);
+            assert_eq!(opened(PLACE, &key, &altered), None);
         }
         // The last 32 bytes only identify the value and decrypt nothing; the row's seal protects them.
         for bit in 0..(key.len() - DIGEST) * 8 {
             let mut altered = key.clone();
             altered[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(opened(CONTEXT, &altered, &stored), None);
+            assert_eq!(opened(PLACE, &altered, &stored), None);
         }
         for length in 0..stored.len() {
-            assert_eq!(opened(CONTEXT, &key, &stored[..length]), None);
+            assert_eq!(opened(PLACE, &key, &stored[..length]), None);
         }
         for length in 0..key.len() {
-            assert_eq!(opened(CONTEXT, &key[..length], &stored), None);
+            assert_eq!(opened(PLACE, &key[..length], &stored), None);
         }
-        assert_eq!(opened(CONTEXT, &[&key[..], &[0]].concat(), &stored), None);
+        assert_eq!(opened(PLACE, &[&key[..], &[0]].concat(), &stored), None);
     }
 
     #[test]
     fn a_blob_decrypts_only_at_its_own_address() {
         let (stored, key) = sealed(&Value::Binary(vec![1, 2, 3]));
-        for context in [
-            EncryptionContext { table: "others", ..CONTEXT },
-            EncryptionContext { partition_key: "south", ..CONTEXT },
-            EncryptionContext { row_key: "000008", ..CONTEXT },
-            EncryptionContext { property: "Scan", ..CONTEXT },
-            EncryptionContext { partition_key: "north0", row_key: "00007", ..CONTEXT },
+        for place in [
+            (Address { table: "others", ..AT }, "Report"),
+            (Address { partition_key: "south", ..AT }, "Report"),
+            (Address { row_key: "000008", ..AT }, "Report"),
+            (AT, "Scan"),
+            (Address { partition_key: "north0", row_key: "00007", ..AT }, "Report"),
         ] {
-            assert_eq!(opened(context, &key, &stored), None);
+            assert_eq!(opened(place, &key, &stored), None);
         }
-        let (other, _) = seal(Zeroizing::new([3; KEY]), &[5; NONCE], CONTEXT, &"x".into()).unwrap();
-        assert_eq!(opened(CONTEXT, &key, &other), None, "one key, and another blob");
+        let (key_bytes, nonce) = (Zeroizing::new([3; KEY]), [5; NONCE]);
+        let (other, _) = seal(key_bytes, &nonce, AT, "Report", &"x".into()).unwrap();
+        assert_eq!(opened(PLACE, &key, &other), None, "one key, and another blob");
     }
 }

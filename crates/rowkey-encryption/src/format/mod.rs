@@ -5,6 +5,8 @@
 //!
 //! [`two`] has rows, and [`content`] has blobs.
 
+use aes_gcm::Aes256Gcm;
+use aes_gcm::aead::{Aead as _, Payload};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use rowkey_client::edm::{DateTime, Guid, Value};
@@ -12,6 +14,11 @@ use rowkey_client::{Error, ErrorKind};
 
 pub(crate) mod content;
 pub(crate) mod two;
+
+const VERSION: u8 = 2;
+
+/// The only cipher of this version. It is part of the associated data and never read from a row.
+const ALGORITHM: &str = "A256GCM";
 
 /// The property with the encryption metadata of its entity.
 pub(crate) const METADATA: &str = "_RowkeyEncryption";
@@ -94,6 +101,44 @@ pub(crate) fn of_canonical(kind: u8, bytes: Vec<u8>) -> Option<Value> {
         8 => Value::Guid(Guid::from_bytes(bytes.try_into().ok()?)),
         _ => return None,
     })
+}
+
+/// The address of a row, to which its ciphertexts are bound.
+#[derive(Clone, Copy)]
+pub(crate) struct Address<'a> {
+    /// The logical name of the table, set by the program.
+    pub(crate) table: &'a str,
+    pub(crate) partition_key: &'a str,
+    pub(crate) row_key: &'a str,
+}
+
+/// The associated data of a ciphertext: what it can be decrypted with only.
+fn bound(domain: &[u8], kind: u8, parts: &[&str]) -> Vec<u8> {
+    let mut bound = [domain, &[VERSION, kind]].concat();
+    for part in [ALGORITHM].iter().chain(parts) {
+        append(&mut bound, part.as_bytes());
+    }
+    bound
+}
+
+/// Encrypts a value of this type code; `None` if the cipher refuses it.
+fn encrypt(
+    cipher: &Aes256Gcm,
+    nonce: &Nonce,
+    kind: u8,
+    plaintext: &[u8],
+    bound: &[u8],
+) -> Option<Vec<u8>> {
+    let sealed = cipher.encrypt(nonce.into(), Payload { msg: plaintext, aad: bound }).ok()?;
+    Some([&[VERSION, kind], &nonce[..], &sealed].concat())
+}
+
+/// Decrypts a value that is bound to the data for its type code.
+fn decrypt(cipher: &Aes256Gcm, stored: &[u8], bound: impl Fn(u8) -> Vec<u8>) -> Option<Value> {
+    let [VERSION, kind @ 1..=8, rest @ ..] = stored else { return None };
+    let (nonce, ciphertext) = rest.split_first_chunk::<NONCE>()?;
+    let payload = Payload { msg: ciphertext, aad: &bound(*kind) };
+    of_canonical(*kind, cipher.decrypt(nonce.into(), payload).ok()?)
 }
 
 /// Returns whether the character is allowed in the name of a key.

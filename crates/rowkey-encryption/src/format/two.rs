@@ -12,15 +12,10 @@ use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::{
-    HEAD, METADATA, NO_NAMES, NONCE, Nonce, TAG, append, base64, canonical, is_plain, names,
-    of_canonical, refused, unbase64,
+    Address, HEAD, METADATA, NO_NAMES, NONCE, Nonce, TAG, VERSION, append, base64, bound,
+    canonical, decrypt, encrypt, is_plain, names, refused, unbase64,
 };
 use crate::key::DataKey;
-
-pub(super) const VERSION: u8 = 2;
-
-/// The only cipher of this version. It is part of the associated data and never read from a row.
-pub(super) const ALGORITHM: &str = "A256GCM";
 
 /// The type code in the associated data of a seal.
 const SEAL: u8 = 0;
@@ -28,24 +23,13 @@ const SEAL: u8 = 0;
 /// The maximum size of a value in bytes: the service stores 64 KiB, and encryption adds 30.
 const MAX_VALUE: usize = (64 << 10) - HEAD - NONCE - TAG;
 
-/// What a ciphertext is bound to: it can be decrypted only with the same context.
-#[derive(Clone, Copy)]
-pub(crate) struct EncryptionContext<'a> {
-    /// The logical name of the table, set by the program.
-    pub(crate) table: &'a str,
-    /// The index that the row belongs to; empty for an entity and its full copies, which have the same bytes.
-    pub(crate) index: &'a str,
-    pub(crate) partition_key: &'a str,
-    pub(crate) row_key: &'a str,
-    /// The id of the operation that wrote the row.
-    pub(crate) op: &'a str,
-}
-
 /// The key of one row as written by one operation.
 pub(crate) struct Row<'a> {
-    context: EncryptionContext<'a>,
+    address: Address<'a>,
     branch: &'a str,
-    key: Zeroizing<[u8; 32]>,
+    /// The id of the operation that wrote the row.
+    op: &'a str,
+    cipher: Aes256Gcm,
 }
 
 /// The data that a seal covers besides its context.
@@ -61,17 +45,18 @@ impl<'a> Row<'a> {
     pub(crate) fn new(
         branch: &'a str,
         key: &DataKey,
-        context: EncryptionContext<'a>,
+        op: &'a str,
+        address: Address<'a>,
     ) -> Result<Self> {
         let mut info = b"rowkey-row-key".to_vec();
         info.push(VERSION);
         append(&mut info, branch.as_bytes());
-        append(&mut info, context.op.as_bytes());
+        append(&mut info, op.as_bytes());
         let mut row = Zeroizing::new([0; 32]);
         Hkdf::<Sha256>::new(None, key.as_bytes())
             .expand(&info, &mut *row)
             .map_err(|_| Error::refused(ErrorKind::Unexpected, "a row key cannot be derived"))?;
-        Ok(Self { context, branch, key: row })
+        Ok(Self { address, branch, op, cipher: Aes256Gcm::new((&*row).into()) })
     }
 
     /// Encrypts one property.
@@ -85,57 +70,35 @@ impl<'a> Row<'a> {
             );
             return Err(Error::refused(ErrorKind::TooLarge, what));
         }
-        let mut stored = Vec::with_capacity(HEAD + NONCE + plaintext.len() + TAG);
-        stored.extend([VERSION, kind]);
-        stored.extend(nonce);
-        stored.extend(self.gcm(nonce, &self.bound(kind, name), &plaintext)?);
-        Ok(stored)
+        encrypt(&self.cipher, nonce, kind, &plaintext, &self.bound(kind, name)).ok_or_else(too_long)
     }
 
-    /// Decrypts one property; `None` if it was not encrypted for this context.
+    /// Decrypts one property; `None` if it was not encrypted for this row.
     pub(crate) fn decrypt(&self, name: &str, stored: &[u8]) -> Option<Value> {
-        let [VERSION, kind @ 1..=8, rest @ ..] = stored else { return None };
-        let (nonce, ciphertext) = rest.split_first_chunk::<NONCE>()?;
-        let bound = self.bound(*kind, name);
-        let payload = Payload { msg: ciphertext, aad: &bound };
-        of_canonical(*kind, self.cipher().decrypt(nonce.into(), payload).ok()?)
+        decrypt(&self.cipher, stored, |kind| self.bound(kind, name))
     }
 
     /// Creates the seal over the given properties.
     pub(crate) fn seal(&self, nonce: &Nonce, covered: &Covered<'_>) -> Result<Vec<u8>> {
-        let mut seal = nonce.to_vec();
-        seal.extend(self.gcm(nonce, &self.covering(covered), &[])?);
-        Ok(seal)
+        let payload = Payload { msg: &[], aad: &self.covering(covered) };
+        let tag = self.cipher.encrypt(nonce.into(), payload).map_err(|_| too_long())?;
+        Ok([&nonce[..], &tag].concat())
     }
 
     /// Returns whether this is the seal of the given properties.
     pub(crate) fn is_sealed(&self, seal: &[u8], covered: &Covered<'_>) -> bool {
         let Some((nonce, tag)) = seal.split_first_chunk::<NONCE>() else { return false };
-        let bound = self.covering(covered);
-        let payload = Payload { msg: tag, aad: &bound };
-        let opened = self.cipher().decrypt(nonce.into(), payload);
+        let payload = Payload { msg: tag, aad: &self.covering(covered) };
+        let opened = self.cipher.decrypt(nonce.into(), payload);
         opened.is_ok_and(|plaintext| plaintext.is_empty())
     }
 
-    fn cipher(&self) -> Aes256Gcm {
-        Aes256Gcm::new((&*self.key).into())
-    }
-
-    fn gcm(&self, nonce: &Nonce, bound: &[u8], plaintext: &[u8]) -> Result<Vec<u8>> {
-        let payload = Payload { msg: plaintext, aad: bound };
-        let sealed = self.cipher().encrypt(nonce.into(), payload);
-        sealed.map_err(|_| Error::refused(ErrorKind::Unexpected, "the cipher refuses a value"))
-    }
-
-    /// The associated data.
+    /// The associated data. The field for an index is empty for entities and their whole copies, which have the same
+    /// bytes; no other rows are encrypted.
     fn bound(&self, kind: u8, name: &str) -> Vec<u8> {
-        let EncryptionContext { table, index, partition_key, row_key, op } = self.context;
-        let mut bound = b"rowkey-encryption".to_vec();
-        bound.extend([VERSION, kind]);
-        for part in [ALGORITHM, self.branch, op, table, index, partition_key, row_key, name] {
-            append(&mut bound, part.as_bytes());
-        }
-        bound
+        let Address { table, partition_key, row_key } = self.address;
+        let parts = [self.branch, self.op, table, "", partition_key, row_key, name];
+        bound(b"rowkey-encryption", kind, &parts)
     }
 
     fn covering(&self, covered: &Covered<'_>) -> Vec<u8> {
@@ -168,6 +131,10 @@ impl<'a> Row<'a> {
         }
         bound
     }
+}
+
+fn too_long() -> Error {
+    Error::refused(ErrorKind::Unexpected, "the cipher refuses a value")
 }
 
 /// Whether a branch key can have this name: 19 digits of ticks, `_`, and 16 hexadecimal digits. Others are refused
