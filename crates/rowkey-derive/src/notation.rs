@@ -264,26 +264,9 @@ impl Notation {
         }
     }
 
+    /// The same notation of the client, whose variants and fields have the same names.
     pub(crate) fn tokens(self, krate: &Path) -> TokenStream {
-        let variant = match self {
-            Self::Standard => quote! { Standard },
-            Self::Digits(digits) => quote! { Digits(#digits) },
-            Self::Unpadded => quote! { Unpadded },
-            Self::Hex { digits, upper } => quote! { Hex { digits: #digits, upper: #upper } },
-            Self::Lower => quote! { Lower },
-            Self::Iso { fraction, naive } => {
-                quote! { Iso { fraction: #fraction, naive: #naive } }
-            }
-            Self::Unix { millis, unpadded } => {
-                quote! { Unix { millis: #millis, unpadded: #unpadded } }
-            }
-            Self::Date => quote! { Date },
-            Self::CompactDate => quote! { CompactDate },
-            Self::Hyphenated { upper } => quote! { Hyphenated { upper: #upper } },
-            Self::Simple { upper } => quote! { Simple { upper: #upper } },
-            Self::Braced { upper } => quote! { Braced { upper: #upper } },
-            Self::Words { capitalized } => quote! { Words { capitalized: #capitalized } },
-        };
+        let variant: TokenStream = format!("{self:?}").parse().unwrap_or_default();
         quote! { #krate::key::Notation::#variant }
     }
 }

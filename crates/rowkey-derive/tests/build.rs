@@ -4,14 +4,24 @@ use std::path::Path;
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let source = "../src/lib.rs";
-    println!("cargo::rerun-if-changed={source}");
-    // A line of code becomes an empty line: an example has the number of its line.
-    let lines = fs::read_to_string(source)?;
-    let lines = lines.lines().map(|line| match line.trim_start().strip_prefix("///") {
-        Some(text) => format!("{}\n", text.strip_prefix(' ').unwrap_or(text)),
-        None => "\n".to_owned(),
-    });
+    let mut text = String::new();
+    for line in read("lib.rs")?.lines().map(str::trim_start) {
+        let page =
+            line.strip_prefix("#[doc = include_str!(\"").and_then(|rest| rest.strip_suffix("\")]"));
+        // A line of code becomes an empty line: an example has the number of its line, unless a page is before it.
+        let comment = line.strip_prefix("///").unwrap_or_default();
+        match page {
+            Some(page) => text.push_str(&read(page)?),
+            None => text.push_str(comment.strip_prefix(' ').unwrap_or(comment)),
+        }
+        text.push('\n');
+    }
     let folder = env::var_os("OUT_DIR").unwrap_or_default();
-    fs::write(Path::new(&folder).join("derives.md"), lines.collect::<String>())
+    fs::write(Path::new(&folder).join("derives.md"), text)
+}
+
+fn read(file: &str) -> io::Result<String> {
+    let path = Path::new("../src").join(file);
+    println!("cargo::rerun-if-changed={}", path.display());
+    fs::read_to_string(path)
 }
