@@ -430,6 +430,16 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Resu
             _ => {}
         }
     }
+    if let Some(partition) =
+        index.partition.as_ref().filter(|_| index.table.is_none() && !index.claims)
+        && may_be_among_entities(partition, &index.row, keys)
+    {
+        return fail(
+            "copies of this index may have the keys of entities: begin its PartitionKeys or its RowKeys with \
+             another literal than those of the entity, `email_{email}`"
+                .to_owned(),
+        );
+    }
     let pointers = 1 + usize::from(index.partition.is_some());
     let own = model.properties().count() + usize::from(model.kind.is_some());
     if index.copies_all() && model.rows == 1 && own + pointers > MAX_PROPERTIES {
@@ -439,6 +449,16 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Resu
         ));
     }
     Ok(())
+}
+
+/// Whether keys of copies may be keys of entities, as far as the literals tell. A key without a literal beside one with a
+/// literal is accepted: whether a value begins with that text is not known here.
+fn may_be_among_entities(partition: &Template, row: &Template, keys: &Keys) -> bool {
+    let meet = |one: &Template, own: &Template| {
+        let (one, own) = (one.head(), own.head());
+        one.is_empty() == own.is_empty() && (one.starts_with(own) || own.starts_with(one))
+    };
+    meet(partition, &keys.partition) && meet(row, &keys.row)
 }
 
 /// Whether the rows of two indexes lie in one table. The service ignores the case of names.
