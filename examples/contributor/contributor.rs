@@ -1,8 +1,6 @@
 //! A custom contributor: a total that each write edits, an audit row, and a row in another partition.
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
-use rowkey::store::{Change, Contribution, Contributor, Settled, Settling};
+use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, async_trait};
 use rowkey::{DynamicEntity, Entity, Error, Result, edm::Value};
 
 use crate::Order;
@@ -18,6 +16,7 @@ pub(crate) struct Purchase {
 
 pub(crate) struct Ledger;
 
+#[async_trait]
 impl Contributor<Order> for Ledger {
     fn name(&self) -> &'static str {
         "ledger"
@@ -52,27 +51,20 @@ impl Contributor<Order> for Ledger {
         Ok(())
     }
 
-    fn settle<'a>(
-        &'a self,
-        settling: &'a Settling<Order>,
-        customer: &'a str,
-    ) -> BoxFuture<'a, Result<Settled>> {
-        async move {
-            let order = settling.key().parts().map_err(Error::no_such_key)?.1.to_owned();
-            let key = || Purchase::key(customer, &order);
-            // The target first, then the entity: a late call meets a target that has changed.
-            let stored = settling.table().get(key()).await?;
-            let entity = settling.entity().await?.filter(|entity| entity.customer == customer);
-            let new = |cents| Purchase { customer: customer.into(), order: order.clone(), cents };
-            let purchase = entity.map(|entity| new(entity.cents));
-            let table = settling.table().table();
-            match (stored, purchase) {
-                (None, None) => Ok(Settled::Done),
-                (None, Some(new)) => settling.wrote(table.insert(&new).await),
-                (Some(old), Some(new)) => settling.wrote(table.replace((&new, old.etag)).await),
-                (Some(old), None) => settling.wrote(table.delete(key(), &old).await),
-            }
+    async fn settle(&self, settling: &Settling<Order>, customer: &str) -> Result<Settled> {
+        let order = settling.key().parts().map_err(Error::no_such_key)?.1.to_owned();
+        let key = || Purchase::key(customer, &order);
+        // The target first, then the entity: a late call meets a target that has changed.
+        let stored = settling.table().get(key()).await?;
+        let entity = settling.entity().await?.filter(|entity| entity.customer == customer);
+        let new = |cents| Purchase { customer: customer.into(), order: order.clone(), cents };
+        let purchase = entity.map(|entity| new(entity.cents));
+        let table = settling.table().table();
+        match (stored, purchase) {
+            (None, None) => Ok(Settled::Done),
+            (None, Some(new)) => settling.wrote(table.insert(&new).await),
+            (Some(old), Some(new)) => settling.wrote(table.replace((&new, old.etag)).await),
+            (Some(old), None) => settling.wrote(table.delete(key(), &old).await),
         }
-        .boxed()
     }
 }

@@ -3,7 +3,7 @@
 
 use futures_util::stream;
 use rowkey::edm::Value;
-use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store};
+use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store, async_trait};
 use rowkey::{ClientOptions, DynamicEntity, Result};
 use rowkey_emulator::{ErrorCode, Fault, Operation};
 use rowkey_tests::TestResult;
@@ -33,6 +33,7 @@ impl Contributor<Order> for Audit {
 /// What follows elsewhere: a mail for each order that is there.
 struct Mail;
 
+#[async_trait]
 impl Contributor<Order> for Mail {
     fn name(&self) -> &'static str {
         "mail"
@@ -47,17 +48,11 @@ impl Contributor<Order> for Mail {
         Ok(())
     }
 
-    fn settle<'a>(
-        &'a self,
-        settling: &'a Settling<Order>,
-        address: &'a str,
-    ) -> futures_util::future::BoxFuture<'a, Result<Settled>> {
-        Box::pin(async move {
-            let exists = settling.entity().await?.is_some();
-            let mut row = DynamicEntity::new("mails", address);
-            row.set("Exists", exists);
-            settling.wrote(settling.table().table().upsert(&row).await)
-        })
+    async fn settle(&self, settling: &Settling<Order>, address: &str) -> Result<Settled> {
+        let exists = settling.entity().await?.is_some();
+        let mut row = DynamicEntity::new("mails", address);
+        row.set("Exists", exists);
+        settling.wrote(settling.table().table().upsert(&row).await)
     }
 }
 

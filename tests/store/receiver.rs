@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::Poll;
 
-use futures_util::future::{BoxFuture, join};
-use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store};
+use futures_util::future::join;
+use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store, async_trait};
 use rowkey::{Clock, ManualClock, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::sweep::once;
@@ -127,6 +127,7 @@ async fn shutdown_finishes_begun_messages() -> TestResult {
 /// A defective contributor: the first one or two settlements panic.
 struct PanicsOnce(Arc<AtomicU32>);
 
+#[async_trait]
 impl Contributor<Order> for PanicsOnce {
     fn name(&self) -> &'static str {
         "panics"
@@ -146,12 +147,8 @@ impl Contributor<Order> for PanicsOnce {
         Ok(())
     }
 
-    fn settle<'a>(
-        &'a self,
-        _: &'a Settling<Order>,
-        _: &'a str,
-    ) -> BoxFuture<'a, rowkey::Result<Settled>> {
-        Box::pin(async { Ok(Settled::Done) })
+    async fn settle(&self, _: &Settling<Order>, _: &str) -> rowkey::Result<Settled> {
+        Ok(Settled::Done)
     }
 }
 

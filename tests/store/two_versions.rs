@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, select};
+use futures_util::future::select;
 use rowkey::edm::Value;
-use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Stage, Store};
+use rowkey::store::{
+    Change, Contribution, Contributor, Settled, Settling, Stage, Store, async_trait,
+};
 use rowkey::{Clock, DynamicEntity, Entity, ErrorKind, Key, ManualClock, StorageAccount, Table};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot, StoredTable};
 use rowkey_tests::random::{Random, Seed, seeds};
@@ -412,6 +414,7 @@ async fn a_worker_waits_after_it_handed_a_message_back() -> TestResult {
 /// A follower that only the older program gives its store, with rows in a table of its own.
 struct Mirror(Table);
 
+#[async_trait]
 impl Contributor<new::Task> for Mirror {
     fn name(&self) -> &'static str {
         "mirror"
@@ -430,24 +433,22 @@ impl Contributor<new::Task> for Mirror {
         Ok(())
     }
 
-    fn settle<'a>(
-        &'a self,
-        settling: &'a Settling<new::Task>,
-        address: &'a str,
-    ) -> BoxFuture<'a, rowkey::Result<Settled>> {
-        Box::pin(async move {
-            let key = || Key::<DynamicEntity>::new("mirror", address);
-            let target = self.0.get(key()).await?;
-            match (settling.entity().await?, target) {
-                (Some(_), None) => {
-                    let mut row = DynamicEntity::new("mirror", address);
-                    row.set("Of", "mirror");
-                    settling.wrote(self.0.insert(&row).await)
-                }
-                (None, Some(row)) => settling.wrote(self.0.delete(key(), row.etag).await),
-                _ => Ok(Settled::Done),
+    async fn settle(
+        &self,
+        settling: &Settling<new::Task>,
+        address: &str,
+    ) -> rowkey::Result<Settled> {
+        let key = || Key::<DynamicEntity>::new("mirror", address);
+        let target = self.0.get(key()).await?;
+        match (settling.entity().await?, target) {
+            (Some(_), None) => {
+                let mut row = DynamicEntity::new("mirror", address);
+                row.set("Of", "mirror");
+                settling.wrote(self.0.insert(&row).await)
             }
-        })
+            (None, Some(row)) => settling.wrote(self.0.delete(key(), row.etag).await),
+            _ => Ok(Settled::Done),
+        }
     }
 
     fn target_of(&self, row: &DynamicEntity) -> Option<(Key<new::Task>, String)> {

@@ -3,9 +3,9 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, Either, select};
+use futures_util::future::{Either, select};
 use rowkey::queue::Body;
-use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store};
+use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store, async_trait};
 use rowkey::{Clock, Entity, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Service};
 use rowkey_tests::TestResult;
@@ -178,6 +178,7 @@ async fn a_transaction_with_many_long_values_is_written() -> TestResult {
 /// A contributor that panics when it settles.
 struct Panics;
 
+#[async_trait]
 impl Contributor<Order> for Panics {
     fn name(&self) -> &'static str {
         "panics"
@@ -192,12 +193,8 @@ impl Contributor<Order> for Panics {
         Ok(())
     }
 
-    fn settle<'a>(
-        &'a self,
-        _: &'a Settling<Order>,
-        _: &'a str,
-    ) -> BoxFuture<'a, rowkey::Result<Settled>> {
-        Box::pin(async { panic!("a defect of the program") })
+    async fn settle(&self, _: &Settling<Order>, _: &str) -> rowkey::Result<Settled> {
+        panic!("a defect of the program")
     }
 }
 

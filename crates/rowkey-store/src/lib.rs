@@ -45,6 +45,8 @@ pub mod reread;
 mod row;
 mod store;
 
+#[doc(no_inline)]
+pub use async_trait::async_trait;
 #[doc(hidden)]
 pub use contributor::StoredType;
 pub use contributor::settling::{Settled, Settling};

@@ -6,10 +6,10 @@
 
 use std::fmt;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use rowkey_client::{Entity, Result};
-use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, StoredType, Transaction};
+use rowkey_store::{
+    Change, Contribution, Contributor, Settled, Settling, StoredType, Transaction, async_trait,
+};
 
 use crate::task::{SealedTask, Task, Tasks, written};
 
@@ -167,6 +167,7 @@ impl<T: Task> Tasks<T> {
 }
 
 /// The contributor that puts the tasks of transactions.
+#[async_trait]
 impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for Tasks<T> {
     fn name(&self) -> &str {
         T::KIND
@@ -176,8 +177,8 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for Tasks<T> {
         0
     }
 
-    fn create_if_missing(&self) -> BoxFuture<'_, Result<()>> {
-        self.create_if_missing().boxed()
+    async fn create_if_missing(&self) -> Result<()> {
+        self.create_if_missing().await
     }
 
     fn contribute(&self, _: Change<'_, E>, _: &mut Contribution<'_>) -> Result<()> {
@@ -193,12 +194,8 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for Tasks<T> {
         true
     }
 
-    fn settle<'a>(
-        &'a self,
-        _: &'a Settling<E>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Settled>> {
-        self.put_written(address).boxed()
+    async fn settle(&self, _: &Settling<E>, address: &str) -> Result<Settled> {
+        self.put_written(address).await
     }
 }
 
@@ -210,6 +207,7 @@ pub struct OnChange<E, T> {
 
 type TaskOf<E, T> = Box<dyn Fn(Change<'_, E>) -> Option<T> + Send + Sync>;
 
+#[async_trait]
 impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for OnChange<E, T> {
     fn name(&self) -> &str {
         T::KIND
@@ -219,8 +217,8 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for OnChange<E, 
         0
     }
 
-    fn create_if_missing(&self) -> BoxFuture<'_, Result<()>> {
-        self.tasks.create_if_missing().boxed()
+    async fn create_if_missing(&self) -> Result<()> {
+        self.tasks.create_if_missing().await
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
@@ -243,12 +241,8 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for OnChange<E, 
         true
     }
 
-    fn settle<'a>(
-        &'a self,
-        _: &'a Settling<E>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Settled>> {
-        self.tasks.put_written(address).boxed()
+    async fn settle(&self, _: &Settling<E>, address: &str) -> Result<Settled> {
+        self.tasks.put_written(address).await
     }
 }
 

@@ -1,6 +1,6 @@
 //! Contributors: the trait through which declarations and programs add to a write plan.
 
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use rowkey_client::entity::Older;
 use rowkey_client::{
     DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result, Table, table::EncodedRow,
@@ -134,6 +134,8 @@ impl<'a, E> Change<'a, E> {
 /// the transaction of the entity. Targets are settled after the commit, by the same call, by a worker,
 /// or by both.
 ///
+/// Implementations with one of these four methods have the attribute [`async_trait`](crate::async_trait).
+///
 /// Limit: the [`operations`](Self::operations) of all contributors, those of the entity and the op row
 /// are at most 100 together.
 ///
@@ -188,6 +190,7 @@ impl<'a, E> Change<'a, E> {
 /// assert_eq!(counter.ok_or("no counter")?.entity.get_as::<i64>("Count")?, 2);
 /// # Ok(()) }
 /// ```
+#[async_trait]
 pub trait Contributor<E>: Send + Sync {
     /// The name of the contributor. Targets are stored under it, so do not change it while any are
     /// pending.
@@ -208,8 +211,8 @@ pub trait Contributor<E>: Send + Sync {
 
     /// Creates what it writes to besides the table of the store, such as the table of a view or the queue of tasks,
     /// if it does not exist. [`Store::create_if_missing`](crate::Store::create_if_missing) calls it. Default: nothing.
-    fn create_if_missing(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async { Ok(()) })
+    async fn create_if_missing(&self) -> Result<()> {
+        Ok(())
     }
 
     /// Refuses a target of [`Transaction::target`](crate::Transaction::target) that could never be
@@ -234,14 +237,10 @@ pub trait Contributor<E>: Send + Sync {
     /// It may be called late, twice, and concurrently. Read the target first, then the entity with
     /// [`Settling::entity`], then write the target on condition that it is unchanged. In this order a
     /// late call finds the target changed, and its write is refused.
-    fn settle<'a>(
-        &'a self,
-        settling: &'a Settling<E>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Settled>> {
+    async fn settle(&self, settling: &Settling<E>, address: &str) -> Result<Settled> {
         let _ = (settling, address);
         let what = format!("`{}` names a target but does not implement `settle`", self.name());
-        Box::pin(async { Err(Error::refused(ErrorKind::Unexpected, what)) })
+        Err(Error::refused(ErrorKind::Unexpected, what))
     }
 
     /// Checks whether one target agrees with the entity, without writing anything. Used by
@@ -249,13 +248,9 @@ pub trait Contributor<E>: Send + Sync {
     /// targets that do not agree. Without this method each target counts as right.
     ///
     /// Edited rows need no method: they are stale if a rewrite of the unchanged entity would change them.
-    fn verify<'a>(
-        &'a self,
-        settling: &'a Settling<E>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Verdict>> {
+    async fn verify(&self, settling: &Settling<E>, address: &str) -> Result<Verdict> {
         let _ = (settling, address);
-        Box::pin(async { Ok(Verdict::Right) })
+        Ok(Verdict::Right)
     }
 
     /// Checks a target that is a total of several entities, such as the sums of a group, and corrects it if
@@ -264,13 +259,9 @@ pub trait Contributor<E>: Send + Sync {
     ///
     /// Returns [`Verdict::Skipped`] if writers changed the target each time. Without this method each target
     /// counts as right.
-    fn examine_total<'a>(
-        &'a self,
-        address: &'a str,
-        repairs: bool,
-    ) -> BoxFuture<'a, Result<Verdict>> {
+    async fn examine_total(&self, address: &str, repairs: bool) -> Result<Verdict> {
         let _ = (address, repairs);
-        Box::pin(async { Ok(Verdict::Right) })
+        Ok(Verdict::Right)
     }
 
     /// Returns the target whose total a row is; `None` for other rows.
@@ -368,10 +359,9 @@ impl Contribution<'_> {
     /// once.
     ///
     /// ```
-    /// # use futures_util::future::BoxFuture;
     /// # use rowkey::store::{Contribution, Contributor, Store};
     /// # use rowkey::{DynamicEntity, Entity, Key, Result, StorageAccount, Table};
-    /// use rowkey::store::{Change, Settled, Settling};
+    /// use rowkey::store::{Change, Settled, Settling, async_trait};
     ///
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{team}", row = "task_{id:4}")]
@@ -379,6 +369,7 @@ impl Contribution<'_> {
     /// /// Keeps a row in another table while a task exists.
     /// struct Mirror(Table);
     ///
+    /// #[async_trait]
     /// impl Contributor<Task> for Mirror {
     /// #     fn name(&self) -> &str { "mirror" }
     /// #     fn operations(&self) -> usize { 0 }
@@ -387,23 +378,17 @@ impl Contribution<'_> {
     ///         Ok(())
     ///     }
     ///
-    ///     fn settle<'a>(
-    ///         &'a self,
-    ///         settling: &'a Settling<Task>,
-    ///         address: &'a str,
-    ///     ) -> BoxFuture<'a, Result<Settled>> {
-    ///         Box::pin(async move {
-    ///             let key = || Key::<DynamicEntity>::new("tasks", address);
-    ///             let target = self.0.get(key()).await?;
-    ///             match (settling.entity().await?, target) {
-    ///                 (Some(_), None) => {
-    ///                     let row = DynamicEntity::new("tasks", address);
-    ///                     settling.wrote(self.0.insert(&row).await)
-    ///                 }
-    ///                 (None, Some(row)) => settling.wrote(self.0.delete(key(), row.etag).await),
-    ///                 _ => Ok(Settled::Done),
+    ///     async fn settle(&self, settling: &Settling<Task>, address: &str) -> Result<Settled> {
+    ///         let key = || Key::<DynamicEntity>::new("tasks", address);
+    ///         let target = self.0.get(key()).await?;
+    ///         match (settling.entity().await?, target) {
+    ///             (Some(_), None) => {
+    ///                 let row = DynamicEntity::new("tasks", address);
+    ///                 settling.wrote(self.0.insert(&row).await)
     ///             }
-    ///         })
+    ///             (None, Some(row)) => settling.wrote(self.0.delete(key(), row.etag).await),
+    ///             _ => Ok(Settled::Done),
+    ///         }
     ///     }
     /// }
     ///

@@ -1,7 +1,6 @@
 //! Fields in blobs: frees the blobs that heads no longer name. [`BlobFields`] uploads and reads them.
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use rowkey_client::{Entity, Result};
 
 use crate::contributor::settling::{Settled, Settling};
@@ -12,6 +11,7 @@ use crate::row::blob_pointer;
 /// The name of the contributor that frees blobs.
 pub(crate) const NAME: &str = "fields in blobs";
 
+#[async_trait]
 impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobFields {
     fn name(&self) -> &'static str {
         NAME
@@ -26,24 +26,15 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobFields {
         Ok(())
     }
 
-    fn settle<'a>(
-        &'a self,
-        settling: &'a Settling<E>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Settled>> {
-        async move {
-            let head = settling.table().row(settling.keys()).await?;
-            let is_named = head.is_some_and(|head| {
-                blob_pointer::named(self.fields, &head.entity)
-                    .iter()
-                    .any(|(_, blob)| blob == address)
-            });
-            if !is_named {
-                // A late or repeated call is harmless: no head will ever name the blob again.
-                self.blobs.deciding().blob(address).delete_if_exists().await?;
-            }
-            Ok(Settled::Done)
+    async fn settle(&self, settling: &Settling<E>, address: &str) -> Result<Settled> {
+        let head = settling.table().row(settling.keys()).await?;
+        let is_named = head.is_some_and(|head| {
+            blob_pointer::named(self.fields, &head.entity).iter().any(|(_, blob)| blob == address)
+        });
+        if !is_named {
+            // A late or repeated call is harmless: no head will ever name the blob again.
+            self.blobs.deciding().blob(address).delete_if_exists().await?;
         }
-        .boxed()
+        Ok(Settled::Done)
     }
 }

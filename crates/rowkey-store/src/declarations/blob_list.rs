@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey_client::blob::Conditions;
@@ -75,6 +76,7 @@ impl BlobList {
     }
 }
 
+#[async_trait]
 impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobList {
     fn name(&self) -> &str {
         self.list.name
@@ -92,12 +94,8 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobList {
         Ok(())
     }
 
-    fn settle<'a>(
-        &'a self,
-        settling: &'a Settling<E>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Settled>> {
-        self.settle_at(settling, address).boxed()
+    async fn settle(&self, settling: &Settling<E>, address: &str) -> Result<Settled> {
+        self.settle_at(settling, address).await
     }
 }
 

@@ -18,6 +18,7 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -151,6 +152,7 @@ pub(crate) fn is_named<'r>(
 /// Frees the blobs that entities no longer refer to.
 pub(crate) struct BlobRefs(pub(crate) Blobs);
 
+#[async_trait]
 impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobRefs {
     fn name(&self) -> &'static str {
         NAME
@@ -165,12 +167,8 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobRefs {
         Ok(())
     }
 
-    fn settle<'a>(
-        &'a self,
-        settling: &'a Settling<E>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Settled>> {
-        free(&self.0, settling.table(), settling.keys(), address)
+    async fn settle(&self, settling: &Settling<E>, address: &str) -> Result<Settled> {
+        free(&self.0, settling.table(), settling.keys(), address).await
     }
 }
 

@@ -3,8 +3,7 @@
 //!
 //! Declarations that still exist under their name remove their old rows themselves.
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use rowkey_client::entity::Older;
 use rowkey_client::index::{Index, List, ListPlace, Scope};
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
@@ -38,6 +37,7 @@ fn listed<E: Entity>(older: &Older) -> impl Iterator<Item = &(&'static List, Key
     })
 }
 
+#[async_trait]
 impl<E: Entity + Send + Sync + 'static> Contributor<E> for OlderVersions {
     fn name(&self) -> &'static str {
         "older versions"
@@ -94,33 +94,26 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for OlderVersions {
     }
 
     /// Deletes a copy or a claim that the entity no longer demands.
-    fn settle<'a>(
-        &'a self,
-        settling: &'a Settling<E>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Settled>> {
-        async move {
-            let keys = keys_at(address, "older versions")?;
-            let table = settling.table();
-            let Some(found) = table.row(&keys).await? else { return Ok(Settled::Done) };
-            let owner = primary_keys(&found.entity)
-                .or_else(|| Claim::read(&found.entity).ok().map(|claim| claim.owner));
-            let head = settling.head().await?;
-            let is_demanded = head.is_some_and(|head| {
-                let has = |position: usize| {
-                    E::DECLARED.indexes[position].table.is_none()
-                        && has_keys(&head.entity, position, &keys)
-                };
-                // A program of an older version wrote the entity again, with the row.
-                head.older.is_some() || (0..E::DECLARED.indexes.len()).any(has)
-            });
-            if is_demanded || owner.as_ref() != Some(settling.keys()) {
-                return Ok(Settled::Done);
-            }
-            let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
-            let deleted = table.transaction().delete(key, Match::ETag(found.etag));
-            settling.wrote(table.write(deleted).await)
+    async fn settle(&self, settling: &Settling<E>, address: &str) -> Result<Settled> {
+        let keys = keys_at(address, "older versions")?;
+        let table = settling.table();
+        let Some(found) = table.row(&keys).await? else { return Ok(Settled::Done) };
+        let owner = primary_keys(&found.entity)
+            .or_else(|| Claim::read(&found.entity).ok().map(|claim| claim.owner));
+        let head = settling.head().await?;
+        let is_demanded = head.is_some_and(|head| {
+            let has = |position: usize| {
+                E::DECLARED.indexes[position].table.is_none()
+                    && has_keys(&head.entity, position, &keys)
+            };
+            // A program of an older version wrote the entity again, with the row.
+            head.older.is_some() || (0..E::DECLARED.indexes.len()).any(has)
+        });
+        if is_demanded || owner.as_ref() != Some(settling.keys()) {
+            return Ok(Settled::Done);
         }
-        .boxed()
+        let key = Key::<DynamicEntity>::new(&*keys.0, &*keys.1);
+        let deleted = table.transaction().delete(key, Match::ETag(found.etag));
+        settling.wrote(table.write(deleted).await)
     }
 }

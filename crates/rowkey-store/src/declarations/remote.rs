@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use rowkey_client::index::{Copied, Index, Scope};
 use rowkey_client::table::{EncodedRow, RowWrite};
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result, Stored};
@@ -166,6 +165,7 @@ impl RemoteIndex {
     }
 }
 
+#[async_trait]
 impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
     fn name(&self) -> &str {
         self.table.as_ref().map_or(self.index.name, |table| table.stored())
@@ -208,19 +208,12 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
         Ok(())
     }
 
-    fn settle<'a>(
-        &'a self,
-        settling: &'a Settling<E>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Settled>> {
-        async move {
-            let keys = keys_at(address, self.index.name)?;
-            let settled = self.settle_at(settling, keys, settling.has_met(address)).await;
-            settled.map_err(|error| match &self.table {
-                Some(table) => table.needed(error),
-                None => error,
-            })
-        }
-        .boxed()
+    async fn settle(&self, settling: &Settling<E>, address: &str) -> Result<Settled> {
+        let keys = keys_at(address, self.index.name)?;
+        let settled = self.settle_at(settling, keys, settling.has_met(address)).await;
+        settled.map_err(|error| match &self.table {
+            Some(table) => table.needed(error),
+            None => error,
+        })
     }
 }

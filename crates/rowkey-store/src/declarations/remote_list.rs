@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use rowkey_client::index::{List, ListPlace};
 use rowkey_client::{DynamicEntity, Entity, ErrorKind, Key, Match, Result};
 
@@ -80,6 +79,7 @@ impl RemoteList {
     }
 }
 
+#[async_trait]
 impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteList {
     fn name(&self) -> &str {
         self.table.as_ref().map_or(self.list.name, |table| table.stored())
@@ -102,19 +102,12 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteList {
         Ok(())
     }
 
-    fn settle<'a>(
-        &'a self,
-        settling: &'a Settling<E>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Settled>> {
-        async move {
-            let keys = keys_at(address, self.list.name)?;
-            let settled = self.settle_at(settling, keys).await;
-            settled.map_err(|error| match &self.table {
-                Some(table) => table.needed(error),
-                None => error,
-            })
-        }
-        .boxed()
+    async fn settle(&self, settling: &Settling<E>, address: &str) -> Result<Settled> {
+        let keys = keys_at(address, self.list.name)?;
+        let settled = self.settle_at(settling, keys).await;
+        settled.map_err(|error| match &self.table {
+            Some(table) => table.needed(error),
+            None => error,
+        })
     }
 }

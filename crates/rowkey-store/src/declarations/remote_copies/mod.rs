@@ -13,8 +13,7 @@ mod held;
 mod settle;
 mod walk;
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use rowkey_client::index::COPIED_FROM;
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Result, Table};
 use rowkey_patterns::job::Verdict;
@@ -201,6 +200,7 @@ impl<S, T: Entity, V> RemoteCopies<S, T, V> {
     }
 }
 
+#[async_trait]
 impl<S, T, V> Contributor<S> for RemoteCopies<S, T, V>
 where
     S: Entity + Send + Sync + 'static,
@@ -215,14 +215,11 @@ where
         0
     }
 
-    fn create_if_missing(&self) -> BoxFuture<'_, Result<()>> {
-        async {
-            match &self.holder {
-                Holder::Table(table) => table.table().create_if_missing().await.map(drop),
-                Holder::Store(store) => store.create_missing().await,
-            }
+    async fn create_if_missing(&self) -> Result<()> {
+        match &self.holder {
+            Holder::Table(table) => table.table().create_if_missing().await.map(drop),
+            Holder::Store(store) => store.create_missing().await,
         }
-        .boxed()
     }
 
     fn contribute(&self, change: Change<'_, S>, plan: &mut Contribution<'_>) -> Result<()> {
@@ -238,20 +235,12 @@ where
         Ok(())
     }
 
-    fn settle<'a>(
-        &'a self,
-        settling: &'a Settling<S>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Settled>> {
-        async move { self.settle_at(settling, Walk::read(address, self.name)?).await }.boxed()
+    async fn settle(&self, settling: &Settling<S>, address: &str) -> Result<Settled> {
+        self.settle_at(settling, Walk::read(address, self.name)?).await
     }
 
-    fn verify<'a>(
-        &'a self,
-        settling: &'a Settling<S>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Verdict>> {
-        async move { self.verify_at(settling, Walk::read(address, self.name)?).await }.boxed()
+    async fn verify(&self, settling: &Settling<S>, address: &str) -> Result<Verdict> {
+        self.verify_at(settling, Walk::read(address, self.name)?).await
     }
 
     fn includes(&self, named: &str, address: &str) -> bool {

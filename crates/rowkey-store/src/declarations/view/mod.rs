@@ -11,8 +11,9 @@
 
 mod columns;
 
-use futures_util::future::{BoxFuture, try_join};
-use futures_util::{FutureExt as _, TryStreamExt as _};
+use async_trait::async_trait;
+use futures_util::TryStreamExt as _;
+use futures_util::future::try_join;
 use rowkey_client::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
 use rowkey_client::key::{KeyReader, KeyWriter, PartFormat};
 use rowkey_client::{
@@ -347,6 +348,7 @@ fn of_another_view() -> Error {
         .advise("give the summaries of each view different keys")
 }
 
+#[async_trait]
 impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contributor<E>
     for View<E, S>
 {
@@ -358,8 +360,8 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contr
         0
     }
 
-    fn create_if_missing(&self) -> BoxFuture<'_, Result<()>> {
-        async { self.table.table().create_if_missing().await.map(drop) }.boxed()
+    async fn create_if_missing(&self) -> Result<()> {
+        self.table.table().create_if_missing().await.map(drop)
     }
 
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()> {
@@ -377,53 +379,31 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contr
         Ok(())
     }
 
-    fn settle<'a>(
-        &'a self,
-        settling: &'a Settling<E>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Settled>> {
-        async move {
-            let keys = keys_at(address, self.name)?;
-            self.settle_one(settling, &keys).await
-        }
-        .boxed()
+    async fn settle(&self, settling: &Settling<E>, address: &str) -> Result<Settled> {
+        let keys = keys_at(address, self.name)?;
+        self.settle_one(settling, &keys).await
     }
 
-    fn verify<'a>(
-        &'a self,
-        settling: &'a Settling<E>,
-        address: &'a str,
-    ) -> BoxFuture<'a, Result<Verdict>> {
-        async move {
-            let keys = keys_at(address, self.name)?;
-            let place = contribution(self.name, &keys, settling.keys())?;
-            let stored = (place.partition_key, place.row_key);
-            let (summary, stored) =
-                try_join(self.table.row(&keys), self.table.row(&stored)).await?;
-            let entity = settling.entity().await?;
-            let part = entity.map(|entity| self.part(&entity, settling.keys())).transpose()?;
-            let expected = part.flatten().filter(|part| part.summary == keys).map(|part| part.row);
-            Ok(match (stored.map(|stored| stored.entity), expected) {
-                (Some(_), None) => Verdict::Orphaned,
-                (None, Some(_)) => Verdict::Missing,
-                (Some(stored), Some(expected)) if stored != expected => Verdict::Stale,
-                (Some(_), Some(_)) if summary.is_none() => Verdict::Missing,
-                _ => Verdict::Right,
-            })
-        }
-        .boxed()
+    async fn verify(&self, settling: &Settling<E>, address: &str) -> Result<Verdict> {
+        let keys = keys_at(address, self.name)?;
+        let place = contribution(self.name, &keys, settling.keys())?;
+        let stored = (place.partition_key, place.row_key);
+        let (summary, stored) = try_join(self.table.row(&keys), self.table.row(&stored)).await?;
+        let entity = settling.entity().await?;
+        let part = entity.map(|entity| self.part(&entity, settling.keys())).transpose()?;
+        let expected = part.flatten().filter(|part| part.summary == keys).map(|part| part.row);
+        Ok(match (stored.map(|stored| stored.entity), expected) {
+            (Some(_), None) => Verdict::Orphaned,
+            (None, Some(_)) => Verdict::Missing,
+            (Some(stored), Some(expected)) if stored != expected => Verdict::Stale,
+            (Some(_), Some(_)) if summary.is_none() => Verdict::Missing,
+            _ => Verdict::Right,
+        })
     }
 
-    fn examine_total<'a>(
-        &'a self,
-        address: &'a str,
-        repairs: bool,
-    ) -> BoxFuture<'a, Result<Verdict>> {
-        async move {
-            let keys = keys_at(address, self.name)?;
-            self.examine_summary(&keys, repairs).await
-        }
-        .boxed()
+    async fn examine_total(&self, address: &str, repairs: bool) -> Result<Verdict> {
+        let keys = keys_at(address, self.name)?;
+        self.examine_summary(&keys, repairs).await
     }
 
     fn total_of(&self, row: &DynamicEntity) -> Option<String> {
