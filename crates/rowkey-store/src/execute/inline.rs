@@ -15,8 +15,9 @@ use rowkey_patterns::internals::try_all;
 
 use super::announce::Announcer;
 use super::group::{self, READS};
+use super::noted::Noted;
 use super::remembered::{Remembered, Row};
-use super::settle::{Noted, report};
+use super::settler::report;
 use crate::contributor::settling::Settled;
 use crate::layer::deciding::{Deciding, is_lost, is_undecodable};
 use crate::layer::place::Place;

@@ -8,27 +8,25 @@
 //! - `group`: requests that rows of one partition share
 //! - `inline`: settling by the writer, by conditional writes
 //! - `remembered`: what the program knows of rows that it wrote
-//! - [`settle`]: settling by state, as workers do: reads, then a conditional write
+//! - `settle`: the changes in other places after the commit: by the writer, and by what is stored
+//! - `settler`: the same for one type, through its contributors · `release`: a claim · `noted`: notes on it
+//! - `resume`: a worker that continues a write
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey_client::rounds::Rounds;
-use rowkey_client::telemetry::TraceParent;
 use rowkey_client::{ETag, Error, Outcome, Result};
 use rowkey_patterns::internals::try_all;
-use tracing::Instrument as _;
-use tracing::field::Empty;
 
 use crate::declarations::list::check_join;
-use crate::layer::deciding::{Deciding, is_lost};
+use crate::layer::deciding::Deciding;
 use crate::plan::Plan;
-use crate::row::op::{ClaimRef, OpRow, Target, created_of, move_targets, remove_targets};
-use crate::row::times::{KEPT, LATEST};
-use crate::row::{Keys, text};
+use crate::row::Keys;
+use crate::row::op::created_of;
+use crate::row::times::KEPT;
 
 pub(crate) mod announce;
 pub(crate) mod blobs;
@@ -37,8 +35,12 @@ pub(crate) mod commit;
 pub(crate) mod ending;
 pub(crate) mod group;
 pub(crate) mod inline;
+pub(crate) mod noted;
+pub(crate) mod release;
 pub(crate) mod remembered;
-pub(crate) mod settle;
+pub(crate) mod resume;
+mod settle;
+pub(crate) mod settler;
 
 use crate::contributor::settling::Settled;
 use announce::{Announced, Announcer, HIDDEN, Notice};
@@ -46,11 +48,9 @@ use blobs::{UPLOADS, forget, upload};
 use commit::{Committed, commit};
 use ending::Ended;
 use group::Claimed;
-use settle::{Noted, Settler, release};
-
-/// The property of an op row or a void that lists the types whose workers have settled it for the last
-/// time.
-const SETTLED: &str = "Settled";
+use noted::Noted;
+use release::release;
+use settler::Settler;
 
 /// Runs plans on one table.
 pub(crate) struct Executor {
@@ -198,117 +198,6 @@ impl Executor {
         checked.map(drop).map_err(|error| error.with_outcome(Outcome::Rejected))
     }
 
-    /// Settles a plan and never fails: a worker settles the remaining targets.
-    async fn settle(
-        &self,
-        announcer: &Announcer,
-        plan: &Plan,
-        op: &Keys,
-        noted: &mut Noted,
-    ) -> Settled {
-        let age = (self.table.clock().now() - plan.op.created()).to_std().unwrap_or_default();
-        if age >= HIDDEN {
-            // A worker may have the message by now, and expects no more requests of the writer.
-            return Settled::Pending;
-        }
-        match self.settle_inline(announcer, (plan, op), noted).await {
-            Ok(_) if !noted.undeclared.is_empty() => Settled::Pending,
-            Ok(settled) => settled,
-            Err(error) => {
-                tracing::warn!(%error, "a committed write is left to be settled by a worker");
-                Settled::Pending
-            }
-        }
-    }
-
-    /// Settles by conditional writes, and the targets that these leave by reading them first.
-    async fn settle_inline(
-        &self,
-        announcer: &Announcer,
-        (plan, op): (&Plan, &Keys),
-        noted: &mut Noted,
-    ) -> Result<Settled> {
-        let targets = inline::write_rows(&self.table, announcer, (plan, op), noted).await;
-        // A failure of one does not stop the other.
-        let claims = inline::release(&self.table, plan).await;
-        let (targets, claims) = (targets?, claims?);
-        if !(targets.is_empty() && claims.is_empty())
-            && self.settle_surely(op, &targets, &claims, noted).await? == Settled::Pending
-        {
-            return Ok(Settled::Pending);
-        }
-        // Blobs are deleted last, when no other target needs them any more.
-        let blobs = inline::free(&self.table, announcer, (plan, op)).await;
-        if blobs.is_empty() {
-            return Ok(Settled::Done);
-        }
-        self.settle_surely(op, &blobs, &[], noted).await
-    }
-
-    /// Settles. If a request was not answered, settles once more, to do what the request would have
-    /// done.
-    async fn settle_surely(
-        &self,
-        op: &Keys,
-        targets: &[Target],
-        claims: &[ClaimRef],
-        noted: &mut Noted,
-    ) -> Result<Settled> {
-        let was_in_doubt = std::mem::take(&mut noted.in_doubt);
-        let settled = self.settle_all(op, targets, claims, noted).await;
-        let unanswered = noted.in_doubt;
-        noted.in_doubt |= was_in_doubt;
-        if !unanswered {
-            return settled;
-        }
-        // Stop at an error. The second pass also settles the targets that the first left pending.
-        let _ = settled?;
-        noted.moved.clear();
-        self.settle_all(op, targets, claims, noted).await
-    }
-
-    /// Settles as a worker does, and repeats targets that lost against another writer. Writes that one
-    /// worker settles in parallel compete for lists that several entities share.
-    async fn settle_in_rounds(
-        &self,
-        op: &Keys,
-        targets: &[Target],
-        claims: &[ClaimRef],
-        noted: &mut Noted,
-    ) -> Result<Settled> {
-        let mut rounds = Rounds::new(self.table.table(), op);
-        loop {
-            let settled = self.settle_surely(op, targets, claims, noted).await?;
-            let is_over = settled == Settled::Done || noted.in_doubt || noted.goes_on();
-            if is_over || !rounds.again().await {
-                return Ok(settled);
-            }
-            noted.moved.clear();
-        }
-    }
-
-    async fn settle_all(
-        &self,
-        op: &Keys,
-        targets: &[Target],
-        claims: &[ClaimRef],
-        noted: &mut Noted,
-    ) -> Result<Settled> {
-        let mut all = Ok(Settled::Done);
-        for settler in &self.settlers {
-            let is_open =
-                |target: &&Target| target.of == settler.of() && !noted.finished.contains(target);
-            let targets: Vec<_> = targets.iter().filter(is_open).cloned().collect();
-            let claims: Vec<_> =
-                claims.iter().filter(|claim| claim.of == settler.of()).cloned().collect();
-            if !(targets.is_empty() && claims.is_empty()) {
-                let one = settler.settle(op, &targets, &claims, noted).await;
-                all = settle::both(all, one);
-            }
-        }
-        all
-    }
-
     /// Ends a write that was settled inline, or leaves it to a worker.
     async fn end(
         &self,
@@ -436,159 +325,6 @@ impl Executor {
         }
     }
 
-    /// Handles an announcement in a worker: decides the write, and settles or undoes it. Settling and
-    /// undoing are the same procedure, because both go by the stored state.
-    pub(crate) fn resume<'a>(&'a self, notice: &'a Notice) -> BoxFuture<'a, Result<Resumed>> {
-        self.resume_notice(notice).boxed()
-    }
-
-    async fn resume_notice(&self, notice: &Notice) -> Result<Resumed> {
-        let op = &notice.op;
-        let mut found = claim::fate(&self.table, op).await?;
-        if found.is_none() && !self.is_over(op) {
-            claim::end(&self.table, op).await?;
-            found = claim::fate(&self.table, op).await?;
-        }
-        let Some((_, row)) = found else {
-            // Another announcement was handled first, and no request can take effect any more.
-            let mut noted = Noted::default();
-            let settled = self.settle_in_rounds(op, &[], &notice.claims, &mut noted).await?;
-            return Ok(match settled {
-                Settled::Pending => Resumed::Soon,
-                Settled::Done if noted.in_doubt => Resumed::Again(LATEST),
-                Settled::Done if !noted.undeclared.is_empty() => {
-                    Resumed::Undeclared(noted.undeclared)
-                }
-                Settled::Done => Resumed::Done,
-            });
-        };
-        let trace = if let OpRow::Committed { trace, .. } = &row { *trace } else { None };
-        let resumed = self.resume_from(notice, &row).instrument(self.span(trace));
-        match trace {
-            Some(trace) => trace.scope(resumed).await,
-            None => resumed.await,
-        }
-    }
-
-    /// Returns the span of settling, in the trace of the original write.
-    fn span(&self, trace: Option<TraceParent>) -> tracing::Span {
-        let table = self.table.table();
-        let span = tracing::info_span!(
-            "settle",
-            otel.kind = "consumer",
-            table = table.name(),
-            trace_id = Empty,
-            parent_id = Empty,
-        );
-        if let Some(trace) = trace {
-            table.account().telemetry().follow(&span, trace);
-        }
-        span
-    }
-
-    async fn resume_from(&self, notice: &Notice, row: &OpRow) -> Result<Resumed> {
-        let op = &notice.op;
-        let none = Vec::new();
-        let (created, targets, claims) = match row {
-            OpRow::Committed { created, targets, claims, .. } => (*created, targets, claims),
-            OpRow::Void { created } => (*created, &none, &notice.claims),
-        };
-        let mut noted = Noted::default();
-        let settled = self.settle_in_rounds(op, targets, claims, &mut noted).await;
-        let is_noted = self.note_finished(op, &noted).await;
-        let settled = settled?;
-        let now = self.table.clock().now();
-        let age = (noted.begun().unwrap_or(now) - created).to_std().unwrap_or_default();
-        let now = (now - created).to_std().unwrap_or_default();
-        let types = targets.iter().map(|target| &target.of).chain(claims.iter().map(|one| &one.of));
-        let unknown: BTreeSet<_> = types.filter(|of| !self.knows(of)).map(|of| &**of).collect();
-        Ok(if noted.goes_on() && !noted.in_doubt {
-            if is_noted { Resumed::More } else { Resumed::Soon }
-        } else if settled == Settled::Pending && !noted.goes_on() {
-            Resumed::Soon
-        } else if noted.in_doubt {
-            Resumed::Again(LATEST)
-        } else if !noted.undeclared.is_empty() {
-            Resumed::Undeclared(noted.undeclared)
-        } else if !unknown.is_empty() && (age < KEPT || !self.is_left_by_all(op, &unknown).await?) {
-            Resumed::Undeclared(unknown.into_iter().map(str::to_owned).collect())
-        } else if age < KEPT {
-            Resumed::Again(KEPT.saturating_sub(now))
-        } else {
-            // No request can take effect any more.
-            let key = rowkey_client::Key::<rowkey_client::DynamicEntity>::new(&*op.0, &*op.1);
-            self.table.table().delete_if_exists(key, rowkey_client::Match::Any).await?;
-            Resumed::Done
-        })
-    }
-
-    /// Whether the operation is so old, by its RowKey, that none of its requests can take effect. Its
-    /// void, if there was one, has been removed, and no new one is needed.
-    pub(crate) fn is_over(&self, op: &Keys) -> bool {
-        let age = created_of(&op.1).map(|created| self.table.clock().now() - created);
-        age.is_some_and(|age| age.to_std().is_ok_and(|age| age >= KEPT))
-    }
-
-    /// Removes settled targets that must not be settled again from an op row that stays, and notes how far
-    /// others are settled. If this fails, which returns `false`, they are settled again.
-    async fn note_finished(&self, op: &Keys, noted: &Noted) -> bool {
-        // A request that takes effect later may change a part that was settled.
-        let moves = if noted.in_doubt { Vec::new() } else { noted.moves() };
-        if noted.finished.is_empty() && moves.is_empty() {
-            return true;
-        }
-        let take_off = async {
-            let Some(found) = self.table.row(op).await? else { return Ok(()) };
-            let mut row = found.entity;
-            remove_targets(&mut row, &noted.finished)?;
-            move_targets(&mut row, moves.iter().copied())?;
-            self.table.table().replace((&row, found.etag)).await.map(drop)
-        };
-        let taken_off = take_off.await;
-        if let Err(error) = &taken_off {
-            tracing::debug!(%error, "a settled target will be settled again");
-        }
-        taken_off.is_ok()
-    }
-
-    /// Returns the declarations of the types of this program that an op row names and the program does
-    /// not have.
-    pub(crate) fn undeclared(&self, row: &OpRow) -> BTreeSet<String> {
-        let OpRow::Committed { targets, claims, .. } = row else { return BTreeSet::new() };
-        let targets = targets.iter().map(|target| (&target.of, &target.contributor));
-        let named = targets.chain(claims.iter().map(|claim| (&claim.of, &claim.name)));
-        let is_undeclared = |(of, name): &(&String, &String)| {
-            let mut own = self.settlers.iter().filter(|settler| settler.of() == **of);
-            own.any(|settler| !settler.declares(name))
-        };
-        named.filter(is_undeclared).map(|(_, name)| name.clone()).collect()
-    }
-
-    fn knows(&self, of: &str) -> bool {
-        self.settlers.iter().any(|settler| settler.of() == of)
-    }
-
-    /// Records in the op row or void that the types of this worker are settled for the last time;
-    /// returns whether all other types are recorded, too.
-    async fn is_left_by_all(&self, op: &Keys, others: &BTreeSet<&str>) -> Result<bool> {
-        let Some(found) = self.table.row(op).await? else { return Ok(true) };
-        let mut row = found.entity;
-        let noted = text(&row, SETTLED).unwrap_or_default().to_owned();
-        let is_noted = |of: &str| noted.lines().any(|other| other == of);
-        if others.iter().all(|of| is_noted(of)) {
-            return Ok(true);
-        }
-        let own = self.settlers.iter().map(|settler| settler.of()).filter(|of| !is_noted(of));
-        let own: Vec<_> = own.collect();
-        if !own.is_empty() {
-            row.set(SETTLED, format!("{noted}{}\n", own.join("\n")));
-            let noted = self.table.table().replace((&row, found.etag)).await;
-            // On a conflict, another worker recorded its types.
-            noted.map(drop).or_else(|error| if is_lost(&error) { Ok(()) } else { Err(error) })?;
-        }
-        Ok(false)
-    }
-
     fn announcer(&self) -> Result<&Announcer> {
         self.announcer.as_deref().ok_or_else(|| {
             let what = "the write needs a queue, and the store has none";
@@ -596,20 +332,4 @@ impl Executor {
                 .advise("give one to `StoreBuilder::queue`")
         })
     }
-}
-
-/// The next step of a worker with an announcement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Resumed {
-    /// Settled, and no request can take effect any more.
-    Done,
-    /// Not settled: try again soon, with increasing waits.
-    Soon,
-    /// Settled in part: continue at once.
-    More,
-    /// Settled. Check again after this time.
-    Again(Duration),
-    /// Settled, except for these declarations, or types by the beginning of their RowKeys, of other
-    /// programs. One of those programs has to receive the announcement.
-    Undeclared(BTreeSet<String>),
 }

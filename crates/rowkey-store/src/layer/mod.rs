@@ -31,12 +31,12 @@ use rowkey_client::{
     DynamicEntity, Entity, Error, ErrorKind, Key, Outcome, Properties, Result, Stored, Table,
 };
 
-use crate::layer::blob_field::Upload;
 use crate::row::beside::Beside;
 use crate::row::blob_pointer::{is_in_blob, pointer_of};
 use crate::row::envelope::{Envelope, METADATA};
 use crate::row::op::Op;
 use crate::row::{Closed, Copy, Head, Keys, MARK, Whole, digest, index_keys, primary_keys, text};
+use blob_field::Upload;
 use deciding::Deciding;
 use wide::{Gathered, Wide};
 

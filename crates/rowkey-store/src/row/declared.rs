@@ -6,7 +6,7 @@
 
 use rowkey_client::entity::{BlobField, OlderRows};
 use rowkey_client::index::{Index, List, ListPlace, Scope};
-use rowkey_client::{Entity, Error, ErrorKind, Result};
+use rowkey_client::{Entity, Error, ErrorKind, Result, Rows};
 
 /// The declarations of a type, without the type.
 #[derive(Clone, Copy)]
@@ -145,4 +145,13 @@ pub(crate) fn check_names(names: &[&str], refused: &dyn Fn(String) -> Error) -> 
 /// Returns the error of a store that was refused when it was built.
 pub(crate) fn refused(what: String, table: &str) -> Error {
     Error::refused(ErrorKind::Invalid, what).of("Store", table)
+}
+
+/// A type, as the prefix of its RowKeys.
+pub(crate) const fn prefix<E: Entity>() -> &'static str {
+    match E::ROWS {
+        Rows::Head(head) | Rows::One(head) => head,
+        // The derive refuses a store type without a prefix.
+        Rows::All => "",
+    }
 }

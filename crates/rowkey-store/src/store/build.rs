@@ -19,6 +19,7 @@ use crate::declarations::remote_list::RemoteList;
 use crate::declarations::unique::UniqueValues;
 use crate::declarations::{index, list, unique};
 use crate::execute::announce::Announcer;
+use crate::execute::settler::TypeSettler;
 use crate::layer::blob_field::BlobFields;
 use crate::layer::deciding::Deciding;
 use crate::layer::place::OtherTables;
@@ -27,7 +28,7 @@ use crate::layer::wide::Wide;
 use crate::layer::{Layer, Layers};
 use crate::plan::MAX_OPERATIONS;
 use crate::row::blobs::Blobs;
-use crate::row::declared::{Declared, Given, check_names, refused};
+use crate::row::declared::{Declared, Given, check_names, prefix, refused};
 
 /// Builds a [`Store`]; from [`Store::builder`].
 ///
@@ -261,7 +262,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             }
         }
         Self::TYPE.check_container(blobs.is_some(), &refused)?;
-        let own = StoredType::of(&table, Inner::<E>::of());
+        let own = StoredType::of(&table, prefix::<E>());
         for contributor in &added {
             let written = contributor.writes().map_err(|error| error.of("Store", table.name()))?;
             if written.contains(&own) {
@@ -303,7 +304,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         let deciding = Deciding::new(&table);
         let mut layers: Vec<Box<dyn Layer>> = Vec::new();
         if let (Some(blobs), false) = (&blobs, E::DECLARED.blobs.is_empty()) {
-            let fields = BlobFields::of::<E>(blobs, Inner::<E>::of());
+            let fields = BlobFields::of::<E>(blobs, prefix::<E>());
             layers.push(Box::new(fields.sealed_by::<E>(sealer.as_ref())));
         }
         // It closes after the fields in blobs, when the row has the keys of their encrypted contents, and
@@ -316,13 +317,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         Ok(Store {
             inner: Arc::new(Inner {
                 table,
-                deciding,
-                contributors,
-                layers,
+                of_type: Arc::new(TypeSettler {
+                    deciding,
+                    announcer,
+                    contributors,
+                    added: given_contributors,
+                    layers,
+                }),
                 sealer,
-                added: given_contributors,
                 reads_copies,
-                announcer,
                 manifest: OnceLock::new(),
                 blobs,
                 tables,
@@ -372,7 +375,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         },
         if Self::TYPE.has_list(ListPlace::Elsewhere) {
             Some(|all, means| {
-                for list in RemoteList::all(E::DECLARED.lists, Inner::<E>::of(), means.tables) {
+                for list in RemoteList::all(E::DECLARED.lists, prefix::<E>(), means.tables) {
                     all.push(Box::new(list));
                 }
             })
@@ -394,7 +397,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         } else {
             Some(|all, means| {
                 let Some(blobs) = means.blobs else { return };
-                all.push(Box::new(BlobFields::of::<E>(blobs, Inner::<E>::of())));
+                all.push(Box::new(BlobFields::of::<E>(blobs, prefix::<E>())));
             })
         },
         if Self::TYPE.references.is_empty() {

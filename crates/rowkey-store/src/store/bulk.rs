@@ -7,11 +7,12 @@ use rowkey_client::{Entity, Error, ErrorKind, Result};
 use rowkey_patterns::internals::{Merge, is_same, pack, try_all};
 use rowkey_patterns::job::{Attempt, Batch, Job, Loading, Packs, Report, Verdict};
 
-use super::{Inner, Store, is_race};
+use super::{Store, is_race};
 use crate::declarations::list::{in_partition, list_keys};
 use crate::execute::Ran;
 use crate::layer::wide;
 use crate::plan::{MAX_OPERATIONS, Plan};
+use crate::row::declared::prefix;
 use crate::row::op::Op;
 use crate::row::{Keys, index_keys, keys_of};
 
@@ -86,7 +87,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Job<'static, Loading<Packs<Group<E>>>> {
         let (store, all) = (self.clone(), self.clone());
         let groups = entities.map(move |entity| Group::of(store.clone(), replaces, entity));
-        Job::load(format!("{name} {}", Inner::<E>::of()), &self.inner.table, pack(groups))
+        Job::load(format!("{name} {}", prefix::<E>()), &self.inner.table, pack(groups))
             .around(move |load| async move { all.executor().sharing(load).await }.boxed())
     }
 }

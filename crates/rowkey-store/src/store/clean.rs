@@ -7,13 +7,14 @@ use rowkey_client::{DynamicEntity, ETag, Entity, Error, ErrorKind, Page, Result,
 use rowkey_patterns::job::{Job, Report, Verdict, Walk, Walking};
 
 use super::examine::{claimed, note_failure};
-use super::{Inner, Step, Store};
+use super::{Step, Store};
 use crate::contributor::Contributor;
 use crate::contributor::settling::Settled;
 use crate::execute::announce::is_backlog;
-use crate::execute::settle::delete;
+use crate::execute::release::delete;
 use crate::layer::deciding::{Deciding, is_lost};
 use crate::layer::place::is_of;
+use crate::row::declared::prefix;
 use crate::row::{Claim, INDEX, Keys, op, primary_keys, text};
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
@@ -34,7 +35,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     pub async fn clean(&self, name: &str) -> Result<Job<'static, Walking<DynamicEntity, Step>>> {
         self.check_gone(name).await.map_err(|error| self.named("Clean", error))?;
         let (store, name) = (self.clone(), name.to_owned());
-        let of = Inner::<E>::of();
+        let of = prefix::<E>();
         let title = format!("clean {of} {name}");
         let step: Step = Box::new(move |page: Page<DynamicEntity>| {
             let (store, left) = (store.clone(), Left::new(of, &name));
@@ -98,10 +99,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             Ok(())
         };
         checked.map_err(|error| self.named("Clean", error))?;
-        let title = format!("clean {} {name} in {}", Inner::<E>::of(), table.name());
+        let title = format!("clean {} {name} in {}", prefix::<E>(), table.name());
         let deciding = Deciding::new(table);
         let walk = Walk::new(deciding.table(), Table::scan::<DynamicEntity>);
-        let left = Arc::new(Left::new(Inner::<E>::of(), name));
+        let left = Arc::new(Left::new(prefix::<E>(), name));
         let step: Step = Box::new(move |page: Page<DynamicEntity>| {
             let (deciding, left) = (deciding.clone(), Arc::clone(&left));
             async move {
@@ -167,7 +168,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             None => self.check_undeclared(contributor.name()),
         };
         checked.map_err(|error| self.named("Clean", error))?;
-        let title = format!("clean {} {}", Inner::<E>::of(), contributor.name());
+        let title = format!("clean {} {}", prefix::<E>(), contributor.name());
         let (contributor, deciding) = (Arc::new(contributor), Deciding::new(table));
         let walk = Walk::new(deciding.table(), Table::scan::<DynamicEntity>);
         let step: Step = Box::new(move |page: Page<DynamicEntity>| {

@@ -6,13 +6,13 @@ use futures_util::future::BoxFuture;
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Partition, Result, Stored};
 
 use super::examine::Kind;
-use super::{Inner, ReadHead, Store, is_race};
+use super::{ReadHead, Store, is_race};
 use crate::contributor::StoredType;
 use crate::declarations::remote_copies::{Copied, Heads, Holder, RemoteCopies};
+use crate::execute::settler::TypeSettler;
 use crate::layer::deciding::Deciding;
-use crate::row::Head;
-use crate::row::declared::Declared;
-use crate::row::{Keys, keys_of};
+use crate::row::declared::{Declared, prefix};
+use crate::row::{Head, Keys, keys_of};
 
 impl<S, T: Entity + Clone + Send + Sync + 'static, V> RemoteCopies<S, T, V> {
     /// Copies into entities that have a store: like [`new`](Self::new), but each target is written like
@@ -92,7 +92,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Heads<E> for Store<E> {
     }
 
     fn writes(&self) -> Result<Vec<StoredType>> {
-        let mut all = vec![StoredType::of(&self.inner.table, Inner::<E>::of())];
+        let mut all = vec![StoredType::of(&self.inner.table, prefix::<E>())];
         for contributor in &self.inner.contributors {
             all.extend(contributor.writes()?);
         }
@@ -101,7 +101,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Heads<E> for Store<E> {
 
     fn is_head(&self, row: &DynamicEntity) -> bool {
         let keys = (row.partition_key.clone(), row.row_key.clone());
-        let kind = Kind::of(row, &keys, &Declared::of::<E>(), Inner::<E>::of());
+        let kind = Kind::of(row, &keys, &Declared::of::<E>(), prefix::<E>());
         matches!(kind, Some(Kind::Head))
     }
 
@@ -113,7 +113,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Heads<E> for Store<E> {
             if !self.is_head(&stored.entity) {
                 return Ok(None);
             }
-            let Inner { layers, deciding, .. } = &*self.inner;
+            let TypeSettler { deciding, layers, .. } = &**self.inner;
             match layers.open(deciding.table(), stored).await {
                 Err(error) if error.kind() == ErrorKind::Decode => Ok(None),
                 opened => opened,

@@ -13,9 +13,11 @@ use rowkey_patterns::job::{Job, Pace, PageStep, Report, Target, Verdict, Walk, W
 use super::bulk::rows_of;
 use super::examine::{note_failure, remains};
 use super::expiry::is_expired;
-use super::{Inner, ReadHead, Store, is_race, parts};
+use super::{ReadHead, Store, is_race, parts};
 use crate::execute::Ran;
+use crate::execute::settler::TypeSettler;
 use crate::plan::{MAX_OPERATIONS, Plan};
+use crate::row::declared::prefix;
 use crate::row::op::Op;
 use crate::row::{Head, Keys, keys_of};
 
@@ -138,7 +140,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Job<'static, Walking<DynamicEntity, Deletions<E>>> {
         let walk = walk.project();
         let step = Deletions { store: self.clone(), walk: walk.clone(), expired: None };
-        Job::stepping(format!("delete {}", Inner::<E>::of()), walk, step)
+        Job::stepping(format!("delete {}", prefix::<E>()), walk, step)
     }
 
     /// Deletes what is left of a wide entity that cannot be read, because further rows of it are gone or come
@@ -177,7 +179,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     pub async fn delete_remains(&self, key: Key<E>) -> Result<bool> {
         let delete = async {
             let keys = parts(&key)?;
-            let Inner { deciding, layers, .. } = &*self.inner;
+            let TypeSettler { deciding, layers, .. } = &**self.inner;
             let error = match self.read_before(&keys).await {
                 Ok(None) => return Ok(false),
                 Ok(Some(_)) => {

@@ -7,8 +7,9 @@ use rowkey_patterns::job::{Job, Walk, Walking};
 
 use super::version::Versioned;
 use super::writing::OneWritten;
-use super::{Deletions, Inner, ReadHead, Store, is_race};
+use super::{Deletions, ReadHead, Store, is_race};
 use crate::row::Keys;
+use crate::row::declared::prefix;
 use crate::row::op::Op;
 
 /// Whether an entity is expired at a time.
@@ -82,7 +83,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             Walk::new(&self.inner.table, move |table| table.scan::<E>().filter(expired.clone()));
         let walk = walk.project();
         let step = Deletions::of_expired(self, walk.clone(), now);
-        Job::stepping(format!("delete expired {}", Inner::<E>::of()), walk, step)
+        Job::stepping(format!("delete expired {}", prefix::<E>()), walk, step)
     }
 
     pub(super) fn now(&self) -> edm::DateTime {

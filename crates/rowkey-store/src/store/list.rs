@@ -16,6 +16,7 @@ use crate::declarations::list::{check_room, list_keys, listed, old_list_keys, ow
 use crate::layer::deciding::{Deciding, is_lost, is_still};
 use crate::row::Keys;
 use crate::row::blobs::Blobs;
+use crate::row::declared::prefix;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Reads the keys of the entities that have a value, in their order: `Order::by_tag("contoso",
@@ -105,7 +106,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         check_room(&row.entity, address.list()).map_err(named)?;
         let listed = read(&row.entity, address.list()).map_err(named)?;
         let key = |listed: &String| {
-            let owner = owner(address.list(), partition_key, listed, Inner::<E>::of());
+            let owner = owner(address.list(), partition_key, listed, prefix::<E>());
             Key::new(owner.0, owner.1)
         };
         Ok(listed.iter().map(key).collect())
@@ -157,7 +158,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         head: &ReadHead<E>,
         position: usize,
     ) -> Result<Verdict> {
-        let entry = (&E::DECLARED.lists[position], Inner::<E>::of(), keys);
+        let entry = (&E::DECLARED.lists[position], prefix::<E>(), keys);
         let name = E::DECLARED.lists[position].name;
         let (deciding, blobs) = (self.inner.deciding_of(name), self.inner.blobs.as_ref());
         let lists = list_keys(&head.entity, position);
@@ -180,7 +181,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let listed = read(&stored.entity, list)?;
         let mut right = BTreeSet::new();
         for one in &listed {
-            let owner = owner(list, &keys.0, one, Inner::<E>::of());
+            let owner = owner(list, &keys.0, one, prefix::<E>());
             let head = self.read_before(&owner).await?;
             let has = |head: ReadHead<E>| match &head.older {
                 Some(older) => old_list_keys(older, &E::DECLARED.lists[position]).contains(keys),

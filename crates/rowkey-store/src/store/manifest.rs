@@ -26,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Inner, Store};
 use crate::layer::deciding::{Deciding, is_lost};
+use crate::row::declared::prefix;
 use crate::row::times::LATEST;
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, text};
 
@@ -236,8 +237,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Adds the declarations of this program to the manifest of the table, and returns the manifest.
     pub(crate) async fn announce_declarations(&self) -> Result<Manifest> {
         let open = async {
-            let Inner { deciding, .. } = &*self.inner;
-            let keys = (PARTITION.to_owned(), format!("declarations_{}", Inner::<E>::of()));
+            let deciding = &self.inner.deciding;
+            let keys = (PARTITION.to_owned(), format!("declarations_{}", prefix::<E>()));
             let declared = self.inner.declared();
             let manifest = Manifest { keys: keys.clone(), declared, held: Mutex::default() };
             let mut rounds = Rounds::new(&self.inner.table, &keys);

@@ -19,16 +19,15 @@
 //! - `writing`: the change of one entity, from the head that is read to the plan that runs
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
 use rowkey_client::{DynamicEntity, Entity, Error, Key, Result, Table};
 use rowkey_patterns::job::Report;
 
-use crate::contributor::Contributor;
 use crate::contributor::settling::Settled;
-use crate::execute::announce::Announcer;
-use crate::layer::Layers;
+use crate::execute::settler::TypeSettler;
 use crate::layer::deciding::Deciding;
 use crate::layer::place::OtherTables;
 use crate::layer::seal::Sealer;
@@ -55,7 +54,6 @@ mod query;
 mod read;
 mod repair;
 mod rewriting;
-mod settle;
 mod sweep;
 mod totals;
 mod transaction;
@@ -147,21 +145,25 @@ pub struct Store<E> {
 struct Inner<E> {
     /// The table for reads that decide nothing; these may use the secondary.
     table: Table,
-    deciding: Deciding,
-    contributors: Vec<Box<dyn Contributor<E>>>,
-    layers: Layers,
+    /// What settles the targets and claims of the type: its contributors, layers and announcer.
+    of_type: Arc<TypeSettler<E>>,
     sealer: Option<Arc<dyn Sealer>>,
-    /// The number of contributors that the program added.
-    added: usize,
     /// Whether copies are read before they are replaced, even if a store wrote their entity.
     reads_copies: bool,
-    announcer: Option<Arc<Announcer>>,
     /// The manifest, if the store was opened.
     manifest: OnceLock<Manifest>,
     /// `None` if the type stores nothing in blobs.
     blobs: Option<Blobs>,
     /// The tables of declarations that have one of their own.
     tables: OtherTables,
+}
+
+impl<E> Deref for Inner<E> {
+    type Target = TypeSettler<E>;
+
+    fn deref(&self) -> &TypeSettler<E> {
+        &self.of_type
+    }
 }
 
 /// A step of a job over rows of the table.

@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 use super::examine::note_failure;
 use crate::contributor::settling::Settled;
 use crate::execute::claim::end;
-use crate::execute::settle::delete;
+use crate::execute::release::delete;
 use crate::layer::deciding::{Deciding, is_undecodable};
 use crate::plan::MAX_OPERATIONS;
 use crate::row::Keys;

@@ -5,9 +5,9 @@ use rowkey_client::index::{Copied, IndexKey, Scope};
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Projection, Result};
 use rowkey_patterns::internals::all_until;
 
+use super::Store;
 use super::query::{ends, whole};
 use super::version::{Version, Versioned};
-use super::{Inner, Store};
 use crate::execute::remembered::Row;
 use crate::layer::has_keys;
 use crate::row::{Claim, Copy, Keys, Pointer, Seen};
@@ -173,7 +173,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         position: usize,
         key: Key<DynamicEntity>,
     ) -> Result<Option<std::result::Result<Copy<E>, Keys>>> {
-        let Inner { table, layers, .. } = &*self.inner;
+        let (table, layers) = (&self.inner.table, &self.inner.layers);
         if layers.is_empty() {
             return Ok(table.get_as(key).await?.map(|stored| Ok(stored.entity)));
         }

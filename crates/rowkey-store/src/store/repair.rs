@@ -21,7 +21,7 @@ use crate::contributor::settling::Settled;
 use crate::execute::Ran;
 use crate::execute::announce::no_queue;
 use crate::execute::claim::claim;
-use crate::execute::settle::release;
+use crate::execute::release::release;
 use crate::plan::{MAX_OPERATIONS, NewClaim, Plan};
 use crate::row::op::Op;
 use crate::row::{Head, Keys, index_keys};

@@ -9,10 +9,11 @@ use rowkey_patterns::internals::all_until;
 use rowkey_patterns::job::{Job, Report, Verdict, Walk, Walking};
 
 use super::manifest::STEP;
-use super::{Inner, ReadHead, Step, Store, is_race};
+use super::{ReadHead, Step, Store, is_race};
 use crate::execute::Ran;
 use crate::layer::blob_field::BlobFields;
 use crate::plan::{MAX_OPERATIONS, Plan};
+use crate::row::declared::prefix;
 use crate::row::op::Op;
 use crate::row::{Keys, keys_of, version_of};
 
@@ -113,7 +114,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         });
         let walk =
             Walk::new(&self.inner.table, |table| table.scan::<E>().project::<DynamicEntity>());
-        Job::walk(format!("{name} {}", Inner::<E>::of()), walk, step)
+        Job::walk(format!("{name} {}", prefix::<E>()), walk, step)
     }
 
     /// Whether an entity is as this program writes it. Its sealed values may be in further rows.
@@ -166,7 +167,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         });
         let walk =
             Walk::new(&self.inner.table, |table| table.scan::<E>().project::<DynamicEntity>());
-        Job::walk(format!("verify_keys {}", Inner::<E>::of()), walk, step)
+        Job::walk(format!("verify_keys {}", prefix::<E>()), walk, step)
     }
 
     /// Refuses to verify keys while a program may write under an older one.

@@ -9,7 +9,7 @@ use rowkey_client::{DynamicEntity, Entity, Result};
 use rowkey_patterns::internals::try_all;
 use rowkey_patterns::job::{Attempt, Batch, Job, Loading, Report, Verdict};
 
-use super::{Inner, Store};
+use super::Store;
 use crate::declarations::blob_field::NAME as FIELDS;
 use crate::declarations::blob_list;
 use crate::declarations::blob_list::Listed;
@@ -20,7 +20,7 @@ use crate::execute::claim::give_up;
 use crate::layer::deciding::{Deciding, is_lost};
 use crate::layer::wide::{Gathered, Wide};
 use crate::row::blobs::Blobs;
-use crate::row::declared::Declared;
+use crate::row::declared::{Declared, prefix};
 use crate::row::times::KEPT;
 use crate::row::{Keys, blob_pointer, op};
 
@@ -86,12 +86,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     pub fn sweep(&self) -> Job<'static, Loading<stream::Iter<std::vec::IntoIter<Sweeping<E>>>>> {
         let mut units = Vec::new();
         if let Some(blobs) = &self.inner.blobs {
-            for (prefix, kind) in prefixes(blobs, &Declared::of::<E>(), Inner::<E>::of()) {
+            for (prefix, kind) in prefixes(blobs, &Declared::of::<E>(), prefix::<E>()) {
                 units.push(Sweeping { store: self.clone(), prefix, kind });
             }
         }
         let units = stream::iter(units);
-        Job::load(format!("sweep {}", Inner::<E>::of()), &self.inner.table, units)
+        Job::load(format!("sweep {}", prefix::<E>()), &self.inner.table, units)
     }
 
     /// Removes entities that do not have the value from a list.

@@ -10,13 +10,14 @@ use rowkey_client::{ETag, Entity, Error, ErrorKind, Key, Properties, Result};
 
 use super::if_match::IfMatch;
 use super::version::Version;
-use super::{Inner, Patch, Store, is_race, parts};
+use super::{Patch, Store, is_race, parts};
 use crate::contributor::settling::Settled;
-use crate::execute::settle::Settler;
+use crate::execute::settler::Settler;
 use crate::execute::{Executor, Ran};
 use crate::layer::deciding::Deciding;
 use crate::plan::explain::Explanation;
 use crate::plan::{Plan, Write};
+use crate::row::declared::prefix;
 use crate::row::op::{Op, Target};
 use crate::row::{Keys, keys_of, not_of_a_store};
 use steps::{Add, Beside, Changed, Refused, Upserted};
@@ -109,7 +110,7 @@ pub struct Submitted {
 
 impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     pub(super) fn new(store: &'t Store<E>) -> Self {
-        let settlers = vec![Arc::clone(&store.inner) as Arc<dyn Settler>];
+        let settlers = vec![Arc::clone(&store.inner.of_type) as Arc<dyn Settler>];
         Self { store, steps: Vec::new(), targets: Vec::new(), settlers, refusal: () }
     }
 
@@ -413,7 +414,7 @@ where
             found.check(&address)?;
             plan.target(Target {
                 row_key: String::new(),
-                of: Inner::<E>::of().to_owned(),
+                of: prefix::<E>().to_owned(),
                 contributor: contributor.clone(),
                 address,
             });
@@ -431,9 +432,9 @@ where
             let what = "a transaction has one table, and the other store has another";
             return Err(Error::refused(ErrorKind::Invalid, what));
         }
-        let is_known = |settler: &Arc<dyn Settler>| settler.of() == Inner::<F>::of();
+        let is_known = |settler: &Arc<dyn Settler>| settler.of() == prefix::<F>();
         if !self.settlers.iter().any(is_known) {
-            self.settlers.push(Arc::clone(&store.inner) as Arc<dyn Settler>);
+            self.settlers.push(Arc::clone(&store.inner.of_type) as Arc<dyn Settler>);
         }
         Ok(())
     }

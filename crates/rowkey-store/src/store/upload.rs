@@ -14,9 +14,10 @@ use rowkey_client::{BlobRef, Entity, Key, Result};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::{Inner, Store, parts};
+use super::{Store, parts};
 use crate::row::Keys;
 use crate::row::blobs::{Blobs, hexadecimal};
+use crate::row::declared::prefix;
 use crate::row::op::Op;
 
 /// The length of the pieces that are read from an `AsyncRead`.
@@ -201,7 +202,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Upload<'_, E> {
         let Self { store, key, content, headers, length, block_size, concurrency } = self;
         let sent = async {
             let owner = parts(&key)?;
-            let (blobs, of) = (store.inner.blobs()?, Inner::<E>::of());
+            let (blobs, of) = (store.inner.blobs()?, prefix::<E>());
             let clock = store.inner.deciding.clock();
             let name = blobs.reference_name(of, Op::random(clock.now())?.mark(), &owner.1);
             let sending = Sending { headers, length, block_size, concurrency };

@@ -15,43 +15,37 @@
 //! | row of a contributor elsewhere | its entity names the target | orphaned: the target is settled |
 //! | op row | it is younger than the time for which it is kept | orphaned: resumed as a worker does |
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use rowkey_client::{DynamicEntity, Entity, Key, Page, Result, Table};
-use rowkey_patterns::job::{Job, Report, Verdict, Walk, Walking};
+use rowkey_client::{DynamicEntity, Entity, Page, Result, Table};
+use rowkey_patterns::job::{Job, Report, Walk, Walking};
 
 use super::clean::Left;
 use super::examine::{
-    Decoding, Demanding, Examiner, Kind, Walked, doubtful, examine_all, examine_blobs,
-    examine_demand, note_failure, remains,
+    Decoding, Demanding, Examiner, Kind, Walked, doubtful, examine_all, note_failure,
 };
-use super::repair::{Examined, Found, Repairs};
-use super::rewriting::VERSIONS;
+use super::repair::{Found, Repairs};
 use super::totals::{OnPage, Totals};
-use super::{Inner, ReadHead, Step, Store, is_race, parts};
-use crate::contributor::settling::{Settled, Settling};
-use crate::contributor::{Change, Contributor};
+use super::{Step, Store};
+use crate::layer::Demands;
 use crate::layer::deciding::Deciding;
-use crate::layer::{Demands, wide};
-use crate::plan::{NewClaim, Plan};
-use crate::row::declared::Declared;
-use crate::row::op::{ClaimRef, Op};
+use crate::row::declared::{Declared, prefix};
 use crate::row::{Keys, Whole, index_keys};
+
+mod entity;
+
+pub(super) use entity::is_wrong;
 
 /// The name of a job over the rows of a type.
 fn named<E: Entity + Clone + Send + Sync + 'static>(name: &str) -> String {
-    format!("{name} {}", Inner::<E>::of())
+    format!("{name} {}", prefix::<E>())
 }
 
 /// All rows of a table.
 fn rows(table: &Table) -> Walk<DynamicEntity> {
     Walk::new(table, Table::scan::<DynamicEntity>)
 }
-
-/// How often an entity is checked again that changes in the meantime.
-const ROUNDS: u32 = 8;
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Checks every row that belongs to the type, and reports disagreements by the name of the declaration: the rows of
@@ -199,7 +193,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         totals: &Arc<Totals>,
     ) -> Step {
         let (store, totals) = (self.clone(), Arc::clone(totals));
-        let without = without.map(|name| Arc::new(Left::new(Inner::<E>::of(), &name)));
+        let without = without.map(|name| Arc::new(Left::new(prefix::<E>(), &name)));
         // In another table, only rows of contributors and of declarations with this table are checked.
         let is_own = table.is_same_table(&self.inner.table);
         let names = self.inner.tables.in_table(table);
@@ -257,7 +251,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             // another table.
             return page.entities.into_iter().map(|stored| stored.entity).collect();
         }
-        let of_type = (&Declared::of::<E>(), Inner::<E>::of());
+        let of_type = (&Declared::of::<E>(), prefix::<E>());
         let decoding = Decoding { head: head_of::<E>, index_keys: index_keys_of::<E> };
         doubtful(&page, report, of_type, decoding)
     }
@@ -290,7 +284,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             totals.examine(&**contributor, &address, &keys, repairs, &mut report).await
         } else {
             let declared = Declared::of::<E>();
-            let kind = Kind::of(row, &keys, &declared, Inner::<E>::of());
+            let kind = Kind::of(row, &keys, &declared, prefix::<E>());
             match kind.filter(|kind| walked.has(*kind, &declared)) {
                 Some(Kind::Head) => {
                     let repairs = found.map_or(Repairs::Nothing, Repairs::Later);
@@ -325,304 +319,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             store.examine_list(keys, position, repairs, report).boxed()
         })
     };
-
-    const EXAMINE_LISTS: Option<ExamineLists<E>> = if E::DECLARED.lists.is_empty() {
-        None
-    } else {
-        Some(|store, keys, head, list| store.examine_lists(keys, head, list).boxed())
-    };
-
-    /// Checks all rows that an entity demands now.
-    pub(super) async fn examine_head(
-        &self,
-        keys: &Keys,
-        repairs: Repairs<'_, E>,
-        totals: &OnPage<'_>,
-        report: &mut Report,
-    ) -> Result<()> {
-        for _ in 0..ROUNDS {
-            let read = match self.read_before(keys).await {
-                Ok(read) => read,
-                Err(error) => {
-                    let Inner { deciding, layers, .. } = &*self.inner;
-                    let left = remains(deciding, layers, keys, &error).boxed().await?;
-                    let Some(left) = left else { return Err(error) };
-                    let (part, keys) = (Some(wide::PART), (&*keys.0, &*keys.1));
-                    report.problem(part, Verdict::Missing, keys, &left.error());
-                    return Ok(());
-                }
-            };
-            let Some(head) = read else { return Ok(()) };
-            if head.older.is_some() {
-                // Its rows are those of another version; `migrate` rewrites them.
-                report.note(Some(VERSIONS), Verdict::Skipped, 1);
-                return Ok(());
-            }
-            let mut found = Vec::new();
-            for position in 0..E::DECLARED.indexes.len() {
-                let name = E::DECLARED.indexes[position].name;
-                let verdict = self.examine_demand(keys, &head, position).await?;
-                found.push((Cow::Borrowed(name), verdict));
-            }
-            if let Some(examine) = Self::EXAMINE_LISTS {
-                for list in 0..E::DECLARED.lists.len() {
-                    let verdict = examine(self, keys, &head, list).await?;
-                    found.push((Cow::Borrowed(E::DECLARED.lists[list].name), verdict));
-                }
-            }
-            let mut added = Vec::new();
-            for contributor in self.given() {
-                let (verdict, targets) = self.examine_contributor(contributor, keys, &head).await?;
-                found.push((Cow::Owned(contributor.name().to_owned()), verdict));
-                added.push(targets);
-            }
-            let in_blobs = self.examine_blobs(&head).await?;
-            let examined = Examined { keys: keys.clone(), head, found, in_blobs, added };
-            let is_wrong = examined.is_wrong() || examined.in_blobs.iter().any(is_wrong);
-            if is_wrong && self.has_changed(keys, &examined.head).await? {
-                // The rows were not read at one point in time.
-                continue;
-            }
-            let repaired = match repairs {
-                Repairs::Later(later) if examined.is_wrong() => {
-                    later.add(examined);
-                    return Ok(());
-                }
-                Repairs::Now if examined.is_wrong() => {
-                    self.rewrite_head(keys, &examined.head).await
-                }
-                _ => Ok(()),
-            };
-            if repaired.as_ref().is_err_and(is_race)
-                && self.has_changed(keys, &examined.head).await?
-            {
-                continue;
-            }
-            let how = (!matches!(repairs, Repairs::Nothing)).then_some(Settled::Pending);
-            return self.report_head(&examined, (how, repaired), totals, report).await;
-        }
-        // The entity keeps changing. Its writers keep its rows in step.
-        report.note(None, Verdict::Skipped, 1);
-        Ok(())
-    }
-
-    /// Reports an entity and its rows. If it was repaired, `how` says whether all its rows are known to agree with it:
-    /// otherwise they are read.
-    pub(super) async fn report_head(
-        &self,
-        examined: &Examined<E>,
-        (how, repaired): (Option<Settled>, Result<()>),
-        totals: &OnPage<'_>,
-        report: &mut Report,
-    ) -> Result<()> {
-        let Examined { keys, head, found, in_blobs, added } = examined;
-        report.note(None, Verdict::Right, 1);
-        if head.closed().is_some_and(|closed| !closed.beside.stored().is_empty()) {
-            report.note(Some(wide::PART), Verdict::Right, 1);
-        }
-        let declared = found.iter().map(|(name, verdict)| (&**name, *verdict));
-        for (name, verdict) in declared.chain(in_blobs.iter().copied()) {
-            report.note(Some(name), verdict, 1);
-        }
-        repaired?;
-        if let Some(settled) = how {
-            let declared = E::DECLARED.indexes.len() + E::DECLARED.lists.len();
-            for (at, (name, verdict)) in found.iter().enumerate().filter(|(_, one)| is_wrong(one)) {
-                let is_known = settled == Settled::Done && at < declared;
-                if is_known || self.is_repaired(keys, at).await? {
-                    report.repaired(Some(name), 1);
-                } else if let Some(error) = self.cause(keys, at).boxed().await? {
-                    report.explain(Some(name), *verdict, (&keys.0, &keys.1), &error);
-                }
-            }
-        }
-        for (contributor, targets) in self.given().zip(added) {
-            totals.examine(contributor, targets, keys, how.is_some(), report).await?;
-        }
-        Ok(())
-    }
-
-    /// Whether the rows of one declaration or contributor agree with the entity now.
-    async fn is_repaired(&self, keys: &Keys, at: usize) -> Result<bool> {
-        let declared = E::DECLARED.indexes.len() + E::DECLARED.lists.len();
-        for _ in 0..ROUNDS {
-            let Some(head) = self.read_before(keys).await? else { return Ok(true) };
-            let contributor = at.checked_sub(declared).and_then(|at| self.given().nth(at));
-            let now = match (contributor, at.checked_sub(E::DECLARED.indexes.len())) {
-                (Some(one), _) => self.examine_contributor(one, keys, &head).await?.0,
-                (None, None) => self.examine_demand(keys, &head, at).await?,
-                (None, Some(list)) => match Self::EXAMINE_LISTS {
-                    Some(examine) => examine(self, keys, &head, list).await?,
-                    None => Verdict::Right,
-                },
-            };
-            if now == Verdict::Right {
-                return Ok(true);
-            }
-            if let Some(one) = contributor {
-                // Entities that share a row elsewhere are repaired in parallel: another one won.
-                let settling = self.settling(keys);
-                for target in self.rewritten(one, keys, Some(&head)).await?.targets {
-                    // The next round checks pending rows.
-                    let _ = one.settle(&settling, &target.address).await?;
-                }
-            } else if !self.has_changed(keys, &head).await? {
-                return Ok(false);
-            }
-        }
-        // Writers of a changing entity keep its own rows in step; workers settle shared rows.
-        Ok(at < declared)
-    }
-
-    /// Checks that the blobs of the entity's fields exist. One request each.
-    async fn examine_blobs(&self, head: &ReadHead<E>) -> Result<Vec<(&'static str, Verdict)>> {
-        let mut referred = Vec::new();
-        head.entity.references(&mut |property, one| referred.push((property, one.path())));
-        let fields = head.closed().filter(|_| !E::DECLARED.blobs.is_empty());
-        if fields.is_none() && referred.is_empty() {
-            return Ok(Vec::new());
-        }
-        examine_blobs(self.inner.blobs()?, (E::DECLARED.blobs, fields), referred).await
-    }
-
-    /// Checks the row that the entity demands for one of its indexes or unique values.
-    pub(super) async fn examine_demand(
-        &self,
-        keys: &Keys,
-        head: &ReadHead<E>,
-        position: usize,
-    ) -> Result<Verdict> {
-        let index = &E::DECLARED.indexes[position];
-        let Some(at) = index_keys(&head.entity, position)? else { return Ok(Verdict::Right) };
-        let (head, deciding) = (&head.head, self.inner.deciding_of(index.name));
-        let examined = examine_demand(deciding, keys, (index, &at), position, head).await;
-        examined.map_err(|error| self.inner.named_at(index.name, error))
-    }
-
-    /// Returns the contributors that the program added, in order.
-    fn given(&self) -> impl Iterator<Item = &dyn Contributor<E>> {
-        let Inner { contributors, added, .. } = &*self.inner;
-        contributors.iter().skip(contributors.len() - added).map(|one| &**one)
-    }
-
-    /// Plans the contribution of one contributor to a rewrite of the unchanged entity. Writes nothing.
-    async fn rewritten(
-        &self,
-        contributor: &dyn Contributor<E>,
-        keys: &Keys,
-        head: Option<&ReadHead<E>>,
-    ) -> Result<Plan> {
-        let op = Op::random(self.inner.deciding.clock().now())?;
-        let mut plan = Plan::new(keys.0.clone(), op.clone());
-        let Some(head) = head else { return Ok(plan) };
-        let change = Change {
-            before: Some(&head.entity),
-            after: Some(&head.entity),
-            keys,
-            op: &op,
-            rewrites: true,
-            reads_copies: false,
-            is_over_expired: false,
-            mark: head.mark.as_deref(),
-            stored: head.closed(),
-            unknown: &head.unknown,
-            closed: head.closed(),
-            older: head.older.as_ref(),
-        };
-        self.contribute(&mut plan, contributor, change).await?;
-        Ok(plan)
-    }
-
-    /// Checks the rows and targets of one contributor for an entity. Returns the targets as well.
-    async fn examine_contributor(
-        &self,
-        contributor: &dyn Contributor<E>,
-        keys: &Keys,
-        head: &ReadHead<E>,
-    ) -> Result<(Verdict, Vec<String>)> {
-        let plan = self.rewritten(contributor, keys, Some(head)).await?;
-        let targets = || plan.targets.iter().map(|target| target.address.clone()).collect();
-        for row in plan.rows.values() {
-            match (&row.before, &row.after) {
-                (None, Some(_)) => return Ok((Verdict::Missing, targets())),
-                (Some((before, _)), after) if Some(before) != after.as_ref() => {
-                    return Ok((Verdict::Stale, targets()));
-                }
-                _ => {}
-            }
-        }
-        for target in &plan.targets {
-            let settling = self.settling(keys);
-            let verdict = contributor.verify(&settling, &target.address).await?;
-            if verdict != Verdict::Right {
-                return Ok((verdict, targets()));
-            }
-        }
-        Ok((Verdict::Right, targets()))
-    }
-
-    /// Checks a row that a contributor keeps in another place for an entity.
-    async fn examine_target(
-        &self,
-        contributor: &dyn Contributor<E>,
-        key: &Key<E>,
-        address: &str,
-        repairs: bool,
-        report: &mut Report,
-    ) -> Result<()> {
-        let keys = parts(key)?;
-        let head = self.read_before(&keys).await?;
-        let plan = self.rewritten(contributor, &keys, head.as_ref()).await?;
-        if plan.targets.iter().any(|target| contributor.includes(&target.address, address)) {
-            // The row is counted with its entity.
-            return Ok(());
-        }
-        let part = Some(contributor.name());
-        report.note(part, Verdict::Orphaned, 1);
-        if repairs && contributor.settle(&self.settling(&keys), address).await? == Settled::Done {
-            report.repaired(part, 1);
-        }
-        Ok(())
-    }
-
-    pub(super) fn settling(&self, keys: &Keys) -> Settling<E> {
-        let Inner { deciding, layers, .. } = &*self.inner;
-        Settling::new(deciding.clone(), keys.clone(), layers.clone())
-    }
-
-    pub(super) async fn has_changed(&self, keys: &Keys, head: &ReadHead<E>) -> Result<bool> {
-        let now = self.read_before(keys).await?;
-        Ok(now.is_none_or(|now| now.etag != head.etag))
-    }
-
-    /// The claim of a value that an entity has already.
-    pub(super) fn new_claim(&self, keys: &Keys, position: usize, at: Keys) -> NewClaim {
-        let index = E::DECLARED.indexes[position].name;
-        let reference = ClaimRef {
-            keys: at,
-            row_key: keys.1.clone(),
-            of: Inner::<E>::of().to_owned(),
-            name: index.to_owned(),
-            before: None,
-            head: None,
-        };
-        let demands = Demands::of::<E>(&self.inner.layers);
-        NewClaim { reference, owner: keys.clone(), index, position, demands, inserts: false }
-    }
-}
-
-/// Whether a row of an entity does not agree with it.
-pub(super) fn is_wrong<N>((_, verdict): &(N, Verdict)) -> bool {
-    *verdict != Verdict::Right
 }
 
 /// Checks a row of a list.
 type ExamineList<E> =
     for<'a> fn(&'a Store<E>, &'a Keys, usize, bool, &'a mut Report) -> BoxFuture<'a, Result<()>>;
-
-/// Checks the lists of an entity's values.
-type ExamineLists<E> =
-    for<'a> fn(&'a Store<E>, &'a Keys, &'a ReadHead<E>, usize) -> BoxFuture<'a, Result<Verdict>>;
 
 /// Decodes an entity; `None` if it is not readable or of an older version.
 fn head_of<E: Entity + Send + Sync + 'static>(row: &DynamicEntity) -> Option<Box<dyn Demanding>> {

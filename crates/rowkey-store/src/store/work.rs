@@ -14,10 +14,11 @@ use rowkey_patterns::Waits;
 use rowkey_patterns::internals::all_until;
 
 use super::Store;
+use crate::execute::Executor;
 use crate::execute::announce::{
     Announcer, BACKLOGS, HIDDEN, Notice, backlog_partition, no_queue, read_backlog,
 };
-use crate::execute::{Executor, Resumed};
+use crate::execute::resume::Resumed;
 use crate::row::Keys;
 
 /// How long a received message stays hidden, unless the worker sets another time.

@@ -16,19 +16,20 @@ use rowkey_patterns::internals::try_all;
 
 use super::if_match::IfMatch;
 use super::version::Version;
-use super::{Inner, Store, Written};
+use super::{Store, Written};
 use crate::contributor::settling::Settled;
 use crate::contributor::{Change, Contribution, Contributor};
 use crate::declarations;
 use crate::declarations::blob_ref;
 use crate::declarations::blob_ref::Referring;
-use crate::execute::settle::Settler;
+use crate::execute::settler::Settler;
 use crate::execute::{Executor, Ran};
 use crate::layer::blob_field::BlobFields;
 use crate::layer::deciding::Deciding;
 use crate::layer::{Closing, Layers};
 use crate::plan::inline::Effect;
 use crate::plan::{Edit, Plan, ReadRow, Source, Write};
+use crate::row::declared::prefix;
 use crate::row::envelope::other_version;
 use crate::row::op::Op;
 use crate::row::{Closed, Head, HeadRow, Keys, digest, keys_of};
@@ -107,7 +108,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         } else {
             let before = before.map(|head| (&head.entity, head.older.as_ref()));
             let referring = Referring::of(before, after);
-            let blobs = (self.inner.blobs()?, Inner::<E>::of());
+            let blobs = (self.inner.blobs()?, prefix::<E>());
             let now = self.inner.deciding.clock().now();
             referring.hold(blobs, keys, now, &mut plan.naming)?;
             Some(referring)
@@ -175,7 +176,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         if let Some(referring) = referring {
             let blobs = self.inner.blobs()?;
-            for path in referring.freed((blobs, Inner::<E>::of()), (after, &unknown))? {
+            for path in referring.freed((blobs, prefix::<E>()), (after, &unknown))? {
                 let blob = blobs.at_path(&path);
                 self.free(plan, &keys.1, blob_ref::NAME, (path, blob));
             }
@@ -191,7 +192,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         contributor: &'static str,
         (address, blob): (String, Option<Blob>),
     ) {
-        let (of, layers) = (Inner::<E>::of(), &self.inner.layers);
+        let (of, layers) = (prefix::<E>(), &self.inner.layers);
         let mut freed = Contribution { plan, contributor, of, row_key, layers };
         match blob {
             Some(blob) => freed.target_inline(address, Effect::Free(blob)),
@@ -215,7 +216,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let mut contribution = Contribution {
             plan,
             contributor: name,
-            of: Inner::<E>::of(),
+            of: prefix::<E>(),
             row_key: &keys.1,
             layers: &self.inner.layers,
         };
@@ -291,7 +292,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Executor {
             table: self.inner.deciding.clone(),
             announcer: self.inner.announcer.clone(),
-            settlers: vec![Arc::clone(&self.inner) as Arc<dyn Settler>],
+            settlers: vec![Arc::clone(&self.inner.of_type) as Arc<dyn Settler>],
         }
     }
 }

@@ -10,7 +10,7 @@
 //! | target | `CopiedFrom_{name}` | PartitionKey, line feed, RowKey of the entity |
 
 mod held;
-mod settle;
+mod turns;
 mod walk;
 
 use async_trait::async_trait;

@@ -1,57 +1,89 @@
 //! Settling for one type: targets through their contributors, claims through their entities.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey_client::index::{Index, Scope};
-use rowkey_client::{Entity, Error, ErrorKind, Result, Rows, Table};
+use rowkey_client::{Entity, Error, ErrorKind, Result, Table};
 
-use super::Inner;
+use super::announce::Announcer;
+use super::noted::Noted;
+use super::release::{release, to_release};
+use crate::contributor::Contributor;
 use crate::contributor::settling::{Settled, Settling};
-use crate::execute::announce::Announcer;
-use crate::execute::settle::{Noted, Settler, both, release, report, to_release};
 use crate::layer::deciding::Deciding;
 use crate::layer::{Demands, Layers};
 use crate::row::Keys;
-use crate::row::op::{ClaimRef, Target};
+use crate::row::declared::prefix;
+use crate::row::op::{ClaimRef, Target, created_of};
 
-impl<E: Entity> Inner<E> {
+/// Settles the targets and claims of one type.
+pub(crate) trait Settler: Send + Sync {
+    /// The type, as the prefix of its RowKeys.
+    fn of(&self) -> &'static str;
+
+    /// Whether the program settles the targets, or releases the claims, of a declaration.
+    fn declares(&self, name: &str) -> bool;
+
+    /// Settles the targets and claims of a write that belong to this type. `op` is the keys of the
+    /// write's op row. A failure does not stop the others.
+    fn settle<'a>(
+        &'a self,
+        op: &'a Keys,
+        targets: &'a [Target],
+        claims: &'a [ClaimRef],
+        noted: &'a mut Noted,
+    ) -> BoxFuture<'a, Result<Settled>>;
+}
+
+/// Combines two results: the first error, or both. Callers settle the rest even after an error.
+pub(crate) fn both(first: Result<Settled>, second: Result<Settled>) -> Result<Settled> {
+    match (first, second) {
+        (Ok(first), Ok(second)) => Ok(first.and(second)),
+        (Err(error), _) | (_, Err(error)) => Err(error),
+    }
+}
+
+/// What settles the targets and claims of one type.
+pub(crate) struct TypeSettler<E> {
+    pub(crate) deciding: Deciding,
+    /// `None` if the store has no queue.
+    pub(crate) announcer: Option<Arc<Announcer>>,
+    pub(crate) contributors: Vec<Box<dyn Contributor<E>>>,
+    /// The number of contributors that the program added.
+    pub(crate) added: usize,
+    pub(crate) layers: Layers,
+}
+
+impl<E: Entity> TypeSettler<E> {
     /// Whether the program added contributors to those that the type declares.
-    pub(super) fn has_contributors(&self) -> bool {
+    pub(crate) fn has_contributors(&self) -> bool {
         self.added > 0
     }
 
     /// The most operations of a change of one entity, without the op row.
-    pub(super) fn operations(&self) -> usize {
+    pub(crate) fn operations(&self) -> usize {
         self.contributors.iter().map(|one| one.operations()).sum::<usize>() + E::DECLARED.wide.rows
     }
 
     /// The most operations of a change of one entity that contributors of the program add.
-    pub(super) fn added_operations(&self) -> usize {
+    pub(crate) fn added_operations(&self) -> usize {
         let declared = self.contributors.len() - self.added;
         self.contributors.iter().skip(declared).map(|one| one.operations()).sum()
     }
 
     /// Returns the layers for entities that are read to be settled or replaced. They do not read fields in
     /// blobs, which decide nothing, unless the program has contributors that may look at them.
-    pub(super) fn deciding_layers(&self) -> Layers {
+    pub(crate) fn deciding_layers(&self) -> Layers {
         if self.has_contributors() { self.layers.clone() } else { self.layers.only_deciding() }
-    }
-
-    /// The type, as the prefix of its RowKeys.
-    pub(super) const fn of() -> &'static str {
-        match E::ROWS {
-            Rows::Head(head) | Rows::One(head) => head,
-            // The derive refuses a store type without a prefix.
-            Rows::All => "",
-        }
     }
 }
 
-impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
+impl<E: Entity + Send + Sync + 'static> Settler for TypeSettler<E> {
     fn of(&self) -> &'static str {
-        Self::of()
+        prefix::<E>()
     }
 
     fn declares(&self, name: &str) -> bool {
@@ -94,7 +126,7 @@ impl<E: Entity + Send + Sync + 'static> Settler for Inner<E> {
     }
 }
 
-impl<E: Entity + Send + Sync + 'static> Inner<E> {
+impl<E: Entity + Send + Sync + 'static> TypeSettler<E> {
     async fn settle_one(
         &self,
         settling: &Settling<E>,
@@ -119,7 +151,7 @@ impl<E: Entity + Send + Sync + 'static> Inner<E> {
             };
             let (name, address) = (contributor.name(), &*target.address);
             let begin = Box::new(move || contributor.settle(settling, address));
-            let one = settle_target(&self.table, op, name, begin).await;
+            let one = settle_target(self.deciding.table(), op, name, begin).await;
             moved.extend(settling.take_moved().into_iter().map(|one| (target.clone(), one)));
             if contributor.settles_once() && matches!(one, Ok(Settled::Done)) {
                 noted.finished.push(target.clone());
@@ -202,4 +234,22 @@ fn release_all<'a>(
         all
     }
     .boxed()
+}
+
+/// Reports the result of a target, and the lag of its contributor.
+pub(crate) fn report(table: &Table, op: &Keys, follower: &str, settled: &Result<Settled>) {
+    let account = table.account();
+    let labels = [("table", table.name()), ("follower", follower)];
+    let lag = created_of(&op.1).map(|created| account.clock().now() - created);
+    if let Some(Ok(lag)) = lag.map(|lag| lag.to_std()) {
+        account.telemetry().gauge("rowkey.store.lag", &labels, lag.as_secs_f64());
+    }
+    let outcome = match settled {
+        Ok(Settled::Done) => "done",
+        Ok(Settled::Pending) => "pending",
+        Err(_) => "failed",
+    };
+    let [table, follower] = labels;
+    let labels = [table, follower, ("outcome", outcome)];
+    account.telemetry().count("rowkey.store.settled", &labels, 1);
 }
