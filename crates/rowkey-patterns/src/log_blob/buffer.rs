@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use chrono::{DateTime, Datelike as _, TimeDelta, Utc};
 use rowkey_client::{Error, ErrorKind, Result};
 
@@ -15,13 +15,13 @@ const MAX_BLOCK: usize = 4 << 20;
 const AHEAD: TimeDelta = TimeDelta::minutes(1);
 
 /// Lines of one period that are appended together.
-pub(super) struct Block {
+pub(super) struct Block<B = BytesMut> {
     /// The beginning of their period.
     pub(super) begin: DateTime<Utc>,
     pub(super) first: DateTime<Utc>,
     pub(super) last: DateTime<Utc>,
     pub(super) lines: u64,
-    pub(super) bytes: BytesMut,
+    pub(super) bytes: B,
 }
 
 /// Waiting lines, up to a limit.
@@ -30,16 +30,16 @@ pub(super) struct Buffer {
     capacity: usize,
     period: TimeDelta,
     /// The bytes that wait or are being sent.
-    bytes: usize,
-    lines: u64,
+    pub(super) bytes: usize,
+    pub(super) lines: u64,
     /// The total number of accepted lines.
-    taken: u64,
+    pub(super) taken: u64,
     last: DateTime<Utc>,
     /// The time of the last line that was not ahead of the clock.
     present: DateTime<Utc>,
     /// The latest time that the clock has shown. The writer's own time, which never goes back.
     clock: DateTime<Utc>,
-    dropped: u64,
+    pub(super) dropped: u64,
     /// The number of dropped lines that the log already reports.
     told: u64,
     notice: fn(u64) -> String,
@@ -143,29 +143,14 @@ impl Buffer {
     }
 
     /// The next block to write. Its lines count as waiting until they are [written](Self::written).
-    pub(super) fn pop(&mut self) -> Option<Block> {
-        self.blocks.pop_front()
+    pub(super) fn pop(&mut self) -> Option<Block<Bytes>> {
+        let Block { begin, first, last, lines, bytes } = self.blocks.pop_front()?;
+        Some(Block { begin, first, last, lines, bytes: bytes.freeze() })
     }
 
     /// Frees the space of a written block.
     pub(super) fn written(&mut self, lines: u64, bytes: usize) {
         self.lines -= lines;
         self.bytes -= bytes;
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub(super) fn lines(&self) -> u64 {
-        self.lines
-    }
-
-    pub(super) fn taken(&self) -> u64 {
-        self.taken
-    }
-
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped
     }
 }

@@ -20,19 +20,10 @@ const MAX_BLOBS: usize = 4;
 pub(super) struct Sink {
     /// A block that is not known to be in a blob. It stays here until that is known, even if the task that
     /// sends it is dropped, and is sent to the same place again.
-    pub(super) sending: Option<PendingBlock>,
+    pub(super) sending: Option<Block<Bytes>>,
     open: Option<OpenBlob>,
     /// The total number of lines written.
     pub(super) written: u64,
-}
-
-/// A block that is being sent.
-pub(super) struct PendingBlock {
-    begin: DateTime<Utc>,
-    first: DateTime<Utc>,
-    last: DateTime<Utc>,
-    pub(super) lines: u64,
-    pub(super) bytes: Bytes,
 }
 
 /// A blob that this writer has created; no other client appends to it.
@@ -45,13 +36,6 @@ struct OpenBlob {
     first: DateTime<Utc>,
     /// The time of the last line; `None` if there is none.
     last: Option<DateTime<Utc>>,
-}
-
-impl From<Block> for PendingBlock {
-    fn from(block: Block) -> Self {
-        let Block { begin, first, last, lines, bytes } = block;
-        Self { begin, first, last, lines, bytes: bytes.freeze() }
-    }
 }
 
 impl Sink {
@@ -99,8 +83,8 @@ impl Sink {
 
 impl OpenBlob {
     /// Creates the next blob of a period, skipping numbers that other writers have taken.
-    async fn create(log: &BlobLog, block: &PendingBlock, mut number: u32) -> Result<Self> {
-        let PendingBlock { begin, first, .. } = *block;
+    async fn create(log: &BlobLog, block: &Block<Bytes>, mut number: u32) -> Result<Self> {
+        let Block { begin, first, .. } = *block;
         // A repeated request finds the blob of the first one, which stays behind empty.
         let retry = log.container.account().options().retry.clone();
         let options = ClientOptions {
@@ -157,7 +141,7 @@ impl OpenBlob {
         last.await
     }
 
-    fn takes(&self, block: &PendingBlock, log: &BlobLog) -> bool {
+    fn takes(&self, block: &Block<Bytes>, log: &BlobLog) -> bool {
         let fits = self.length == 0 || self.length + block.bytes.len() as u64 <= log.max_blob;
         let follows = self.last.is_none_or(|last| last <= block.first);
         self.begin == block.begin && fits && follows && self.blocks < MAX_BLOCKS
@@ -165,7 +149,7 @@ impl OpenBlob {
 
     /// Appends the block at the end of the blob, or detects that it is already there. Returns `false` if the
     /// blob is not as this writer left it.
-    async fn append(&mut self, block: &PendingBlock) -> Result<bool> {
+    async fn append(&mut self, block: &Block<Bytes>) -> Result<bool> {
         let end = self.length + block.bytes.len() as u64;
         match self.blob.append(block.bytes.clone()).at(self.length).send().await {
             Ok(appended) => (self.length, self.blocks) = (end, appended.blocks),

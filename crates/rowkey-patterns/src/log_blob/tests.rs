@@ -149,7 +149,7 @@ fn a_buffer_has_room_again_after_its_lines_were_written() {
     assert!(!buffer.push(None, time, "").unwrap(), "what is on its way waits still");
     buffer.written(block.lines, block.bytes.len());
     assert!(buffer.push(None, time, &text).unwrap());
-    assert_eq!((buffer.lines(), buffer.bytes(), buffer.taken()), (1, 50, 3));
+    assert_eq!((buffer.lines, buffer.bytes, buffer.taken), (1, 50, 3));
     let error = buffer.push(None, time, &"x".repeat(90)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge);
 }
@@ -162,7 +162,7 @@ fn dropped_lines_are_counted_and_reported() {
     for text in ["x".repeat(60), "y".repeat(60), "a\nb".to_owned()] {
         buffer.push_or_drop(time, &text, notice);
     }
-    assert_eq!(buffer.dropped(), 2);
+    assert_eq!(buffer.dropped, 2);
     let block = buffer.pop().unwrap();
     buffer.written(block.lines, block.bytes.len());
     buffer.push_or_drop(time, "next", notice);

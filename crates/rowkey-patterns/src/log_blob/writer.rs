@@ -156,13 +156,13 @@ impl LogWriter {
 
     /// The number of lines that [`log_or_drop`](Self::log_or_drop) has dropped.
     pub fn dropped(&self) -> u64 {
-        self.buffer().dropped()
+        self.buffer().dropped
     }
 
     /// The lines that would be lost if the program ended now.
     pub fn waiting(&self) -> Waiting {
         let buffer = self.buffer();
-        Waiting { lines: buffer.lines(), bytes: buffer.bytes() }
+        Waiting { lines: buffer.lines, bytes: buffer.bytes }
     }
 
     /// Writes all lines that were logged before the call: one request for each period and each 4 MiB, and one
@@ -270,12 +270,12 @@ impl LogWriter {
         let until = {
             let mut buffer = self.buffer();
             buffer.tell(self.now());
-            buffer.taken()
+            buffer.taken
         };
         let mut sink = sink.lock().await;
         while sink.written < until {
             if sink.sending.is_none() {
-                sink.sending = self.buffer().pop().map(Into::into);
+                sink.sending = self.buffer().pop();
             }
             let Some((lines, bytes)) = sink.sending.as_ref().map(|b| (b.lines, b.bytes.len()))
             else {
@@ -304,7 +304,7 @@ impl LogWriter {
     }
 
     fn is_filled(&self) -> bool {
-        self.buffer().bytes() >= self.shared.log.flush_bytes
+        self.buffer().bytes >= self.shared.log.flush_bytes
     }
 
     fn now(&self) -> DateTime<Utc> {
@@ -323,7 +323,7 @@ impl LogWriter {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let lines = self.buffer.get_mut().unwrap_or_else(PoisonError::into_inner).lines();
+        let lines = self.buffer.get_mut().unwrap_or_else(PoisonError::into_inner).lines;
         if lines > 0 {
             tracing::warn!(lines, "a log writer was dropped with unwritten lines");
         }

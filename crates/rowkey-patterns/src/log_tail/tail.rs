@@ -153,13 +153,11 @@ impl<E: Entity + Send + 'static> Tail<E> {
                 None => self.slice_until(settled).await?,
             };
             if !rows.is_empty() {
-                let (mut entries, mut failed_rows) = (Vec::with_capacity(rows.len()), Vec::new());
-                for row in rows {
-                    match row.entry {
-                        Ok(entry) => entries.push(entry),
-                        Err(failed) => failed_rows.push(failed),
-                    }
-                }
+                let mut failed_rows = Vec::new();
+                let entries = rows
+                    .into_iter()
+                    .filter_map(|row| row.entry.map_err(|failed| failed_rows.push(failed)).ok())
+                    .collect();
                 return Ok(Some(Batch { entries, failed_rows, position: self.position.clone() }));
             }
         }

@@ -33,6 +33,7 @@
 //! # Ok(()) }
 //! ```
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -365,11 +366,9 @@ impl<V: Property> Series<V> {
         if self.slots > most {
             let what =
                 format!("{} slots leave no property for the id of the last change", self.slots);
-            return Err(Error::refused(ErrorKind::Invalid, what)
-                .of("Series", self.table.name())
-                .advise(format!(
-                    "use at most {most} slots for values that depend on the old value"
-                )));
+            return Err(self.refused(ErrorKind::Invalid, what).advise(format!(
+                "use at most {most} slots for values that depend on the old value"
+            )));
         }
         let row = self.row(key)?;
         let name = self.name_of(slot)?;
@@ -382,11 +381,8 @@ impl<V: Property> Series<V> {
                 if rounds.again().await {
                     continue;
                 }
-                return Err(Error::refused(
-                    ErrorKind::Conflict,
-                    "other programs keep deleting the period",
-                )
-                .of("Series", self.table.name()));
+                let what = "other programs keep deleting the period";
+                return Err(self.refused(ErrorKind::Conflict, what));
             };
             let old =
                 stored.entity.get(&name).map(|value| self.value_of(slot, value)).transpose()?;
@@ -424,11 +420,9 @@ impl<V: Property> Series<V> {
         if self.slots > most {
             let what =
                 format!("{} slots and the type properties do not fit into an entity", self.slots);
-            return Err(Error::refused(ErrorKind::TooLarge, what)
-                .of("Series", self.table.name())
-                .advise(format!(
-                    "use at most {most} slots per period and `set_numbered`, or wide entities"
-                )));
+            return Err(self.refused(ErrorKind::TooLarge, what).advise(format!(
+                "use at most {most} slots per period and `set_numbered`, or wide entities"
+            )));
         }
         let mut patch = DynamicEntity::new(partition_key, row_key);
         // A period that this merge creates is read as an `E`, which checks the type properties.
@@ -445,16 +439,14 @@ impl<V: Property> Series<V> {
     }
 
     fn parts<'k, E: Entity>(&self, key: &'k Key<E>) -> Result<(&'k str, &'k str)> {
-        key.parts().map_err(|error| {
-            Error::refused(ErrorKind::Invalid, error.to_string()).of("Series", self.table.name())
-        })
+        key.parts().map_err(|error| self.refused(ErrorKind::Invalid, error.to_string()))
     }
 
     /// The property name of a slot.
     fn name_of(&self, slot: usize) -> Result<String> {
         if slot >= self.slots {
             let what = format!("slot {slot} does not exist: slots are 0 to {}", self.slots - 1);
-            return Err(Error::refused(ErrorKind::Invalid, what).of("Series", self.table.name()));
+            return Err(self.refused(ErrorKind::Invalid, what));
         }
         Ok(self.property(slot))
     }
@@ -464,22 +456,22 @@ impl<V: Property> Series<V> {
     }
 
     fn stored_value(&self, slot: usize, value: &V) -> Result<Value> {
-        let refused = |what: String| {
-            Error::refused(ErrorKind::Invalid, format!("slot {slot}: {what}"))
-                .of("Series", self.table.name())
-        };
+        let refused =
+            |what: &str| Err(self.refused(ErrorKind::Invalid, format!("slot {slot}: {what}")));
         match value.to_value() {
             Ok(Some(value)) => Ok(value.into_owned()),
-            Ok(None) => Err(refused("an absent value cannot be merged; clear the slot".into())),
-            Err(error) => Err(refused(error.to_string())),
+            Ok(None) => refused("an absent value cannot be merged; clear the slot"),
+            Err(error) => refused(&error.to_string()),
         }
     }
 
     fn value_of(&self, slot: usize, value: &Value) -> Result<V> {
-        V::from_value(value.as_ref()).map_err(|error| {
-            Error::refused(ErrorKind::Decode, format!("slot {slot}: {error}"))
-                .of("Series", self.table.name())
-        })
+        V::from_value(value.as_ref())
+            .map_err(|error| self.refused(ErrorKind::Decode, format!("slot {slot}: {error}")))
+    }
+
+    fn refused(&self, kind: ErrorKind, what: impl Into<Cow<'static, str>>) -> Error {
+        Error::refused(kind, what).of("Series", self.table.name())
     }
 
     fn stored_period<E>(&self, stored: Stored<Raw<E>>) -> Result<Stored<Period<E, V>>> {
@@ -537,8 +529,8 @@ impl Series<i64> {
     pub async fn increment<E: Entity>(&self, key: Key<E>, slot: usize, by: i64) -> Result<i64> {
         self.try_update(&key, slot, |old| {
             old.unwrap_or(0).checked_add(by).ok_or_else(|| {
-                Error::refused(ErrorKind::Invalid, format!("slot {slot}: the sum is too large"))
-                    .of("Series", self.table.name())
+                let what = format!("slot {slot}: the sum is too large");
+                self.refused(ErrorKind::Invalid, what)
             })
         })
         .await

@@ -70,13 +70,12 @@ impl<E: Entity + Send + 'static, V: Property + Send + 'static> Periods<E, V> {
     ) -> Result<Page<Period<E, V>>> {
         let name = self.series.table.name().to_owned();
         let Page { entities, continuation } = self.page_results(periods, from).await?;
-        let (mut whole, mut failed) = (Vec::with_capacity(entities.len()), Vec::new());
-        for Stored { entity, etag, timestamp } in entities {
-            match entity {
-                Ok(entity) => whole.push(Stored { entity, etag, timestamp }),
-                Err(row) => failed.push(row),
-            }
-        }
+        let mut failed = Vec::new();
+        let whole = entities.into_iter().filter_map(|Stored { entity, etag, timestamp }| {
+            let entity = entity.map_err(|row| failed.push(row)).ok()?;
+            Some(Stored { entity, etag, timestamp })
+        });
+        let whole = whole.collect();
         if failed.is_empty() {
             Ok(Page { entities: whole, continuation })
         } else {

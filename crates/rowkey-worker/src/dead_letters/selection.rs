@@ -67,13 +67,7 @@ impl fmt::Display for Cause {
         match self {
             Self::Error(kind) => write!(f, "{kind:?}"),
             Self::Other(name) => f.write_str(name),
-            Self::Foreign => f.write_str("Foreign"),
-            Self::Panic => f.write_str("Panic"),
-            Self::Rejected => f.write_str("Rejected"),
-            Self::TimeLimit => f.write_str("TimeLimit"),
-            Self::TooOld => f.write_str("TooOld"),
-            Self::UnknownEnd => f.write_str("UnknownEnd"),
-            Self::Unreadable => f.write_str("Unreadable"),
+            unit => write!(f, "{unit:?}"),
         }
     }
 }

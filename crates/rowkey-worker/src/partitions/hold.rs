@@ -29,16 +29,6 @@ pub(super) enum Wish {
     Stop,
 }
 
-/// How a program's ownership of a partition ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
-    /// Its work ended, and the lease was released.
-    Released,
-    Lost(Lost),
-    /// Its work blocks a thread. The lease ends with its term.
-    Blocked,
-}
-
 pub(super) struct Holding {
     pub(super) index: u32,
     pub(super) held: Arc<Held>,
@@ -66,7 +56,7 @@ impl Current {
 
 impl Holding {
     /// Does the work until the partition is lost or given up.
-    pub(super) async fn run(self, mut wish: watch::Receiver<Wish>) -> rowkey_client::Result<End> {
+    pub(super) async fn run(self, mut wish: watch::Receiver<Wish>) -> rowkey_client::Result<()> {
         let stage = Arc::new(watch::Sender::new(Stage::Owned));
         let current = Arc::new(Current::default());
         // Told by the renewal thread itself, because the work may block the thread that polls this.
@@ -88,7 +78,7 @@ impl Holding {
             if wished > Wish::Keep && task.is_none() {
                 drop(renewal);
                 renewal_thread::release(&self.held).await;
-                return Ok(End::Released);
+                return Ok(());
             }
             tokio::select! {
                 biased;
@@ -98,7 +88,7 @@ impl Holding {
                     if let Some(mut dropped) = task.take() {
                         self.outlive(&mut dropped, &mut wish).await;
                     }
-                    return Ok(End::Lost(lost));
+                    return Ok(());
                 }
                 // An error means that the program has dropped everything.
                 Ok(more) = wish.wait_for(|wish| *wish > wished).map_ok(|wish| *wish) => {
@@ -126,7 +116,9 @@ impl Holding {
                     {
                         if wished == Wish::Stop {
                             renewal.0.abort();
-                            return Ok(End::Blocked);
+                            let partition = self.index;
+                            tracing::warn!(partition, "a partition's work blocks; its lease ends with its term");
+                            return Ok(());
                         }
                         // It keeps the lease while it works.
                         task = Some(dropped);

@@ -10,7 +10,7 @@ use rowkey_client::{ClientOptions, Clock, Container, Error, ErrorCode, ErrorKind
 use rowkey_patterns::lease_lock::{Held, LeaseLock, Lost};
 use tokio::sync::watch;
 
-use super::hold::{End, Holding, Wish};
+use super::hold::{Holding, Wish};
 use super::view::{MEMBERS, View, member};
 use super::{Partitions, Work};
 use crate::renewal_thread::{self, AbortOnDrop};
@@ -83,7 +83,7 @@ impl Partitions {
         let set = Arc::new(self.set()?);
         let mut member = None;
         let mut own = Own::default();
-        let mut holdings = FuturesUnordered::<BoxFuture<'_, (u32, Result<End>)>>::new();
+        let mut holdings = FuturesUnordered::<BoxFuture<'_, (u32, Result<()>)>>::new();
         let (mut looking, mut wait): (Option<AbortOnDrop<Look>>, Option<BoxFuture<'_, ()>>) =
             (None, None);
         let mut failure: Option<Error> = None;
@@ -104,7 +104,7 @@ impl Partitions {
                 () = shutdown.as_mut(), if !stopping => stopping = true,
                 Some((index, end)) = holdings.next(), if !holdings.is_empty() => {
                     own.0.retain(|(other, _)| *other != index);
-                    tracing::info!(partition = index, ?end, "a partition is given up");
+                    tracing::info!(partition = index, "a partition is no longer owned");
                     failure = failure.or(end.err());
                 }
                 Some(look) = OptionFuture::from(looking.as_mut().map(|look| &mut look.0)),
@@ -153,7 +153,7 @@ impl Partitions {
         held: Held,
         work: Work,
         wish: watch::Receiver<Wish>,
-    ) -> BoxFuture<'static, (u32, Result<End>)> {
+    ) -> BoxFuture<'static, (u32, Result<()>)> {
         tracing::info!(partition = index, token = held.token(), "a partition is owned");
         let (held, account) = (Arc::new(held), self.container.account().clone());
         let (deadline, again) = (self.shutdown_deadline, self.again);
