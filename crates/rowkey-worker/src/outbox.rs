@@ -4,8 +4,6 @@
 //! all. Settling puts its message and then deletes the op row. A task that is too large for a message is
 //! written to its blob while settling, so a refused transaction leaves no blob.
 
-use std::fmt;
-
 use rowkey_client::{Entity, Result};
 use rowkey_store::{
     Change, Contribution, Contributor, Settled, Settling, StoredType, Transaction, async_trait,
@@ -158,11 +156,12 @@ impl<T: Task> Tasks<T> {
     /// assert!(mails.queue().peek(1).await?[0].text().contains("contoso"));
     /// # Ok(()) }
     /// ```
-    pub fn on_change<E>(
-        &self,
-        of: impl Fn(Change<'_, E>) -> Option<T> + Send + Sync + 'static,
-    ) -> OnChange<E, T> {
-        OnChange { tasks: self.clone(), of: Box::new(of) }
+    pub fn on_change<E, F>(&self, of: F) -> impl Contributor<E> + use<E, F, T>
+    where
+        E: Entity + Send + Sync + 'static,
+        F: Fn(Change<'_, E>) -> Option<T> + Send + Sync + 'static,
+    {
+        OnChange { tasks: self.clone(), of }
     }
 }
 
@@ -199,16 +198,19 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for Tasks<T> {
     }
 }
 
-/// The contributor that puts a task with each change that requires one; from [`Tasks::on_change`].
-pub struct OnChange<E, T> {
+/// The contributor that puts a task with each change that requires one.
+struct OnChange<T, F> {
     tasks: Tasks<T>,
-    of: TaskOf<E, T>,
+    of: F,
 }
 
-type TaskOf<E, T> = Box<dyn Fn(Change<'_, E>) -> Option<T> + Send + Sync>;
-
 #[async_trait]
-impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for OnChange<E, T> {
+impl<E, T, F> Contributor<E> for OnChange<T, F>
+where
+    E: Entity + Send + Sync + 'static,
+    T: Task,
+    F: Fn(Change<'_, E>) -> Option<T> + Send + Sync,
+{
     fn name(&self) -> &str {
         T::KIND
     }
@@ -243,11 +245,5 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for OnChange<E, 
 
     async fn settle(&self, _: &Settling<E>, address: &str) -> Result<Settled> {
         self.tasks.put_written(address).await
-    }
-}
-
-impl<E, T> fmt::Debug for OnChange<E, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OnChange").field("tasks", &self.tasks).finish_non_exhaustive()
     }
 }
