@@ -8,7 +8,7 @@
 //! | [`Value`], String, Boolean, Int32 | text, `true`, `5` | the variant and the value |
 //! | [`Value`], all others | `{"Edm.Int64":"5"}`: the type, and the value's text in OData | the variant and the value |
 //!
-//! [`Guid`] is a `uuid::Uuid`, which has its own form: 36 characters in lower case.
+//! [`Guid`](crate::edm::Guid) is a `uuid::Uuid`, which has its own form: 36 characters in lower case.
 //!
 //! serde's own error messages quote unexpected input. Values are contents of entities, so [`read`]
 //! accepts any input, and its messages quote none of it.
@@ -17,15 +17,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, IgnoredAny, MapAccess,
     SeqAccess, Visitor,
 };
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
-use crate::edm::{DateTime, Guid, Type, Value, ValueRef, double};
+use crate::edm::{Compact, DateTime, Type, Value, ValueRef};
 use crate::etag::ETag;
 use crate::odata::Scalar;
 
@@ -253,11 +251,7 @@ impl Serialize for ValueRef<'_> {
             Self::Boolean(value) => return serializer.serialize_bool(*value),
             Self::Int32(value) => return serializer.serialize_i32(*value),
             Self::String(text) => return serializer.serialize_str(text),
-            Self::Binary(bytes) => STANDARD.encode(bytes),
-            Self::DateTime(instant) => instant.to_string(),
-            Self::Double(number) => double::text(*number),
-            Self::Guid(guid) => guid.as_hyphenated().to_string(),
-            Self::Int64(number) => number.to_string(),
+            other => other.text(),
         };
         let mut typed = serializer.serialize_map(Some(1))?;
         typed.serialize_entry(self.edm_type().name(), &text)?;
@@ -399,20 +393,6 @@ fn any_number(text: &str) -> Scalar<'static> {
 
 fn write_property(f: &mut fmt::Formatter<'_>, name: Option<&str>) -> fmt::Result {
     name.map_or(Ok(()), |name| write!(f, "property `{name}`: "))
-}
-
-/// A value in formats that are not self-describing.
-#[derive(serde::Deserialize, serde::Serialize)]
-#[serde(remote = "ValueRef", rename = "Value")]
-enum Compact<'a> {
-    Binary(#[serde(with = "bytes")] Cow<'a, [u8]>),
-    Boolean(bool),
-    DateTime(DateTime),
-    Double(f64),
-    Guid(Guid),
-    Int32(i32),
-    Int64(i64),
-    String(Cow<'a, str>),
 }
 
 /// Bytes as such; by default serde writes a list of numbers.

@@ -299,20 +299,12 @@ fn list<'a>(rows: impl Iterator<Item = &'a Row>) -> Answer {
     super::data(200, body)
 }
 
-/// Compares two values of one type.
+/// Compares two values of one type, or a number with an Int32 constant.
 fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     match (a, b) {
-        (Value::String(a), Value::String(b)) => Some(key::compare(a, b)),
-        (Value::Int32(a), Value::Int32(b)) => Some(a.cmp(b)),
-        (Value::Int64(a), Value::Int64(b)) => Some(a.cmp(b)),
         (Value::Int64(a), Value::Int32(b)) => Some(a.cmp(&i64::from(*b))),
-        (Value::Double(a), Value::Double(b)) => a.partial_cmp(b),
         (Value::Double(a), Value::Int32(b)) => a.partial_cmp(&f64::from(*b)),
-        (Value::Boolean(a), Value::Boolean(b)) => Some(a.cmp(b)),
-        (Value::DateTime(a), Value::DateTime(b)) => Some(a.cmp(b)),
-        (Value::Binary(a), Value::Binary(b)) => Some(a.cmp(b)),
-        (Value::Guid(a), Value::Guid(b)) => Some(a.to_string().cmp(&b.to_string())),
-        _ => None,
+        (a, b) => a.as_ref().compare(&b.as_ref()),
     }
 }
 

@@ -46,10 +46,14 @@ impl Encoder {
         self.byte(rest.to_le_bytes()[0])
     }
 
-    pub(super) fn bytes(&mut self, value: &[u8]) -> &mut Self {
-        self.length(value.len());
+    /// Writes bytes whose number the reader knows.
+    pub(super) fn slice(&mut self, value: &[u8]) -> &mut Self {
         self.0.extend_from_slice(value);
         self
+    }
+
+    pub(super) fn bytes(&mut self, value: &[u8]) -> &mut Self {
+        self.length(value.len()).slice(value)
     }
 
     pub(super) fn text(&mut self, value: &str) -> &mut Self {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rowkey_wire::edm::{DateTime, Guid, Type, ValueRef};
+use rowkey_wire::edm::{DateTime, Type, ValueRef};
 
 use super::code::{Decoder, Encoder, invalid};
 use super::journal::{Space, Unit};
@@ -107,16 +107,11 @@ fn entity(properties: &[Property<'_>], row: &Row) -> Vec<u8> {
     let mut out = Encoder::with_capacity(row.rendered_len());
     out.instant(row.timestamp()).length(properties.len());
     for (name, value) in properties {
-        out.byte(code_of(value.edm_type())).text(name);
-        match value {
-            ValueRef::Binary(value) => out.bytes(value),
-            ValueRef::Boolean(value) => out.byte(u8::from(*value)),
-            ValueRef::DateTime(value) => out.instant(*value),
-            ValueRef::Double(value) => out.fixed(value.to_le_bytes()),
-            ValueRef::Guid(value) => out.fixed(*value.as_bytes()),
-            ValueRef::Int32(value) => out.fixed(value.to_le_bytes()),
-            ValueRef::Int64(value) => out.i64(*value),
-            ValueRef::String(value) => out.text(value),
+        let (edm_type, bytes) = (value.edm_type(), value.bytes());
+        out.byte(edm_type.code()).text(name);
+        match edm_type.width() {
+            Some(_) => out.slice(&bytes),
+            None => out.bytes(&bytes),
         };
     }
     out.finish()
@@ -139,16 +134,14 @@ pub(super) fn read_entity(
     for _ in 0..count {
         let code = read.byte()?;
         let name = read.text()?;
-        let value = match type_of(code)? {
-            Type::Binary => ValueRef::Binary(read.bytes()?.into()),
-            Type::Boolean => ValueRef::Boolean(read.byte()? != 0),
-            Type::DateTime => ValueRef::DateTime(read.instant()?),
-            Type::Double => ValueRef::Double(f64::from_le_bytes(read.fixed()?)),
-            Type::Guid => ValueRef::Guid(Guid::from_bytes(read.fixed()?)),
-            Type::Int32 => ValueRef::Int32(i32::from_le_bytes(read.fixed()?)),
-            Type::Int64 => ValueRef::Int64(read.i64()?),
-            Type::String => ValueRef::String(read.text()?.into()),
+        let edm_type =
+            Type::from_code(code).ok_or_else(|| invalid("a property has no known type"))?;
+        let bytes = match edm_type.width() {
+            Some(width) => read.take(width)?,
+            None => read.bytes()?,
         };
+        let value = ValueRef::from_bytes(edm_type, bytes);
+        let value = value.ok_or_else(|| invalid("a property is not of its type"))?;
         properties.push((name, value));
     }
     if !read.0.is_empty() {
@@ -158,32 +151,4 @@ pub(super) fn read_entity(
         table.restore((partition_key, row_key), &properties, timestamp);
     }
     Ok(timestamp)
-}
-
-const TYPES: [Type; 8] = [
-    Type::Binary,
-    Type::Boolean,
-    Type::DateTime,
-    Type::Double,
-    Type::Guid,
-    Type::Int32,
-    Type::Int64,
-    Type::String,
-];
-
-fn code_of(edm_type: Type) -> u8 {
-    match edm_type {
-        Type::Binary => 0,
-        Type::Boolean => 1,
-        Type::DateTime => 2,
-        Type::Double => 3,
-        Type::Guid => 4,
-        Type::Int32 => 5,
-        Type::Int64 => 6,
-        Type::String => 7,
-    }
-}
-
-fn type_of(code: u8) -> io::Result<Type> {
-    TYPES.get(usize::from(code)).copied().ok_or_else(|| invalid("a property has no known type"))
 }

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 
 use rowkey_wire::code::ErrorCode;
-use rowkey_wire::edm::{Type, ValueRef, size};
+use rowkey_wire::edm::{ValueRef, size};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::key::{self, KeyError};
 use rowkey_wire::limits::{
@@ -220,7 +220,7 @@ fn check_duplicates(properties: &[(&str, ValueRef<'_>)]) -> Result<(), Rejection
 
 fn invalid_value(error: FieldError) -> Rejection {
     let message: Cow<'static, str> = match error {
-        FieldError::Malformed(Type::DateTime | Type::Guid | Type::Binary | Type::Int64) => {
+        FieldError::Malformed(edm_type) if edm_type.is_annotated() => {
             "One of the request inputs is not valid: a value is not of its annotated type.".into()
         }
         other => format!("One of the request inputs is not valid: {other}.").into(),

@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use rowkey_wire::edm::{DateTime, Type, Value};
+use rowkey_wire::edm::{Type, Value, ValueRef};
 use rowkey_wire::filter::{Comparison, Filter, Operator};
 use rowkey_wire::key;
 
@@ -99,7 +99,7 @@ impl KeyRange {
 #[derive(Debug)]
 enum Node {
     And(Vec<Node>),
-    Compare { operand: Operand, operator: Operator, constant: Value },
+    Compare { operand: Operand, operator: Operator, constant: ValueRef<'static> },
     Constant(bool),
     Not(Box<Node>),
     Or(Vec<Node>),
@@ -182,7 +182,7 @@ impl Compiled {
                     name => Operand::Named(self.named(name)),
                 },
                 operator: *operator,
-                constant: value.clone(),
+                constant: value.clone().into(),
             },
         }
     }
@@ -230,36 +230,23 @@ impl Candidate<'_> {
                 .is_some_and(|slot| slot.edm_type == Type::Boolean && self.row.boolean(&slot)),
             Node::Compare { operand, operator, constant } => {
                 let found = match operand {
-                    Operand::PartitionKey => compare_text(self.partition_key.as_str(), constant),
-                    Operand::RowKey => compare_text(self.row_key.as_str(), constant),
-                    Operand::Timestamp => compare_instant(self.row.timestamp(), constant),
-                    Operand::Named(name) => self.slots[*name]
-                        .map_or(Found::Nothing, |slot| self.compare(&slot, constant)),
+                    Operand::PartitionKey => compare_key(self.partition_key, constant),
+                    Operand::RowKey => compare_key(self.row_key, constant),
+                    Operand::Timestamp => {
+                        let order = ValueRef::DateTime(self.row.timestamp()).compare(constant);
+                        order.map_or(Found::Nothing, Found::Ordered)
+                    }
+                    Operand::Named(name) => match &self.slots[*name] {
+                        Some(slot) if slot.edm_type == constant.edm_type() => {
+                            let order = self.row.compare(slot, constant);
+                            order.map_or(Found::Unordered, Found::Ordered)
+                        }
+                        _ => Found::Nothing,
+                    },
                 };
                 found.is(*operator)
             }
         }
-    }
-
-    fn compare(&self, slot: &Slot, constant: &Value) -> Found {
-        if slot.edm_type != constant.edm_type() {
-            return Found::Nothing;
-        }
-        Found::Ordered(match constant {
-            Value::Binary(value) => self.row.binary(slot).cmp(value),
-            Value::Boolean(value) => self.row.boolean(slot).cmp(value),
-            Value::DateTime(value) => self.row.int64(slot).cmp(&value.ticks()),
-            Value::Double(value) => {
-                return match self.row.double(slot).partial_cmp(value) {
-                    Some(order) => Found::Ordered(order),
-                    None => Found::Unordered,
-                };
-            }
-            Value::Int32(value) => self.row.int32(slot).cmp(value),
-            Value::Int64(value) => self.row.int64(slot).cmp(value),
-            Value::Guid(value) => self.row.guid(slot).cmp(value),
-            Value::String(value) => key::compare(&self.row.text(slot), value),
-        })
     }
 }
 
@@ -288,16 +275,9 @@ impl Found {
     }
 }
 
-fn compare_text(stored: &str, constant: &Value) -> Found {
+fn compare_key(key: &Key, constant: &ValueRef<'_>) -> Found {
     match constant {
-        Value::String(value) => Found::Ordered(key::compare(stored, value)),
-        _ => Found::Nothing,
-    }
-}
-
-fn compare_instant(stored: DateTime, constant: &Value) -> Found {
-    match constant {
-        Value::DateTime(value) => Found::Ordered(stored.cmp(value)),
+        ValueRef::String(text) => Found::Ordered(key::compare(key.as_str(), text)),
         _ => Found::Nothing,
     }
 }

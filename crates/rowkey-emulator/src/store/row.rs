@@ -6,13 +6,13 @@
 //! The highest bit of an end tells that the text needs no unescaping.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use rowkey_wire::edm::{DateTime, Guid, Type, ValueRef};
+use rowkey_wire::edm::{DateTime, Type, ValueRef};
+use rowkey_wire::key;
 use rowkey_wire::odata::Metadata;
-use rowkey_wire::odata::render::{self, is_annotated, is_annotated_value};
+use rowkey_wire::odata::render;
 
 use super::shape::{END_WIDTH, Shape, Shapes, Slot};
 
@@ -46,23 +46,20 @@ impl Row {
         data.clear();
         data.resize(fixed, 0);
         for (slot, (_, value)) in shape.slots().iter().zip(properties) {
-            let prefix = shape.prefix(slot).at(Metadata::Minimal, is_annotated_value(value));
+            let prefix = shape.prefix(slot).at(Metadata::Minimal, value.is_annotated());
             data.extend_from_slice(prefix.as_bytes());
             let is_clean = match value {
                 ValueRef::String(text) => render::string(data, text),
                 value => {
-                    render::value(data, value);
+                    value.write_json(data);
                     false
                 }
             };
             let mut end = u32::try_from(data.len() - fixed).unwrap_or(u32::MAX) & !CLEAN;
-            match value {
-                ValueRef::DateTime(value) => put(data, slot.at, value.ticks().to_le_bytes()),
-                ValueRef::Double(value) => put(data, slot.at, value.to_le_bytes()),
-                ValueRef::Int32(value) => put(data, slot.at, value.to_le_bytes()),
-                ValueRef::Int64(value) => put(data, slot.at, value.to_le_bytes()),
-                ValueRef::String(_) if is_clean => end |= CLEAN,
-                _ => {}
+            if is_clean {
+                end |= CLEAN;
+            } else if slot.width > 0 {
+                data[slot.at..slot.at + slot.width].copy_from_slice(&value.bytes());
             }
             put(data, slot.index * END_WIDTH, end.to_le_bytes());
         }
@@ -90,48 +87,37 @@ impl Row {
 
     /// The value of one property. The slot must belong to this row's shape.
     pub(crate) fn value(&self, slot: &Slot) -> ValueRef<'_> {
-        match slot.edm_type {
-            Type::Binary => ValueRef::Binary(self.binary(slot).into()),
-            Type::Boolean => ValueRef::Boolean(self.boolean(slot)),
-            Type::DateTime => {
-                ValueRef::DateTime(DateTime::from_ticks(self.int64(slot)).unwrap_or(DateTime::MIN))
+        let value = match slot.edm_type {
+            Type::String => return ValueRef::String(self.text(slot)),
+            packed if slot.width > 0 => {
+                let bytes = self.data.get(slot.at..slot.at + slot.width).unwrap_or_default();
+                ValueRef::from_bytes(packed, bytes)
             }
-            Type::Double => ValueRef::Double(self.double(slot)),
-            Type::Guid => ValueRef::Guid(self.guid(slot)),
-            Type::Int32 => ValueRef::Int32(self.int32(slot)),
-            Type::Int64 => ValueRef::Int64(self.int64(slot)),
-            Type::String => ValueRef::String(self.text(slot)),
-        }
+            written => std::str::from_utf8(unquoted(self.written(slot)))
+                .ok()
+                .and_then(|text| written.parse(text)),
+        };
+        // What was packed is there.
+        value.unwrap_or(ValueRef::Boolean(false))
     }
 
-    /// The bytes of a Binary.
-    pub(crate) fn binary(&self, slot: &Slot) -> Vec<u8> {
-        STANDARD.decode(unquoted(self.written(slot))).unwrap_or_default()
+    /// Compares a property with a constant of the same type.
+    pub(crate) fn compare(&self, slot: &Slot, constant: &ValueRef<'_>) -> Option<Ordering> {
+        // The usual comparisons build no value.
+        match constant {
+            ValueRef::Boolean(b) => Some(self.boolean(slot).cmp(b)),
+            ValueRef::DateTime(b) => Some(i64::from_le_bytes(self.array(slot.at)).cmp(&b.ticks())),
+            ValueRef::Double(b) => f64::from_le_bytes(self.array(slot.at)).partial_cmp(b),
+            ValueRef::Int32(b) => Some(i32::from_le_bytes(self.array(slot.at)).cmp(b)),
+            ValueRef::Int64(b) => Some(i64::from_le_bytes(self.array(slot.at)).cmp(b)),
+            ValueRef::String(b) => Some(key::compare(&self.text(slot), b)),
+            other => self.value(slot).compare(other),
+        }
     }
 
     /// The value of a Boolean.
     pub(crate) fn boolean(&self, slot: &Slot) -> bool {
         self.written(slot) == b"true"
-    }
-
-    /// The value of a Double.
-    pub(crate) fn double(&self, slot: &Slot) -> f64 {
-        f64::from_le_bytes(self.array(slot.at))
-    }
-
-    /// The value of a Guid.
-    pub(crate) fn guid(&self, slot: &Slot) -> Guid {
-        Guid::try_parse_ascii(unquoted(self.written(slot))).unwrap_or_default()
-    }
-
-    /// The value of an Int32.
-    pub(crate) fn int32(&self, slot: &Slot) -> i32 {
-        i32::from_le_bytes(self.array(slot.at))
-    }
-
-    /// The value of an Int64, or the ticks of an instant.
-    pub(crate) fn int64(&self, slot: &Slot) -> i64 {
-        i64::from_le_bytes(self.array(slot.at))
     }
 
     /// The value of a String.
@@ -177,8 +163,10 @@ impl Row {
     }
 
     fn is_annotated(&self, slot: &Slot) -> bool {
-        is_annotated(slot.edm_type)
-            || (slot.edm_type == Type::Double && !self.double(slot).is_finite())
+        match slot.edm_type {
+            Type::Double => self.value(slot).is_annotated(),
+            other => other.is_annotated(),
+        }
     }
 
     /// The end of a value in the text, with the bit that tells whether it is clean.
@@ -196,11 +184,16 @@ fn put<const N: usize>(data: &mut [u8], at: usize, bytes: [u8; N]) {
 }
 
 fn unquoted(written: &[u8]) -> &[u8] {
-    written.get(1..written.len().saturating_sub(1)).unwrap_or_default()
+    match written {
+        [b'"', text @ .., b'"'] => text,
+        bare => bare,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use rowkey_wire::edm::Guid;
+
     use super::*;
 
     #[test]

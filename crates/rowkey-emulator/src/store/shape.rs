@@ -22,6 +22,8 @@ pub(crate) struct Slot {
     pub(crate) index: usize,
     /// The offset of a number or an instant in the row's fixed part.
     pub(crate) at: usize,
+    /// Its size there; 0 if the value is only in the text.
+    pub(crate) width: usize,
     name: (u32, u32),
     prefix: (u32, u32, u32),
 }
@@ -49,8 +51,9 @@ impl Shape {
             let start = offset(text.len());
             let plain = offset(Prefix::write(&mut text, name, edm_type));
             let prefix = (start, plain, offset(text.len()));
-            slots.push(Slot { edm_type, index, at: fixed, name: (name_start, start), prefix });
-            fixed += width(edm_type);
+            let (at, width, name) = (fixed, width(edm_type), (name_start, start));
+            slots.push(Slot { edm_type, index, at, width, name, prefix });
+            fixed += width;
         }
         Self { slots: slots.into(), text: text.into(), fixed, hash }
     }
@@ -148,12 +151,12 @@ impl Shapes {
     }
 }
 
-/// The size of a value in the fixed part of a row, besides its end.
+/// The size of a value in the fixed part of a row, besides its end. A Boolean or a GUID is read from
+/// its text as fast.
 const fn width(edm_type: Type) -> usize {
-    match edm_type {
-        Type::Binary | Type::Boolean | Type::Guid | Type::String => 0,
-        Type::Int32 => 4,
-        Type::DateTime | Type::Double | Type::Int64 => 8,
+    match (edm_type, edm_type.width()) {
+        (Type::Boolean | Type::Guid, _) | (_, None) => 0,
+        (_, Some(width)) => width,
     }
 }
 

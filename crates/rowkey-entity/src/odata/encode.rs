@@ -11,7 +11,6 @@ use rowkey_wire::edm::{ValueRef, size};
 use rowkey_wire::limits::{
     MAX_BINARY, MAX_ENTITY, MAX_PROPERTIES, MAX_PROPERTY_NAME, MAX_STRING_UNITS,
 };
-use rowkey_wire::odata::render;
 
 use crate::EncodeError;
 
@@ -42,7 +41,7 @@ impl EntityWriter {
         self.size += size::of_property(name, value);
         self.check(name, value);
         self.body.push(b',');
-        if render::is_annotated_value(value) {
+        if value.is_annotated() {
             self.body.push(b'"');
             self.body.extend_from_slice(name.as_bytes());
             self.body.extend_from_slice(b"@odata.type\":\"");
@@ -101,7 +100,7 @@ fn write_value(out: &mut Vec<u8>, value: &ValueRef<'_>) {
     match value {
         ValueRef::String(text) => write_string(out, text),
         // Other values are written as the service writes them.
-        value => render::value(out, value),
+        value => value.write_json(out),
     }
 }
 

@@ -59,17 +59,6 @@ pub(crate) fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result
     }
 }
 
-/// The text of any `value`, including NaN and the infinities.
-pub(crate) fn text(value: f64) -> String {
-    if let Some(name) = name(value) {
-        return name.to_owned();
-    }
-    let mut out = String::new();
-    // Writing to a `String` never fails.
-    let _ = write_finite(value, &mut out);
-    out
-}
-
 /// The name of a number that JSON cannot write: `NaN`, `Infinity` or `-Infinity`.
 pub(crate) fn name(value: f64) -> Option<&'static str> {
     if value.is_finite() {
@@ -99,6 +88,11 @@ pub fn parse(text: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::edm::ValueRef;
+
+    fn text(value: f64) -> String {
+        ValueRef::Double(value).text().into_owned()
+    }
 
     #[test]
     fn doubles_are_written_as_the_recorded_service_writes_them() {

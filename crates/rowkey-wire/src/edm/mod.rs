@@ -9,10 +9,14 @@
 pub mod base64;
 mod datetime;
 pub mod double;
+mod forms;
+pub(crate) mod json;
 pub mod size;
 mod value;
 
 pub use datetime::{DateTime, DateTimeError, Iso, IsoWriter};
+pub use forms::Bytes;
+pub(crate) use value::Compact;
 pub use value::{Type, Value, ValueRef};
 
 /// A globally unique identifier, `Edm.Guid`: 36 lower-case characters on the wire and with serde.

@@ -20,7 +20,7 @@ pub fn of_keys(partition_key: &str, row_key: &str) -> usize {
     reason = "twice the length of what is in memory, and some"
 )]
 pub fn of_property(name: &str, value: &ValueRef<'_>) -> usize {
-    8 + 2 * utf16_len(name) + of_value(value)
+    8 + 2 * utf16_len(name) + value.size()
 }
 
 /// An upper bound that does not read texts: a text never has more units than bytes.
@@ -31,25 +31,9 @@ pub fn of_property(name: &str, value: &ValueRef<'_>) -> usize {
 pub fn of_property_at_most(name: &str, value: &ValueRef<'_>) -> usize {
     let value = match value {
         ValueRef::String(text) => 2 * text.len() + 4,
-        value => of_value(value),
+        value => value.size(),
     };
     8 + 2 * name.len() + value
-}
-
-/// The bytes of a value.
-#[expect(
-    clippy::arithmetic_side_effects,
-    reason = "twice the length of what is in memory, and some"
-)]
-fn of_value(value: &ValueRef<'_>) -> usize {
-    match value {
-        ValueRef::Binary(bytes) => bytes.len() + 4,
-        ValueRef::Boolean(_) => 1,
-        ValueRef::DateTime(_) | ValueRef::Double(_) | ValueRef::Int64(_) => 8,
-        ValueRef::Guid(_) => 16,
-        ValueRef::Int32(_) => 4,
-        ValueRef::String(text) => 2 * utf16_len(text) + 4,
-    }
 }
 
 /// The number of UTF-16 units in `text`.

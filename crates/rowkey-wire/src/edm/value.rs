@@ -1,4 +1,4 @@
-//! Property values, owned and borrowed, and the names of their types.
+//! Property values, owned and borrowed, and the names of their types. Their forms are in `forms.rs`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,23 +7,24 @@ use super::{DateTime, Guid};
 
 /// The type of a property, as in the `@odata.type` annotation. With serde it is its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
 pub enum Type {
     /// `Edm.Binary`: up to 64 KiB of bytes, base64 on the wire.
-    Binary,
+    Binary = 0,
     /// `Edm.Boolean`.
-    Boolean,
+    Boolean = 1,
     /// `Edm.DateTime`: 100 ns ticks, UTC, from 1601.
-    DateTime,
+    DateTime = 2,
     /// `Edm.Double`: an IEEE 754 double, NaN and infinities included.
-    Double,
+    Double = 3,
     /// `Edm.Guid`.
-    Guid,
+    Guid = 4,
     /// `Edm.Int32`.
-    Int32,
+    Int32 = 5,
     /// `Edm.Int64`, text on the wire.
-    Int64,
+    Int64 = 6,
     /// `Edm.String`: up to 64 KiB of UTF-16.
-    String,
+    String = 7,
 }
 
 impl Type {
@@ -43,17 +44,29 @@ impl Type {
 
     /// The type with this name, such as `Edm.Int64`.
     pub fn from_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "Edm.Binary" => Self::Binary,
-            "Edm.Boolean" => Self::Boolean,
-            "Edm.DateTime" => Self::DateTime,
-            "Edm.Double" => Self::Double,
-            "Edm.Guid" => Self::Guid,
-            "Edm.Int32" => Self::Int32,
-            "Edm.Int64" => Self::Int64,
-            "Edm.String" => Self::String,
-            _ => return None,
-        })
+        Self::ALL.into_iter().find(|known| known.name() == name)
+    }
+
+    /// All types.
+    pub const ALL: [Self; 8] = [
+        Self::Binary,
+        Self::Boolean,
+        Self::DateTime,
+        Self::Double,
+        Self::Guid,
+        Self::Int32,
+        Self::Int64,
+        Self::String,
+    ];
+
+    /// A number that does not change between versions, for values that are kept as bytes.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// The type with this number.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|known| known.code() == code)
     }
 }
 
@@ -157,6 +170,35 @@ impl ValueRef<'_> {
             Self::String(v) => Value::String(v.into_owned()),
         }
     }
+}
+
+impl From<Value> for ValueRef<'_> {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Binary(v) => Self::Binary(Cow::Owned(v)),
+            Value::Boolean(v) => Self::Boolean(v),
+            Value::DateTime(v) => Self::DateTime(v),
+            Value::Double(v) => Self::Double(v),
+            Value::Guid(v) => Self::Guid(v),
+            Value::Int32(v) => Self::Int32(v),
+            Value::Int64(v) => Self::Int64(v),
+            Value::String(v) => Self::String(Cow::Owned(v)),
+        }
+    }
+}
+
+/// A value in formats of serde that are not self-describing.
+#[derive(serde::Deserialize, serde::Serialize)]
+#[serde(remote = "ValueRef", rename = "Value")]
+pub(crate) enum Compact<'a> {
+    Binary(#[serde(with = "crate::serial::bytes")] Cow<'a, [u8]>),
+    Boolean(bool),
+    DateTime(DateTime),
+    Double(f64),
+    Guid(Guid),
+    Int32(i32),
+    Int64(i64),
+    String(Cow<'a, str>),
 }
 
 macro_rules! from {

@@ -5,7 +5,7 @@
 
 use super::parse::{ErrorKind, ParseError};
 use crate::edm::size::utf16_len;
-use crate::edm::{DateTime, Guid, Type, Value};
+use crate::edm::{Type, Value};
 
 /// A token.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,19 +100,11 @@ impl<'a> Lexer<'a> {
             "NaN" => return Ok(Token::Literal(Value::Double(f64::NAN))),
             "INF" => return Ok(Token::Literal(Value::Double(f64::INFINITY))),
             _ if self.peek() != Some('\'') => return Ok(Token::Name(name)),
-            "X" | "binary" => Type::Binary,
-            "datetime" => Type::DateTime,
-            "guid" => Type::Guid,
-            _ => return Ok(Token::Name(name)),
+            prefix => Type::of_literal(prefix),
         };
+        let Some(edm_type) = edm_type else { return Ok(Token::Name(name)) };
         let text = self.quoted()?;
-        let value = match edm_type {
-            Type::Binary => unhex(&text).map(Value::Binary),
-            Type::DateTime => text.parse::<DateTime>().ok().map(Value::DateTime),
-            // The parser of `uuid` also accepts braces and URNs.
-            _ if text.len() != 36 => None,
-            _ => text.parse::<Guid>().ok().map(Value::Guid),
-        };
+        let value = edm_type.parse_literal(&text);
         value.map(Token::Literal).ok_or_else(|| self.bad_literal(start, edm_type))
     }
 
@@ -228,13 +220,4 @@ impl<'a> Lexer<'a> {
 /// Property names may contain letters of any script, marks and digits.
 fn begins_name(c: char) -> bool {
     c.is_ascii_alphabetic() || c == '_' || !(c.is_ascii() || c.is_whitespace() || c.is_control())
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok());
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() {
-        return None;
-    }
-    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }

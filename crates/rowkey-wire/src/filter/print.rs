@@ -2,10 +2,8 @@
 //!
 //! The text is not percent-encoded; the caller encodes it when it puts it into a URL.
 
-use std::fmt::Write;
-
 use super::{Comparison, Filter};
-use crate::edm::{Value, double};
+use crate::edm::ValueRef;
 
 /// The text of `filter`, such as `PartitionKey eq 'o''clock' and Age gt 40`.
 ///
@@ -49,7 +47,7 @@ fn write_in(filter: &Filter, around: Binding, out: &mut String) {
             write_in(inner, Binding::Not, out);
         }
         Filter::Property(name) => out.push_str(name),
-        Filter::Constant(value) => write_value(&Value::Boolean(*value), out),
+        Filter::Constant(value) => ValueRef::Boolean(*value).write_literal(out),
     }
 }
 
@@ -86,45 +84,13 @@ fn write_comparison(comparison: &Comparison, out: &mut String) {
     out.push(' ');
     out.push_str(comparison.operator.name());
     out.push(' ');
-    write_value(&comparison.value, out);
-}
-
-/// Writes a constant. Writing to a `String` cannot fail.
-fn write_value(value: &Value, out: &mut String) {
-    let _ = match value {
-        Value::Binary(bytes) => {
-            out.push_str("X'");
-            for byte in bytes {
-                let _ = write!(out, "{byte:02x}");
-            }
-            out.write_str("'")
-        }
-        Value::Boolean(value) => write!(out, "{value}"),
-        Value::DateTime(value) => write!(out, "datetime'{value}'"),
-        Value::Double(value) if value.is_nan() => out.write_str("NaN"),
-        Value::Double(value) if value.is_infinite() => {
-            out.write_str(if *value > 0.0 { "INF" } else { "-INF" })
-        }
-        Value::Double(value) => double::write_finite(*value, out),
-        Value::Guid(value) => write!(out, "guid'{value}'"),
-        Value::Int32(value) => write!(out, "{value}"),
-        Value::Int64(value) => write!(out, "{value}L"),
-        Value::String(value) => {
-            out.push('\'');
-            for (index, part) in value.split('\'').enumerate() {
-                if index > 0 {
-                    out.push_str("''");
-                }
-                out.push_str(part);
-            }
-            out.write_str("'")
-        }
-    };
+    comparison.value.as_ref().write_literal(out);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::edm::Value;
     use crate::filter::Operator::{Equal, Greater, Less, LessOrEqual, NotEqual};
 
     fn text(property: &str, value: impl Into<Value>) -> String {

@@ -8,11 +8,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-
 use super::scan::{Malformed, Scanner};
-use crate::edm::{DateTime, Guid, Type, ValueRef, double};
+use crate::edm::{Type, ValueRef};
 
 /// The suffix of the name of an annotation: `Age@odata.type`.
 const ANNOTATION: &str = "@odata.type";
@@ -264,7 +261,10 @@ impl Scalar<'_> {
                 Some(other) => return Err(FieldError::Malformed(other)),
             },
             Self::Integer(value) => integer(*value, annotated)?,
-            Self::Text(text) => typed(text, annotated.unwrap_or(Type::String))?,
+            Self::Text(text) => {
+                let annotated = annotated.unwrap_or(Type::String);
+                annotated.parse(text).ok_or(FieldError::Malformed(annotated))?
+            }
         }))
     }
 }
@@ -283,23 +283,6 @@ fn integer(value: i64, annotated: Option<Type>) -> Result<ValueRef<'static>, Fie
         Some(Type::Double) => Ok(double()),
         Some(other) => Err(FieldError::Malformed(other)),
     }
-}
-
-fn typed(text: &str, annotated: Type) -> Result<ValueRef<'_>, FieldError> {
-    let value = match annotated {
-        Type::String => Some(ValueRef::String(Cow::Borrowed(text))),
-        Type::Int64 => text.parse().ok().map(ValueRef::Int64),
-        Type::DateTime => text.parse::<DateTime>().ok().map(ValueRef::DateTime),
-        Type::Guid => Guid::try_parse(text).ok().map(ValueRef::Guid),
-        Type::Binary => STANDARD.decode(text).ok().map(|bytes| ValueRef::Binary(bytes.into())),
-        Type::Double => double::parse(text).map(ValueRef::Double),
-        Type::Int32 => text.parse().ok().map(ValueRef::Int32),
-        // Python writes `False`; .NET's reader accepts any case.
-        Type::Boolean if text.eq_ignore_ascii_case("true") => Some(ValueRef::Boolean(true)),
-        Type::Boolean if text.eq_ignore_ascii_case("false") => Some(ValueRef::Boolean(false)),
-        Type::Boolean => None,
-    };
-    value.ok_or(FieldError::Malformed(annotated))
 }
 
 /// The property that an annotation is about. Some clients annotate annotations
@@ -339,16 +322,7 @@ mod tests {
         let json = format!("{{{json}}}");
         let fields = fields(&json);
         let value = fields.get("x").unwrap().value()?;
-        Ok(value.map(|value| match value.into_owned() {
-            crate::edm::Value::Binary(v) => ValueRef::Binary(v.into()),
-            crate::edm::Value::Boolean(v) => ValueRef::Boolean(v),
-            crate::edm::Value::DateTime(v) => ValueRef::DateTime(v),
-            crate::edm::Value::Double(v) => ValueRef::Double(v),
-            crate::edm::Value::Guid(v) => ValueRef::Guid(v),
-            crate::edm::Value::Int32(v) => ValueRef::Int32(v),
-            crate::edm::Value::Int64(v) => ValueRef::Int64(v),
-            crate::edm::Value::String(v) => ValueRef::String(v.into()),
-        }))
+        Ok(value.map(|value| value.into_owned().into()))
     }
 
     #[test]

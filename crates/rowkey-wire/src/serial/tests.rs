@@ -4,6 +4,7 @@ use serde::de::value::MapDeserializer;
 use serde_json::json;
 
 use super::*;
+use crate::edm::Guid;
 
 fn date(text: &str) -> DateTime {
     text.parse().unwrap()
