@@ -6,7 +6,8 @@ use std::time::Duration;
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 
-use crate::front::operation::{Operation, Subject};
+use crate::front::operation::Operation;
+use crate::front::subject::Subject;
 
 /// A failure of certain requests, for [`Server::inject`](crate::Server::inject).
 ///

@@ -17,8 +17,9 @@ use super::journal::Record;
 use super::pages::ChaosState;
 use super::throttle::{Targets, Throttle};
 use crate::clock::ServerClock;
-use crate::front::operation::{Operation, Subject};
+use crate::front::operation::Operation;
 use crate::front::respond::HttpResponse;
+use crate::front::subject::Subject;
 use crate::wire::table::batch;
 
 /// All features for tests.

@@ -9,7 +9,8 @@ use tokio::sync::watch;
 
 use super::active::Active;
 use super::fault::{Action, Fault};
-use crate::front::operation::{Operation, Subject};
+use crate::front::operation::Operation;
+use crate::front::subject::Subject;
 
 /// A fault that is active until this is dropped.
 ///

@@ -9,7 +9,8 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::edm::DateTime;
 
 use super::fault::is_about;
-use crate::front::operation::{Operation, Subject};
+use crate::front::operation::Operation;
+use crate::front::subject::Subject;
 
 /// The number of requests that a server remembers.
 const CAPACITY: usize = 10_000;

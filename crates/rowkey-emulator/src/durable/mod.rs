@@ -77,7 +77,7 @@ pub use policy::SyncPolicy;
 use progress::{Phase, Progress};
 
 use crate::account::Account;
-use crate::front::operation::Subject;
+use crate::front::subject::Subject;
 
 /// The durable store of a server. Once it is dropped, everything has been written.
 #[derive(Debug)]

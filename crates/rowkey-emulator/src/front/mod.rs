@@ -6,7 +6,7 @@
 //! | [`head`] | checks that need only the head of a request |
 //! | [`auth`] | authentication and authorization |
 //! | [`cors`] | what scripts of other origins may request and read |
-//! | [`operation`] | the REST operation of a request |
+//! | [`operation`], [`subject`] | the REST operations, and which one a request is |
 //! | [`request_body`], [`pace`] | bodies, which are read after the head has been accepted |
 //! | [`keep_alive`] | how long a connection may be idle |
 //! | [`respond`], [`body`] | responses, their headers and their bodies |
@@ -24,3 +24,4 @@ pub(crate) mod pace;
 pub(crate) mod request_body;
 pub(crate) mod respond;
 pub(crate) mod route;
+pub(crate) mod subject;
