@@ -13,7 +13,7 @@ pub(crate) mod wide;
 
 use blob::BlobField;
 use index::{Index, Scope};
-use list::List;
+use list::{List, ListPlace};
 use older::OlderRows;
 use wide::Wide;
 
@@ -87,11 +87,25 @@ impl Declarations {
         !self.encrypted.is_empty() || self.wide.rows > 1
     }
 
-    /// Whether copies in an index are in other partitions, so that they may be among the entities of a scan.
-    pub(crate) const fn has_copies_elsewhere(&self) -> bool {
+    /// Whether the type has an index or a unique value of this scope.
+    #[must_use]
+    pub const fn has_index(&self, scope: Scope) -> bool {
         let mut at = 0;
         while at < self.indexes.len() {
-            if matches!(self.indexes[at].scope, Scope::OtherPartition) {
+            if self.indexes[at].scope as u8 == scope as u8 {
+                return true;
+            }
+            at += 1;
+        }
+        false
+    }
+
+    /// Whether the type has a list in this place.
+    #[must_use]
+    pub const fn has_list(&self, place: ListPlace) -> bool {
+        let mut at = 0;
+        while at < self.lists.len() {
+            if self.lists[at].place as u8 == place as u8 {
                 return true;
             }
             at += 1;

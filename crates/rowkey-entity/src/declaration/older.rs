@@ -33,6 +33,12 @@ impl OlderRows {
     /// For a type without older versions.
     pub const NONE: Self = Self { beside: 0, elsewhere: false };
 
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        self.beside == 0 && !self.elsewhere
+    }
+
     /// For a type whose last older version is `V`.
     #[doc(hidden)]
     #[must_use]

@@ -6,7 +6,7 @@ use super::blob_ref::BlobRef;
 use super::row::{DecodeError, RowReader, RowWriter};
 use crate::declaration::Declarations;
 use crate::declaration::older::Older;
-use crate::index::Index;
+use crate::index::{Index, Scope};
 use crate::key::stretch::RowKeys;
 use crate::key::{KeyWriter, Piece};
 
@@ -100,8 +100,11 @@ pub trait Entity: Projection {
     /// The indexes whose copies may be among the entities, so that queries of the type skip them:
     /// all indexes of the type if one of them keeps copies in other partitions.
     #[doc(hidden)]
-    const COPIES: &'static [&'static [Index]] =
-        if Self::DECLARED.has_copies_elsewhere() { &[Self::DECLARED.indexes] } else { &[] };
+    const COPIES: &'static [&'static [Index]] = if Self::DECLARED.has_index(Scope::OtherPartition) {
+        &[Self::DECLARED.indexes]
+    } else {
+        &[]
+    };
 
     /// The value of the [`DISCRIMINATOR`](Self::DISCRIMINATOR), if the keys do not identify the
     /// type.

@@ -76,7 +76,7 @@ impl<E: Entity + Send + Sync> Contributor<E> for Lists {
 }
 
 /// Returns the lists in the entity's partition, with their positions.
-pub(crate) fn in_partition(lists: &'static [List]) -> Vec<(usize, &'static List)> {
+fn in_partition(lists: &'static [List]) -> Vec<(usize, &'static List)> {
     let lists = lists.iter().enumerate();
     lists.filter(|(_, list)| list.place == ListPlace::Partition).collect()
 }

@@ -7,6 +7,8 @@
 //! | with the entity, in its transaction | `index`, `list`, `copies`, `history`, `wide` |
 //! | after the commit | `remote`, `remote_list`, `remote_copies`, `blob_list`, `blob_ref`, `view` |
 //! | what older versions of the type left | `older` |
+//!
+//! `kinds` is the list of those that a type declares.
 
 pub(crate) mod blob_field;
 pub(crate) mod blob_list;
@@ -14,6 +16,7 @@ pub(crate) mod blob_ref;
 pub(crate) mod copies;
 pub(crate) mod history;
 pub(crate) mod index;
+pub(crate) mod kinds;
 pub(crate) mod list;
 pub(crate) mod older;
 pub(crate) mod remote;

@@ -9,11 +9,11 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
+use rowkey_client::entity::Declarations;
 use rowkey_client::{DynamicEntity, Error, ErrorCode, Result, Stored, Table};
 
 use super::deciding::Deciding;
 use crate::row::Keys;
-use crate::row::declared::Declared;
 
 /// Separates the name of a declaration and its table. No name of a declaration contains it.
 const AT: char = '@';
@@ -80,7 +80,7 @@ impl OtherTables {
     /// Returns the tables of the declarations of a type: those that were given by name, and otherwise tables of the
     /// account of `own`. `refused` makes the error.
     pub(crate) fn of(
-        declared: &Declared,
+        declared: &Declarations,
         own: &Table,
         given: &[(String, Table)],
         refused: &dyn Fn(String) -> Error,

@@ -4,20 +4,11 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, OnceLock};
 
-use rowkey_client::index::{ListPlace, Scope};
 use rowkey_client::{Container, Entity, Queue, Result, Table};
 
 use super::{Inner, Store};
 use crate::contributor::{Contributor, StoredType};
-use crate::declarations::blob_list::BlobList;
-use crate::declarations::blob_ref::BlobRefs;
-use crate::declarations::index::LocalIndexes;
-use crate::declarations::list::Lists;
-use crate::declarations::older::OlderVersions;
-use crate::declarations::remote::RemoteIndex;
-use crate::declarations::remote_list::RemoteList;
-use crate::declarations::unique::UniqueValues;
-use crate::declarations::{index, list, unique};
+use crate::declarations::kinds::{self, Means};
 use crate::execute::announce::Announcer;
 use crate::execute::settler::TypeSettler;
 use crate::layer::blob_field::BlobFields;
@@ -28,7 +19,9 @@ use crate::layer::wide::Wide;
 use crate::layer::{Layer, Layers};
 use crate::plan::MAX_OPERATIONS;
 use crate::row::blobs::Blobs;
-use crate::row::declared::{Declared, Given, check_names, prefix, refused};
+use crate::row::declared::{
+    Given, check_container, check_names, check_queue_and_keys, prefix, refused,
+};
 
 /// Builds a [`Store`]; from [`Store::builder`].
 ///
@@ -252,17 +245,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         let stopped = sealer.as_ref().map(|sealer| sealer.stopped());
         let given = Given { queue: queue.is_some(), stopped, settles };
         let blobs = container.map(|container| Blobs::new(container, table.name()));
-        let tables = OtherTables::of(&Self::TYPE, &table, &self.tables, &refused)?;
-        let means = Means { blobs: blobs.as_ref(), tables: &tables };
-        let mut contributors = Vec::new();
-        #[expect(clippy::manual_flatten, reason = "`flatten` is compiled for each type")]
-        for add in &Self::DECLARED {
-            if let Some(add) = add {
-                add(&mut contributors, means);
-            }
-        }
-        Self::TYPE.check_container(blobs.is_some(), &refused)?;
-        let own = StoredType::of(&table, prefix::<E>());
+        let tables = OtherTables::of(&E::DECLARED, &table, &self.tables, &refused)?;
+        let of = prefix::<E>();
+        let means = Means { of, blobs: blobs.as_ref(), tables: &tables };
+        let mut contributors = kinds::contributors::<E>(means);
+        check_container(&E::DECLARED, blobs.is_some(), &refused)?;
+        let own = StoredType::of(&table, of);
         for contributor in &added {
             let written = contributor.writes().map_err(|error| error.of("Store", table.name()))?;
             if written.contains(&own) {
@@ -277,16 +265,18 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         }
         let given_contributors = added.len();
         contributors.extend(added);
-        // These three names are taken, even if the type has no such declaration.
-        let mut names = vec![index::NAME, list::NAME, unique::NAME];
+        let mut names = kinds::NAMES.to_vec();
         // The rows of the entity and the op row.
         let mut most = E::DECLARED.wide.rows + 1;
         for contributor in &contributors {
             most += contributor.operations();
         }
-        for contributor in &contributors[Self::IN_PARTITION..] {
-            names.push(contributor.name());
-        }
+        let others = contributors.iter().map(|one| one.name());
+        let declared = contributors.len() - given_contributors;
+        // Those of the type have the reserved names, each once.
+        names.extend(others.enumerate().filter_map(|(at, name)| {
+            (at >= declared || !kinds::NAMES.contains(&name)).then_some(name)
+        }));
         // The contributor of a declaration with a table has the name of both.
         for other in tables.iter() {
             names.push(other.declaration());
@@ -300,11 +290,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             return Err(refused(what)
                 .advise("declare fewer indexes, or move some to partitions of their own"));
         }
-        Self::TYPE.check_queue_and_keys(given, &refused)?;
+        check_queue_and_keys(&E::DECLARED, given, &refused)?;
         let deciding = Deciding::new(&table);
         let mut layers: Vec<Box<dyn Layer>> = Vec::new();
         if let (Some(blobs), false) = (&blobs, E::DECLARED.blobs.is_empty()) {
-            let fields = BlobFields::of::<E>(blobs, prefix::<E>());
+            let fields = BlobFields::of::<E>(blobs, of);
             layers.push(Box::new(fields.sealed_by::<E>(sealer.as_ref())));
         }
         // It closes after the fields in blobs, when the row has the keys of their encrypted contents, and
@@ -332,83 +322,6 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             }),
         })
     }
-}
-
-/// What contributors of declarations write besides the table.
-#[derive(Clone, Copy)]
-struct Means<'b> {
-    blobs: Option<&'b Blobs>,
-    tables: &'b OtherTables,
-}
-
-/// Adds the contributors of one kind of declaration.
-type Add<E> = fn(&mut Vec<Box<dyn Contributor<E>>>, Means<'_>);
-
-/// The contributors of declarations, which are compiled only for types that have such a declaration.
-impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
-    const TYPE: Declared = Declared::of::<E>();
-    const HAS_INDEXES: bool = Self::TYPE.has_index(Scope::SamePartition);
-    const HAS_LISTS: bool = Self::TYPE.has_list(ListPlace::Partition);
-    const HAS_VALUES: bool = Self::TYPE.has_index(Scope::Claim);
-
-    /// The number of the first three in `DECLARED`.
-    const IN_PARTITION: usize =
-        Self::HAS_INDEXES as usize + Self::HAS_LISTS as usize + Self::HAS_VALUES as usize;
-
-    const DECLARED: [Option<Add<E>>; 9] = [
-        if Self::HAS_INDEXES { Some(|all, _| all.push(Box::new(LocalIndexes))) } else { None },
-        if Self::HAS_LISTS { Some(|all, _| all.push(Box::new(Lists))) } else { None },
-        if Self::HAS_VALUES { Some(|all, _| all.push(Box::new(UniqueValues))) } else { None },
-        if Self::TYPE.has_older() {
-            Some(|all, _| all.push(Box::new(OlderVersions)))
-        } else {
-            None
-        },
-        if Self::TYPE.has_index(Scope::OtherPartition) {
-            Some(|all, means| {
-                for index in RemoteIndex::all(E::DECLARED.indexes, means.tables) {
-                    all.push(Box::new(index));
-                }
-            })
-        } else {
-            None
-        },
-        if Self::TYPE.has_list(ListPlace::Elsewhere) {
-            Some(|all, means| {
-                for list in RemoteList::all(E::DECLARED.lists, prefix::<E>(), means.tables) {
-                    all.push(Box::new(list));
-                }
-            })
-        } else {
-            None
-        },
-        if Self::TYPE.has_list(ListPlace::Blob) {
-            Some(|all, means| {
-                let Some(blobs) = means.blobs else { return };
-                for list in BlobList::all(E::DECLARED.lists, blobs) {
-                    all.push(Box::new(list));
-                }
-            })
-        } else {
-            None
-        },
-        if Self::TYPE.blobs.is_empty() {
-            None
-        } else {
-            Some(|all, means| {
-                let Some(blobs) = means.blobs else { return };
-                all.push(Box::new(BlobFields::of::<E>(blobs, prefix::<E>())));
-            })
-        },
-        if Self::TYPE.references.is_empty() {
-            None
-        } else {
-            Some(|all, means| {
-                let Some(blobs) = means.blobs else { return };
-                all.push(Box::new(BlobRefs(blobs.clone())));
-            })
-        },
-    ];
 }
 
 impl<E> fmt::Debug for StoreBuilder<E> {

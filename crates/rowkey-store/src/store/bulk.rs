@@ -8,13 +8,13 @@ use rowkey_patterns::internals::{Merge, is_same, pack, try_all};
 use rowkey_patterns::job::{Attempt, Batch, Job, Loading, Packs, Report, Verdict};
 
 use super::{Store, is_race};
-use crate::declarations::list::{in_partition, list_keys};
+use crate::declarations::kinds::Named;
 use crate::execute::Ran;
 use crate::layer::wide;
 use crate::plan::{MAX_OPERATIONS, Plan};
 use crate::row::declared::prefix;
 use crate::row::op::Op;
-use crate::row::{Keys, index_keys, keys_of};
+use crate::row::{Keys, keys_of};
 
 /// Entities of one partition that one transaction writes: an item of the stream of [`Store::load`].
 pub struct Group<E> {
@@ -94,13 +94,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
 /// Returns the most operations for an insert of the entity, without those of further rows.
 pub(super) fn rows_of<E: Entity>(entity: &E) -> usize {
-    let local = E::DECLARED.indexes.iter().enumerate().filter(|(position, index)| {
-        index.scope == rowkey_client::index::Scope::SamePartition
-            && index_keys(entity, *position).is_ok_and(|keys| keys.is_some())
-    });
-    let lists = in_partition(E::DECLARED.lists).into_iter();
-    let lists = lists.map(|(position, _)| list_keys(entity, position).len());
-    1 + local.count() + lists.sum::<usize>()
+    let beside = Named::all::<E>().filter(|named| named.is_beside::<E>());
+    1 + beside.map(|named| named.rows(entity).map_or(0, |rows| rows.len())).sum::<usize>()
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Group<E> {

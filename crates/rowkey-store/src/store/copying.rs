@@ -11,7 +11,7 @@ use crate::contributor::StoredType;
 use crate::declarations::remote_copies::{Copied, Heads, Holder, RemoteCopies};
 use crate::execute::settler::TypeSettler;
 use crate::layer::deciding::Deciding;
-use crate::row::declared::{Declared, prefix};
+use crate::row::declared::prefix;
 use crate::row::{Head, Keys, keys_of};
 
 impl<S, T: Entity + Clone + Send + Sync + 'static, V> RemoteCopies<S, T, V> {
@@ -101,7 +101,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Heads<E> for Store<E> {
 
     fn is_head(&self, row: &DynamicEntity) -> bool {
         let keys = (row.partition_key.clone(), row.row_key.clone());
-        let kind = Kind::of(row, &keys, &Declared::of::<E>(), prefix::<E>());
+        let kind = Kind::of(row, &keys, &E::DECLARED, prefix::<E>());
         matches!(kind, Some(Kind::Head))
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use chrono::TimeDelta;
 use futures_util::future::{BoxFuture, FutureExt as _};
-use rowkey_client::entity::BlobField;
+use rowkey_client::entity::{BlobField, Declarations};
 use rowkey_client::index::{Index, Scope};
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Page, Result, Stored};
 use rowkey_patterns::internals::try_all;
@@ -23,7 +23,6 @@ use crate::layer::deciding::{Deciding, is_lost, is_still};
 use crate::layer::wide::{Gathered, Wide};
 use crate::layer::{Demands, Layers, wide};
 use crate::row::blobs::Blobs;
-use crate::row::declared::Declared;
 use crate::row::op::OpRow;
 use crate::row::times::KEPT;
 use crate::row::{
@@ -81,7 +80,7 @@ type OnPage<'p> = HashMap<(&'p str, &'p str), &'p Stored<DynamicEntity>>;
 pub(super) fn doubtful(
     page: &Page<DynamicEntity>,
     report: &mut Report,
-    (declared, of): (&Declared, &str),
+    (declared, of): (&Declarations, &str),
     decoding: Decoding,
 ) -> Vec<DynamicEntity> {
     let rows: OnPage<'_> = page
@@ -108,7 +107,7 @@ pub(super) fn doubtful(
 fn agrees(
     rows: &OnPage<'_>,
     row: &DynamicEntity,
-    (declared, of): (&Declared, &str),
+    (declared, of): (&Declarations, &str),
     decoding: Decoding,
 ) -> Option<bool> {
     let keys = (row.partition_key.clone(), row.row_key.clone());
@@ -175,7 +174,7 @@ impl Kind {
     pub(super) fn of(
         row: &DynamicEntity,
         keys: &Keys,
-        declared: &Declared,
+        declared: &Declarations,
         of: &str,
     ) -> Option<Self> {
         if let Some((owner, number)) = wide::number_of(row) {
@@ -210,7 +209,7 @@ pub(super) struct Walked {
 impl Walked {
     /// Whether rows of this kind are in the table. A row of a declaration in another table than the declared one is
     /// that of another program, which declares it there.
-    pub(super) fn has(&self, kind: Kind, declared: &Declared) -> bool {
+    pub(super) fn has(&self, kind: Kind, declared: &Declarations) -> bool {
         let (name, table) = match kind {
             Kind::Copy(position) => {
                 (declared.indexes[position].name, declared.indexes[position].table)

@@ -27,6 +27,7 @@ use rowkey_client::{DynamicEntity, Entity, Error, Key, Result, Table};
 use rowkey_patterns::job::Report;
 
 use crate::contributor::settling::Settled;
+use crate::declarations::kinds::Named;
 use crate::execute::settler::TypeSettler;
 use crate::layer::deciding::Deciding;
 use crate::layer::place::OtherTables;
@@ -498,9 +499,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// # Ok::<_, rowkey::Error>(())
     /// ```
     pub fn index_table(&self, name: &str) -> Option<&Table> {
-        let mut names = E::DECLARED.indexes.iter().map(|index| index.name);
-        let mut lists = E::DECLARED.lists.iter().map(|list| list.name);
-        let is_declared = names.any(|own| own == name) || lists.any(|own| own == name);
+        let is_declared = Named::all::<E>().any(|named| named.name::<E>() == name);
         is_declared.then(|| self.inner.table_of(name))
     }
 

@@ -15,6 +15,7 @@ use super::version::Version;
 use super::writing::conflict;
 use super::{Store, parts};
 use crate::declarations;
+use crate::declarations::kinds::Named;
 use crate::execute::Ran;
 use crate::layer::wide::Layout;
 use crate::plan::Plan;
@@ -255,10 +256,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
             && (Self::layout().is_none() || !E::DECLARED.references.is_empty());
         // An entity of an older version is converted. Parts of another version have other RowKeys.
         let is_converted = E::VERSION > 1 && Self::layout().is_none();
-        let declares = is_wide
-            || is_converted
-            || !E::DECLARED.indexes.is_empty()
-            || !E::DECLARED.lists.is_empty();
+        let declares = is_wide || is_converted || Named::all::<E>().next().is_some();
         // An expired entity is not changed, as if it did not exist.
         let declares =
             declares || self.store.inner.has_contributors() || E::DECLARED.expiry.is_some();

@@ -3,7 +3,7 @@
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, TryStreamExt as _, stream};
 use rowkey_client::blob::BlobItem;
-use rowkey_client::entity::BlobField;
+use rowkey_client::entity::{BlobField, Declarations};
 use rowkey_client::index::ListPlace;
 use rowkey_client::{DynamicEntity, Entity, Result};
 use rowkey_patterns::internals::try_all;
@@ -20,7 +20,7 @@ use crate::execute::claim::give_up;
 use crate::layer::deciding::{Deciding, is_lost};
 use crate::layer::wide::{Gathered, Wide};
 use crate::row::blobs::Blobs;
-use crate::row::declared::{Declared, prefix};
+use crate::row::declared::prefix;
 use crate::row::times::KEPT;
 use crate::row::{Keys, blob_pointer, op};
 
@@ -86,7 +86,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     pub fn sweep(&self) -> Job<'static, Loading<stream::Iter<std::vec::IntoIter<Sweeping<E>>>>> {
         let mut units = Vec::new();
         if let Some(blobs) = &self.inner.blobs {
-            for (prefix, kind) in prefixes(blobs, &Declared::of::<E>(), prefix::<E>()) {
+            for (prefix, kind) in prefixes(blobs, &E::DECLARED, prefix::<E>()) {
                 units.push(Sweeping { store: self.clone(), prefix, kind });
             }
         }
@@ -248,7 +248,7 @@ fn property_of(
 }
 
 /// Returns the prefixes of the names of all blobs, with what they belong to.
-fn prefixes(blobs: &Blobs, declared: &Declared, of: &str) -> Vec<(String, Kind)> {
+fn prefixes(blobs: &Blobs, declared: &Declarations, of: &str) -> Vec<(String, Kind)> {
     let lists = declared.lists.iter().enumerate();
     let lists = lists.filter(|(_, list)| list.place == ListPlace::Blob);
     let lists = lists.map(|(position, list)| (blobs.prefix(list.row_head), Kind::List(position)));
@@ -273,7 +273,7 @@ type SweepField<E> =
 
 /// What is compiled only for types that have such blobs.
 impl<E: Entity + Clone + Send + Sync + 'static> Sweeping<E> {
-    const TYPE: Declared = Declared::of::<E>();
+    const TYPE: Declarations = E::DECLARED;
 
     const OF_LIST: Option<SweepList<E>> = if Self::TYPE.has_list(ListPlace::Blob) {
         Some(|store, name, list, report| store.sweep_list(name, list, report).boxed())

@@ -30,7 +30,7 @@ use super::totals::{OnPage, Totals};
 use super::{Step, Store};
 use crate::layer::Demands;
 use crate::layer::deciding::Deciding;
-use crate::row::declared::{Declared, prefix};
+use crate::row::declared::prefix;
 use crate::row::{Keys, Whole, index_keys};
 
 mod entity;
@@ -251,7 +251,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             // another table.
             return page.entities.into_iter().map(|stored| stored.entity).collect();
         }
-        let of_type = (&Declared::of::<E>(), prefix::<E>());
+        let of_type = (&E::DECLARED, prefix::<E>());
         let decoding = Decoding { head: head_of::<E>, index_keys: index_keys_of::<E> };
         doubtful(&page, report, of_type, decoding)
     }
@@ -283,7 +283,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         } else if let Some((contributor, address)) = total {
             totals.examine(&**contributor, &address, &keys, repairs, &mut report).await
         } else {
-            let declared = Declared::of::<E>();
+            let declared = E::DECLARED;
             let kind = Kind::of(row, &keys, &declared, prefix::<E>());
             match kind.filter(|kind| walked.has(*kind, &declared)) {
                 Some(Kind::Head) => {

@@ -8,6 +8,7 @@ use rowkey_patterns::job::{Report, Verdict};
 
 use crate::contributor::settling::{Settled, Settling};
 use crate::contributor::{Change, Contributor};
+use crate::declarations::kinds::Named;
 use crate::execute::settler::TypeSettler;
 use crate::layer::{Demands, wide};
 use crate::plan::{NewClaim, Plan};
@@ -57,16 +58,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 return Ok(());
             }
             let mut found = Vec::new();
-            for position in 0..E::DECLARED.indexes.len() {
-                let name = E::DECLARED.indexes[position].name;
-                let verdict = self.examine_demand(keys, &head, position).await?;
-                found.push((Cow::Borrowed(name), verdict));
-            }
-            if let Some(examine) = Self::EXAMINE_LISTS {
-                for list in 0..E::DECLARED.lists.len() {
-                    let verdict = examine(self, keys, &head, list).await?;
-                    found.push((Cow::Borrowed(E::DECLARED.lists[list].name), verdict));
-                }
+            for named in Named::all::<E>() {
+                let verdict = self.examine_named(keys, &head, named).await?;
+                found.push((Cow::Borrowed(named.name::<E>()), verdict));
             }
             let mut added = Vec::new();
             for contributor in self.given() {
@@ -124,7 +118,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         repaired?;
         if let Some(settled) = how {
-            let declared = E::DECLARED.indexes.len() + E::DECLARED.lists.len();
+            let declared = Named::all::<E>().count();
             for (at, (name, verdict)) in found.iter().enumerate().filter(|(_, one)| is_wrong(one)) {
                 let is_known = settled == Settled::Done && at < declared;
                 if is_known || self.is_repaired(keys, at).await? {
@@ -142,17 +136,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 
     /// Whether the rows of one declaration or contributor agree with the entity now.
     async fn is_repaired(&self, keys: &Keys, at: usize) -> Result<bool> {
-        let declared = E::DECLARED.indexes.len() + E::DECLARED.lists.len();
+        let declared = Named::all::<E>().count();
         for _ in 0..ROUNDS {
             let Some(head) = self.read_before(keys).await? else { return Ok(true) };
             let contributor = at.checked_sub(declared).and_then(|at| self.given().nth(at));
-            let now = match (contributor, at.checked_sub(E::DECLARED.indexes.len())) {
-                (Some(one), _) => self.examine_contributor(one, keys, &head).await?.0,
-                (None, None) => self.examine_demand(keys, &head, at).await?,
-                (None, Some(list)) => match Self::EXAMINE_LISTS {
-                    Some(examine) => examine(self, keys, &head, list).await?,
-                    None => Verdict::Right,
-                },
+            let now = match (Named::all::<E>().nth(at), contributor) {
+                (Some(named), _) => self.examine_named(keys, &head, named).await?,
+                (None, Some(one)) => self.examine_contributor(one, keys, &head).await?.0,
+                (None, None) => Verdict::Right,
             };
             if now == Verdict::Right {
                 return Ok(true);
@@ -181,6 +172,20 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             return Ok(Vec::new());
         }
         examine_blobs(self.inner.blobs()?, (E::DECLARED.blobs, fields), referred).await
+    }
+
+    /// Checks the rows of one declaration for an entity.
+    async fn examine_named(
+        &self,
+        keys: &Keys,
+        head: &ReadHead<E>,
+        named: Named,
+    ) -> Result<Verdict> {
+        match (named, Self::EXAMINE_LISTS) {
+            (Named::Index(position), _) => self.examine_demand(keys, head, position).await,
+            (Named::List(position), Some(examine)) => examine(self, keys, head, position).await,
+            (Named::List(_), None) => Ok(Verdict::Right),
+        }
     }
 
     /// Checks the row that the entity demands for one of its indexes or unique values.
