@@ -17,7 +17,7 @@ use crate::op::table::{Change, TableQuery};
 #[cfg(feature = "durable")]
 use rowkey_wire::xml::SignedIdentifier;
 
-use super::names::{Names, being_deleted};
+use super::names::{BlockedNames, Names};
 use super::partition::Key;
 use super::properties;
 use super::query::Cut;
@@ -26,8 +26,8 @@ use super::table::{Table, Written};
 use super::touched::Touched;
 use super::transaction::Failed;
 
-/// How long the name of a deleted table is blocked: 40 s, in ticks. The service says "at least".
-const NAME_BLOCKED: i64 = 40 * 10_000_000;
+/// How long the name of a deleted table is blocked, in seconds.
+const NAME_BLOCKED: i64 = 40;
 
 /// The tables of one account.
 #[derive(Clone, Debug)]
@@ -35,10 +35,9 @@ pub(crate) struct Account {
     /// Keyed by name in lower case. Copies of the account share tables until one is changed.
     tables: BTreeMap<Key, Arc<Table>>,
     /// Names of deleted tables, and until when they are blocked.
-    blocked: BTreeMap<Key, DateTime>,
+    blocked: BlockedNames<Key>,
     properties: ServiceProperties,
     strict: Strictness,
-    names: Names,
     last: DateTime,
     pub(crate) touched: Touched<Touch>,
     encode: Encode,
@@ -63,10 +62,9 @@ impl Account {
     pub(crate) fn new(strict: Strictness, names: Names) -> Self {
         Self {
             tables: BTreeMap::new(),
-            blocked: BTreeMap::new(),
+            blocked: BlockedNames::new(names, NAME_BLOCKED),
             properties: properties::initial(),
             strict,
-            names,
             last: DateTime::MIN,
             touched: Touched::default(),
             encode: |_, _| Vec::new(),
@@ -80,12 +78,7 @@ impl Account {
         if self.tables.contains_key(&folded) {
             return Err(Rejection::new(ErrorCode::TABLE_ALREADY_EXISTS));
         }
-        if self.names == Names::Blocked
-            && self.blocked.get(&folded).is_some_and(|until| now < *until)
-        {
-            return Err(being_deleted(ErrorCode::TABLE_BEING_DELETED));
-        }
-        self.blocked.remove(&folded);
+        self.blocked.take(&folded, now, ErrorCode::TABLE_BEING_DELETED)?;
         self.touched.note(|| Touch::Table(folded.clone()));
         Ok(&**self.tables.entry(folded).or_insert_with(|| Arc::new(Table::new(name, now))))
     }
@@ -103,18 +96,7 @@ impl Account {
             .ok_or_else(|| Rejection::new(ErrorCode::RESOURCE_NOT_FOUND))?;
         self.touched.note(|| Touch::Table(folded.clone()));
         let touched = &mut self.touched;
-        self.blocked.retain(|name, until| {
-            let is_blocked = now < *until;
-            if !is_blocked {
-                touched.note(|| Touch::Table(name.clone()));
-            }
-            is_blocked
-        });
-        if self.names == Names::Blocked
-            && let Ok(until) = DateTime::from_ticks(now.ticks() + NAME_BLOCKED)
-        {
-            self.blocked.insert(folded, until);
-        }
+        self.blocked.block(folded, now, |name| touched.note(|| Touch::Table(name.clone())));
         Ok(table)
     }
 
@@ -232,7 +214,7 @@ impl Account {
 
     /// Until when the name of a deleted table is blocked.
     pub(crate) fn blocked_until(&self, folded: &Key) -> Option<DateTime> {
-        self.blocked.get(folded).copied()
+        self.blocked.until(folded)
     }
 
     /// The latest Timestamp issued to an entity.
@@ -259,7 +241,7 @@ impl Account {
 
     /// Restores a blocked name.
     pub(crate) fn restore_blocked(&mut self, folded: &str, until: DateTime) {
-        self.blocked.insert(Key::from(folded), until);
+        self.blocked.restore(Key::from(folded), until);
     }
 
     /// Makes all later Timestamps greater than this one.
@@ -276,7 +258,7 @@ impl Account {
     /// Records everything as changed.
     pub(crate) fn touch_all(&mut self) {
         self.touched.note(|| Touch::Properties);
-        for name in self.blocked.keys() {
+        for name in self.blocked.iter() {
             self.touched.note(|| Touch::Table(name.clone()));
         }
         for (name, table) in &self.tables {

@@ -81,13 +81,7 @@ pub(super) async fn put_block(
         version if version >= MEDIUM_BLOCKS => 100 * MIB,
         _ => 4 * MIB,
     };
-    let checksum = block_checksum(call, sums);
-    let upload = upload::receive(body, &call.request.headers, max, checksum).await?;
-    upload::verify(sums, &upload)?;
-    if upload.content.len() == 0 {
-        return Err(empty_block().into());
-    }
-    let Upload { content, md5, crc64 } = upload;
+    let Upload { content, md5, crc64 } = receive_block(call, sums, max, body).await?;
     let now = call.context.now;
     call.change_container(container, |container, _| {
         container.put_block(blob, id, content, &guard, now)?;
@@ -141,13 +135,7 @@ pub(super) async fn append(
     body: &mut Incoming,
 ) -> Result<HttpResponse, RequestError> {
     let max = if call.version >= LARGE_APPENDS { 100 * MIB } else { 4 * MIB };
-    let checksum = block_checksum(call, sums);
-    let upload = upload::receive(body, &call.request.headers, max, checksum).await?;
-    upload::verify(sums, &upload)?;
-    if upload.content.len() == 0 {
-        return Err(empty_block().into());
-    }
-    let Upload { content, md5, crc64 } = upload;
+    let Upload { content, md5, crc64 } = receive_block(call, sums, max, body).await?;
     let (appended, version) = call.change_container(container, |container, version| {
         let appended = container.append(blob, &content, &limits, &guard, version)?;
         Ok((appended, version))
@@ -172,11 +160,19 @@ pub(super) fn check_overwrite(
     Err(Rejection::new(ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH))
 }
 
-/// The checksum in the response to a block: the MD5 if the client sent it or the version has no
-/// other.
-fn block_checksum(call: &Call<'_>, sums: Sums) -> Checksum {
+/// Reads a block. The checksum in the response is the MD5 if the client sent it or the version has
+/// no other.
+async fn receive_block(
+    call: &Call<'_>,
+    sums: Sums,
+    max: u64,
+    body: &mut Incoming,
+) -> Result<Upload, RequestError> {
     let crc64 = sums.md5.is_none() && call.version >= CRC64 || sums.crc64.is_some();
-    Checksum::new(!crc64, crc64)
+    let checksum = Checksum::new(!crc64, crc64);
+    let upload = upload::receive(body, &call.request.headers, max, checksum).await?;
+    upload::verify(sums, &upload)?;
+    if upload.content.len() == 0 { Err(empty_block().into()) } else { Ok(upload) }
 }
 
 fn write_sums(headers: &mut HeaderMap, md5: Option<Md5Sum>, crc64: Option<Crc64Sum>) {

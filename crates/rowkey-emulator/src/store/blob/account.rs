@@ -17,22 +17,20 @@ use super::lease::Subject;
 use crate::op::blob::{Guard, ListContainers};
 use crate::op::condition::Tag;
 use crate::op::metadata::Metadata;
-use crate::store::names::{Names, being_deleted};
+use crate::store::names::{BlockedNames, Names};
 use crate::store::properties;
 use crate::store::touched::Touched;
 
-/// How long the name of a deleted container is blocked: 30 s, in ticks. The service says "at
-/// least".
-const NAME_BLOCKED: i64 = 30 * 10_000_000;
+/// How long the name of a deleted container is blocked, in seconds.
+const NAME_BLOCKED: i64 = 30;
 
 /// The containers of one account.
 #[derive(Clone, Debug)]
 pub(crate) struct Blobs {
     containers: BTreeMap<Box<str>, Container>,
     /// Names of deleted containers, and until when they are blocked.
-    blocked: BTreeMap<Box<str>, DateTime>,
+    blocked: BlockedNames<Box<str>>,
     properties: ServiceProperties,
-    names: Names,
     last: u64,
     pub(crate) touched: Touched<Touch>,
 }
@@ -51,9 +49,8 @@ impl Blobs {
     pub(crate) fn new(names: Names) -> Self {
         Self {
             containers: BTreeMap::new(),
-            blocked: BTreeMap::new(),
+            blocked: BlockedNames::new(names, NAME_BLOCKED),
             properties: properties::initial(),
-            names,
             last: 0,
             touched: Touched::default(),
         }
@@ -70,11 +67,7 @@ impl Blobs {
         if self.containers.contains_key(name) {
             return Err(Rejection::new(ErrorCode::CONTAINER_ALREADY_EXISTS));
         }
-        if self.names == Names::Blocked && self.blocked.get(name).is_some_and(|until| now < *until)
-        {
-            return Err(being_deleted(ErrorCode::CONTAINER_BEING_DELETED));
-        }
-        self.blocked.remove(name);
+        self.blocked.take(name, now, ErrorCode::CONTAINER_BEING_DELETED)?;
         self.touched.note(|| Touch::Container(name.into()));
         let version = self.next_version(now);
         self.containers.insert(name.into(), Container::new(version, access, metadata));
@@ -94,18 +87,8 @@ impl Blobs {
         let container = self.containers.remove(name).ok_or_else(not_found)?;
         self.touched.note(|| Touch::Container(name.into()));
         let touched = &mut self.touched;
-        self.blocked.retain(|name, until| {
-            let is_blocked = now < *until;
-            if !is_blocked {
-                touched.note(|| Touch::Container(name.clone()));
-            }
-            is_blocked
-        });
-        if self.names == Names::Blocked
-            && let Ok(until) = DateTime::from_ticks(now.ticks() + NAME_BLOCKED)
-        {
-            self.blocked.insert(name.into(), until);
-        }
+        self.blocked
+            .block(name.into(), now, |name| touched.note(|| Touch::Container(name.clone())));
         Ok(container)
     }
 
@@ -195,7 +178,7 @@ impl Blobs {
 
     /// Until when the name of a deleted container is blocked.
     pub(crate) fn blocked_until(&self, name: &str) -> Option<DateTime> {
-        self.blocked.get(name).copied()
+        self.blocked.until(name)
     }
 
     /// The latest ETag issued.
@@ -215,7 +198,7 @@ impl Blobs {
 
     /// Restores a blocked name.
     pub(crate) fn restore_blocked(&mut self, name: &str, until: DateTime) {
-        self.blocked.insert(name.into(), until);
+        self.blocked.restore(name.into(), until);
     }
 
     /// Starts recording changes.
@@ -229,7 +212,7 @@ impl Blobs {
     /// Records everything as changed.
     pub(crate) fn touch_all(&mut self) {
         self.touched.note(|| Touch::Properties);
-        for name in self.blocked.keys() {
+        for name in self.blocked.iter() {
             self.touched.note(|| Touch::Container(name.clone()));
         }
         for (name, container) in &mut self.containers {

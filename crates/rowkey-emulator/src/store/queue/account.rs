@@ -14,21 +14,20 @@ use crate::op::metadata::Metadata;
 use crate::op::queue::Listing;
 use crate::op::queue::marker_name;
 use crate::op::random::split_mix;
-use crate::store::names::{Names, being_deleted};
+use crate::store::names::{BlockedNames, Names};
 use crate::store::properties;
 use crate::store::touched::Touched;
 
-/// How long the name of a deleted queue is blocked: 30 s, in ticks. The service says "at least".
-const NAME_BLOCKED: i64 = 30 * 10_000_000;
+/// How long the name of a deleted queue is blocked, in seconds.
+const NAME_BLOCKED: i64 = 30;
 
 /// The queues of one account.
 #[derive(Clone, Debug)]
 pub(crate) struct Queues {
     by_name: BTreeMap<String, Queue>,
     /// Names of deleted queues, and until when they are blocked.
-    blocked: BTreeMap<String, DateTime>,
+    blocked: BlockedNames<String>,
     properties: ServiceProperties,
-    names: Names,
     /// The seed of message ids.
     seed: u64,
     pub(crate) touched: Touched<Touch>,
@@ -56,9 +55,8 @@ impl Queues {
     pub(crate) fn new(names: Names, seed: u64) -> Self {
         Self {
             by_name: BTreeMap::new(),
-            blocked: BTreeMap::new(),
+            blocked: BlockedNames::new(names, NAME_BLOCKED),
             properties: properties::initial(),
-            names,
             seed,
             touched: Touched::default(),
         }
@@ -78,11 +76,7 @@ impl Queues {
                 Err(Rejection::new(ErrorCode::QUEUE_ALREADY_EXISTS))
             };
         }
-        if self.names == Names::Blocked && self.blocked.get(name).is_some_and(|until| now < *until)
-        {
-            return Err(being_deleted(ErrorCode::QUEUE_BEING_DELETED));
-        }
-        self.blocked.remove(name);
+        self.blocked.take(name, now, ErrorCode::QUEUE_BEING_DELETED)?;
         self.touched.note(|| Touch::Queue(name.to_owned()));
         self.by_name.insert(name.to_owned(), Queue::new(metadata));
         Ok(Created::New)
@@ -93,18 +87,8 @@ impl Queues {
         let queue = self.by_name.remove(name).ok_or_else(not_found)?;
         self.touched.note(|| Touch::Queue(name.to_owned()));
         let touched = &mut self.touched;
-        self.blocked.retain(|name, until| {
-            let is_blocked = now < *until;
-            if !is_blocked {
-                touched.note(|| Touch::Queue(name.clone()));
-            }
-            is_blocked
-        });
-        if self.names == Names::Blocked
-            && let Ok(until) = DateTime::from_ticks(now.ticks() + NAME_BLOCKED)
-        {
-            self.blocked.insert(name.to_owned(), until);
-        }
+        self.blocked
+            .block(name.to_owned(), now, |name| touched.note(|| Touch::Queue(name.clone())));
         Ok(queue)
     }
 
@@ -169,7 +153,7 @@ impl Queues {
 
     /// Until when the name of a deleted queue is blocked.
     pub(crate) fn blocked_until(&self, name: &str) -> Option<DateTime> {
-        self.blocked.get(name).copied()
+        self.blocked.until(name)
     }
 
     /// Restores a queue.
@@ -179,7 +163,7 @@ impl Queues {
 
     /// Restores a blocked name.
     pub(crate) fn restore_blocked(&mut self, name: &str, until: DateTime) {
-        self.blocked.insert(name.to_owned(), until);
+        self.blocked.restore(name.to_owned(), until);
     }
 
     /// Starts recording changes.
@@ -193,7 +177,7 @@ impl Queues {
     /// Records everything as changed.
     pub(crate) fn touch_all(&mut self) {
         self.touched.note(|| Touch::Properties);
-        for name in self.blocked.keys() {
+        for name in self.blocked.iter() {
             self.touched.note(|| Touch::Queue(name.clone()));
         }
         for (name, queue) in &mut self.by_name {
