@@ -11,11 +11,17 @@ pub(crate) mod list;
 pub(crate) mod older;
 pub(crate) mod wide;
 
-use blob::BlobField;
+/// The types of the fields, which [`crate::entity`] exports; those of indexes and lists are in [`crate::index`].
+pub(crate) mod fields {
+    pub use super::Declarations;
+    pub use super::blob::BlobField;
+    pub use super::older::{Older, OlderRows};
+    pub use super::wide::Wide;
+}
+
+use fields::{BlobField, OlderRows, Wide};
 use index::{Index, Scope};
 use list::{List, ListPlace};
-use older::OlderRows;
-use wide::Wide;
 
 /// What a type declares besides its keys and its properties: [`Projection::DECLARED`](crate::Projection::DECLARED).
 ///
@@ -98,6 +104,31 @@ impl Declarations {
             at += 1;
         }
         false
+    }
+
+    /// The most rows that the declarations of an entity take in its partition.
+    pub(crate) const fn rows_beside(&self) -> usize {
+        let (mut rows, mut at) = (0, 0);
+        while at < self.indexes.len() {
+            rows += matches!(self.indexes[at].scope, Scope::SamePartition) as usize;
+            at += 1;
+        }
+        at = 0;
+        while at < self.lists.len() {
+            if matches!(self.lists[at].place, ListPlace::Partition) {
+                rows += self.lists[at].max;
+            }
+            at += 1;
+        }
+        rows
+    }
+
+    /// Whether declarations keep something outside of the partition of their entity.
+    pub(crate) const fn has_elsewhere(&self) -> bool {
+        self.has_index(Scope::OtherPartition)
+            || self.has_index(Scope::Claim)
+            || self.has_list(ListPlace::Elsewhere)
+            || self.has_list(ListPlace::Blob)
     }
 
     /// Whether the type has a list in this place.

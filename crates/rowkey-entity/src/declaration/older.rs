@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::entity::{DecodeError, Entity, RowReader};
-use crate::index::{Index, List, ListPlace, Scope};
+use crate::index::{Index, List, ListPlace};
 use crate::key::KeyWriter;
 
 /// The index and list rows of an entity that an older version of its type wrote. A store removes
@@ -43,26 +43,12 @@ impl OlderRows {
     #[doc(hidden)]
     #[must_use]
     pub const fn of<V: Entity>() -> Self {
-        let Self { mut beside, mut elsewhere } = V::DECLARED.older;
-        let (mut own, mut at) = (0, 0);
-        while at < V::DECLARED.indexes.len() {
-            match V::DECLARED.indexes[at].scope {
-                Scope::SamePartition => own += 1,
-                Scope::OtherPartition | Scope::Claim => elsewhere = true,
-            }
-            at += 1;
-        }
-        at = 0;
-        while at < V::DECLARED.lists.len() {
-            match V::DECLARED.lists[at].place {
-                ListPlace::Partition => own += V::DECLARED.lists[at].max,
-                ListPlace::Elsewhere | ListPlace::Blob => elsewhere = true,
-            }
-            at += 1;
-        }
+        let Self { mut beside, elsewhere } = V::DECLARED.older;
+        let own = V::DECLARED.rows_beside();
         if own > beside {
             beside = own;
         }
+        let elsewhere = elsewhere || V::DECLARED.has_elsewhere();
         Self { beside, elsewhere }
     }
 

@@ -36,10 +36,7 @@ pub(crate) mod stored;
 pub(crate) mod traits;
 pub(crate) mod unknown;
 
-pub use crate::declaration::Declarations;
-pub use crate::declaration::blob::BlobField;
-pub use crate::declaration::older::{Older, OlderRows};
-pub use crate::declaration::wide::Wide;
+pub use crate::declaration::fields::*;
 #[doc(hidden)]
 pub use blob_ref::Unusable;
 pub use properties::Rest;

@@ -8,7 +8,7 @@ use rowkey_client::{Container, Entity, Queue, Result, Table};
 
 use super::{Inner, Store};
 use crate::contributor::{Contributor, StoredType};
-use crate::declarations::kinds::{self, Means};
+use crate::declarations::{self, Means};
 use crate::execute::announce::Announcer;
 use crate::execute::settler::TypeSettler;
 use crate::layer::blob_field::BlobFields;
@@ -248,7 +248,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         let tables = OtherTables::of(&E::DECLARED, &table, &self.tables, &refused)?;
         let of = prefix::<E>();
         let means = Means { of, blobs: blobs.as_ref(), tables: &tables };
-        let mut contributors = kinds::contributors::<E>(means);
+        let mut contributors = declarations::contributors::<E>(means);
         check_container(&E::DECLARED, blobs.is_some(), &refused)?;
         let own = StoredType::of(&table, of);
         for contributor in &added {
@@ -265,7 +265,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         }
         let given_contributors = added.len();
         contributors.extend(added);
-        let mut names = kinds::NAMES.to_vec();
+        let mut names = declarations::NAMES.to_vec();
         // The rows of the entity and the op row.
         let mut most = E::DECLARED.wide.rows + 1;
         for contributor in &contributors {
@@ -275,7 +275,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         let declared = contributors.len() - given_contributors;
         // Those of the type have the reserved names, each once.
         names.extend(others.enumerate().filter_map(|(at, name)| {
-            (at >= declared || !kinds::NAMES.contains(&name)).then_some(name)
+            (at >= declared || !declarations::NAMES.contains(&name)).then_some(name)
         }));
         // The contributor of a declaration with a table has the name of both.
         for other in tables.iter() {

@@ -8,7 +8,7 @@ use rowkey_patterns::internals::{Merge, is_same, pack, try_all};
 use rowkey_patterns::job::{Attempt, Batch, Job, Loading, Packs, Report, Verdict};
 
 use super::{Store, is_race};
-use crate::declarations::kinds::Named;
+use crate::declarations::Named;
 use crate::execute::Ran;
 use crate::layer::wide;
 use crate::plan::{MAX_OPERATIONS, Plan};

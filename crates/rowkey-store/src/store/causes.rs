@@ -4,7 +4,7 @@ use rowkey_client::{Entity, Error, Result};
 
 use super::Store;
 use crate::contributor::Contributor;
-use crate::declarations::kinds::Named;
+use crate::declarations::Named;
 use crate::layer::place::is_of;
 use crate::row::Keys;
 use crate::row::op::row_address;

@@ -27,7 +27,7 @@ use rowkey_client::{DynamicEntity, Entity, Error, Key, Result, Table};
 use rowkey_patterns::job::Report;
 
 use crate::contributor::settling::Settled;
-use crate::declarations::kinds::Named;
+use crate::declarations::Named;
 use crate::execute::settler::TypeSettler;
 use crate::layer::deciding::Deciding;
 use crate::layer::place::OtherTables;

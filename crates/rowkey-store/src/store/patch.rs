@@ -15,7 +15,7 @@ use super::version::Version;
 use super::writing::conflict;
 use super::{Store, parts};
 use crate::declarations;
-use crate::declarations::kinds::Named;
+use crate::declarations::Named;
 use crate::execute::Ran;
 use crate::layer::wide::Layout;
 use crate::plan::Plan;

@@ -8,7 +8,7 @@ use rowkey_patterns::job::{Report, Verdict};
 
 use crate::contributor::settling::{Settled, Settling};
 use crate::contributor::{Change, Contributor};
-use crate::declarations::kinds::Named;
+use crate::declarations::Named;
 use crate::execute::settler::TypeSettler;
 use crate::layer::{Demands, wide};
 use crate::plan::{NewClaim, Plan};
