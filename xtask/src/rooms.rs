@@ -60,7 +60,7 @@ const HOUSES: [House; 6] = [
     House {
         package: "rowkey-patterns",
         floors: &[
-            "hash keys together unique waits",
+            "keys together unique waits",
             "inspect job lease_lock log_blob log_tail lookup parallel series vending",
             "rollover spread internals",
         ],

@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 
 use http::HeaderMap;
+pub use rowkey_entity::internals::fnv1a;
 use rowkey_entity::internals::{Row, decode as odata};
 use rowkey_entity::{Entity, Projection, Stored};
 use rowkey_wire::blob::BlockSource;

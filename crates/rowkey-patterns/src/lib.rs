@@ -25,7 +25,6 @@
 //! consistent, are in `rowkey::store`. [`rowkey::rounds`](rowkey_client::rounds) retries an operation that
 //! lost against another writer.
 
-mod hash;
 pub mod inspect;
 #[doc(hidden)]
 pub mod internals;

@@ -11,12 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use rowkey_client::internals::fnv1a;
 use rowkey_client::sas::{
     BlobPermissions, QueuePermissions, Sas, SasToken, TablePermissions, Warning,
 };
 use rowkey_client::{Error, ErrorKind, Result, StorageAccount};
-
-use crate::hash::fnv1a;
 
 const OPERATION: &str = "Vending";
 

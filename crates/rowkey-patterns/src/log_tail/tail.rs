@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use rowkey_client::edm::DateTime;
+use rowkey_client::internals::fnv1a;
 use rowkey_client::table::Keyed;
 use rowkey_client::{Entity, Error, ErrorKind, FailedRow, Partition, Result, Stored, Table};
 
 use super::position::Position;
 use super::{head, row_of, slice, ticks_in, ticks_of};
-use crate::hash::fnv1a;
 
 /// The default maximum number of entries in a batch.
 const BATCH: usize = 500;

@@ -13,6 +13,7 @@ use std::vec;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, FusedStream as _, FuturesUnordered};
 use futures_util::{Stream, StreamExt as _};
+use rowkey_client::internals::fnv1a;
 use rowkey_client::{
     Continuation, Error, ErrorKind, FailedRow, Projection, Query, Result, Stored, Table,
 };
@@ -20,7 +21,6 @@ use rowkey_client::{Page, table::Keyed};
 
 use super::checkpoint::{Open, QueryPosition};
 use super::{Checkpoint, Failure, Found, OPERATION, Order, Settings};
-use crate::hash::fnv1a;
 
 /// A row with its keys; a row that does not decode is an item, too.
 type Row<P> = Keyed<Result<P, FailedRow>>;

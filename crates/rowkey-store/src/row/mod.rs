@@ -11,6 +11,7 @@
 use rowkey_client::edm::Value;
 use rowkey_client::entity::{Declarations, Older, RowReader, RowWriter};
 use rowkey_client::index::{Copied, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, Scope};
+use rowkey_client::internals::fnv1a;
 use rowkey_client::key::KeyWriter;
 use rowkey_client::{
     DecodeError, DynamicEntity, Entity, Error, ErrorKind, Projection, Properties, Result, Rows,
@@ -394,23 +395,20 @@ impl<E: Entity> Projection for Copy<E> {
 pub(crate) fn digest(row: &DynamicEntity) -> u64 {
     let is_own =
         |name: &str| ![MARK, INDEX, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY].contains(&name);
-    // FNV-1a, because it is the same in all programs and versions. The hashes of properties are added,
-    // because a Merge may change their order.
-    let fnv = |hash: u64, bytes: &[u8]| {
-        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        bytes.iter().fold(hash, step)
-    };
+    // The hashes of properties are added, because a Merge may change their order.
     let of = |(name, value): (&str, &Value)| {
-        let hash = fnv(fnv(0xcbf2_9ce4_8422_2325, name.as_bytes()), &[0]);
+        let hash = |kind: u8, bytes: &[u8]| {
+            fnv1a(name.bytes().chain([0, kind]).chain(bytes.iter().copied()))
+        };
         match value {
-            Value::Binary(bytes) => fnv(fnv(hash, &[1]), bytes),
-            Value::Boolean(value) => fnv(hash, &[2, u8::from(*value)]),
-            Value::DateTime(time) => fnv(fnv(hash, &[3]), &time.ticks().to_le_bytes()),
-            Value::Double(value) => fnv(fnv(hash, &[4]), &value.to_bits().to_le_bytes()),
-            Value::Guid(guid) => fnv(fnv(hash, &[5]), guid.to_string().as_bytes()),
-            Value::Int32(value) => fnv(fnv(hash, &[6]), &value.to_le_bytes()),
-            Value::Int64(value) => fnv(fnv(hash, &[7]), &value.to_le_bytes()),
-            Value::String(text) => fnv(fnv(hash, &[8]), text.as_bytes()),
+            Value::Binary(bytes) => hash(1, bytes),
+            Value::Boolean(value) => hash(2, &[u8::from(*value)]),
+            Value::DateTime(time) => hash(3, &time.ticks().to_le_bytes()),
+            Value::Double(value) => hash(4, &value.to_bits().to_le_bytes()),
+            Value::Guid(guid) => hash(5, guid.to_string().as_bytes()),
+            Value::Int32(value) => hash(6, &value.to_le_bytes()),
+            Value::Int64(value) => hash(7, &value.to_le_bytes()),
+            Value::String(text) => hash(8, text.as_bytes()),
         }
     };
     row.iter().filter(|(name, _)| is_own(name)).map(of).fold(0, u64::wrapping_add)

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::future::{BoxFuture, FutureExt as _};
+use rowkey_client::internals::fnv1a;
 use rowkey_client::rounds::Rounds;
 use rowkey_client::{DynamicEntity, ETag, Entity, Error, ErrorKind, Result, ScanPolicy};
 use rowkey_patterns::job;
@@ -410,6 +411,5 @@ fn too_early(age: u64) -> Error {
 
 /// A hash that is the same in all programs.
 fn hash(template: &str) -> String {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    format!("{:016x}", template.bytes().fold(0xcbf2_9ce4_8422_2325, step))
+    format!("{:016x}", fnv1a(template.bytes()))
 }

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use rowkey_client::edm::Value;
+use rowkey_client::internals::fnv1a;
 use rowkey_client::{Entity, Result};
 
 use super::{FURTHER, MAX_BYTES, MAX_PROPERTIES, OF_FURTHER, bytes_of, too_large};
@@ -59,9 +60,8 @@ impl Layout {
     pub(crate) fn part(self, name: &str) -> usize {
         let end = self.first.and_then(|first| name.char_indices().nth(first));
         let name = end.map_or(name, |(end, _)| &name[..end]);
-        // FNV-1a with a final mix, because it is the same in all programs and versions.
-        let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, step);
+        // With a final mix, which spreads the last byte.
+        let hash = fnv1a(name.bytes());
         let hash = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         // The number of parts is small, so this fits.
         1 + usize::try_from(hash % (self.rows as u64 - 1)).unwrap_or_default()
