@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey_client::index::{Index, Scope};
@@ -20,6 +21,7 @@ use crate::row::declared::prefix;
 use crate::row::op::{ClaimRef, Target, created_of};
 
 /// Settles the targets and claims of one type.
+#[async_trait]
 pub(crate) trait Settler: Send + Sync {
     /// The type, as the prefix of its RowKeys.
     fn of(&self) -> &'static str;
@@ -29,13 +31,13 @@ pub(crate) trait Settler: Send + Sync {
 
     /// Settles the targets and claims of a write that belong to this type. `op` is the keys of the
     /// write's op row. A failure does not stop the others.
-    fn settle<'a>(
-        &'a self,
-        op: &'a Keys,
-        targets: &'a [Target],
-        claims: &'a [ClaimRef],
-        noted: &'a mut Noted,
-    ) -> BoxFuture<'a, Result<Settled>>;
+    async fn settle(
+        &self,
+        op: &Keys,
+        targets: &[Target],
+        claims: &[ClaimRef],
+        noted: &mut Noted,
+    ) -> Result<Settled>;
 }
 
 /// Combines two results: the first error, or both. Callers settle the rest even after an error.
@@ -81,6 +83,7 @@ impl<E: Entity> TypeSettler<E> {
     }
 }
 
+#[async_trait]
 impl<E: Entity + Send + Sync + 'static> Settler for TypeSettler<E> {
     fn of(&self) -> &'static str {
         prefix::<E>()
@@ -92,37 +95,34 @@ impl<E: Entity + Send + Sync + 'static> Settler for TypeSettler<E> {
             || E::DECLARED.indexes.iter().any(is_claim)
     }
 
-    fn settle<'a>(
-        &'a self,
-        op: &'a Keys,
-        targets: &'a [Target],
-        claims: &'a [ClaimRef],
-        noted: &'a mut Noted,
-    ) -> BoxFuture<'a, Result<Settled>> {
-        async move {
-            let mut all = Ok(Settled::Done);
-            let mut rest = targets;
-            while let Some(first) = rest.first() {
-                let (of_one, others) = of_one_entity(rest, &first.row_key);
-                rest = others;
-                let keys = (op.0.clone(), first.row_key.clone());
-                let layers = self.deciding_layers();
-                let settling = Settling::<E>::new(self.deciding.clone(), keys, layers);
-                let settling = settling.having_met(&noted.met).in_turns();
-                all = both(all, self.settle_one(&settling, op, of_one, noted).await);
-                noted.in_doubt |= settling.is_in_doubt();
-                noted.found_none(&first.row_key, &settling.take_absent());
-            }
-            if !claims.is_empty() {
-                let demands = Demands::of::<E>(&self.layers);
-                let of_type = (E::DECLARED.indexes, &demands);
-                let table = (&self.deciding, self.announcer.as_deref());
-                let released = release_all(table, op, claims, of_type, noted);
-                all = both(all, released.await);
-            }
-            all
+    async fn settle(
+        &self,
+        op: &Keys,
+        targets: &[Target],
+        claims: &[ClaimRef],
+        noted: &mut Noted,
+    ) -> Result<Settled> {
+        let mut all = Ok(Settled::Done);
+        let mut rest = targets;
+        while let Some(first) = rest.first() {
+            let (of_one, others) = of_one_entity(rest, &first.row_key);
+            rest = others;
+            let keys = (op.0.clone(), first.row_key.clone());
+            let layers = self.deciding_layers();
+            let settling = Settling::<E>::new(self.deciding.clone(), keys, layers);
+            let settling = settling.having_met(&noted.met).in_turns();
+            all = both(all, self.settle_one(&settling, op, of_one, noted).await);
+            noted.in_doubt |= settling.is_in_doubt();
+            noted.found_none(&first.row_key, &settling.take_absent());
         }
-        .boxed()
+        if !claims.is_empty() {
+            let demands = Demands::of::<E>(&self.layers);
+            let of_type = (E::DECLARED.indexes, &demands);
+            let table = (&self.deciding, self.announcer.as_deref());
+            let released = release_all(table, op, claims, of_type, noted);
+            all = both(all, released.await);
+        }
+        all
     }
 }
 

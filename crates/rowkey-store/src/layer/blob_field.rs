@@ -17,11 +17,10 @@
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use rowkey_client::edm::Value;
 use rowkey_client::entity::BlobField;
 use rowkey_client::{Blob, DynamicEntity, Entity, Error, ErrorKind, Result, Table};
@@ -295,42 +294,34 @@ impl BlobFields {
     }
 }
 
+#[async_trait]
 impl Layer for BlobFields {
-    fn close<'a>(
-        &'a self,
-        closing: Closing<'a>,
-        row: &'a mut DynamicEntity,
-    ) -> BoxFuture<'a, Result<()>> {
-        self.close_all(closing, row).boxed()
+    async fn close(&self, closing: Closing<'_>, row: &mut DynamicEntity) -> Result<()> {
+        self.close_all(closing, row).await
     }
 
-    fn open<'a>(
-        &'a self,
-        table: &'a Table,
-        row: &'a mut DynamicEntity,
-        sealed: &'a mut Vec<String>,
-    ) -> BoxFuture<'a, Result<()>> {
-        async move {
-            self.check(sealed)?;
-            for BlobField { property, pointer: pointer_name, .. } in self.fields {
-                let pointer = BlobPointer::read(row, property, pointer_name)?;
-                row.remove(pointer_name);
-                let key = match self.sealer(property) {
-                    Some(sealer) => {
-                        Self::key(sealer, row, (property, pointer_name), pointer.as_ref())?
-                    }
-                    None => None,
-                };
-                if let Some(pointer) = pointer {
-                    let field = (*property, *pointer_name);
-                    let read = self.read(table, row, field, pointer, key.as_deref()).await;
-                    let value = read.map_err(|error| error.of("Get", table.name()))?;
-                    row.set(*property, value);
-                }
+    async fn open(
+        &self,
+        table: &Table,
+        row: &mut DynamicEntity,
+        sealed: &mut Vec<String>,
+    ) -> Result<()> {
+        self.check(sealed)?;
+        for BlobField { property, pointer: pointer_name, .. } in self.fields {
+            let pointer = BlobPointer::read(row, property, pointer_name)?;
+            row.remove(pointer_name);
+            let key = match self.sealer(property) {
+                Some(sealer) => Self::key(sealer, row, (property, pointer_name), pointer.as_ref())?,
+                None => None,
+            };
+            if let Some(pointer) = pointer {
+                let field = (*property, *pointer_name);
+                let read = self.read(table, row, field, pointer, key.as_deref()).await;
+                let value = read.map_err(|error| error.of("Get", table.name()))?;
+                row.set(*property, value);
             }
-            Ok(())
         }
-        .boxed()
+        Ok(())
     }
 
     fn pass_over(&self, row: &mut DynamicEntity, sealed: &[String]) -> Result<()> {

@@ -23,6 +23,7 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey_client::entity::Older;
@@ -47,23 +48,20 @@ pub(crate) mod seal;
 pub(crate) mod wide;
 
 /// A conversion between the properties of an entity and those of its row.
+#[async_trait]
 pub(crate) trait Layer: Send + Sync {
     /// Converts the properties of an entity to stored properties.
-    fn close<'a>(
-        &'a self,
-        closing: Closing<'a>,
-        row: &'a mut DynamicEntity,
-    ) -> BoxFuture<'a, Result<()>>;
+    async fn close(&self, closing: Closing<'_>, row: &mut DynamicEntity) -> Result<()>;
 
     /// Converts stored properties to those of the entity. `row` has the keys of the head, even if it
     /// was read from a copy. Further data is read from `table`, which is the primary if the read
     /// decides. `sealed` are the properties that stay sealed.
-    fn open<'a>(
-        &'a self,
-        table: &'a Table,
-        row: &'a mut DynamicEntity,
-        sealed: &'a mut Vec<String>,
-    ) -> BoxFuture<'a, Result<()>>;
+    async fn open(
+        &self,
+        table: &Table,
+        row: &mut DynamicEntity,
+        sealed: &mut Vec<String>,
+    ) -> Result<()>;
 
     /// The properties that copies do not contain.
     fn not_copied(&self) -> Vec<&'static str> {

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
+use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use rowkey_client::edm::Value;
 use rowkey_client::{DynamicEntity, Entity, Result, Table};
@@ -156,38 +156,29 @@ impl Sealed {
     }
 }
 
+#[async_trait]
 impl Layer for Sealed {
-    fn close<'a>(
-        &'a self,
-        closing: Closing<'a>,
-        row: &'a mut DynamicEntity,
-    ) -> BoxFuture<'a, Result<()>> {
+    async fn close(&self, closing: Closing<'_>, row: &mut DynamicEntity) -> Result<()> {
         let Closing { op, table, before, .. } = closing;
-        async move {
-            let opened = before.map(|before| self.encrypted.opened(before)).unwrap_or_default();
-            let before = before.map(|before| (before, &*opened));
-            self.sealer.seal(op, table, self.encrypted.names, before, row).await
-        }
-        .boxed()
+        let opened = before.map(|before| self.encrypted.opened(before)).unwrap_or_default();
+        let before = before.map(|before| (before, &*opened));
+        self.sealer.seal(op, table, self.encrypted.names, before, row).await
     }
 
-    fn open<'a>(
-        &'a self,
-        table: &'a Table,
-        row: &'a mut DynamicEntity,
-        sealed: &'a mut Vec<String>,
-    ) -> BoxFuture<'a, Result<()>> {
-        async move {
-            let names = self.encrypted.opened(row);
-            *sealed = self.sealer.open(table, &names, row).await?;
-            // The value of such a property is the key of the blob.
-            let stopped = self.sealer.stopped().iter().map(String::as_str);
-            let mut in_row = self.in_row.iter().copied().chain(stopped);
-            match in_row.find(|name| is_in_blob(row, name)) {
-                Some(name) => Err(other_version(name, "encrypted it in a blob")),
-                None => Ok(()),
-            }
+    async fn open(
+        &self,
+        table: &Table,
+        row: &mut DynamicEntity,
+        sealed: &mut Vec<String>,
+    ) -> Result<()> {
+        let names = self.encrypted.opened(row);
+        *sealed = self.sealer.open(table, &names, row).await?;
+        // The value of such a property is the key of the blob.
+        let stopped = self.sealer.stopped().iter().map(String::as_str);
+        let mut in_row = self.in_row.iter().copied().chain(stopped);
+        match in_row.find(|name| is_in_blob(row, name)) {
+            Some(name) => Err(other_version(name, "encrypted it in a blob")),
+            None => Ok(()),
         }
-        .boxed()
     }
 }

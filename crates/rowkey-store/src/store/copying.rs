@@ -1,8 +1,7 @@
 //! Copies that another store keeps in the entities of this one: each is written through the plan of its type,
 //! so that its own declarations stay consistent.
 
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use async_trait::async_trait;
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Partition, Result, Stored};
 
 use super::examine::Kind;
@@ -78,17 +77,19 @@ impl<S, T: Entity + Clone + Send + Sync + 'static, V> RemoteCopies<S, T, V> {
         I: IntoIterator,
         I::Item: Into<Partition<T>>,
     {
-        Self::into(name, Holder::Store(Box::new(store.clone())), targets, what, set)
+        let targets = move |source: &S| targets(source).into_iter().map(Into::into).collect();
+        Self::into(name, Holder::Store(Box::new(store.clone())), Box::new(targets), what, set)
     }
 }
 
+#[async_trait]
 impl<E: Entity + Clone + Send + Sync + 'static> Heads<E> for Store<E> {
     fn deciding(&self) -> &Deciding {
         &self.inner.deciding
     }
 
-    fn create_missing(&self) -> BoxFuture<'_, Result<()>> {
-        self.create_if_missing().boxed()
+    async fn create_missing(&self) -> Result<()> {
+        self.create_if_missing().await
     }
 
     fn writes(&self) -> Result<Vec<StoredType>> {
@@ -105,41 +106,27 @@ impl<E: Entity + Clone + Send + Sync + 'static> Heads<E> for Store<E> {
         matches!(kind, Some(Kind::Head))
     }
 
-    fn open(
-        &self,
-        stored: Stored<DynamicEntity>,
-    ) -> BoxFuture<'_, Result<Option<Stored<Head<E>>>>> {
-        async move {
-            if !self.is_head(&stored.entity) {
-                return Ok(None);
-            }
-            let TypeSettler { deciding, layers, .. } = &**self.inner;
-            match layers.open(deciding.table(), stored).await {
-                Err(error) if error.kind() == ErrorKind::Decode => Ok(None),
-                opened => opened,
-            }
+    async fn open(&self, stored: Stored<DynamicEntity>) -> Result<Option<Stored<Head<E>>>> {
+        if !self.is_head(&stored.entity) {
+            return Ok(None);
         }
-        .boxed()
+        let TypeSettler { deciding, layers, .. } = &**self.inner;
+        match layers.open(deciding.table(), stored).await {
+            Err(error) if error.kind() == ErrorKind::Decode => Ok(None),
+            opened => opened,
+        }
     }
 
-    fn write<'a>(
-        &'a self,
-        keys: &'a Keys,
-        head: Stored<Head<E>>,
-        after: &'a E,
-    ) -> BoxFuture<'a, Result<Copied>> {
-        async move {
-            if keys_of(after)? != *keys {
-                let what = "a copy alters the key of a target, and keys cannot change";
-                return Err(Error::refused(ErrorKind::Invalid, what));
-            }
-            let held = ReadHead::of(head);
-            match Self::write(self, keys, Some(held), Some(after), &mut self.rounds(keys)).await {
-                Ok(_) => Ok(Copied::Done),
-                Err(error) if is_race(&error) => Ok(Copied::Lost),
-                Err(error) => Err(error),
-            }
+    async fn write(&self, keys: &Keys, head: Stored<Head<E>>, after: &E) -> Result<Copied> {
+        if keys_of(after)? != *keys {
+            let what = "a copy alters the key of a target, and keys cannot change";
+            return Err(Error::refused(ErrorKind::Invalid, what));
         }
-        .boxed()
+        let held = ReadHead::of(head);
+        match Self::write(self, keys, Some(held), Some(after), &mut self.rounds(keys)).await {
+            Ok(_) => Ok(Copied::Done),
+            Err(error) if is_race(&error) => Ok(Copied::Lost),
+            Err(error) => Err(error),
+        }
     }
 }

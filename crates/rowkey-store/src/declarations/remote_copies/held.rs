@@ -1,6 +1,7 @@
 //! The holders of copies: rows of a table, read by pages and written in transactions, or entities of a store,
 //! each written through the plan of its type.
 
+use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, TryStreamExt as _};
 use rowkey_client::edm::Value;
@@ -26,11 +27,12 @@ pub(crate) enum Holder<T> {
 }
 
 /// The entities of a store, each written through the plan of its type.
+#[async_trait]
 pub(crate) trait Heads<T>: Send + Sync {
     fn deciding(&self) -> &Deciding;
 
     /// Creates what the store needs.
-    fn create_missing(&self) -> BoxFuture<'_, Result<()>>;
+    async fn create_missing(&self) -> Result<()>;
 
     /// The type of the store, and those that its contributors write through their stores.
     fn writes(&self) -> Result<Vec<StoredType>>;
@@ -39,16 +41,10 @@ pub(crate) trait Heads<T>: Send + Sync {
     fn is_head(&self, row: &DynamicEntity) -> bool;
 
     /// Opens an entity; `None` for other rows, and for entities that this program cannot read.
-    fn open(&self, stored: Stored<DynamicEntity>)
-    -> BoxFuture<'_, Result<Option<Stored<Head<T>>>>>;
+    async fn open(&self, stored: Stored<DynamicEntity>) -> Result<Option<Stored<Head<T>>>>;
 
     /// Writes an entity if it is unchanged since it was opened.
-    fn write<'a>(
-        &'a self,
-        keys: &'a Keys,
-        head: Stored<Head<T>>,
-        after: &'a T,
-    ) -> BoxFuture<'a, Result<Copied>>;
+    async fn write(&self, keys: &Keys, head: Stored<Head<T>>, after: &T) -> Result<Copied>;
 }
 
 /// What became of a copy.

@@ -151,23 +151,17 @@ impl<S, T: Entity, V> RemoteCopies<S, T, V> {
                  its other rows in step"
             );
         }
-        Self::into(name, Holder::Table(Deciding::new(table)), targets, what, set)
+        let targets = move |source: &S| targets(source).into_iter().map(Into::into).collect();
+        Self::into(name, Holder::Table(Deciding::new(table)), Box::new(targets), what, set)
     }
 
-    pub(crate) fn into<I>(
+    pub(crate) fn into(
         name: &'static str,
         holder: Holder<T>,
-        targets: impl Fn(&S) -> I + Send + Sync + 'static,
+        targets: Targets<S, T>,
         what: impl Fn(&S) -> V + Send + Sync + 'static,
         set: impl Fn(&mut T, Option<&V>) + Send + Sync + 'static,
-    ) -> Self
-    where
-        I: IntoIterator,
-        I::Item: Into<Partition<T>>,
-    {
-        let targets = Box::new(move |source: &S| {
-            targets(source).into_iter().map(Into::into).collect::<Vec<_>>()
-        });
+    ) -> Self {
         let source = format!("{COPIED_FROM}{name}");
         Self { name, source, holder, targets, what: Box::new(what), set: Box::new(set) }
     }
