@@ -56,9 +56,9 @@ impl From<&Error> for Failure {
 /// What happened to a message that was received.
 #[derive(Debug)]
 pub(super) enum Processed {
-    /// Its task was not tried, because the handler of another one blocks. If `is_marked`, the message says that its
-    /// task was tried alone.
-    Blocked { is_marked: bool },
+    /// Its task was not tried, because the handler of another one blocks. It waits until it can be tried alone, or, if it
+    /// `has_begun`, for its key.
+    Blocked { has_begun: bool },
     /// The result of the handler.
     Done(Done),
     /// The task has or had a dead letter.
@@ -194,9 +194,9 @@ pub(super) fn decide(processed: Processed, known: &Known, limits: &Limits<'_>) -
         Processed::Newer(text) => dead(Cause::Unreadable, text),
         Processed::Stopped => retry(Step::HandedBack, Duration::ZERO),
         Processed::Unprocessable(failure) => Ending::DeadLetter { failure, is_attempt: false },
-        Processed::Blocked { is_marked } => {
+        Processed::Blocked { has_begun } => {
             let wait = (limits.retry)(known.received).max(SHORTEST);
-            Ending::Retry { step: Step::Deferred, wait, failure: None, is_known: is_marked }
+            Ending::Retry { step: Step::Deferred, wait, failure: None, is_known: has_begun }
         }
         Processed::Failed(failure) => {
             let (step, waits) = if failure.is_transient() && has_patience {
@@ -290,8 +290,8 @@ mod tests {
             (&|| Processed::Stopped, retry(Step::HandedBack, Duration::ZERO), Dependency::Unsaid),
             (&|| Processed::Lost(Lost::Taken), Ending::Lost(Lost::Taken), Dependency::Unsaid),
             (&|| Processed::Lost(Lost::Expired), Ending::Lost(Lost::Expired), Dependency::Unsaid),
-            (&|| Processed::Blocked { is_marked: false }, blocked(false), Dependency::Unsaid),
-            (&|| Processed::Blocked { is_marked: true }, blocked(true), Dependency::Unsaid),
+            (&|| Processed::Blocked { has_begun: false }, blocked(false), Dependency::Unsaid),
+            (&|| Processed::Blocked { has_begun: true }, blocked(true), Dependency::Unsaid),
         ];
         for (processed, ending, dependency) in rows {
             for (attempts, age) in [(0, HOUR), (2, HOUR), (9, OLD)] {
@@ -301,7 +301,7 @@ mod tests {
             assert_eq!(ending.dependency(Step::Lost), Dependency::Unsaid, "{ending:?}");
             assert_eq!(ending.failed_attempt(), None, "{ending:?}");
         }
-        let soon = Processed::Blocked { is_marked: false };
+        let soon = Processed::Blocked { has_begun: false };
         let none = Limits {
             max_attempts: 3,
             patience: HOUR,

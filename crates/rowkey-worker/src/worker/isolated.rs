@@ -68,7 +68,7 @@ impl<T: Task, H: Handler<T>> Isolated<T, H> {
                 hold.limit(Duration::MAX);
                 let Some(locked) = stuck.unless(keys.lock((T::KIND, key))).await else {
                     tracing::warn!("a handler blocks that may have the key of the task");
-                    return Processed::Blocked { is_marked: true };
+                    return Processed::Blocked { has_begun: true };
                 };
                 Some(locked)
             }

@@ -177,7 +177,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
                 *turn = Some(Box::new(self.common.alone.write().await));
                 if self.common.stuck.is_any() {
                     tracing::warn!("a handler blocks, so the task cannot be tried alone yet");
-                    return Processed::Blocked { is_marked: false };
+                    return Processed::Blocked { has_begun: false };
                 }
                 // Before anything is read that could end the process.
                 if let Err(processed) = self.mark_alone(envelope, hold).await {

@@ -150,19 +150,11 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             tokio::select! {
                 biased;
                 () = &mut shutdown, if !stopping => stopping = true,
-                Some(ended) = at_work.next(), if !at_work.is_empty() => match ended {
-                    Err(error) => {
-                        tracing::warn!(%error, "how a message ended is unknown; it may be received again");
+                Some(ended) = at_work.next(), if !at_work.is_empty() => {
+                    if let Some(wait) = self.pause_after(&ended, &mut breaker) {
+                        pause = Some(self.clock().sleep(wait));
                     }
-                    Ok((step, ending)) => {
-                        let dependency = ending.dependency(step);
-                        if let Some((opened, least)) = breaker.count(dependency, self.breaker) {
-                            let wait = self.idle.after(opened).max(least);
-                            tracing::warn!(?wait, "receiving is paused for this duration");
-                            pause = Some(self.clock().sleep(wait));
-                        }
-                    }
-                },
+                }
                 places = poll_fn(|context| share.poll_take(context, room)), if asks => {
                     let receive = async move { (self.receive(places.count()).await, places) };
                     taking = Some(receive.boxed());
@@ -216,5 +208,24 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             }
         }
         failure.map_or_else(|| Ok(self.counts()), Err)
+    }
+
+    /// Returns how long receiving pauses, if the end of a message opens the circuit breaker.
+    fn pause_after(
+        &self,
+        ended: &Result<(Step, Ending)>,
+        breaker: &mut Breaker,
+    ) -> Option<Duration> {
+        let (step, ending) = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                tracing::warn!(%error, "how a message ended is unknown; it may be received again");
+                return None;
+            }
+        };
+        let (opened, least) = breaker.count(ending.dependency(*step), self.breaker)?;
+        let wait = self.idle.after(opened).max(least);
+        tracing::warn!(?wait, "receiving is paused for this duration");
+        Some(wait)
     }
 }
