@@ -1,4 +1,5 @@
-//! Deciding reads: reads on the primary, for writes, claims and repairs that depend on them.
+//! Deciding reads: reads on the primary, for writes, claims and repairs that depend on them. What the errors of the
+//! conditional writes that follow mean.
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey_client::{

@@ -12,9 +12,8 @@
 //! | a sealer | gets a key, replaces values by sealed ones | decrypts them |
 //! | wide entities | splits the properties into the head and further rows, after all other layers | reads those rows, before all other layers |
 //!
-//! Blobs and rows that `close` prepares must be harmless if the write is never committed. `closing`
-//! accepts uploads, and provides the operation's mark for unique names.
-//! `close` is called again whenever the plan is made again.
+//! Blobs and rows that `close` prepares must be harmless if the write is never committed. [`Closing`] accepts uploads, and
+//! provides the operation's mark for unique names. `close` is called again whenever the plan is made again.
 //!
 //! A whole copy holds the closed properties of its head, byte for byte, and is opened under the keys of the
 //! head, so all of them are sealed once. The opened entity determines the keys of its copies, so a copy in

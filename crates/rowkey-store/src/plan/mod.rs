@@ -1,12 +1,15 @@
 //! The write plan: everything that one write changes, before anything is sent.
 //!
-//! | phase | allowed actions | file |
-//! |---|---|---|
-//! | prepare | upload blobs, claim values | `blob_field`, `unique` |
-//! | commit | one entity group transaction: the op row, heads, copies, lists, contributors' rows | `index`, `list`, `copies`, this file |
-//! | settle | make rows and blobs elsewhere agree with the entity | `remote`, `remote_list`, `remote_copies`, `blob_list`, `view` |
+//! | phase | allowed actions |
+//! |---|---|
+//! | prepare | upload blobs, claim values |
+//! | commit | one entity group transaction: the op row, heads, copies, lists, contributors' rows |
+//! | settle | make rows and blobs elsewhere agree with the entity |
 //!
-//! [`Contributor`]s make the plan and send nothing. The executor runs it.
+//! Declarations make the plan and send nothing. The executor runs it.
+//!
+//! - `inline`: what the writer itself writes elsewhere · `naming`: the references to blobs that entities get
+//! - `explain`: a plan as text
 
 use std::collections::BTreeMap;
 

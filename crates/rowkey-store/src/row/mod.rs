@@ -2,11 +2,15 @@
 //!
 //! | row | purpose | properties besides those of the entity |
 //! |---|---|---|
-//! | head | the entity itself | `EntityOp`: the mark of the operation that wrote it; `EntityRows` if it has [further rows](crate::layer::wide) |
+//! | head | the entity itself | `EntityOp`: the mark of the operation that wrote it; `EntityRows` if it has further rows |
 //! | copy | a row of an index | `PrimaryRowKey`, `PrimaryPartitionKey`, `IndexName`, `EntityOp` of a whole copy |
 //! | claim | reserves a value for one entity | `RowFormat`, `OwnerPartition`, `OwnerRow`, `OpRow` |
 //!
 //! The mark shows which operation wrote a row. It decides a write whose response was lost.
+//!
+//! - this file: heads, copies and claims · `op`: op rows, voids, and what they name · `times`: how long they are kept
+//! - `beside`: further rows · `envelope`: encryption, as all programs see it · `blob_pointer`, `blobs`: fields in blobs
+//! - `declared`: the declarations of a type, as constants · `long_text`: text in several properties
 
 use rowkey_client::edm::Value;
 use rowkey_client::entity::{Declarations, Older, RowReader, RowWriter};
