@@ -32,11 +32,7 @@ pub fn begin_entity(
     table: &str,
     select: Option<&str>,
 ) {
-    out.push(b'{');
-    if level != Metadata::None {
-        context(out, origin, table, "/@Element", select);
-        out.push(b',');
-    }
+    begin(out, level, origin, (table, "/@Element"), select);
 }
 
 /// Appends `{"odata.metadata":"…/$metadata#table","value":[`, or `{"value":[` without metadata.
@@ -47,11 +43,7 @@ pub fn begin_list(
     table: &str,
     select: Option<&str>,
 ) {
-    out.push(b'{');
-    if level != Metadata::None {
-        context(out, origin, table, "", select);
-        out.push(b',');
-    }
+    begin(out, level, origin, (table, ""), select);
     out.extend_from_slice(b"\"value\":[");
 }
 
@@ -138,7 +130,17 @@ fn etag(out: &mut Vec<u8>, timestamp: &Iso) {
     out.extend_from_slice(b"\",");
 }
 
-fn context(out: &mut Vec<u8>, origin: Origin<'_>, table: &str, suffix: &str, select: Option<&str>) {
+fn begin(
+    out: &mut Vec<u8>,
+    level: Metadata,
+    origin: Origin<'_>,
+    (table, suffix): (&str, &str),
+    select: Option<&str>,
+) {
+    out.push(b'{');
+    if level == Metadata::None {
+        return;
+    }
     for part in ["\"odata.metadata\":\"", origin.endpoint, "/$metadata#", table, suffix] {
         out.extend_from_slice(part.as_bytes());
     }
@@ -156,7 +158,7 @@ fn context(out: &mut Vec<u8>, origin: Origin<'_>, table: &str, suffix: &str, sel
             }
         }
     }
-    out.push(b'"');
+    out.extend_from_slice(b"\",");
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Operations that change a blob but not its content: headers, metadata, leases, snapshots,
 //! deletion.
 
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode};
 use hyper::body::Incoming;
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::blob::headers as names;
@@ -15,6 +15,7 @@ use crate::op::blob::{Delete, Guard, SetTier};
 use crate::op::condition::Conditions;
 use crate::op::metadata::Metadata;
 use crate::op::tags::Tags;
+use crate::store::blob::Version;
 use crate::store::blob::lease::Leased;
 
 /// Set Blob Properties.
@@ -137,14 +138,14 @@ pub(super) fn lease(
         let fresh = blobs.fresh_id(now);
         let (container, _) = blobs.container_mut(container, now)?;
         let (leased, version) = container.lease_blob(blob, action, conditions, fresh, now)?;
-        let mut answer = versioned(StatusCode::OK, version);
-        *answer.status_mut() = write_lease(answer.headers_mut(), leased);
-        Ok(answer)
+        Ok(leased_answer(leased, version))
     })
 }
 
-/// Adds the headers of a lease operation's response, and returns its status.
-pub(super) fn write_lease(headers: &mut HeaderMap, leased: Leased) -> StatusCode {
+/// The response to a lease operation.
+pub(super) fn leased_answer(leased: Leased, version: Version) -> HttpResponse {
+    let mut answer = versioned(StatusCode::OK, version);
+    let headers = answer.headers_mut();
     let (status, id) = match leased {
         Leased::Acquired(id) => (StatusCode::CREATED, Some(id)),
         Leased::Changed(id) | Leased::Renewed(id) => (StatusCode::OK, Some(id)),
@@ -157,5 +158,6 @@ pub(super) fn write_lease(headers: &mut HeaderMap, leased: Leased) -> StatusCode
     if let Some(id) = id {
         headers.insert(names::LEASE_ID, respond::value(id.to_string()));
     }
-    status
+    *answer.status_mut() = status;
+    answer
 }

@@ -9,7 +9,7 @@ use rowkey_wire::blob::{LeaseAction, PublicAccess};
 use rowkey_wire::error::Rejection;
 
 use super::call::{Call, versioned, write_version};
-use super::change::write_lease;
+use super::change::leased_answer;
 use crate::front::documents;
 use crate::front::respond::{self, HttpResponse, RequestError};
 use crate::op::blob::{FindByTags, Guard, ListBlobs, ListContainers};
@@ -147,9 +147,7 @@ pub(super) fn lease(
         let fresh = blobs.fresh_id(now);
         let (container, _) = blobs.container_mut(name, now)?;
         let leased = container.lease(action, conditions, fresh, now)?;
-        let mut answer = versioned(StatusCode::OK, container.version);
-        *answer.status_mut() = write_lease(answer.headers_mut(), leased);
-        Ok(answer)
+        Ok(leased_answer(leased, container.version))
     })
 }
 
