@@ -432,11 +432,11 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Resu
     }
     if let Some(partition) =
         index.partition.as_ref().filter(|_| index.table.is_none() && !index.claims)
-        && may_be_among_entities(partition, &index.row, keys)
+        && may_be_an_entity(partition, &index.row, keys)
     {
         return fail(
-            "copies of this index may have the keys of entities: begin its PartitionKeys or its RowKeys with \
-             another literal than those of the entity, `email_{email}`"
+            "a copy in this index may have the keys of an entity and replace it: begin its PartitionKeys with another \
+             literal than those of entities, `email_{email}`"
                 .to_owned(),
         );
     }
@@ -451,14 +451,18 @@ fn fits(model: &Model<'_>, keys: &Keys, before: &[Index], index: &Index) -> Resu
     Ok(())
 }
 
-/// Whether keys of copies may be keys of entities, as far as the literals tell. A key without a literal beside one with a
-/// literal is accepted: whether a value begins with that text is not known here.
-fn may_be_among_entities(partition: &Template, row: &Template, keys: &Keys) -> bool {
-    let meet = |one: &Template, own: &Template| {
-        let (one, own) = (one.head(), own.head());
-        one.is_empty() == own.is_empty() && (one.starts_with(own) || own.starts_with(one))
+/// Whether both keys of a copy have the form of those of an entity: the same literals around values.
+fn may_be_an_entity(partition: &Template, row: &Template, keys: &Keys) -> bool {
+    let same = |one: &Piece, own: &Piece| match (one, own) {
+        (Piece::Literal(one), Piece::Literal(own)) => one == own,
+        (Piece::Part(_), Piece::Part(_)) => true,
+        _ => false,
     };
-    meet(partition, &keys.partition) && meet(row, &keys.row)
+    let same = |one: &Template, own: &Template| {
+        one.pieces.len() == own.pieces.len()
+            && one.pieces.iter().zip(&own.pieces).all(|(one, own)| same(one, own))
+    };
+    same(partition, &keys.partition) && same(row, &keys.row)
 }
 
 /// Whether the rows of two indexes lie in one table. The service ignores the case of names.

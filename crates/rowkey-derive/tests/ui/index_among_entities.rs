@@ -23,7 +23,7 @@ struct Same {
 #[entity(partition = "tenant_{tenant}", row = "order_{id:6}")]
 #[entity(index(name = by_courier, partition = "tenant_{courier}", row = "order_{id:6}", table = "couriers"))]
 #[entity(index(name = by_state, partition = "state_{state}", row = "order_{id:6}"))]
-#[entity(index(name = by_place, partition = "tenant_{place}", row = "place_{id:6}"))]
+#[entity(index(name = by_place, partition = "tenant_{place}", row = "order_{id:6}_{place}"))]
 struct Apart {
     tenant: String,
     id: u32,
