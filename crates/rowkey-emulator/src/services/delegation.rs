@@ -2,17 +2,16 @@
 
 use std::time::Duration;
 
-use http::HeaderMap;
 use rowkey_wire::auth::{KeyInfo, parse_time};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
-use crate::account::Account;
 use crate::front::auth::wire::{parse_key_info, render_delegation_key};
 use crate::front::auth::{self, Access};
 use crate::front::documents;
-use crate::front::respond::{HttpResponse, ResponseContext};
+use crate::front::respond::HttpResponse;
 use crate::op::rejection::invalid_document;
+use crate::services::authorized::Authorized;
 
 /// The maximum validity of a key.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -27,13 +26,8 @@ pub(crate) fn check(access: &Access) -> Result<(), Rejection> {
 }
 
 /// Get User Delegation Key, after [`check`].
-pub(crate) fn key(
-    account: &Account,
-    headers: &HeaderMap,
-    context: &ResponseContext,
-    version: &str,
-    document: &[u8],
-) -> Result<HttpResponse, Rejection> {
+pub(crate) fn key(call: &Authorized<'_>, document: &[u8]) -> Result<HttpResponse, Rejection> {
+    let Authorized { account, headers, context, version, .. } = call;
     let info = parse_key_info(document).map_err(|error| invalid_document(&error, document))?;
     let now = context.now.to_chrono();
     let begin = if info.start.is_empty() { Some(now) } else { parse_time(&info.start) };

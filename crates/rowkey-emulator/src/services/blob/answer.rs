@@ -18,6 +18,7 @@ use crate::front::respond::{self, HttpResponse, RequestError};
 use crate::front::route::Route;
 use crate::op::blob::{AccountOp, BlobOp, ContainerOp, Op, Target};
 use crate::services::arrival::Arrival;
+use crate::services::authorized::Authorized;
 use crate::services::delegation;
 use crate::wire::blob::parse;
 use crate::wire::options::{Options, decode_path};
@@ -50,7 +51,10 @@ pub(crate) async fn answer(
     let default = default_version(account, request, &options);
     let version = default.as_deref().unwrap_or_else(|| context.version());
     let access = &access;
-    let call = Call { state, account, receipts, route, request, address, access, context, version };
+    let headers = &request.headers;
+    let authorized =
+        Authorized { state, account, receipts, route, headers, access, context, version };
+    let call = Call { authorized, request, address };
     let is_read = matches!(op, Op::Blob(BlobOp::Read(..)));
     let mut answer = call.perform(target, op, body).await?;
     if is_read && matches!(access, Access::Sas(_)) && answer.status().is_success() {
@@ -99,13 +103,12 @@ impl Call<'_> {
             AccountOp::GetUserDelegationKey => {
                 delegation::check(self.access)?;
                 let (document, _) = self.read_document(body, Checksum::default()).await?;
-                let Self { account, request, context, version, .. } = self;
-                Ok(delegation::key(account, &request.headers, context, version, &document)?)
+                Ok(delegation::key(self, &document)?)
             }
             AccountOp::ListContainers(options) => Ok(containers::list(self, &options)),
             AccountOp::SetProperties => {
                 let (document, _) = self.read_document(body, Checksum::default()).await?;
-                let Self { account, receipts, .. } = self;
+                let Authorized { account, receipts, .. } = self.authorized;
                 Ok(documents::set_properties(account, receipts, Service::Blob, &document)?)
             }
         }

@@ -25,6 +25,7 @@ use crate::front::head;
 use crate::front::respond::{self, HttpResponse, RequestError, ResponseContext};
 use crate::front::route::{self, Route};
 use crate::op::blob::{BlobOp, Op, Target};
+use crate::services::authorized::Authorized;
 use crate::tls::Https;
 use crate::wire::blob::batch::{
     MAX_BYTES, MAX_SUBREQUESTS, ResponseWriter, Subrequest, parse as parse_batch,
@@ -139,7 +140,10 @@ fn perform(
     let op = parse::op(&request.method, target, &options, &request.headers)?;
     permit::check(&access, call.account, target, &op)?;
     let route = Route { path, ..call.route.clone() };
-    let call = Call { route: &route, request: &request, access: &access, context, ..*call };
+    let headers = &request.headers;
+    let authorized =
+        Authorized { route: &route, headers, access: &access, context, ..call.authorized };
+    let call = Call { authorized, request: &request, ..*call };
     let names = (holder, blob);
     match op {
         Op::Blob(BlobOp::Delete(what, guard)) => change::delete(&call, names, what, &guard),

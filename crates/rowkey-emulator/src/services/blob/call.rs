@@ -1,6 +1,7 @@
 //! One request to the Blob service, and what its operations share.
 
 use std::net::IpAddr;
+use std::ops::Deref;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -10,26 +11,24 @@ use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::error::Rejection;
 
 use super::upload::{self, Upload};
-use crate::account::{Account, Receipts};
-use crate::front::auth::Access;
-use crate::front::respond::{self, HttpResponse, RequestError, ResponseContext};
-use crate::front::route::Route;
-use crate::state::State;
+use crate::front::respond::{self, HttpResponse, RequestError};
+use crate::services::authorized::Authorized;
 use crate::store::blob::{Blobs, Container, Version};
 
-/// A request that is authenticated and authorized.
+/// An authorized request to the Blob service, or a part of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call<'a> {
-    pub(super) state: &'a State,
-    pub(super) account: &'a Account,
-    pub(super) receipts: &'a Receipts,
-    pub(super) route: &'a Route<'a>,
+    pub(super) authorized: Authorized<'a>,
     pub(super) request: &'a Parts,
     pub(super) address: IpAddr,
-    pub(super) access: &'a Access,
-    pub(super) context: &'a ResponseContext,
-    /// The version used for the response.
-    pub(super) version: &'a str,
+}
+
+impl<'a> Deref for Call<'a> {
+    type Target = Authorized<'a>;
+
+    fn deref(&self) -> &Authorized<'a> {
+        &self.authorized
+    }
 }
 
 impl Call<'_> {

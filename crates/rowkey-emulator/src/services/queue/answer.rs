@@ -13,6 +13,7 @@ use crate::front::respond::{HttpResponse, RequestError};
 use crate::front::route::Route;
 use crate::op::queue::{Op, Target};
 use crate::services::arrival::Arrival;
+use crate::services::authorized::Authorized;
 use crate::services::delegation;
 use crate::wire::options::{Options, decode_path};
 use crate::wire::queue::parse;
@@ -46,8 +47,9 @@ pub(crate) async fn answer(
     let body = body.read(MAX_BODY).await?;
     let body = &body.map_err(|_| too_large(MAX_BODY))?;
     let (headers, access) = (&request.headers, &access);
-    Ok(Call { state, account, receipts, route, headers, access, body, context, version }
-        .perform(op)?)
+    let authorized =
+        Authorized { state, account, receipts, route, headers, access, context, version };
+    Ok(Call { authorized, body }.perform(op)?)
 }
 
 impl Call<'_> {
@@ -70,14 +72,13 @@ impl Call<'_> {
             Op::SetAcl(queue) => queues::set_acl(self, queue),
             Op::GetProperties => Ok(documents::properties(self.account, Service::Queue)),
             Op::SetProperties => {
-                let Self { account, receipts, body, .. } = self;
+                let Self { authorized: Authorized { account, receipts, .. }, body } = self;
                 documents::set_properties(account, receipts, Service::Queue, body)
             }
             Op::GetStats => Ok(documents::stats(self.account, self.context)),
             Op::GetUserDelegationKey => {
                 delegation::check(self.access)?;
-                let Self { account, headers, context, version, body, .. } = self;
-                delegation::key(account, headers, context, version, body)
+                delegation::key(self, self.body)
             }
         }
     }

@@ -1,28 +1,25 @@
 //! One request to the Queue service, and what its operations share.
 
-use bytes::Bytes;
-use http::HeaderMap;
+use std::ops::Deref;
 
-use crate::account::{Account, Receipts};
-use crate::front::auth::Access;
-use crate::front::respond::ResponseContext;
-use crate::front::route::Route;
-use crate::state::State;
+use bytes::Bytes;
+
+use crate::services::authorized::Authorized;
 use crate::store::queue::Queues;
 
-/// A request that is authenticated and authorized.
+/// An authorized request to the Queue service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call<'a> {
-    pub(super) state: &'a State,
-    pub(super) account: &'a Account,
-    pub(super) receipts: &'a Receipts,
-    pub(super) route: &'a Route<'a>,
-    pub(super) headers: &'a HeaderMap,
-    pub(super) access: &'a Access,
+    pub(super) authorized: Authorized<'a>,
     pub(super) body: &'a Bytes,
-    pub(super) context: &'a ResponseContext,
-    /// The version used for the response.
-    pub(super) version: &'a str,
+}
+
+impl<'a> Deref for Call<'a> {
+    type Target = Authorized<'a>;
+
+    fn deref(&self) -> &Authorized<'a> {
+        &self.authorized
+    }
 }
 
 impl Call<'_> {

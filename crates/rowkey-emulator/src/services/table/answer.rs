@@ -17,6 +17,7 @@ use crate::front::route::Route;
 use crate::op::entity as odata;
 use crate::op::table::{Op, Target};
 use crate::services::arrival::Arrival;
+use crate::services::authorized::Authorized;
 use crate::services::delegation;
 use crate::wire::options::{self, Options};
 use crate::wire::table::parse;
@@ -84,7 +85,10 @@ pub(crate) async fn answer(
     permit::check(&access, &op).map_err(layer)?;
     let headers = &request.headers;
     let access = &access;
-    let call = Call { state, account, receipts, route, headers, body, context, format, access };
+    let version = context.version();
+    let authorized =
+        Authorized { state, account, receipts, route, headers, access, context, version };
+    let call = Call { authorized, body, format };
     Ok(call.perform(op).await?)
 }
 
@@ -112,16 +116,14 @@ impl Call<'_> {
             Op::SetAcl(table) => policies::set_acl(self, table).map_err(Failure::front_end),
             Op::GetProperties => Ok(documents::properties(self.account, Service::Table)),
             Op::SetProperties => {
-                let Self { account, receipts, body, .. } = self;
+                let Self { authorized: Authorized { account, receipts, .. }, body, .. } = self;
                 documents::set_properties(account, receipts, Service::Table, body)
                     .map_err(Failure::front_end)
             }
             Op::GetStats => Ok(documents::stats(self.account, self.context)),
             Op::GetUserDelegationKey => {
                 delegation::check(self.access).map_err(Failure::front_end)?;
-                let Self { account, headers, context, body, .. } = self;
-                delegation::key(account, headers, context, context.version(), body)
-                    .map_err(Failure::front_end)
+                delegation::key(self, self.body).map_err(Failure::front_end)
             }
         }
     }

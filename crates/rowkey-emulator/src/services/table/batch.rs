@@ -23,6 +23,7 @@ use crate::front::respond::{self, Failure, HttpResponse};
 use crate::front::{head, route};
 use crate::op::entity as odata;
 use crate::op::table::{Change, ChangeKind, Op, Prefer};
+use crate::services::authorized::Authorized;
 use crate::store::table::Written;
 use crate::wire::options;
 use crate::wire::options::Options;
@@ -315,7 +316,8 @@ async fn query_alone(call: &Call<'_>, part: &PartRequest<'_>) -> Result<HttpResp
     let op = op.map_err(Failure::data)?;
     permit::check(call.access, &op).map_err(Failure::data)?;
     let format = parse::response_format(&options, &part.head.headers);
-    let call = Call { format, headers: &part.head.headers, ..*call };
+    let authorized = Authorized { headers: &part.head.headers, ..call.authorized };
+    let call = Call { authorized, format, ..*call };
     match op {
         Op::GetEntity(address, select) => entity::get(&call, &address, select.as_ref()),
         Op::QueryEntities(table, query) => page::query(&call, table, query).await,

@@ -1,30 +1,29 @@
 //! One request to the Table service, and what its operations share.
 
+use std::ops::Deref;
+
 use bytes::Bytes;
-use http::HeaderMap;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::odata::render::Origin;
 
-use crate::account::{Account, Receipts};
-use crate::front::auth::Access;
-use crate::front::respond::ResponseContext;
-use crate::front::route::Route;
 use crate::op::table::Address;
-use crate::state::State;
+use crate::services::authorized::Authorized;
 use crate::wire::table::parse::ResponseFormat;
 
-/// An authenticated request, with everything needed to answer it.
+/// An authorized request to the Table service, or a part of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
-    pub(super) state: &'a State,
-    pub(super) account: &'a Account,
-    pub(super) receipts: &'a Receipts,
-    pub(super) route: &'a Route<'a>,
-    pub(super) headers: &'a HeaderMap,
+    pub(super) authorized: Authorized<'a>,
     pub(super) body: &'a Bytes,
-    pub(super) context: &'a ResponseContext,
     pub(super) format: ResponseFormat,
-    pub(super) access: &'a Access,
+}
+
+impl<'a> Deref for Call<'a> {
+    type Target = Authorized<'a>;
+
+    fn deref(&self) -> &Authorized<'a> {
+        &self.authorized
+    }
 }
 
 impl Call<'_> {
