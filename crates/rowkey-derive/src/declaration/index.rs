@@ -1,6 +1,7 @@
 //! `index(..)` and `unique(..)`: the templates of an entity's indexes, and the code generated for them.
 
 mod constructors;
+mod written;
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -10,10 +11,8 @@ use syn::{Error, LitInt, LitStr, Path, Result};
 
 use super::Kind;
 use super::rows::{
-    Head, Rows, check_name, check_table, declared_table, overlap, partition_text, table_name,
-    unambiguous, when_text,
+    Head, Rows, check_name, declared_table, overlap, partition_text, unambiguous, when_text,
 };
-use crate::attrs::{nested, value};
 use crate::keys::{declared, distinct, local, local_named, part_type, template, write};
 use crate::model::{KIND, Keys, Model, combine, plain};
 use crate::names::did_you_mean;
@@ -21,6 +20,7 @@ use crate::role::Role;
 use crate::stub::{Constructor, Raw, Stub};
 use crate::template::{MAX_BUCKETS, Part, Piece, Template};
 use crate::types::at;
+use written::Written;
 
 const INDEX: &str = "index";
 const UNIQUE: &str = "unique";
@@ -107,93 +107,6 @@ impl Kind for Indexes {
 
     fn stub<'a>(&self, written: &Raw, stub: &Stub<'a>) -> Vec<Constructor<'a>> {
         stubs(written, stub)
-    }
-}
-
-/// `index(name = by_email, row = "email_{email:lower}", ..)`.
-struct Written {
-    name: Ident,
-    partition: Option<LitStr>,
-    /// The table of its rows; `None` for the table of the entities.
-    table: Option<LitStr>,
-    row: LitStr,
-    many: bool,
-    /// Whether it is a `unique(..)`, whose rows only claim the value in `partition`.
-    claims: bool,
-    /// The number of partitions over which the claims of a `unique(..)` are spread; `None` if each claim has its
-    /// own.
-    buckets: Option<LitInt>,
-    /// The fields that copies have; `None` for all.
-    copy: Option<Vec<Ident>>,
-    /// A condition that the entity must meet to be in the index.
-    when: Option<Path>,
-}
-
-impl Written {
-    fn parse(meta: &ParseNestedMeta<'_>) -> Result<Self> {
-        let (mut name, mut partition, mut table, mut row) = (None, None, None, None);
-        let (mut many, mut copy, mut when) = (false, None, None);
-        let allowed = ["copy", "many", "name", "partition", "row", "table", "when"];
-        nested(meta, INDEX, &allowed, |word, meta| {
-            match word {
-                "copy" => {
-                    let mut fields = Vec::new();
-                    meta.parse_nested_meta(|meta| {
-                        let field = meta.path.require_ident()?;
-                        if fields.contains(field) {
-                            return Err(meta.error(format!("duplicate attribute `{field}`")));
-                        }
-                        fields.push(field.clone());
-                        Ok(())
-                    })?;
-                    copy = Some(fields);
-                }
-                "many" => many = true,
-                "name" => name = Some(meta.value()?.parse::<Ident>()?),
-                "partition" => partition = Some(value(meta)?),
-                "row" => row = Some(value(meta)?),
-                "table" => table = Some(table_name(meta)?),
-                _ => when = Some(value(meta)?.parse_with(Path::parse_mod_style)?),
-            }
-            Ok(())
-        })?;
-        let (Some(name), Some(row)) = (name, row) else {
-            return Err(meta.error(
-                "an index requires a name and a template: index(name = by_email, row = \
-                 \"email_{email}\")",
-            ));
-        };
-        check_table(partition.as_ref(), table.as_ref())?;
-        Ok(Self { name, partition, table, row, many, claims: false, buckets: None, copy, when })
-    }
-
-    /// `unique(name = by_number, value = "{number}", buckets = 16)`: its rows are in partitions named after the
-    /// value, or after its bucket.
-    fn parse_unique(meta: &ParseNestedMeta<'_>) -> Result<Self> {
-        let (mut name, mut template, mut buckets, mut when) = (None, None, None, None);
-        nested(meta, UNIQUE, &["buckets", "name", "value", "when"], |word, meta| {
-            match word {
-                "buckets" => buckets = Some(meta.value()?.parse::<LitInt>()?),
-                "name" => name = Some(meta.value()?.parse::<Ident>()?),
-                "value" => template = Some(value(meta)?),
-                _ => when = Some(value(meta)?.parse_with(Path::parse_mod_style)?),
-            }
-            Ok(())
-        })?;
-        let (Some(name), Some(template)) = (name, template) else {
-            return Err(meta.error(
-                "a unique value requires a name and a template: unique(name = by_number, value = \
-                 \"{number}\")",
-            ));
-        };
-        let (span, copy) = (template.span(), Some(Vec::new()));
-        let (partition, row) = if buckets.is_some() {
-            (LitStr::new("", span), LitStr::new(&format!("claim_{}", template.value()), span))
-        } else {
-            (template, LitStr::new("claim", span))
-        };
-        let (partition, table) = (Some(partition), None);
-        Ok(Self { name, partition, table, row, many: false, claims: true, buckets, copy, when })
     }
 }
 
