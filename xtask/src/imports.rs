@@ -1,5 +1,6 @@
 //! A reader copies code from a page, so each name in its Rust blocks is imported or declared on that page, in the same
 //! block or above it, and no line is hidden: the repository's web page shows hidden lines, and the book drops them.
+//! A page that shows the dependencies of its programs shows all of them.
 //!
 //! Checked are types and traits, which begin with a capital letter, and modules in front of `::`. Functions and
 //! methods are left to the compiler, which sees all blocks that are copied from programs or tested with the book.
@@ -13,8 +14,12 @@ const PRELUDE: &str = "AsyncFn AsyncFnMut AsyncFnOnce AsMut AsRef Box Clone Copy
 
 /// Crates, and what stands for one.
 const CRATES: &str = "std core crate self super axum bool char f64 i32 i64 str u8 u16 u32 u64 usize azure_identity chrono csv \
-     futures_util reqwest rowkey rowkey_emulator rowkey_encryption rowkey_entity rowkey_patterns \
-     rowkey_store rowkey_worker serde serde_json tokio tracing tracing_subscriber wiremock";
+     futures_util reqwest rowkey rowkey_emulator rowkey_entity serde serde_json tokio tracing tracing_subscriber \
+     wiremock";
+
+/// Those of them that are types.
+const TYPES: [&str; 11] =
+    ["bool", "char", "f64", "i32", "i64", "str", "u8", "u16", "u32", "u64", "usize"];
 
 /// What a page lacks, each with its line.
 pub(crate) fn faults(page: &str) -> Vec<String> {
@@ -36,7 +41,31 @@ pub(crate) fn faults(page: &str) -> Vec<String> {
             faults.push(format!("{line}: {missing}: neither imported nor declared on the page"));
         }
     }
+    faults.extend(undeclared(page));
     faults
+}
+
+/// Crates that the code of a page names, and its `[dependencies]` do not.
+fn undeclared(page: &str) -> Vec<String> {
+    let Some((_, manifest)) = page.split_once("```toml\n[dependencies]\n") else {
+        return Vec::new();
+    };
+    let manifest = manifest.split("```").next().unwrap_or_default();
+    let named =
+        |line: &str| line.split([' ', '=', '.']).next().unwrap_or_default().replace('-', "_");
+    // The list begins with words of the language.
+    let crates = CRATES.split_whitespace().skip_while(|name| *name != "axum");
+    let crates = crates.filter(|name| !TYPES.contains(name));
+    let code: String = blocks(page).into_iter().map(|(_, code)| code).collect();
+    let words = words(&code);
+    let is_used = |name: &str| {
+        let begins_with = |path: &[&str]| path[0] != "::" && path[1..] == [name, "::"];
+        words.windows(3).any(begins_with)
+    };
+    crates
+        .filter(|name| is_used(name) && !manifest.lines().any(|line| named(line) == **name))
+        .map(|name| format!("1: the [dependencies] of the page lack {name}"))
+        .collect()
 }
 
 /// The code of each block of Rust, with the number of its first line. Blocks of `rs` are code of other crates.
@@ -196,5 +225,16 @@ mod tests {
         let hidden = "```rust\n# use rowkey::Entity;\nlet answer = 1;\n```\n";
         assert_eq!(faults(hidden), ["1: 1 hidden lines: show them, or do without"]);
         assert_eq!(faults("```rust\n#[derive(Clone)]\nstruct A;\n```\n"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn crates_that_the_dependencies_of_a_page_lack_are_reported() {
+        let manifest = "```toml\n[dependencies]\nrowkey = \"0.1\"\nserde_json = \"1\"\n```\n";
+        let program =
+            "```rust\nuse rowkey::Table;\nuse rowkey_emulator::Server;\n\n#[tokio::main]\n```\n";
+        let lacking = |name| format!("1: the [dependencies] of the page lack {name}");
+        let found = faults(&format!("{manifest}{program}"));
+        assert_eq!(found, [lacking("rowkey_emulator"), lacking("tokio")]);
+        assert_eq!(faults(program), Vec::<String>::new());
     }
 }
