@@ -1,4 +1,4 @@
-//! Bulk loads: the job engine of `rowkey_store` against a loop that submits transactions packed by hand.
+//! Bulk loads: the job engine of `rowkey::store` against a loop that submits transactions packed by hand.
 
 use std::io;
 use std::process::{Command, Stdio};

@@ -10,6 +10,7 @@ mod api;
 mod architecture;
 mod dependencies;
 mod examples;
+mod facade;
 mod fuzz;
 mod imports;
 mod msrv;

@@ -1,6 +1,6 @@
 //! Rules beyond the compiler: the dependencies of each crate and of its modules, the length of files, that vectors
 //! name their source, that doctests run and call public functions, that every pattern has its page,
-//! example and tests, and that links on pages lead somewhere.
+//! example and tests, that links on pages lead somewhere, and that users read of one crate.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -60,6 +60,7 @@ pub(crate) fn check() -> bool {
     crate::address::check(&mut faults);
     crate::architecture::check(&mut faults);
     crate::examples::check(&mut faults);
+    crate::facade::check(&mut faults);
     crate::pages::check(&mut faults);
     crate::rooms::check(&mut faults);
     crate::words::check(&mut faults);

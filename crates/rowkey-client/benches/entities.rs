@@ -1,4 +1,4 @@
-//! The client's work other than the request: `cargo bench -p rowkey`. An entity has ten properties
+//! The client's work other than the request: `cargo bench -p rowkey-client`. An entity has ten properties
 //! of seven types and 1 KiB of JSON.
 
 #![expect(clippy::unwrap_used, reason = "a wrong benchmark is to stop")]

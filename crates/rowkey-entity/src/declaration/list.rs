@@ -9,8 +9,8 @@ use crate::key::{KeyError, WrittenKeys};
 /// A list that an entity declares: an item of [`Declarations::lists`](super::Declarations::lists).
 ///
 /// Each value has one row, in the partition of the entities or in a separate one, with the keys of
-/// all entities that have the value; or one blob, for the entities of all partitions. `rowkey_store`
-/// writes and reads it.
+/// all entities that have the value; or one blob, for the entities of all partitions. The
+/// type's store writes and reads it.
 ///
 /// ```
 /// use rowkey::{Entity, Projection};

@@ -68,7 +68,7 @@ pub struct Declarations {
     /// The rows that older versions of the type may have left beside an entity.
     pub older: OlderRows,
     /// The name of each index, unique value and list, with its declaration: its templates and the fields that they
-    /// name. `rowkey_store` compares it with the declarations of other programs.
+    /// name. The store compares it with the declarations of other programs.
     pub texts: &'static [(&'static str, &'static str)],
 }
 

@@ -29,7 +29,7 @@ const CONTENT_TYPE: &str = "_ContentType";
 /// | `Image_Sha256` | String | the SHA-256 of the content in 64 lower-case hexadecimal digits |
 /// | `Image_ContentType` | String | the content type; absent if none was given |
 ///
-/// A reference belongs to the entity that it was uploaded for: `rowkey_store` refuses it in another one, and
+/// A reference belongs to the entity that it was uploaded for: the store refuses it in another one, and
 /// deletes the blob when the entity drops it.
 ///
 /// ```

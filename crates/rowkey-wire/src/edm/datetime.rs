@@ -21,7 +21,8 @@ const UNIX_EPOCH: i64 = 621_355_968_000_000_000;
 /// With serde it is RFC 3339 text with up to seven digits of fraction, and ticks in binary formats.
 ///
 /// ```
-/// use rowkey_wire::edm::DateTime;
+/// # use rowkey_wire as rowkey;
+/// use rowkey::edm::DateTime;
 ///
 /// let at: DateTime = serde_json::from_str(r#""2017-11-10T03:44:50.3846+01:00""#)?;
 /// assert_eq!(serde_json::to_string(&at)?, r#""2017-11-10T02:44:50.3846Z""#);

@@ -85,7 +85,8 @@ impl fmt::Display for Type {
 /// exactly.
 ///
 /// ```
-/// use rowkey_wire::edm::Value;
+/// # use rowkey_wire as rowkey;
+/// use rowkey::edm::Value;
 ///
 /// let values = [Value::from("5"), true.into(), 5.into(), 5_i64.into(), 5.0.into(), vec![5].into()];
 /// let json = r#"["5",true,5,{"Edm.Int64":"5"},{"Edm.Double":"5.0"},{"Edm.Binary":"BQ=="}]"#;
