@@ -31,6 +31,9 @@ const MOST: [(&str, &str, usize); 3] = [
     ("rowkey-emulator", "", 75),
 ];
 
+/// What users name, with a version that is at least as new. The other packages call hidden items of one another.
+const NAMED_BY_USERS: [&str; 2] = ["rowkey", "rowkey-emulator"];
+
 /// Whose duplicates are listed. The other crates bring no others.
 const LISTED: [&str; 3] = ["rowkey", "rowkey-emulator", "rowkey-server"];
 
@@ -54,6 +57,12 @@ pub(crate) fn check(faults: &mut Vec<String>) {
         for name in named.iter().filter(|name| !allowed.contains(&name.as_str())) {
             faults.push(format!("{package} must not depend on {name}: it may use {allowed:?}"));
         }
+    }
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap_or_default();
+    for name in unpinned(&manifest) {
+        faults.push(format!(
+            "Cargo.toml: the version of {name} needs `=`: others call its hidden items"
+        ));
     }
     for (package, features, most) in MOST {
         let count: usize = tree(package, features, faults).values().map(BTreeSet::len).sum();
@@ -98,6 +107,14 @@ fn named(manifest: &str) -> Vec<String> {
     names.filter(|name| name.starts_with("rowkey")).map(str::to_owned).collect()
 }
 
+/// The published crates of the workspace that may be newer or older than those that call them.
+fn unpinned(manifest: &str) -> Vec<&str> {
+    let lines = manifest.lines().filter(|line| line.contains("path = \"crates/"));
+    let lines = lines.filter(|line| !line.contains("version = \"="));
+    let names = lines.filter_map(|line| line.split(' ').next());
+    names.filter(|name| !NAMED_BY_USERS.contains(name)).collect()
+}
+
 /// Each line is a name, a version, and what else is known.
 fn parse(lines: &str) -> Tree {
     let mut tree = Tree::new();
@@ -135,6 +152,15 @@ mod tests {
         let manifest = "[package]\nname = \"a\"\n\n[dependencies]\nbytes.workspace = true\nrowkey.workspace = true\n\
                         rowkey-wire = { workspace = true }\n\n[dev-dependencies]\nrowkey-store.workspace = true\n";
         assert_eq!(named(manifest), ["rowkey", "rowkey-wire"]);
+    }
+
+    #[test]
+    fn crates_behind_the_facade_without_an_exact_version_are_reported() {
+        let manifest = "rowkey = { path = \"crates/rowkey\", version = \"0.1.0\" }\n\
+                        rowkey-store = { path = \"crates/rowkey-store\", version = \"0.1.0\" }\n\
+                        rowkey-wire = { path = \"crates/rowkey-wire\", version = \"=0.1.0\" }\n\
+                        rowkey-fuzz = { path = \"tests/fuzz\" }\n";
+        assert_eq!(unpinned(manifest), ["rowkey-store"]);
     }
 
     #[test]
