@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn advices() -> Vec<String> {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");
     let mut found = Vec::new();
-    for package in ["rowkey/src", "rowkey-store/src", "rowkey-patterns/src/job"] {
+    for package in ["rowkey-client/src", "rowkey-store/src", "rowkey-patterns/src/job"] {
         let mut files = Vec::new();
         collect(&crates.join(package), &mut files);
         for file in files {
