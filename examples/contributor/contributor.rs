@@ -1,7 +1,7 @@
 //! A custom contributor: a total that each write edits, an audit row, and a row in another partition.
 
-use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, async_trait};
-use rowkey::{DynamicEntity, Entity, Error, Result, edm::Value};
+use rowkey::store::{Change, Contribution, Contributor, Settled, Settling};
+use rowkey::{DynamicEntity, Entity, Error, Result, async_trait, edm::Value};
 
 use crate::Order;
 

@@ -4,7 +4,6 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use async_trait::async_trait;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use rowkey::queue::Body;
@@ -12,7 +11,7 @@ use rowkey::sas::{BlobPermissions, QueuePermissions, Sas, SasToken, TablePermiss
 use rowkey::service::Service;
 use rowkey::{
     AccessToken, Credential, ErrorCode, ErrorKind, ManualClock, StorageAccount,
-    StorageAccountBuilder, TokenError, TokenProvider,
+    StorageAccountBuilder, TokenError, TokenProvider, async_trait,
 };
 use rowkey_emulator::{DEVELOPMENT_ACCOUNT, Server, ServerBuilder};
 use rowkey_tests::{TestResult, trusting};

@@ -3,8 +3,8 @@
 
 use futures_util::stream;
 use rowkey::edm::Value;
-use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store, async_trait};
-use rowkey::{ClientOptions, DynamicEntity, Result};
+use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store};
+use rowkey::{ClientOptions, DynamicEntity, Result, async_trait};
 use rowkey_emulator::{ErrorCode, Fault, Operation};
 use rowkey_tests::TestResult;
 

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::Poll;
 
 use futures_util::future::join;
-use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store, async_trait};
-use rowkey::{Clock, ManualClock, StorageAccount};
+use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store};
+use rowkey::{Clock, ManualClock, StorageAccount, async_trait};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::sweep::once;
 use rowkey_tests::{TestError, TestResult};

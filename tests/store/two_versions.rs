@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use futures_util::future::select;
 use rowkey::edm::Value;
-use rowkey::store::{
-    Change, Contribution, Contributor, Settled, Settling, Stage, Store, async_trait,
+use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Stage, Store};
+use rowkey::{
+    Clock, DynamicEntity, Entity, ErrorKind, Key, ManualClock, StorageAccount, Table, async_trait,
 };
-use rowkey::{Clock, DynamicEntity, Entity, ErrorKind, Key, ManualClock, StorageAccount, Table};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot, StoredTable};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::{TestResult, sweep};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use rowkey::queue::Body;
-use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store, async_trait};
-use rowkey::{Clock, Entity, StorageAccount};
+use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store};
+use rowkey::{Clock, Entity, StorageAccount, async_trait};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Service};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{self, once};

@@ -46,6 +46,9 @@ pub use rowkey_entity::{
 };
 pub use rowkey_wire::code::ErrorCode;
 
+#[doc(no_inline)]
+pub use async_trait::async_trait;
+
 pub use account::{StorageAccount, builder::StorageAccountBuilder};
 #[doc(inline)]
 pub use blob::{container::Container, handle::Blob};

@@ -4,10 +4,8 @@
 //! all. Settling puts its message and then deletes the op row. A task that is too large for a message is
 //! written to its blob while settling, so a refused transaction leaves no blob.
 
-use rowkey_client::{Entity, Result};
-use rowkey_store::{
-    Change, Contribution, Contributor, Settled, Settling, StoredType, Transaction, async_trait,
-};
+use rowkey_client::{Entity, Result, async_trait};
+use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, StoredType, Transaction};
 
 use crate::task::{SealedTask, Task, Tasks, written};
 

@@ -11,7 +11,7 @@ use rowkey::sas::{
 use rowkey::service::Service;
 use rowkey::{
     AccessToken, Credential, DynamicEntity, Filter, Key, ManualClock, Operator, Partition,
-    StorageAccount, TokenError, TokenProvider,
+    StorageAccount, TokenError, TokenProvider, async_trait,
 };
 use rowkey_emulator::Server;
 use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
@@ -22,7 +22,7 @@ use crate::{WHEN, account_at};
 /// Gives tokens that expire at this time.
 struct Tokens(DateTime<Utc>);
 
-#[async_trait::async_trait]
+#[async_trait]
 impl TokenProvider for Tokens {
     async fn token(&self, _: &str) -> Result<AccessToken, TokenError> {
         Ok(AccessToken::new("x", self.0))

@@ -15,6 +15,26 @@ use crate::error::{Error, Result};
 /// The client caches a token until five minutes before it expires and never makes two concurrent
 /// calls for one, so a provider needs no cache. With the feature `azure-identity`,
 /// `Credential::azure_identity` takes any credential of `azure_identity`.
+///
+/// ```
+/// use std::env;
+///
+/// use rowkey::{AccessToken, Credential, StorageAccount, TokenError, TokenProvider, async_trait};
+///
+/// /// The token of a short program, which its caller has requested.
+/// struct Given;
+///
+/// #[async_trait]
+/// impl TokenProvider for Given {
+///     async fn token(&self, _scope: &str) -> Result<AccessToken, TokenError> {
+///         Ok(AccessToken::new(env::var("TOKEN")?, env::var("TOKEN_EXPIRES")?.parse()?))
+///     }
+/// }
+///
+/// let credential = Credential::token(Given);
+/// let account = StorageAccount::builder().name("contoso").credential(credential).build()?;
+/// # Ok::<(), rowkey::Error>(())
+/// ```
 #[async_trait]
 pub trait TokenProvider: Send + Sync {
     /// Returns a token for `scope`: `https://storage.azure.com/.default`, or

@@ -17,13 +17,13 @@ use super::data::DataKey;
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
 ///
-/// use rowkey::Result;
 /// use rowkey::encryption::{AesKeyWrap, DataKey, KeyWrapper};
+/// use rowkey::{Result, async_trait};
 ///
 /// /// Counts how often a key is used.
 /// struct Counted { key: AesKeyWrap, uses: AtomicU64 }
 ///
-/// #[async_trait::async_trait]
+/// #[async_trait]
 /// impl KeyWrapper for Counted {
 ///     fn key_id(&self) -> &str {
 ///         self.key.key_id()

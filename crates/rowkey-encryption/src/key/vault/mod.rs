@@ -39,12 +39,12 @@ const SIGNS: &str = "ES256";
 ///
 /// ```
 /// use rowkey::encryption::{AesKeyWrap, KeyRing, KeyVault, KeyVaultSigner};
-/// use rowkey::{AccessToken, TokenError, TokenProvider};
+/// use rowkey::{AccessToken, TokenError, TokenProvider, async_trait};
 ///
 /// #[derive(Clone)]
 /// struct Tokens;
 ///
-/// #[async_trait::async_trait]
+/// #[async_trait]
 /// impl TokenProvider for Tokens {
 ///     async fn token(&self, scope: &str) -> Result<AccessToken, TokenError> {
 ///         Err(format!("there is no token for {scope} here").into())
@@ -79,9 +79,9 @@ impl KeyVault {
     /// HSM. Only this algorithm unwraps, unless others are added.
     ///
     /// ```
-    /// # use rowkey::{AccessToken, TokenError, TokenProvider};
+    /// # use rowkey::{AccessToken, TokenError, TokenProvider, async_trait};
     /// # struct Tokens;
-    /// # #[async_trait::async_trait]
+    /// # #[async_trait]
     /// # impl TokenProvider for Tokens {
     /// #     async fn token(&self, scope: &str) -> Result<AccessToken, TokenError> {
     /// #         Err(format!("there is no token for {scope} here").into())
