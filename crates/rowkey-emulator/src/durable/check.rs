@@ -19,6 +19,8 @@ use super::tail::{self, Torn};
 
 /// The contents of the store's file `version`.
 const VERSION: &[u8] = b"FJL\x03";
+/// The command that writes it, before its path.
+const VERSION_COMMAND: &str = r"printf 'FJL\003' >";
 /// The number of trees: the store's own, and one for each [`Space`](super::journal::Space).
 const TREES: usize = 4;
 
@@ -29,18 +31,33 @@ pub(super) struct Damage {
     /// The position, if known.
     pub(super) at: Option<usize>,
     pub(super) what: String,
-    /// For a journal: the number of bytes before the damage, with which the server would start.
-    pub(super) whole: Option<usize>,
+    pub(super) left: Left,
+}
+
+/// What a damage leaves of the data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// Everything: the file is the same in all directories, and this command writes it.
+    All(String),
+    /// Of a journal, the bytes before the damage, with which the server would start.
+    Before(usize),
+    Nothing,
 }
 
 impl Damage {
     fn new(path: &Path, what: impl Into<String>) -> Self {
-        Self { path: path.to_owned(), at: None, what: what.into(), whole: None }
+        Self { path: path.to_owned(), at: None, what: what.into(), left: Left::Nothing }
     }
 
     /// A missing journal.
     fn missing(path: &Path, what: &str) -> Self {
-        Self { whole: Some(0), ..Self::new(path, what) }
+        Self { left: Left::Before(0), ..Self::new(path, what) }
+    }
+
+    /// A file that is the same in all directories.
+    fn same(path: &Path, what: &str, command: &str) -> Self {
+        let command = format!("{command} {}", path.display());
+        Self { left: Left::All(command), ..Self::new(path, what) }
     }
 }
 
@@ -60,12 +77,17 @@ pub(super) fn check(store: &Path, mark: Option<&Mark>) -> io::Result<Found> {
     let path = store.join("version");
     match read(&path)? {
         Some(bytes) if bytes == VERSION => {}
-        Some(_) => found.damages.push(Damage::new(&path, "it does not contain the store's format")),
-        None => found.damages.push(Damage::new(&path, "it is missing")),
+        bytes => {
+            let what = match bytes {
+                Some(_) => "it does not contain the store's format",
+                None => "it is missing",
+            };
+            found.damages.push(Damage::same(&path, what, VERSION_COMMAND));
+        }
     }
     let path = store.join("lock");
     if !path.exists() {
-        found.damages.push(Damage::new(&path, "it is missing"));
+        found.damages.push(Damage::same(&path, "it is missing", "touch"));
     }
     for tree in 0..TREES {
         check_tree(&store.join("keyspaces").join(tree.to_string()), &mut found.damages)?;
@@ -218,8 +240,8 @@ fn check_journal(
         is_as_known |= known == Some(scan);
     }
     let mut damage = |at: Option<usize>, what: String| {
-        let whole = Some(at.unwrap_or(scan.end));
-        found.damages.push(Damage { path: path.to_owned(), at, what, whole });
+        let left = Left::Before(at.unwrap_or(scan.end));
+        found.damages.push(Damage { path: path.to_owned(), at, what, left });
     };
     if let (Some(last), Some(first)) = (last, frames::frame(bytes))
         && first.number <= last

@@ -112,6 +112,13 @@ impl Drop for Directory {
 
 /// Refuses a directory that has the data of another program.
 fn check_foreign(path: &Path, beside: &[PathBuf]) -> io::Result<()> {
+    if path.join(STORE).join("keyspaces").is_dir() {
+        return Err(refused(&format!(
+            "it is not a directory of rowkey-server: its file `{MARKER}` is missing; nothing was changed; \
+             name another directory, or write the line `{TITLE}{FORMAT}` to this file if it is one of \
+             rowkey-server"
+        )));
+    }
     let mut foreign = None;
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracing::{info, warn};
 
 use super::blobs::BlobRows;
-use super::check::{self, Damage};
+use super::check::{self, Damage, Left};
 use super::contents::Stored;
 use super::directory::Directory;
 use super::disk::Disk;
@@ -93,13 +93,18 @@ fn damaged(location: &Path, damages: &[Damage]) -> io::Error {
         count => format!(" ({} more files or places are damaged)", count - 1),
     };
     // Sorted files are checked first, so they are whole if a journal is the first that is not.
-    let without = match damage.whole {
-        Some(whole) => format!(
+    let without = match &damage.left {
+        Left::All(command) => {
+            format!("without one, no data is lost: write the file again, with `{command}`")
+        }
+        Left::Before(whole) => format!(
             "to start with the changes before it and lose the later ones, copy the directory, \
              `truncate -s {whole} {path}`, and delete the journals with higher numbers and the \
              file `synced`"
         ),
-        None => "without one all data is lost: delete the directory, or name another one".into(),
+        Left::Nothing => {
+            "without one all data is lost: delete the directory, or name another one".to_owned()
+        }
     };
     let message = format!(
         "the data in {} is damaged: {path}{at}: {}{more}; nothing was changed; use a backup; \

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::SystemTime;
 
 use rowkey_emulator::{Server, Service, StoredMessage, StoredTable, SyncPolicy};
@@ -186,6 +187,31 @@ async fn a_damaged_journal_is_refused_and_the_changes_before_the_damage_can_be_h
 }
 
 #[tokio::test]
+async fn files_without_data_are_written_again_as_their_errors_say() {
+    let (directory, _) = small().await;
+    let whole = content(directory.path());
+    let store = directory.path().join("store");
+    for (name, bytes) in
+        [("lock", None), ("version", None), ("version", Some(&b""[..])), ("version", Some(b"FJL\x02"))]
+    {
+        assert!(damage(&directory, &store.join(name), bytes, name).await);
+        let refusal = start(&directory).await.unwrap_err();
+        assert!(refusal.contains("no data is lost"), "{refusal}");
+        let command = refusal.split('`').nth(1).unwrap_or_else(|| panic!("{refusal}"));
+        assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
+        assert!(content(directory.path()) == whole, "{command}");
+    }
+    let marker = directory.path().join("rowkey-server");
+    assert!(damage(&directory, &marker, None, "marker").await);
+    let refusal = start(&directory).await.unwrap_err();
+    assert!(refusal.contains("`rowkey-server` is missing"), "{refusal}");
+    let line = refusal.split('`').nth(3).unwrap_or_else(|| panic!("{refusal}"));
+    fs::write(&marker, format!("{line}\n")).unwrap();
+    assert!(content(directory.path()) == whole, "{line}");
+    assert_eq!(rows(&directory.serve().await), all());
+}
+
+#[tokio::test]
 async fn any_flipped_bit_is_detected_or_harmless() {
     let (directory, _) = small().await;
     let mut random = random();
@@ -234,11 +260,7 @@ async fn any_truncated_or_missing_file_is_detected_or_harmless() {
             put_back(&directory, &whole);
         }
         let what = format!("{} is missing", path.display());
-        // The directory is then none of a server's.
-        let is_marker = path.ends_with("rowkey-server");
-        if !is_marker {
-            damage(&directory, path, None, &what).await;
-        }
+        damage(&directory, path, None, &what).await;
         put_back(&directory, &whole);
     }
     let store = directory.path().join("store");
