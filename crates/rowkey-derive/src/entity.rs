@@ -23,19 +23,10 @@ pub(crate) fn entity(input: &DeriveInput) -> Result<TokenStream> {
     let declared = keys.declarations.constructors(&model, &keys);
     let columns = columns(&model);
     let entity = entity_impl(&model, &keys);
-    let (ident, checks) = (model.ident, keys::format_checks(&model, &keys));
-    let bounded = model.bounded();
-    let (generics, arguments, bounds) = bounded.split_for_impl();
+    let checks = keys::format_checks(&model, &keys);
+    let inherent = inherent(&model, &quote! { #items #declared #columns });
     Ok(quote! {
-        // A program rarely uses every constructor and every column, and a public struct may have private
-        // fields of private types.
-        #[automatically_derived]
-        #[allow(dead_code, private_bounds, private_interfaces)]
-        impl #generics #ident #arguments #bounds {
-            #items
-            #declared
-            #columns
-        }
+        #inherent
         #projection
         #entity
         #checks
@@ -44,6 +35,21 @@ pub(crate) fn entity(input: &DeriveInput) -> Result<TokenStream> {
 
 pub(crate) fn projection(input: &DeriveInput) -> Result<TokenStream> {
     Ok(projection_impl(&Model::projection(input)?, None))
+}
+
+/// What a program calls on the type.
+fn inherent(model: &Model<'_>, items: &TokenStream) -> TokenStream {
+    let (ident, bounded) = (model.ident, model.bounded());
+    let (generics, arguments, bounds) = bounded.split_for_impl();
+    quote! {
+        // A program rarely uses every constructor and every column, and a public struct may have private
+        // fields of private types.
+        #[automatically_derived]
+        #[allow(dead_code, private_bounds, private_interfaces)]
+        impl #generics #ident #arguments #bounds {
+            #items
+        }
+    }
 }
 
 /// A struct whose fields are properties of the entity that contains it.
@@ -58,15 +64,11 @@ pub(crate) fn flatten(input: &DeriveInput) -> Result<TokenStream> {
     });
     let names = model.properties();
     let properties = model.fields.iter().filter_map(|field| write(&model, field, &out));
-    let columns = columns(&model);
+    let inherent = inherent(&model, &columns(&model));
     let bounded = model.bounded();
     let (generics, arguments, bounds) = bounded.split_for_impl();
     Ok(quote! {
-        #[automatically_derived]
-        #[allow(dead_code, private_bounds, private_interfaces)]
-        impl #generics #ident #arguments #bounds {
-            #columns
-        }
+        #inherent
 
         #[automatically_derived]
         impl #generics #krate::Flatten for #ident #arguments #bounds {

@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::{DeriveInput, Result};
 
-use crate::property::bounded;
+use crate::property::{bounded, implement};
 use crate::shape::{Newtype, Shape, Variants};
 use crate::types::at;
 
@@ -19,28 +19,24 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
 
 fn newtype_impl(input: &DeriveInput, newtype: &Newtype<'_>) -> TokenStream {
     let Newtype { krate, member, ty } = newtype;
-    let ident = &input.ident;
     let part = quote_spanned! { at(ty) => <#ty as #krate::KeyPart> };
     let bounded = bounded(input, ty, &quote! { #krate::KeyPart });
-    let (generics, arguments, bounds) = bounded.split_for_impl();
-    quote! {
-        #[automatically_derived]
-        impl #generics #krate::KeyPart for #ident #arguments #bounds {
-            const KIND: #krate::key::PartKind = #part::KIND;
-            const EXACT: bool = #part::EXACT;
+    let items = quote! {
+        const KIND: #krate::key::PartKind = #part::KIND;
+        const EXACT: bool = #part::EXACT;
 
-            fn write(&self, out: &mut #krate::key::KeyWriter) {
-                #part::write(&self.#member, out)
-            }
-
-            fn read(
-                text: &str,
-                format: #krate::key::PartFormat,
-            ) -> ::core::result::Result<Self, #krate::key::KeyReadError> {
-                #part::read(text, format).map(|value| Self { #member: value })
-            }
+        fn write(&self, out: &mut #krate::key::KeyWriter) {
+            #part::write(&self.#member, out)
         }
-    }
+
+        fn read(
+            text: &str,
+            format: #krate::key::PartFormat,
+        ) -> ::core::result::Result<Self, #krate::key::KeyReadError> {
+            #part::read(text, format).map(|value| Self { #member: value })
+        }
+    };
+    implement(&input.ident, &bounded, &quote! { #krate::KeyPart }, &items)
 }
 
 fn enum_impl(input: &DeriveInput, variants: &Variants<'_>) -> TokenStream {

@@ -17,51 +17,29 @@ use crate::types::{at, option_of, vec_of};
 
 /// `key`, `partition`, `under_..` and `parse_key`.
 pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
-    let Model { krate, vis, .. } = model;
-    let (pk, rk) = (local_named("partition"), local_named("row"));
-    let partition: Vec<usize> = keys.partition.parts().map(|part| part.index).collect();
+    let krate = &model.krate;
+    let (partition, row) = (&keys.partition.pieces[..], &keys.row.pieces[..]);
     let (pk_template, rk_template) = (keys.partition.literal.value(), keys.row.literal.value());
-
-    let (arguments, bind) = arguments(model, order(keys));
-    let write_partition = write(model, &keys.partition.pieces, &pk, local);
-    let write_row = write(model, &keys.row.pieces, &rk, local);
-    let doc = format!("The key of one entity: `{pk_template}`, `{rk_template}`.");
-    let made = from_written(krate, 0, &pk, &rk.to_token_stream(), None);
-    let key = quote! {
-        #[doc = #doc]
-        #vis fn key(#arguments) -> #krate::Key<Self> {
-            #bind
-            let mut #pk = #krate::key::KeyWriter::new();
-            #write_partition
-            let mut #rk = #krate::key::KeyWriter::new();
-            #write_row
-            #made
-        }
+    let constructor = |name: &Ident, doc: String, returns: TokenStream, row: &[Piece]| {
+        let pieces = (partition, row);
+        AddressFn { name, doc, returns, position: 0, pieces, bucket: None, next: None }.item(model)
     };
-
-    let (arguments, bind) = self::arguments(model, partition.iter().copied());
+    let key = constructor(
+        &format_ident!("key"),
+        format!("The key of one entity: `{pk_template}`, `{rk_template}`."),
+        quote! { #krate::Key<Self> },
+        row,
+    );
+    let partition_of = quote! { #krate::Partition<Self> };
     let doc = format!("All entities of this type in the partition `{pk_template}`.");
-    let all_rows = from_written(krate, 0, &pk, &quote! { #krate::key::KeyWriter::new() }, None);
-    let whole = quote! {
-        #[doc = #doc]
-        #vis fn partition(#arguments) -> #krate::Partition<Self> {
-            #bind
-            let mut #pk = #krate::key::KeyWriter::new();
-            #write_partition
-            #all_rows
-        }
-    };
+    let whole = constructor(&format_ident!("partition"), doc, partition_of.clone(), &[]);
     let partitions = partitions(model, keys);
 
     let parts: Vec<&Part> = keys.row.parts().collect();
     let under = parts.iter().take(parts.len().saturating_sub(1)).map(|last| {
         // The text after the part is in all keys, so it belongs to the prefix.
         let at = |piece: &Piece| matches!(piece, Piece::Part(part) if part.index == last.index);
-        let end = keys.row.pieces.iter().position(at).map_or(0, |at| at + 2);
-        let prefix = &keys.row.pieces[..end.min(keys.row.pieces.len())];
-        let given = distinct(partition.iter().copied().chain(indices(prefix)));
-        let (arguments, bind) = self::arguments(model, given);
-        let write_prefix = write(model, prefix, &rk, local);
+        let end = row.iter().position(at).map_or(0, |at| at + 2);
         let field = model.fields[last.index].ident;
         let name = format_ident!("under_{}", field.unraw(), span = field.span());
         let doc = format!(
@@ -69,17 +47,7 @@ pub(crate) fn items(model: &Model<'_>, keys: &Keys) -> TokenStream {
              with these values up to `{}`.",
             last.field
         );
-        quote! {
-            #[doc = #doc]
-            #vis fn #name(#arguments) -> #krate::Partition<Self> {
-                #bind
-                let mut #pk = #krate::key::KeyWriter::new();
-                #write_partition
-                let mut #rk = #krate::key::KeyWriter::new();
-                #write_prefix
-                #made
-            }
-        }
+        constructor(&name, doc, partition_of.clone(), &row[..end.min(row.len())])
     });
     let parse = parse_key(model, keys);
     quote! { #key #whole #partitions #(#under)* #parse }
@@ -119,6 +87,44 @@ fn partitions(model: &Model<'_>, keys: &Keys) -> Option<TokenStream> {
                 .collect()
         }
     })
+}
+
+/// A constructor of an address, with a parameter for each field in its pieces.
+pub(crate) struct AddressFn<'a> {
+    pub(crate) name: &'a Ident,
+    pub(crate) doc: String,
+    pub(crate) returns: TokenStream,
+    pub(crate) position: usize,
+    /// Those of the PartitionKey and of the RowKey.
+    pub(crate) pieces: (&'a [Piece], &'a [Piece]),
+    /// Statements that write the bucket of an index, once both are written.
+    pub(crate) bucket: Option<TokenStream>,
+    /// The format of the part that follows the pieces.
+    pub(crate) next: Option<TokenStream>,
+}
+
+impl AddressFn<'_> {
+    pub(crate) fn item(self, model: &Model<'_>) -> TokenStream {
+        let Self { name, doc, returns, position, pieces: (partition, row), bucket, next } = self;
+        let Model { krate, vis, .. } = model;
+        let (pk, rk) = (local_named("partition"), local_named("row"));
+        let (arguments, bind) = arguments(model, distinct(indices(partition).chain(indices(row))));
+        let write_partition = write(model, partition, &pk, local);
+        let write_row = write(model, row, &rk, local);
+        let made = from_written(krate, position, &pk, &rk.to_token_stream(), next);
+        quote! {
+            #[doc = #doc]
+            #vis fn #name(#arguments) -> #returns {
+                #bind
+                let mut #pk = #krate::key::KeyWriter::new();
+                #write_partition
+                let mut #rk = #krate::key::KeyWriter::new();
+                #write_row
+                #bucket
+                #made
+            }
+        }
+    }
 }
 
 /// An expression for a key, a partition or a range, depending on the type that the function returns.
@@ -265,11 +271,6 @@ pub(crate) fn part_type<'a>(model: &Model<'a>, index: usize) -> &'a Type {
 /// The fields that are read back from the keys, in template order, each once.
 pub(crate) fn parsed(keys: &Keys) -> impl Iterator<Item = usize> {
     distinct(keys.partition.values().chain(keys.row.values()).map(|part| part.index))
-}
-
-/// The fields in the key templates, in template order, each once.
-pub(crate) fn order(keys: &Keys) -> impl Iterator<Item = usize> {
-    distinct(indices(&keys.partition.pieces).chain(indices(&keys.row.pieces)))
 }
 
 /// The local variable that holds the value of a field.

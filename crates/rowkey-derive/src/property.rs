@@ -17,31 +17,43 @@ pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
 
 fn newtype_impl(input: &DeriveInput, newtype: &Newtype<'_>) -> TokenStream {
     let Newtype { krate, member, ty } = newtype;
-    let ident = &input.ident;
     let property = quote_spanned! { at(ty) => <#ty as #krate::Property> };
     let bounded = bounded(input, ty, &quote! { #krate::Property });
-    let (generics, arguments, bounds) = bounded.split_for_impl();
+    let items = quote! {
+        const TYPE: ::core::option::Option<#krate::edm::Type> = #property::TYPE;
+
+        fn to_value(&self) -> ::core::result::Result<
+            ::core::option::Option<#krate::edm::ValueRef<'_>>,
+            #krate::entity::PropertyError,
+        > {
+            #property::to_value(&self.#member)
+        }
+
+        fn from_value(
+            value: #krate::edm::ValueRef<'_>,
+        ) -> ::core::result::Result<Self, #krate::entity::PropertyError> {
+            #property::from_value(value).map(|value| Self { #member: value })
+        }
+
+        fn absent() -> ::core::option::Option<Self> {
+            #property::absent().map(|value| Self { #member: value })
+        }
+    };
+    implement(&input.ident, &bounded, &quote! { #krate::Property }, &items)
+}
+
+/// An implementation of a trait.
+pub(crate) fn implement(
+    ident: &Ident,
+    generics: &Generics,
+    of: &TokenStream,
+    items: &TokenStream,
+) -> TokenStream {
+    let (generics, arguments, bounds) = generics.split_for_impl();
     quote! {
         #[automatically_derived]
-        impl #generics #krate::Property for #ident #arguments #bounds {
-            const TYPE: ::core::option::Option<#krate::edm::Type> = #property::TYPE;
-
-            fn to_value(&self) -> ::core::result::Result<
-                ::core::option::Option<#krate::edm::ValueRef<'_>>,
-                #krate::entity::PropertyError,
-            > {
-                #property::to_value(&self.#member)
-            }
-
-            fn from_value(
-                value: #krate::edm::ValueRef<'_>,
-            ) -> ::core::result::Result<Self, #krate::entity::PropertyError> {
-                #property::from_value(value).map(|value| Self { #member: value })
-            }
-
-            fn absent() -> ::core::option::Option<Self> {
-                #property::absent().map(|value| Self { #member: value })
-            }
+        impl #generics #of for #ident #arguments #bounds {
+            #items
         }
     }
 }

@@ -18,6 +18,7 @@ use syn::{
 use crate::declaration::Declarations;
 use crate::model::plain;
 use crate::names::constant;
+use crate::property::implement;
 use crate::types::{option_of, vec_of};
 
 /// The attributes on the type, whether or not they are valid.
@@ -85,104 +86,85 @@ pub(crate) fn projection(input: &DeriveInput) -> TokenStream {
 
 pub(crate) fn property(input: &DeriveInput) -> TokenStream {
     let krate = raw_attributes(input, "property").krate;
-    let ident = &input.ident;
-    let (generics, arguments, bounds) = input.generics.split_for_impl();
-    quote! {
-        #[automatically_derived]
-        impl #generics #krate::Property for #ident #arguments #bounds {
-            fn to_value(&self) -> ::core::result::Result<
-                ::core::option::Option<#krate::edm::ValueRef<'_>>,
-                #krate::entity::PropertyError,
-            > {
-                ::core::unreachable!()
-            }
-
-            fn from_value(
-                _: #krate::edm::ValueRef<'_>,
-            ) -> ::core::result::Result<Self, #krate::entity::PropertyError> {
-                ::core::unreachable!()
-            }
+    let items = quote! {
+        fn to_value(&self) -> ::core::result::Result<
+            ::core::option::Option<#krate::edm::ValueRef<'_>>,
+            #krate::entity::PropertyError,
+        > {
+            ::core::unreachable!()
         }
-    }
+
+        fn from_value(
+            _: #krate::edm::ValueRef<'_>,
+        ) -> ::core::result::Result<Self, #krate::entity::PropertyError> {
+            ::core::unreachable!()
+        }
+    };
+    implement(&input.ident, &input.generics, &quote! { #krate::Property }, &items)
 }
 
 pub(crate) fn key_part(input: &DeriveInput) -> TokenStream {
     let krate = raw_attributes(input, "key_part").krate;
-    let ident = &input.ident;
-    let (generics, arguments, bounds) = input.generics.split_for_impl();
-    quote! {
-        #[automatically_derived]
-        impl #generics #krate::KeyPart for #ident #arguments #bounds {
-            // The requirements of a template are not the mistake to report.
-            const KIND: #krate::key::PartKind = #krate::key::PartKind::Failed;
+    let items = quote! {
+        // The requirements of a template are not the mistake to report.
+        const KIND: #krate::key::PartKind = #krate::key::PartKind::Failed;
 
-            fn write(&self, _: &mut #krate::key::KeyWriter) {}
+        fn write(&self, _: &mut #krate::key::KeyWriter) {}
 
-            fn read(
-                _: &str,
-                _: #krate::key::PartFormat,
-            ) -> ::core::result::Result<Self, #krate::key::KeyReadError> {
-                ::core::unreachable!()
-            }
+        fn read(
+            _: &str,
+            _: #krate::key::PartFormat,
+        ) -> ::core::result::Result<Self, #krate::key::KeyReadError> {
+            ::core::unreachable!()
         }
-    }
+    };
+    implement(&input.ident, &input.generics, &quote! { #krate::KeyPart }, &items)
 }
 
 pub(crate) fn flatten(input: &DeriveInput) -> TokenStream {
     let krate = raw_attributes(input, "entity").krate;
-    let ident = &input.ident;
-    let (generics, arguments, bounds) = input.generics.split_for_impl();
-    quote! {
-        #[automatically_derived]
-        impl #generics #krate::Flatten for #ident #arguments #bounds {
-            const NAMES: &'static [&'static str] = &[];
+    let items = quote! {
+        const NAMES: &'static [&'static str] = &[];
 
-            fn decode(
-                _: &#krate::entity::RowReader<'_>,
-            ) -> ::core::result::Result<Self, #krate::DecodeError> {
-                ::core::unreachable!()
-            }
-
-            fn encode(&self, _: &mut #krate::entity::RowWriter) {}
+        fn decode(
+            _: &#krate::entity::RowReader<'_>,
+        ) -> ::core::result::Result<Self, #krate::DecodeError> {
+            ::core::unreachable!()
         }
-    }
+
+        fn encode(&self, _: &mut #krate::entity::RowWriter) {}
+    };
+    implement(&input.ident, &input.generics, &quote! { #krate::Flatten }, &items)
 }
 
 fn projection_of(input: &DeriveInput, krate: &Path) -> TokenStream {
-    let ident = &input.ident;
-    let (generics, arguments, bounds) = input.generics.split_for_impl();
-    quote! {
-        #[automatically_derived]
-        impl #generics #krate::Projection for #ident #arguments #bounds {
-            const COLUMNS: ::core::option::Option<&'static [&'static str]> =
-                ::core::option::Option::None;
+    let items = quote! {
+        const COLUMNS: ::core::option::Option<&'static [&'static str]> =
+            ::core::option::Option::None;
 
-            fn decode(
-                _: &#krate::entity::RowReader<'_>,
-            ) -> ::core::result::Result<Self, #krate::DecodeError> {
-                ::core::unreachable!()
-            }
+        fn decode(
+            _: &#krate::entity::RowReader<'_>,
+        ) -> ::core::result::Result<Self, #krate::DecodeError> {
+            ::core::unreachable!()
         }
-    }
+    };
+    implement(&input.ident, &input.generics, &quote! { #krate::Projection }, &items)
 }
 
 fn entity_of(input: &DeriveInput, krate: &Path) -> TokenStream {
     let ident = &input.ident;
     // A row template that no other type has, so that an `EntitySet` reports no conflict.
     let row = format!("\0{ident}");
-    let (generics, arguments, bounds) = input.generics.split_for_impl();
-    quote! {
-        #[automatically_derived]
-        impl #generics #krate::Entity for #ident #arguments #bounds {
-            const ROWS: #krate::Rows = #krate::Rows::One(#row);
+    let items = quote! {
+        const ROWS: #krate::Rows = #krate::Rows::One(#row);
 
-            fn partition_key(&self, _: &mut #krate::key::KeyWriter) {}
+        fn partition_key(&self, _: &mut #krate::key::KeyWriter) {}
 
-            fn row_key(&self, _: &mut #krate::key::KeyWriter) {}
+        fn row_key(&self, _: &mut #krate::key::KeyWriter) {}
 
-            fn encode(&self, _: &mut #krate::entity::RowWriter) {}
-        }
-    }
+        fn encode(&self, _: &mut #krate::entity::RowWriter) {}
+    };
+    implement(&input.ident, &input.generics, &quote! { #krate::Entity }, &items)
 }
 
 /// The constructors of keys and indexes, and the columns.

@@ -1,7 +1,7 @@
 //! `list(..)`: the templates of an entity's lists, and the code generated for them.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens as _, quote, quote_spanned};
+use quote::{quote, quote_spanned};
 use syn::meta::ParseNestedMeta;
 use syn::{Error, LitInt, LitStr, Path, Result};
 
@@ -11,9 +11,7 @@ use super::rows::{
     unambiguous, when_text,
 };
 use crate::attrs::{nested, value};
-use crate::keys::{
-    arguments, declared, distinct, from_written, indices, local, local_named, write,
-};
+use crate::keys::{AddressFn, declared, distinct, local, local_named, write};
 use crate::model::{Keys, Model, combine, plain};
 use crate::role::Role;
 use crate::stub::{Constructor, Raw, Stub};
@@ -426,30 +424,20 @@ fn list_keys(model: &Model<'_>, lists: &[List]) -> Option<TokenStream> {
 
 /// The constructors of the addresses of lists.
 fn constructors(model: &Model<'_>, keys: &Keys, lists: &[List]) -> TokenStream {
-    let Model { krate, vis, .. } = model;
-    let (pk, rk) = (local_named("partition"), local_named("row"));
+    let krate = &model.krate;
     let items = lists.iter().enumerate().map(|(position, list)| {
-        let name = &list.name;
         // The blob of a value serves all partitions.
         let of_partition: &[_] = if list.blob { &[] } else { list.partition_pieces(keys) };
-        let pieces = (of_partition, &list.row.pieces[..]);
-        let given = distinct(indices(pieces.0).chain(indices(pieces.1)));
-        let (arguments, bind) = arguments(model, given);
-        let (write_partition, write_row) =
-            (write(model, pieces.0, &pk, local), write(model, pieces.1, &rk, local));
-        let doc = format!("The list of one value: `{}`.", list.row.literal.value());
-        let made = from_written(krate, position, &pk, &rk.to_token_stream(), None);
-        quote! {
-            #[doc = #doc]
-            #vis fn #name(#arguments) -> #krate::index::ListKey<Self> {
-                #bind
-                let mut #pk = #krate::key::KeyWriter::new();
-                #write_partition
-                let mut #rk = #krate::key::KeyWriter::new();
-                #write_row
-                #made
-            }
-        }
+        let constructor = AddressFn {
+            name: &list.name,
+            doc: format!("The list of one value: `{}`.", list.row.literal.value()),
+            returns: quote! { #krate::index::ListKey<Self> },
+            position,
+            pieces: (of_partition, &list.row.pieces),
+            bucket: None,
+            next: None,
+        };
+        constructor.item(model)
     });
     quote! { #(#items)* }
 }

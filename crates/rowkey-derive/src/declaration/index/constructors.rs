@@ -1,11 +1,11 @@
 //! The constructors of the addresses in an index: of one row, of all rows, and of those that begin with some values.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{ToTokens as _, format_ident, quote};
+use quote::{format_ident, quote};
 use syn::ext::IdentExt as _;
 
 use super::Index;
-use crate::keys::{arguments, distinct, format, from_written, indices, local, local_named, write};
+use crate::keys::{AddressFn, format, local_named};
 use crate::model::{Keys, Model};
 use crate::template::{Part, Piece};
 
@@ -58,65 +58,38 @@ struct Constructors<'a> {
 impl Constructors<'_> {
     /// The constructor of the address of one row.
     fn key(&self) -> TokenStream {
-        let Self { model, index, position, .. } = self;
-        let Model { krate, vis, .. } = model;
-        let (pk, rk) = (local_named("partition"), local_named("row"));
-        let name = &index.name;
-        let doc = format!("The row of one entity in the index `{}`.", index.row.literal.value());
-        let scope = self.scope();
-        let (arguments, body) = self.written(&index.row.pieces);
-        let made = from_written(krate, *position, &pk, &rk.to_token_stream(), None);
-        quote! {
-            #[doc = #doc]
-            #vis fn #name(#arguments) -> #krate::index::IndexKey<Self, #scope> {
-                #body
-                #made
-            }
-        }
+        let (krate, scope, row) = (&self.model.krate, self.scope(), &self.index.row);
+        let doc = format!("The row of one entity in the index `{}`.", row.literal.value());
+        let returns = quote! { #krate::index::IndexKey<Self, #scope> };
+        self.item(&self.index.name, doc, returns, (&row.pieces, None))
     }
 
     /// A constructor of all rows that begin with the first `end` pieces of the template.
     fn range(&self, name: &Ident, end: usize, doc: &str) -> TokenStream {
-        let Self { model, index, position, .. } = self;
-        let Model { krate, vis, .. } = model;
-        let (pk, rk) = (local_named("partition"), local_named("row"));
+        let Self { model, index, .. } = self;
+        let (krate, scope) = (&model.krate, self.scope());
         let doc = format!("{doc} The index is `{}`.", index.row.literal.value());
-        let scope = self.scope();
         let (given, open) = index.row.pieces.split_at(end);
-        let (arguments, body) = self.written(given);
         let next = open.iter().find_map(|piece| match piece {
             Piece::Part(part) => Some(format(model, part)),
             Piece::Literal(_) => None,
         });
-        let made = from_written(krate, *position, &pk, &rk.to_token_stream(), next);
-        quote! {
-            #[doc = #doc]
-            #vis fn #name(#arguments) -> #krate::index::IndexRange<Self, #scope> {
-                #body
-                #made
-            }
-        }
+        self.item(name, doc, quote! { #krate::index::IndexRange<Self, #scope> }, (given, next))
     }
 
-    /// Parameters for the parts of the PartitionKey and of these pieces, and the code that writes both.
-    fn written(&self, row: &[Piece]) -> (TokenStream, TokenStream) {
-        let Self { model, keys, index, .. } = self;
-        let krate = &model.krate;
-        let (pk, rk) = (local_named("partition"), local_named("row"));
-        let partition = index.partition_pieces(keys);
-        let (arguments, bind) = arguments(model, distinct(indices(partition).chain(indices(row))));
-        let write_partition = write(model, partition, &pk, local);
-        let write_row = write(model, row, &rk, local);
-        let write_bucket = index.write_bucket(&quote! { &#rk });
-        let body = quote! {
-            #bind
-            let mut #pk = #krate::key::KeyWriter::new();
-            #write_partition
-            let mut #rk = #krate::key::KeyWriter::new();
-            #write_row
-            #write_bucket
-        };
-        (arguments, body)
+    /// A constructor with these pieces of the RowKey, and the format of the part after them.
+    fn item(
+        &self,
+        name: &Ident,
+        doc: String,
+        returns: TokenStream,
+        (row, next): (&[Piece], Option<TokenStream>),
+    ) -> TokenStream {
+        let Self { model, keys, index, position } = *self;
+        let pieces = (index.partition_pieces(keys), row);
+        let rk = local_named("row");
+        let bucket = index.write_bucket(&quote! { &#rk });
+        AddressFn { name, doc, returns, position, pieces, bucket, next }.item(model)
     }
 
     fn scope(&self) -> TokenStream {
