@@ -15,7 +15,7 @@ pub use rowkey_wire::xml::{
 
 use crate::account::StorageAccount;
 use crate::backoff::doubled;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::transport::failure::is_being_deleted;
 use crate::transport::{Call, Host, Reply, Safety};
 use wire::documents;
@@ -114,6 +114,15 @@ where
         account.clock().sleep(pause).await;
         left -= pause;
         doublings += 1;
+    }
+}
+
+/// Whether a call made the change, given the kind of error that says that there was nothing to do: then an earlier,
+/// unanswered attempt of the same call may have made it.
+pub(crate) fn unless<T>(done: ErrorKind, result: Result<T>) -> Result<bool> {
+    match result {
+        Err(error) if error.kind() == done => Ok(error.outcome() == Outcome::Unknown),
+        result => result.map(|_| true),
     }
 }
 

@@ -13,7 +13,7 @@ use super::{ContainerProperties, Written};
 use crate::account::StorageAccount;
 use crate::blob::wire::decode;
 use crate::blob::wire::encode::{self, Conditions as Wire};
-use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::options::ClientOptions;
 use crate::service::AccessPolicy;
 use crate::service::policies::{self, policies};
@@ -157,13 +157,7 @@ impl Container {
     /// ```
     pub async fn create_if_missing(&self) -> Result<bool> {
         let call = Call::new("CreateContainer", &self.name, Safety::Conditional).expecting(&[409]);
-        match self.send(self.creation()?, call).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                Ok(error.outcome() == Outcome::Unknown)
-            }
-            Err(error) => Err(error),
-        }
+        service::unless(ErrorKind::AlreadyExists, self.send(self.creation()?, call).await)
     }
 
     /// Like [`create_if_missing`](Self::create_if_missing), but waits while the name is blocked. The service
@@ -201,13 +195,8 @@ impl Container {
     /// ```
     pub async fn delete_if_exists(&self) -> Result<bool> {
         let call = Call::new("DeleteContainer", &self.name, Safety::Conditional).expecting(&[404]);
-        match self.send(encode::delete_container(&self.name, &self.conditions), call).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                Ok(error.outcome() == Outcome::Unknown)
-            }
-            Err(error) => Err(error),
-        }
+        let request = encode::delete_container(&self.name, &self.conditions);
+        service::unless(ErrorKind::NotFound, self.send(request, call).await)
     }
 
     /// Returns the container's `ETag`, metadata and lease, or `None` if it does not exist.

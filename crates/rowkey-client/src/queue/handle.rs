@@ -170,13 +170,7 @@ impl Queue {
     /// ```
     pub async fn delete_queue_if_exists(&self) -> Result<bool> {
         let call = Call::new("DeleteQueue", &self.name, Safety::Conditional).expecting(&[404]);
-        match self.send(encode::delete(&self.name), call).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                Ok(error.outcome() == Outcome::Unknown)
-            }
-            Err(error) => Err(error),
-        }
+        service::unless(ErrorKind::NotFound, self.send(encode::delete(&self.name), call).await)
     }
 
     /// Returns the approximate number of messages, including hidden ones. It is never less than the

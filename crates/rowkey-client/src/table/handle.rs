@@ -12,7 +12,7 @@ use super::query::Query;
 use super::requests::gone;
 use super::transaction::Transaction;
 use crate::account::StorageAccount;
-use crate::error::{ErrorKind, Outcome, Result};
+use crate::error::{ErrorKind, Result};
 use crate::options::ClientOptions;
 use crate::service;
 use crate::table::wire::encode;
@@ -107,13 +107,8 @@ impl Table {
     /// ```
     pub async fn create_if_missing(&self) -> Result<bool> {
         let call = Call::new("CreateTable", &self.name, Safety::Conditional).expecting(&[409]);
-        match self.send(encode::create_table(&self.name), call).await {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                Ok(error.outcome() == Outcome::Unknown)
-            }
-            Err(error) => Err(error),
-        }
+        let result = self.send(encode::create_table(&self.name), call).await;
+        service::unless(ErrorKind::AlreadyExists, result)
     }
 
     /// Like [`create_if_missing`](Self::create_if_missing), but waits until the name is free again
@@ -181,13 +176,9 @@ impl Table {
     /// ```
     pub async fn delete_table_if_exists(&self) -> Result<bool> {
         let call = Call::new("DeleteTable", &self.name, Safety::Conditional).expecting(&[404]);
-        match self.send(encode::delete_table(&self.name), call).await {
-            // The error code for a missing table depends on the service.
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                Ok(error.outcome() == Outcome::Unknown)
-            }
-            result => result.map(|_| true),
-        }
+        // The error code for a missing table depends on the service.
+        let result = self.send(encode::delete_table(&self.name), call).await;
+        service::unless(ErrorKind::NotFound, result)
     }
 }
 
