@@ -107,6 +107,22 @@ pub enum Value {
     String(String),
 }
 
+/// A value as one of another type with the same variants, given what becomes of a number and of text or bytes.
+macro_rules! each {
+    ($value:expr, $source:ident => $target:ident, |$v:ident| $number:expr, $text:expr) => {
+        match $value {
+            $source::Binary($v) => $target::Binary($text),
+            $source::Boolean($v) => $target::Boolean($number),
+            $source::DateTime($v) => $target::DateTime($number),
+            $source::Double($v) => $target::Double($number),
+            $source::Guid($v) => $target::Guid($number),
+            $source::Int32($v) => $target::Int32($number),
+            $source::Int64($v) => $target::Int64($number),
+            $source::String($v) => $target::String($text),
+        }
+    };
+}
+
 impl Value {
     /// The value's type.
     pub fn edm_type(&self) -> Type {
@@ -115,16 +131,7 @@ impl Value {
 
     /// The same value, borrowed.
     pub fn as_ref(&self) -> ValueRef<'_> {
-        match self {
-            Self::Binary(v) => ValueRef::Binary(Cow::Borrowed(v)),
-            Self::Boolean(v) => ValueRef::Boolean(*v),
-            Self::DateTime(v) => ValueRef::DateTime(*v),
-            Self::Double(v) => ValueRef::Double(*v),
-            Self::Guid(v) => ValueRef::Guid(*v),
-            Self::Int32(v) => ValueRef::Int32(*v),
-            Self::Int64(v) => ValueRef::Int64(*v),
-            Self::String(v) => ValueRef::String(Cow::Borrowed(v)),
-        }
+        each!(self, Self => ValueRef, |v| *v, Cow::Borrowed(v))
     }
 }
 
@@ -160,31 +167,13 @@ impl ValueRef<'_> {
 
     /// The same value, owned.
     pub fn into_owned(self) -> Value {
-        match self {
-            Self::Binary(v) => Value::Binary(v.into_owned()),
-            Self::Boolean(v) => Value::Boolean(v),
-            Self::DateTime(v) => Value::DateTime(v),
-            Self::Double(v) => Value::Double(v),
-            Self::Guid(v) => Value::Guid(v),
-            Self::Int32(v) => Value::Int32(v),
-            Self::Int64(v) => Value::Int64(v),
-            Self::String(v) => Value::String(v.into_owned()),
-        }
+        each!(self, Self => Value, |v| v, v.into_owned())
     }
 }
 
 impl From<Value> for ValueRef<'_> {
     fn from(value: Value) -> Self {
-        match value {
-            Value::Binary(v) => Self::Binary(Cow::Owned(v)),
-            Value::Boolean(v) => Self::Boolean(v),
-            Value::DateTime(v) => Self::DateTime(v),
-            Value::Double(v) => Self::Double(v),
-            Value::Guid(v) => Self::Guid(v),
-            Value::Int32(v) => Self::Int32(v),
-            Value::Int64(v) => Self::Int64(v),
-            Value::String(v) => Self::String(Cow::Owned(v)),
-        }
+        each!(value, Value => Self, |v| v, Cow::Owned(v))
     }
 }
 
