@@ -8,7 +8,7 @@ use rowkey_entity::internals::decode;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::{DateTime, Value};
 use rowkey_wire::etag::ETag;
-use rowkey_wire::filter::{Comparison, Filter, Operator, parse};
+use rowkey_wire::filter::{Comparison, Filter, parse};
 use rowkey_wire::multipart::ResponseWriter;
 use rowkey_wire::odata::Fields;
 use rowkey_wire::{key, token};
@@ -257,14 +257,7 @@ impl Row {
             Filter::Property(name) => self.value(name) == Some(Value::Boolean(true)),
             Filter::Compare(Comparison { property, operator, value }) => {
                 let order = self.value(property).and_then(|own| compare(&own, value));
-                order.is_some_and(|order| match operator {
-                    Operator::Equal => order.is_eq(),
-                    Operator::NotEqual => order.is_ne(),
-                    Operator::Greater => order.is_gt(),
-                    Operator::GreaterOrEqual => order.is_ge(),
-                    Operator::Less => order.is_lt(),
-                    Operator::LessOrEqual => order.is_le(),
-                })
+                order.is_some_and(|order| operator.holds(order))
             }
         }
     }

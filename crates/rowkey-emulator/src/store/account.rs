@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
-use rowkey_wire::filter::{Comparison, Filter, Operator};
+use rowkey_wire::filter::{Comparison, Filter};
 use rowkey_wire::limits::MAX_PAGE;
 use rowkey_wire::xml::ServiceProperties;
 
@@ -315,15 +315,7 @@ fn names_match(filter: &Filter, name: &str) -> bool {
             if property != "TableName" {
                 return false;
             }
-            let order = name.cmp(value.to_ascii_lowercase().as_str());
-            match operator {
-                Operator::Equal => order.is_eq(),
-                Operator::NotEqual => order.is_ne(),
-                Operator::Greater => order.is_gt(),
-                Operator::GreaterOrEqual => order.is_ge(),
-                Operator::Less => order.is_lt(),
-                Operator::LessOrEqual => order.is_le(),
-            }
+            operator.holds(name.cmp(value.to_ascii_lowercase().as_str()))
         }
     }
 }

@@ -262,15 +262,10 @@ enum Found {
 
 impl Found {
     fn is(self, operator: Operator) -> bool {
-        match (self, operator) {
-            (Self::Nothing, _) => false,
-            (Self::Unordered, operator) => operator == Operator::NotEqual,
-            (Self::Ordered(order), Operator::Equal) => order.is_eq(),
-            (Self::Ordered(order), Operator::NotEqual) => order.is_ne(),
-            (Self::Ordered(order), Operator::Greater) => order.is_gt(),
-            (Self::Ordered(order), Operator::GreaterOrEqual) => order.is_ge(),
-            (Self::Ordered(order), Operator::Less) => order.is_lt(),
-            (Self::Ordered(order), Operator::LessOrEqual) => order.is_le(),
+        match self {
+            Self::Nothing => false,
+            Self::Unordered => operator == Operator::NotEqual,
+            Self::Ordered(order) => operator.holds(order),
         }
     }
 }

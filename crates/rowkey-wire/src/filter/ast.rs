@@ -1,5 +1,7 @@
 //! The syntax tree of a filter.
 
+use std::cmp::Ordering;
+
 use crate::edm::Value;
 
 /// A condition on an entity's properties.
@@ -57,6 +59,19 @@ impl Operator {
             Self::LessOrEqual => "le",
             Self::Less => "lt",
             Self::NotEqual => "ne",
+        }
+    }
+
+    /// Whether a value that compares so with the constant meets the comparison.
+    #[inline]
+    pub const fn holds(self, order: Ordering) -> bool {
+        match self {
+            Self::Equal => order.is_eq(),
+            Self::GreaterOrEqual => order.is_ge(),
+            Self::Greater => order.is_gt(),
+            Self::LessOrEqual => order.is_le(),
+            Self::Less => order.is_lt(),
+            Self::NotEqual => order.is_ne(),
         }
     }
 
