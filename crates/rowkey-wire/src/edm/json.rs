@@ -132,11 +132,11 @@ pub(crate) fn decimal(out: &mut Vec<u8>, number: i64) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::edm::ValueRef;
 
-    fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    pub(crate) fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
         write(&mut out);
         String::from_utf8(out).unwrap()

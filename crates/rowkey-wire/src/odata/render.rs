@@ -165,12 +165,7 @@ fn begin(
 mod tests {
     use super::*;
     use crate::edm::DateTime;
-
-    fn text(write: impl FnOnce(&mut Vec<u8>)) -> String {
-        let mut out = Vec::new();
-        write(&mut out);
-        String::from_utf8(out).unwrap()
-    }
+    use crate::edm::json::tests::text;
 
     const ORIGIN: Origin<'static> =
         Origin { account: "storagename", endpoint: "https://storagename.table.core.windows.net" };
