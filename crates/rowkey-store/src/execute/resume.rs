@@ -12,6 +12,7 @@ use tracing::field::Empty;
 
 use super::announce::Notice;
 use super::noted::Noted;
+use super::settler::Open;
 use super::{Executor, claim};
 use crate::contributor::settling::Settled;
 use crate::layer::deciding::is_lost;
@@ -56,7 +57,9 @@ impl Executor {
         let Some((_, row)) = found else {
             // Another announcement was handled first, and no request can take effect any more.
             let mut noted = Noted::default();
-            let settled = self.settle_in_rounds(op, &[], &notice.claims, &mut noted).await?;
+            let settled = self
+                .settle_in_rounds(Open { op, targets: &[], claims: &notice.claims }, &mut noted)
+                .await?;
             return Ok(match settled {
                 Settled::Pending => Resumed::Soon,
                 Settled::Done if noted.in_doubt => Resumed::Again(LATEST),
@@ -98,7 +101,7 @@ impl Executor {
             OpRow::Void { created } => (*created, &none, &notice.claims),
         };
         let mut noted = Noted::default();
-        let settled = self.settle_in_rounds(op, targets, claims, &mut noted).await;
+        let settled = self.settle_in_rounds(Open { op, targets, claims }, &mut noted).await;
         let is_noted = self.note_finished(op, &noted).await;
         let settled = settled?;
         let now = self.table.clock().now();

@@ -5,12 +5,12 @@ use rowkey_client::rounds::Rounds;
 
 use super::announce::{Announcer, HIDDEN};
 use super::noted::Noted;
-use super::settler::both;
+use super::settler::{Open, both};
 use super::{Executor, inline};
 use crate::contributor::settling::Settled;
 use crate::plan::Plan;
 use crate::row::Keys;
-use crate::row::op::{ClaimRef, Target};
+use crate::row::op::Target;
 
 impl Executor {
     /// Settles a plan and never fails: a worker settles the remaining targets.
@@ -48,7 +48,8 @@ impl Executor {
         let claims = inline::release(&self.table, plan).await;
         let (targets, claims) = (targets?, claims?);
         if !(targets.is_empty() && claims.is_empty())
-            && self.settle_surely(op, &targets, &claims, noted).await? == Settled::Pending
+            && self.settle_surely(Open { op, targets: &targets, claims: &claims }, noted).await?
+                == Settled::Pending
         {
             return Ok(Settled::Pending);
         }
@@ -57,20 +58,14 @@ impl Executor {
         if blobs.is_empty() {
             return Ok(Settled::Done);
         }
-        self.settle_surely(op, &blobs, &[], noted).await
+        self.settle_surely(Open { op, targets: &blobs, claims: &[] }, noted).await
     }
 
     /// Settles. If a request was not answered, settles once more, to do what the request would have
     /// done.
-    async fn settle_surely(
-        &self,
-        op: &Keys,
-        targets: &[Target],
-        claims: &[ClaimRef],
-        noted: &mut Noted,
-    ) -> Result<Settled> {
+    async fn settle_surely(&self, open: Open<'_>, noted: &mut Noted) -> Result<Settled> {
         let was_in_doubt = std::mem::take(&mut noted.in_doubt);
-        let settled = self.settle_all(op, targets, claims, noted).await;
+        let settled = self.settle_all(open, noted).await;
         let unanswered = noted.in_doubt;
         noted.in_doubt |= was_in_doubt;
         if !unanswered {
@@ -79,21 +74,19 @@ impl Executor {
         // Stop at an error. The second pass also settles the targets that the first left pending.
         let _ = settled?;
         noted.moved.clear();
-        self.settle_all(op, targets, claims, noted).await
+        self.settle_all(open, noted).await
     }
 
     /// Settles as a worker does, and repeats targets that lost against another writer. Writes that one
     /// worker settles in parallel compete for lists that several entities share.
     pub(super) async fn settle_in_rounds(
         &self,
-        op: &Keys,
-        targets: &[Target],
-        claims: &[ClaimRef],
+        open: Open<'_>,
         noted: &mut Noted,
     ) -> Result<Settled> {
-        let mut rounds = Rounds::new(self.table.table(), op);
+        let mut rounds = Rounds::new(self.table.table(), open.op);
         loop {
-            let settled = self.settle_surely(op, targets, claims, noted).await?;
+            let settled = self.settle_surely(open, noted).await?;
             let is_over = settled == Settled::Done || noted.in_doubt || noted.goes_on();
             if is_over || !rounds.again().await {
                 return Ok(settled);
@@ -102,22 +95,17 @@ impl Executor {
         }
     }
 
-    async fn settle_all(
-        &self,
-        op: &Keys,
-        targets: &[Target],
-        claims: &[ClaimRef],
-        noted: &mut Noted,
-    ) -> Result<Settled> {
+    async fn settle_all(&self, open: Open<'_>, noted: &mut Noted) -> Result<Settled> {
         let mut all = Ok(Settled::Done);
         for settler in &self.settlers {
             let is_open =
                 |target: &&Target| target.of == settler.of() && !noted.finished.contains(target);
-            let targets: Vec<_> = targets.iter().filter(is_open).cloned().collect();
-            let claims: Vec<_> =
-                claims.iter().filter(|claim| claim.of == settler.of()).cloned().collect();
+            let targets: Vec<_> = open.targets.iter().filter(is_open).cloned().collect();
+            let claims = open.claims.iter().filter(|claim| claim.of == settler.of());
+            let claims: Vec<_> = claims.cloned().collect();
             if !(targets.is_empty() && claims.is_empty()) {
-                let one = settler.settle(op, &targets, &claims, noted).await;
+                let open = Open { op: open.op, targets: &targets, claims: &claims };
+                let one = settler.settle(open, noted).await;
                 all = both(all, one);
             }
         }

@@ -20,6 +20,14 @@ use crate::row::Keys;
 use crate::row::declared::prefix;
 use crate::row::op::{ClaimRef, Target, created_of};
 
+/// What is left of a write: the keys of its op row, its targets and its claims.
+#[derive(Clone, Copy)]
+pub(crate) struct Open<'a> {
+    pub(crate) op: &'a Keys,
+    pub(crate) targets: &'a [Target],
+    pub(crate) claims: &'a [ClaimRef],
+}
+
 /// Settles the targets and claims of one type.
 #[async_trait]
 pub(crate) trait Settler: Send + Sync {
@@ -29,15 +37,8 @@ pub(crate) trait Settler: Send + Sync {
     /// Whether the program settles the targets, or releases the claims, of a declaration.
     fn declares(&self, name: &str) -> bool;
 
-    /// Settles the targets and claims of a write that belong to this type. `op` is the keys of the
-    /// write's op row. A failure does not stop the others.
-    async fn settle(
-        &self,
-        op: &Keys,
-        targets: &[Target],
-        claims: &[ClaimRef],
-        noted: &mut Noted,
-    ) -> Result<Settled>;
+    /// Settles the targets and claims of a write that belong to this type. A failure does not stop the others.
+    async fn settle(&self, open: Open<'_>, noted: &mut Noted) -> Result<Settled>;
 }
 
 /// Combines two results: the first error, or both. Callers settle the rest even after an error.
@@ -95,15 +96,9 @@ impl<E: Entity + Send + Sync + 'static> Settler for TypeSettler<E> {
             || E::DECLARED.indexes.iter().any(is_claim)
     }
 
-    async fn settle(
-        &self,
-        op: &Keys,
-        targets: &[Target],
-        claims: &[ClaimRef],
-        noted: &mut Noted,
-    ) -> Result<Settled> {
+    async fn settle(&self, open: Open<'_>, noted: &mut Noted) -> Result<Settled> {
+        let Open { op, targets: mut rest, claims } = open;
         let mut all = Ok(Settled::Done);
-        let mut rest = targets;
         while let Some(first) = rest.first() {
             let (of_one, others) = of_one_entity(rest, &first.row_key);
             rest = others;
