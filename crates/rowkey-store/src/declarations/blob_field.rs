@@ -1,20 +1,33 @@
-//! Fields in blobs: frees the blobs that heads no longer name. [`BlobFields`] uploads and reads them.
+//! Frees the blobs that heads no longer name: those of fields in blobs, which [`BlobFields`] uploads and reads, and
+//! those of [references](super::blob_ref).
+//!
+//! [`BlobFields`]: crate::layer::blob_field::BlobFields
 
 use async_trait::async_trait;
+use rowkey_client::entity::BlobField;
 use rowkey_client::{Entity, Result};
 
+use super::blob_ref;
 use crate::contributor::settling::{Settled, Settling};
 use crate::contributor::{Change, Contribution, Contributor};
-use crate::layer::blob_field::BlobFields;
-use crate::row::blob_pointer;
+use crate::layer::deciding::Deciding;
+use crate::row::blobs::Blobs;
+use crate::row::{Keys, blob_pointer};
 
-/// The name of the contributor that frees blobs.
+/// The name of the contributor that frees the blobs of fields.
 pub(crate) const NAME: &str = "fields in blobs";
 
+/// Frees blobs.
+pub(crate) struct Freeing {
+    pub(crate) blobs: Blobs,
+    /// The fields in blobs; `None` for references.
+    pub(crate) fields: Option<&'static [BlobField]>,
+}
+
 #[async_trait]
-impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobFields {
+impl<E: Entity + Send + Sync + 'static> Contributor<E> for Freeing {
     fn name(&self) -> &'static str {
-        NAME
+        if self.fields.is_some() { NAME } else { blob_ref::NAME }
     }
 
     fn operations(&self) -> usize {
@@ -27,13 +40,27 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobFields {
     }
 
     async fn settle(&self, settling: &Settling<E>, address: &str) -> Result<Settled> {
-        let head = settling.table().row(settling.keys()).await?;
-        let is_named = head.is_some_and(|head| {
-            blob_pointer::named(self.fields, &head.entity).iter().any(|(_, blob)| blob == address)
+        self.free(settling.table(), settling.keys(), address).await
+    }
+}
+
+impl Freeing {
+    /// Deletes the blob at an address, unless the head names it.
+    async fn free(&self, table: &Deciding, keys: &Keys, address: &str) -> Result<Settled> {
+        let head = table.row(keys).await?;
+        let is_named = head.is_some_and(|head| match self.fields {
+            Some(fields) => {
+                blob_pointer::named(fields, &head.entity).iter().any(|(_, blob)| blob == address)
+            }
+            None => blob_ref::is_named(head.entity.iter(), address),
         });
-        if !is_named {
+        let blob = match self.fields {
+            Some(_) => Some(self.blobs.deciding().blob(address)),
+            None => self.blobs.at_path(address),
+        };
+        if let (false, Some(blob)) = (is_named, blob) {
             // A late or repeated call is harmless: no head will ever name the blob again.
-            self.blobs.deciding().blob(address).delete_if_exists().await?;
+            blob.delete_if_exists().await?;
         }
         Ok(Settled::Done)
     }

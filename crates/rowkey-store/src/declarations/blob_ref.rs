@@ -18,16 +18,11 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
 use rowkey_client::edm::Value;
 use rowkey_client::entity::{Older, Unusable};
 use rowkey_client::{BlobRef, DynamicEntity, Entity, Error, ErrorKind, Properties, Result};
 
-use crate::contributor::settling::{Settled, Settling};
-use crate::contributor::{Change, Contribution, Contributor};
 use crate::plan::naming::Naming;
 use crate::row::Keys;
 use crate::row::blobs::Blobs;
@@ -147,46 +142,4 @@ pub(crate) fn is_named<'r>(
     path: &str,
 ) -> bool {
     properties.any(|(_, value)| matches!(value, Value::String(text) if text == path))
-}
-
-/// Frees the blobs that entities no longer refer to.
-pub(crate) struct BlobRefs(pub(crate) Blobs);
-
-#[async_trait]
-impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobRefs {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn operations(&self) -> usize {
-        0
-    }
-
-    fn contribute(&self, _: Change<'_, E>, _: &mut Contribution<'_>) -> Result<()> {
-        // The store names the targets, after those of all contributors: see `Store::add`.
-        Ok(())
-    }
-
-    async fn settle(&self, settling: &Settling<E>, address: &str) -> Result<Settled> {
-        free(&self.0, settling.table(), settling.keys(), address).await
-    }
-}
-
-/// Deletes the blob at a path, unless the head names it.
-fn free<'a>(
-    blobs: &'a Blobs,
-    table: &'a crate::layer::deciding::Deciding,
-    keys: &'a Keys,
-    path: &'a str,
-) -> BoxFuture<'a, Result<Settled>> {
-    async move {
-        let head = table.row(keys).await?;
-        let is_named = head.is_some_and(|head| is_named(head.entity.iter(), path));
-        if let (false, Some(blob)) = (is_named, blobs.at_path(path)) {
-            // A late or repeated call is harmless: no head will ever name the blob again.
-            blob.delete_if_exists().await?;
-        }
-        Ok(Settled::Done)
-    }
-    .boxed()
 }

@@ -35,12 +35,11 @@ use rowkey_client::index::{ListPlace, Scope};
 use rowkey_client::{Entity, Result};
 
 use crate::contributor::Contributor;
-use crate::layer::blob_field::BlobFields;
 use crate::layer::place::OtherTables;
 use crate::row::blobs::Blobs;
 use crate::row::{Keys, index_keys};
+use blob_field::Freeing;
 use blob_list::BlobList;
-use blob_ref::BlobRefs;
 use index::LocalIndexes;
 use list::{Lists, list_keys};
 use older::OlderVersions;
@@ -124,7 +123,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Contributing<E> {
         } else {
             Some(|all, means| {
                 let Some(blobs) = means.blobs else { return };
-                all.push(Box::new(BlobFields::of::<E>(blobs, means.of)));
+                let fields = Some(E::DECLARED.blobs);
+                all.push(Box::new(Freeing { blobs: blobs.clone(), fields }));
             })
         },
         if E::DECLARED.references.is_empty() {
@@ -132,7 +132,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Contributing<E> {
         } else {
             Some(|all, means| {
                 let Some(blobs) = means.blobs else { return };
-                all.push(Box::new(BlobRefs(blobs.clone())));
+                all.push(Box::new(Freeing { blobs: blobs.clone(), fields: None }));
             })
         },
     ];
