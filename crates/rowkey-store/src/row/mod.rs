@@ -13,7 +13,7 @@
 //! - `declared`: the declarations of a type, as constants · `long_text`: text in several properties
 
 use rowkey_client::edm::Value;
-use rowkey_client::entity::{Declarations, Older, RowReader, RowWriter};
+use rowkey_client::entity::{Older, RowReader, RowWriter};
 use rowkey_client::index::{Copied, Index, PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY, Scope};
 use rowkey_client::internals::fnv1a;
 use rowkey_client::key::KeyWriter;
@@ -148,6 +148,24 @@ impl<E> Clone for Content<'_, E> {
 
 impl<E> std::marker::Copy for Content<'_, E> {}
 
+/// A type of row that the store writes and never reads.
+macro_rules! only_written {
+    ([$($generics:tt)*] $row:ty, $declared:expr) => {
+        impl<$($generics)*> rowkey_client::Projection for $row {
+            const COLUMNS: Option<&'static [&'static str]> = None;
+            const DECLARED: rowkey_client::entity::Declarations = $declared;
+
+            fn decode(
+                _: &rowkey_client::entity::RowReader<'_>,
+            ) -> Result<Self, rowkey_client::DecodeError> {
+                let what = "this type of row is only written";
+                Err(rowkey_client::DecodeError::property($crate::row::MARK, what))
+            }
+        }
+    };
+}
+pub(crate) use only_written;
+
 /// An entity and the mark of the operation that writes it.
 pub(crate) struct HeadRow<'e, E> {
     pub(crate) keys: &'e Keys,
@@ -155,14 +173,7 @@ pub(crate) struct HeadRow<'e, E> {
     pub(crate) mark: &'e str,
 }
 
-impl<E: Entity> Projection for HeadRow<'_, E> {
-    const COLUMNS: Option<&'static [&'static str]> = None;
-    const DECLARED: Declarations = E::DECLARED;
-
-    fn decode(_: &RowReader<'_>) -> Result<Self, DecodeError> {
-        Err(DecodeError::property(MARK, "this type of row is only written"))
-    }
-}
+only_written!([E: Entity] HeadRow<'_, E>, E::DECLARED);
 
 impl<E: Entity> Entity for HeadRow<'_, E> {
     const ROWS: Rows = E::ROWS;
@@ -190,14 +201,7 @@ pub(crate) struct CopyRow<'e, E> {
     pub(crate) mark: &'e str,
 }
 
-impl<E: Entity> Projection for CopyRow<'_, E> {
-    const COLUMNS: Option<&'static [&'static str]> = None;
-    const DECLARED: Declarations = E::DECLARED;
-
-    fn decode(_: &RowReader<'_>) -> Result<Self, DecodeError> {
-        Err(DecodeError::property(MARK, "this type of row is only written"))
-    }
-}
+only_written!([E: Entity] CopyRow<'_, E>, E::DECLARED);
 
 impl<E: Entity> Entity for CopyRow<'_, E> {
     const ROWS: Rows = Rows::All;

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, TryStreamExt as _};
 use rowkey_client::edm::{Value, ValueRef, size};
-use rowkey_client::entity::{RowReader, RowWriter};
+use rowkey_client::entity::{Declarations, RowReader, RowWriter};
 use rowkey_client::index::PRIMARY_ROW_KEY;
 use rowkey_client::key::KeyWriter;
 use rowkey_client::table::EncodedRow;
@@ -28,7 +28,7 @@ use rowkey_client::{
 };
 
 use crate::row::beside::{Beside, ROWS};
-use crate::row::{FORMAT, FORMAT_VERSION, Keys, MARK, check_format, text};
+use crate::row::{FORMAT, FORMAT_VERSION, Keys, MARK, check_format, only_written, text};
 
 mod parts;
 
@@ -484,13 +484,7 @@ struct Part<'r> {
     properties: &'r [(&'r str, &'r Value)],
 }
 
-impl Projection for Part<'_> {
-    const COLUMNS: Option<&'static [&'static str]> = None;
-
-    fn decode(_: &RowReader<'_>) -> Result<Self, DecodeError> {
-        Err(DecodeError::property(MARK, "this type of row is only written"))
-    }
-}
+only_written!([] Part<'_>, Declarations::NONE);
 
 impl Entity for Part<'_> {
     const ROWS: Rows = Rows::All;
