@@ -88,6 +88,27 @@ impl Operator {
     }
 }
 
+/// A conjunction or disjunction of two conditions, without another of its kind inside.
+macro_rules! joined {
+    ($kind:ident, $one:expr, $other:expr) => {
+        match ($one, $other) {
+            (Filter::$kind(mut a), Filter::$kind(b)) => {
+                a.extend(b);
+                Filter::$kind(a)
+            }
+            (Filter::$kind(mut a), b) => {
+                a.push(b);
+                Filter::$kind(a)
+            }
+            (a, Filter::$kind(mut b)) => {
+                b.insert(0, a);
+                Filter::$kind(b)
+            }
+            (a, b) => Filter::$kind(vec![a, b]),
+        }
+    };
+}
+
 impl Filter {
     /// `property operator value`.
     pub fn compare(
@@ -101,41 +122,13 @@ impl Filter {
     /// Both conditions. Nested conjunctions are flattened.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::And(mut a), Self::And(b)) => {
-                a.extend(b);
-                Self::And(a)
-            }
-            (Self::And(mut a), b) => {
-                a.push(b);
-                Self::And(a)
-            }
-            (a, Self::And(mut b)) => {
-                b.insert(0, a);
-                Self::And(b)
-            }
-            (a, b) => Self::And(vec![a, b]),
-        }
+        joined!(And, self, other)
     }
 
     /// At least one condition. Nested disjunctions are flattened.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Or(mut a), Self::Or(b)) => {
-                a.extend(b);
-                Self::Or(a)
-            }
-            (Self::Or(mut a), b) => {
-                a.push(b);
-                Self::Or(a)
-            }
-            (a, Self::Or(mut b)) => {
-                b.insert(0, a);
-                Self::Or(b)
-            }
-            (a, b) => Self::Or(vec![a, b]),
-        }
+        joined!(Or, self, other)
     }
 
     /// Both conditions, or only the second if there is no first.
