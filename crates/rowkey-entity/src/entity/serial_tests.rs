@@ -10,6 +10,7 @@ use serde_json::json;
 use super::Stored;
 use super::properties::Properties;
 use crate::DynamicEntity;
+use crate::key::tests::Random;
 
 fn date() -> DateTime {
     "2017-11-10T02:44:50.3846037Z".parse().unwrap()
@@ -105,22 +106,8 @@ fn messages_name_the_property_and_show_no_value() {
     assert_eq!(error, "property `RowKey`: it has the name of a key; give it another one");
 }
 
-/// Pseudorandom numbers.
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    fn text(&mut self) -> String {
+    fn symbols(&mut self) -> String {
         let letters = ['a', '"', '\\', '\u{0}', '\n', 'é', '5', '\u{1F600}', '\u{FEFF}', '\''];
         let length = self.below(7);
         let letter = |_| letters[usize::try_from(self.below(10)).unwrap()];
@@ -129,7 +116,7 @@ impl Random {
 
     fn value(&mut self) -> Value {
         match self.below(8) {
-            0 => self.text().into_bytes().into(),
+            0 => self.symbols().into_bytes().into(),
             1 => (self.next() & 1 == 0).into(),
             2 => {
                 let span = (DateTime::MAX.ticks() - DateTime::MIN.ticks() + 1).unsigned_abs();
@@ -141,14 +128,14 @@ impl Random {
             4 => Guid::from_u64_pair(self.next(), self.next()).into(),
             5 => i32::from_le_bytes(self.next().to_le_bytes()[..4].try_into().unwrap()).into(),
             6 => i64::from_le_bytes(self.next().to_le_bytes()).into(),
-            _ => self.text().into(),
+            _ => self.symbols().into(),
         }
     }
 
     fn entity(&mut self) -> DynamicEntity {
-        let mut entity = DynamicEntity::new(self.text(), self.text());
+        let mut entity = DynamicEntity::new(self.symbols(), self.symbols());
         for _ in 0..self.below(9) {
-            let name = format!("P{}", self.text());
+            let name = format!("P{}", self.symbols());
             let value = self.value();
             entity.set(name, value);
         }

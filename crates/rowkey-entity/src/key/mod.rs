@@ -26,7 +26,7 @@ mod strict_tests;
 pub(crate) mod successor;
 pub(crate) mod template;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod write;
 
 pub(crate) use address::{Key, Partition};

@@ -4,7 +4,7 @@
 use rowkey_wire::edm::{DateTime, Guid};
 
 use super::part::KeyPart;
-use super::tests::notations;
+use super::tests::{Random, notations};
 use super::{KeyError, KeyReadError, KeyReader, KeyWriter, Notation, PartFormat};
 
 const PLAIN: PartFormat = PartFormat::DEFAULT;
@@ -225,12 +225,8 @@ const TEXTS: &[&str] = &[
 /// Texts of arbitrary length and characters, and valid ones with one character changed, added or
 /// removed.
 fn any_texts() -> Vec<String> {
-    let mut state = 7_u64;
-    let mut below = move |end: usize| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from(state >> 33).unwrap() % end
-    };
+    let mut random = Random(7);
+    let mut below = move |end: usize| usize::try_from(random.below(end as u64)).unwrap();
     let mut texts: Vec<String> = TEXTS.iter().map(|text| (*text).to_owned()).collect();
     for _ in 0..1000 {
         texts.push((0..below(12)).map(|_| SYMBOLS[below(SYMBOLS.len())]).collect());
