@@ -22,7 +22,7 @@ use tokio::sync::watch;
 mod fence;
 mod hold;
 mod run;
-mod view;
+pub(crate) mod view;
 
 pub use fence::Fence;
 

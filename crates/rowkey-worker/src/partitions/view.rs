@@ -112,7 +112,7 @@ fn partitions_of(member: &str) -> Option<u32> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     fn view(members: &[&str], free: &[u32]) -> View {
@@ -153,10 +153,10 @@ mod tests {
     }
 
     /// Random numbers that are the same in each run.
-    struct Random(u64);
+    pub(crate) struct Random(pub(crate) u64);
 
     impl Random {
-        fn below(&mut self, limit: usize) -> usize {
+        pub(crate) fn below(&mut self, limit: usize) -> usize {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             usize::try_from(self.0 >> 33).unwrap() % limit
         }

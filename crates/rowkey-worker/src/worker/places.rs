@@ -190,6 +190,7 @@ impl Drop for Taken {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::partitions::view::tests::Random;
 
     /// A worker that always has messages, or has none in some rounds.
     struct Loop {
@@ -222,16 +223,6 @@ mod tests {
         members
             .map(|(share, &(_, most))| Loop { share, most, held: Vec::new(), begun: 0 })
             .collect()
-    }
-
-    /// Random numbers that are the same in each run.
-    struct Random(u64);
-
-    impl Random {
-        fn below(&mut self, limit: usize) -> usize {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            usize::try_from(self.0 >> 33).unwrap() % limit
-        }
     }
 
     #[test]
