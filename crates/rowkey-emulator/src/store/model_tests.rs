@@ -21,10 +21,10 @@ const NAMES: [&str; 4] = ["alpha", "beta", "Gamma", "größe"];
 type Rows = BTreeMap<(Vec<u16>, Vec<u16>), (BTreeMap<String, Value>, DateTime)>;
 
 /// A small random number generator; a failure can be reproduced with its seed.
-struct Random(u64);
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, end: usize) -> usize {
+    pub(super) fn below(&mut self, end: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % end

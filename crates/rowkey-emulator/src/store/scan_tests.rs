@@ -6,6 +6,7 @@ use rowkey_wire::edm::ValueRef;
 
 use super::account::Account;
 use super::filter::Compiled;
+use super::model_tests::Random;
 use super::query::{STEP, Scan, Step, Window};
 use super::tests::{account, at, entity, everything, insert, later, start};
 use crate::op::table::{Change, ChangeKind, Condition};
@@ -116,18 +117,6 @@ fn a_scan_between_partitions_goes_on_whatever_changes() {
     let (more, end) = rest(&account, scan);
     assert_eq!((found.len() + more.len(), end), (2 * STEP + 1, Step::End));
     assert_eq!(more[0], format!("{}/0", partition.as_str()));
-}
-
-/// A xorshift random number generator.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 % limit as u64).unwrap()
-    }
 }
 
 /// Each transaction writes the same new number to two rows of a partition. A reader that sees the

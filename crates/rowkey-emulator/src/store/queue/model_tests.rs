@@ -6,6 +6,7 @@ use rowkey_wire::edm::DateTime;
 use uuid::Uuid;
 
 use super::messages::{Message, Queue};
+use crate::store::model_tests::Random;
 
 /// A message of the model, found by linear search.
 #[derive(Clone, Debug)]
@@ -21,17 +22,6 @@ struct Model {
 
 /// The observable state of a message.
 type Seen = (String, String, u32, i64);
-
-/// A small random number generator; a failure can be reproduced with its seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u32) -> u32 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        u32::try_from(self.0 >> 33).unwrap() % end
-    }
-}
 
 fn seconds(count: u32) -> i64 {
     i64::from(count) * 10_000_000
@@ -65,6 +55,7 @@ fn hide(message: &mut Model, until: i64) {
 
 fn run(seed: u64) {
     let mut random = Random(seed);
+    let mut below = |end: u32| u32::try_from(random.below(end as usize)).unwrap();
     let mut queue = Queue::default();
     let mut model: Vec<Model> = Vec::new();
     // All receipts that were issued, valid and invalid.
@@ -72,13 +63,13 @@ fn run(seed: u64) {
     let mut now = instant(638_000_000_000_000_000).ticks();
     for number in 0..3000 {
         // The clock often stands still.
-        now += seconds(random.below(4).saturating_sub(1));
+        now += seconds(below(4).saturating_sub(1));
         model.retain(|message| message.expires > now);
-        match random.below(8) {
+        match below(8) {
             0..=2 => {
                 let id = Uuid::from_u128(number as u128);
-                let lifetime = [Some(3), Some(20), None][random.below(3) as usize];
-                let visibility = random.below(3);
+                let lifetime = [Some(3), Some(20), None][below(3) as usize];
+                let visibility = below(3);
                 let text = format!("text {number}");
                 queue.put(id, text.as_str().into(), lifetime, visibility, instant(now));
                 let visible = now + seconds(visibility);
@@ -89,7 +80,7 @@ fn run(seed: u64) {
                 model.push(Model { id, text, expires, visible, dequeued: 0, stamp, number });
             }
             3 | 4 => {
-                let (count, visibility) = (random.below(5) + 1, random.below(5) + 1);
+                let (count, visibility) = (below(5) + 1, below(5) + 1);
                 let mut gotten = Vec::new();
                 queue.get(count, visibility, instant(now), |message| {
                     receipts.push((message.id.to_string(), message.stamp));
@@ -117,7 +108,7 @@ fn run(seed: u64) {
             // Some of the latest receipts are valid.
             kind if !receipts.is_empty() => {
                 let recent = u32::try_from(receipts.len().min(12)).unwrap();
-                let back = random.below(recent) as usize + 1;
+                let back = below(recent) as usize + 1;
                 let (id, stamp) = receipts[receipts.len() - back].clone();
                 let at = model.iter().position(|message| message.id == id);
                 let expected = match at {
@@ -132,8 +123,8 @@ fn run(seed: u64) {
                     }
                     deleted
                 } else {
-                    let visibility = random.below(4);
-                    let text = (random.below(2) == 0).then(|| format!("new {number}"));
+                    let visibility = below(4);
+                    let text = (below(2) == 0).then(|| format!("new {number}"));
                     let boxed = text.as_deref().map(Into::into);
                     let updated = queue.update(&id, stamp, boxed, visibility, instant(now));
                     if let Ok(at) = expected {
