@@ -57,7 +57,7 @@ impl Rows for BlobRows {
             }
             Touch::Container(name) => name,
         };
-        if let Some(container) = store.touched_container(name) {
+        if let Some(container) = store.touched_at(name) {
             self.note_container(journal, name, container, unit);
         } else if let Some(owner) = self.containers.remove(journal, Kind::Container, name, unit) {
             self.contents.forget_all(owner);
@@ -189,7 +189,7 @@ pub(super) fn read_container(store: &mut Store, name: &str, value: &[u8]) -> io:
     container.policies = names::read_policies(&mut read)?;
     container.lease = read_lease(&mut read)?;
     store.resume_after(version.tag.0);
-    store.restore_container(name, container);
+    store.restore(name, container);
     Ok(owner)
 }
 
@@ -228,7 +228,7 @@ pub(super) fn read_row(
     let segments = contents::read_segments(&mut read)?;
     let content = stored.content(&mut known.contents, row, segments)?;
     let mut tag = 0;
-    let Some(container) = store.touched_container(container) else { return Ok(()) };
+    let Some(container) = store.touched_at(container) else { return Ok(()) };
     let entry = container.restoring(name);
     match sort {
         BLOB => {

@@ -40,7 +40,7 @@ impl Rows for QueueRows {
             }
             Touch::Queue(name) => name,
         };
-        if let Some(queue) = store.touched_queue(name) {
+        if let Some(queue) = store.touched_at(name) {
             self.note_queue(journal, name, queue, unit);
         } else {
             self.0.remove(journal, Kind::Queue, name, unit);
@@ -106,7 +106,7 @@ pub(super) fn read_queue(store: &mut Store, name: &str, value: &[u8]) -> io::Res
     let owner = read.count()?;
     let mut queue = Queue::new(names::read_metadata(&mut read)?);
     queue.set_policies(names::read_policies(&mut read)?);
-    store.restore_queue(name, queue);
+    store.restore(name, queue);
     Ok(owner)
 }
 
@@ -135,7 +135,7 @@ pub(super) fn read_message(
         number: read.count()?,
         text: read.text()?.into(),
     };
-    let is_restored = store.touched_queue(name).is_none_or(|queue| queue.restore(message));
+    let is_restored = store.touched_at(name).is_none_or(|queue| queue.restore(message));
     is_restored.then_some(()).ok_or_else(|| invalid("two messages have the same number"))
 }
 
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_message_without_a_next_number_or_with_that_of_another_is_damage() {
         let mut store = Store::new(Names::Blocked, 1);
-        store.restore_queue("q", Queue::new(Metadata::default()));
+        store.restore("q", Queue::new(Metadata::default()));
         let mut read = |id: u128, value: &[u8]| {
             let id = Uuid::from_u128(id);
             read_message(&mut store, "q", id.as_bytes(), value).map_err(|error| error.to_string())
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(read(1, &message(0, 7)), Ok(()));
         let twice = Err("two messages have the same number".to_owned());
         assert_eq!(read(2, &message(0, 7)), twice);
-        let queue = store.touched_queue("q").unwrap();
+        let queue = store.touched_at("q").unwrap();
         queue.get(1, 1, DateTime::MAX, |message| assert_eq!(message.id, Uuid::from_u128(1)));
         assert_eq!(queue.put(Uuid::nil(), "".into(), None, 0, DateTime::MIN).number, 8);
     }

@@ -50,3 +50,57 @@ impl<K> Clone for Touched<K> {
         Self::default()
     }
 }
+
+/// What the durable store needs of a store of resources by name.
+#[cfg(feature = "durable")]
+macro_rules! named_on_disk {
+    ($store:ident.$named:ident: $resource:ty, $touch:path) => {
+        impl $store {
+            /// The resource with this name, for collecting its changes.
+            pub(crate) fn touched_at(&mut self, name: &str) -> Option<&mut $resource> {
+                self.$named.get_mut(name)
+            }
+
+            /// Until when the name of a deleted resource is blocked.
+            pub(crate) fn blocked_until(&self, name: &str) -> Option<rowkey_wire::edm::DateTime> {
+                self.blocked.until(name)
+            }
+
+            /// Restores a resource.
+            pub(crate) fn restore(&mut self, name: &str, resource: $resource) {
+                self.$named.insert(name.into(), resource);
+            }
+
+            /// Restores a blocked name.
+            pub(crate) fn restore_blocked(
+                &mut self,
+                name: &str,
+                until: rowkey_wire::edm::DateTime,
+            ) {
+                self.blocked.restore(name.into(), until);
+            }
+
+            /// Starts recording changes.
+            pub(crate) fn watch(&mut self) {
+                self.touched.watch();
+                for resource in self.$named.values_mut() {
+                    resource.touched.watch();
+                }
+            }
+
+            /// Records everything as changed.
+            pub(crate) fn touch_all(&mut self) {
+                self.touched.note(|| Touch::Properties);
+                for name in self.blocked.iter() {
+                    self.touched.note(|| $touch(name.clone()));
+                }
+                for (name, resource) in &mut self.$named {
+                    self.touched.note(|| $touch(name.clone()));
+                    resource.touch_all();
+                }
+            }
+        }
+    };
+}
+#[cfg(feature = "durable")]
+pub(crate) use named_on_disk;

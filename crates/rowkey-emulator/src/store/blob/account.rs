@@ -17,9 +17,12 @@ use super::lease::Subject;
 use crate::op::blob::{Guard, ListContainers};
 use crate::op::condition::Tag;
 use crate::op::metadata::Metadata;
+use crate::op::random::split_mix;
 use crate::store::names::{BlockedNames, Names};
 use crate::store::properties;
 use crate::store::touched::Touched;
+#[cfg(feature = "durable")]
+use crate::store::touched::named_on_disk;
 
 /// How long the name of a deleted container is blocked, in seconds.
 const NAME_BLOCKED: i64 = 30;
@@ -149,16 +152,9 @@ impl Blobs {
 
     /// A unique id for a lease or a copy.
     pub(crate) fn fresh_id(&mut self, now: DateTime) -> Uuid {
-        let seed = self.next_version(now).tag.0;
-        let mix = |seed: u64| {
-            let mixed = (seed ^ (seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            mixed ^ (mixed >> 31)
-        };
-        uuid::Builder::from_random_bytes(
-            (u128::from(mix(seed)) << 64 | u128::from(mix(!seed))).to_be_bytes(),
-        )
-        .into_uuid()
+        let mut seed = self.next_version(now).tag.0;
+        let mut half = || u128::from(split_mix(&mut seed));
+        uuid::Builder::from_random_bytes((half() << 64 | half()).to_be_bytes()).into_uuid()
     }
 
     /// A version that is later than all before.
@@ -171,16 +167,6 @@ impl Blobs {
 /// For the durable store, which also keeps containers on disk.
 #[cfg(feature = "durable")]
 impl Blobs {
-    /// The container with this name, for collecting its changes.
-    pub(crate) fn touched_container(&mut self, name: &str) -> Option<&mut Container> {
-        self.containers.get_mut(name)
-    }
-
-    /// Until when the name of a deleted container is blocked.
-    pub(crate) fn blocked_until(&self, name: &str) -> Option<DateTime> {
-        self.blocked.until(name)
-    }
-
     /// The latest ETag issued.
     pub(crate) fn last(&self) -> u64 {
         self.last
@@ -190,37 +176,10 @@ impl Blobs {
     pub(crate) fn resume_after(&mut self, last: u64) {
         self.last = self.last.max(last);
     }
-
-    /// Restores a container.
-    pub(crate) fn restore_container(&mut self, name: &str, container: Container) {
-        self.containers.insert(name.into(), container);
-    }
-
-    /// Restores a blocked name.
-    pub(crate) fn restore_blocked(&mut self, name: &str, until: DateTime) {
-        self.blocked.restore(name.into(), until);
-    }
-
-    /// Starts recording changes.
-    pub(crate) fn watch(&mut self) {
-        self.touched.watch();
-        for container in self.containers.values_mut() {
-            container.touched.watch();
-        }
-    }
-
-    /// Records everything as changed.
-    pub(crate) fn touch_all(&mut self) {
-        self.touched.note(|| Touch::Properties);
-        for name in self.blocked.iter() {
-            self.touched.note(|| Touch::Container(name.clone()));
-        }
-        for (name, container) in &mut self.containers {
-            self.touched.note(|| Touch::Container(name.clone()));
-            container.touch_all();
-        }
-    }
 }
+
+#[cfg(feature = "durable")]
+named_on_disk!(Blobs.containers: Container, Touch::Container);
 
 fn not_found() -> Rejection {
     Rejection::new(ErrorCode::CONTAINER_NOT_FOUND)

@@ -17,6 +17,8 @@ use crate::op::random::split_mix;
 use crate::store::names::{BlockedNames, Names};
 use crate::store::properties;
 use crate::store::touched::Touched;
+#[cfg(feature = "durable")]
+use crate::store::touched::named_on_disk;
 
 /// How long the name of a deleted queue is blocked, in seconds.
 const NAME_BLOCKED: i64 = 30;
@@ -143,49 +145,8 @@ impl Queues {
     }
 }
 
-/// For the durable store, which also keeps queues on disk.
 #[cfg(feature = "durable")]
-impl Queues {
-    /// The queue with this name, for collecting its changes.
-    pub(crate) fn touched_queue(&mut self, name: &str) -> Option<&mut Queue> {
-        self.by_name.get_mut(name)
-    }
-
-    /// Until when the name of a deleted queue is blocked.
-    pub(crate) fn blocked_until(&self, name: &str) -> Option<DateTime> {
-        self.blocked.until(name)
-    }
-
-    /// Restores a queue.
-    pub(crate) fn restore_queue(&mut self, name: &str, queue: Queue) {
-        self.by_name.insert(name.to_owned(), queue);
-    }
-
-    /// Restores a blocked name.
-    pub(crate) fn restore_blocked(&mut self, name: &str, until: DateTime) {
-        self.blocked.restore(name.to_owned(), until);
-    }
-
-    /// Starts recording changes.
-    pub(crate) fn watch(&mut self) {
-        self.touched.watch();
-        for queue in self.by_name.values_mut() {
-            queue.touched.watch();
-        }
-    }
-
-    /// Records everything as changed.
-    pub(crate) fn touch_all(&mut self) {
-        self.touched.note(|| Touch::Properties);
-        for name in self.blocked.iter() {
-            self.touched.note(|| Touch::Queue(name.clone()));
-        }
-        for (name, queue) in &mut self.by_name {
-            self.touched.note(|| Touch::Queue(name.clone()));
-            queue.touch_all();
-        }
-    }
-}
+named_on_disk!(Queues.by_name: Queue, Touch::Queue);
 
 fn not_found() -> Rejection {
     Rejection::new(ErrorCode::QUEUE_NOT_FOUND)
