@@ -203,13 +203,7 @@ fn damaged(list: &'static List, what: &str) -> Error {
 mod tests {
     use super::*;
 
-    const LIST: List = List {
-        name: "by_tag",
-        row_head: "list_order_by_tag_",
-        max: 8,
-        place: ListPlace::Blob,
-        table: None,
-    };
+    const LIST: List = List { place: ListPlace::Blob, ..super::super::list::tests::LIST };
 
     fn listed() -> Listed {
         let keys = [("", "order_1"), ("a b", "order_2")];

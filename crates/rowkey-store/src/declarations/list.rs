@@ -292,10 +292,10 @@ fn count_of(keys: &BTreeSet<String>) -> i32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    const LIST: List = List {
+    pub(in super::super) const LIST: List = List {
         name: "by_tag",
         row_head: "list_order_by_tag_",
         max: 8,
