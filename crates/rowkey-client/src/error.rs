@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rowkey_entity::FailedRow;
 use rowkey_wire::code::ErrorCode;
+use rowkey_wire::shown;
 
 mod entity;
 mod http;
@@ -109,18 +110,9 @@ pub struct ErrorDetails {
     pub failed_rows: Vec<FailedRow>,
 }
 
-impl fmt::Debug for ErrorDetails {
+shown! {
     /// Shows neither the service's message nor the keys of rows.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ErrorDetails")
-            .field("status", &self.status)
-            .field("request_id", &self.request_id)
-            .field("attempts", &self.attempts)
-            .field("retry_after", &self.retry_after)
-            .field("operation_index", &self.operation_index)
-            .field("index", &self.index)
-            .finish_non_exhaustive()
-    }
+    ErrorDetails: status, request_id, attempts, retry_after, operation_index, index
 }
 
 struct Inner {

@@ -4,12 +4,13 @@
 use std::convert::Infallible;
 
 use http::HeaderMap;
-pub use rowkey_entity::internals::fnv1a;
 use rowkey_entity::internals::{Row, decode as odata};
+pub use rowkey_entity::internals::{fnv1a, not_of_a_store};
 use rowkey_entity::{Entity, Projection, Stored};
 use rowkey_wire::blob::BlockSource;
 use rowkey_wire::multipart::BatchError;
 use rowkey_wire::odata::Fields;
+pub use rowkey_wire::shown;
 
 use crate::error::{Error, Result};
 use crate::service::wire::{delegation, metadata};

@@ -13,6 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::future::{Either, select};
 use rowkey_client::blob::{Conditions, Content, Insertion, Lease, Written};
+use rowkey_client::internals::shown;
 use rowkey_client::{Blob, Clock, Error, ErrorKind, Result};
 
 /// The metadata entry of the lock's blob that holds the last token.
@@ -395,9 +396,7 @@ impl fmt::Display for Lost {
 
 impl std::error::Error for Lost {}
 
-impl fmt::Debug for Held {
+shown! {
     /// Omits the lease's id.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held").field("token", &self.token).finish_non_exhaustive()
-    }
+    Held: token
 }

@@ -49,3 +49,23 @@ pub mod queue;
 pub mod serial;
 pub mod token;
 pub mod xml;
+
+/// `Debug` that shows only these fields: the others may hold contents, keys or secrets, or have no text. Generic
+/// parameters stand in brackets before the type.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! shown {
+    ($(#[$doc:meta])* $name:ident: $($field:ident),+) => {
+        $crate::shown! { $(#[$doc])* [] $name<>: $($field),+ }
+    };
+    ($(#[$doc:meta])* [$($generics:tt)*] $name:ident<$($lifetime:lifetime)? $(,)? $($type:ident),*>: $($field:ident),+) => {
+        impl<$($generics)*> ::std::fmt::Debug for $name<$($lifetime,)? $($type),*> {
+            $(#[$doc])*
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.debug_struct(stringify!($name))
+                    $(.field(stringify!($field), &self.$field))+
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}

@@ -7,6 +7,7 @@
 mod numbered;
 mod render;
 
+use crate::shown;
 use std::fmt;
 use std::ops::Range;
 
@@ -154,11 +155,9 @@ pub struct Header<'a> {
     pub value_at: Range<usize>,
 }
 
-impl fmt::Debug for Header<'_> {
+shown! {
     /// Shows neither the name nor the value.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Header").field("at", &self.at).finish_non_exhaustive()
-    }
+    [] Header<'_>: at
 }
 
 /// The first line of a message, and the start of its header lines.

@@ -9,6 +9,7 @@ use rowkey_wire::blob::headers as names;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::{METADATA_PREFIX, POP_RECEIPT, TIME_NEXT_VISIBLE};
+use rowkey_wire::shown;
 use rowkey_wire::xml::{Element, Writer};
 
 use super::exchange::{Exchange, Subject};
@@ -39,11 +40,9 @@ struct Message {
     dequeued: u32,
 }
 
-impl std::fmt::Debug for Message {
+shown! {
     /// Does not show the text.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Message").field("id", &self.id).finish_non_exhaustive()
-    }
+    Message: id
 }
 
 /// A blob.

@@ -1,9 +1,9 @@
 //! Containers: create, describe and delete.
 
-use std::fmt;
 use std::time::Duration;
 
 use rowkey_wire::blob::{PublicAccess, name};
+use rowkey_wire::shown;
 use rowkey_wire::xml;
 
 use super::conditions::Conditions;
@@ -364,11 +364,4 @@ pub(super) fn incomplete(call: &Call<'_>, reply: &Reply) -> Error {
     Error::decode("it succeeded, but headers are missing in the answer").of_answer(call, reply)
 }
 
-impl fmt::Debug for Container {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Container")
-            .field("name", &self.name)
-            .field("account", &self.account)
-            .finish_non_exhaustive()
-    }
-}
+shown!(Container: name, account);

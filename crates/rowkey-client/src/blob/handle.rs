@@ -1,11 +1,10 @@
 //! Blobs: read, describe, copy and delete.
 
-use std::fmt;
-
 use bytes::Bytes;
 use rowkey_wire::auth::Service;
 use rowkey_wire::blob::name;
 use rowkey_wire::code::ErrorCode;
+use rowkey_wire::shown;
 
 use super::append::Append;
 use super::conditions::{Conditions, safety};
@@ -575,12 +574,7 @@ pub(super) fn is_missing_blob(error: &Error) -> bool {
     error.kind() == ErrorKind::NotFound && error.code() != Some(&ErrorCode::CONTAINER_NOT_FOUND)
 }
 
-impl fmt::Debug for Blob {
+shown! {
     /// Does not show the blob's name, just as keys of entities are not shown.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Blob")
-            .field("container", &self.container)
-            .field("account", &self.account)
-            .finish_non_exhaustive()
-    }
+    Blob: container, account
 }

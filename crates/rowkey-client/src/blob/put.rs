@@ -1,11 +1,10 @@
 //! Writing a blob in one request.
 
-use std::fmt;
-
 use bytes::Bytes;
 use rowkey_wire::blob as wire;
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::etag::Match;
+use rowkey_wire::shown;
 
 use super::conditions::safety;
 use super::container::written;
@@ -111,11 +110,9 @@ impl Put {
     }
 }
 
-impl<C> fmt::Debug for Put<C> {
+shown! {
     /// Does not show the content.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Put").field("blob", &self.blob).finish_non_exhaustive()
-    }
+    [C] Put<C>: blob
 }
 
 pub(super) async fn write(

@@ -1,6 +1,5 @@
 //! Uploads a stream in blocks, only a few of which are in memory.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,6 +13,7 @@ use rowkey_wire::blob::BlockSource;
 use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::etag::Match;
 use rowkey_wire::limits::MAX_BLOCKS;
+use rowkey_wire::shown;
 use uuid::Uuid;
 
 use super::Written;
@@ -237,14 +237,7 @@ where
     }
 }
 
-impl<S> fmt::Debug for Upload<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upload")
-            .field("block_size", &self.block_size)
-            .field("concurrency", &self.concurrency)
-            .finish_non_exhaustive()
-    }
-}
+shown!([S] Upload<S>: block_size, concurrency);
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 //! Bearer tokens: the provider and the cache.
 
-use std::fmt;
+use rowkey_wire::shown;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -189,8 +189,4 @@ impl Cache {
     }
 }
 
-impl fmt::Debug for AccessToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AccessToken").field("expires", &self.expires).finish_non_exhaustive()
-    }
-}
+shown!(AccessToken: expires);

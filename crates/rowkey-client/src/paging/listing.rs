@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey_wire::filter::Filter as WireFilter;
 use rowkey_wire::limits::{MAX_LISTING, MAX_PAGE};
+use rowkey_wire::shown;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::progress::{Limits, Progress, limits};
@@ -373,14 +374,7 @@ impl<'de> Deserialize<'de> for ListingContinuation {
     }
 }
 
-impl<T> fmt::Debug for Listing<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listing")
-            .field("operation", &self.operation)
-            .field("account", &self.account)
-            .finish_non_exhaustive()
-    }
-}
+shown!([T] Listing<T>: operation, account);
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, Datelike as _, Utc};
 use rowkey_wire::limits::MAX_MESSAGE;
+use rowkey_wire::shown;
 use rowkey_wire::xml;
 
 use crate::error::{Error, Result};
@@ -173,29 +174,14 @@ impl fmt::Debug for Body {
     }
 }
 
-impl fmt::Debug for Message {
+shown! {
     /// Shows neither the text nor the receipt.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message")
-            .field("id", &self.id)
-            .field("dequeue_count", &self.dequeue_count)
-            .field("inserted", &self.inserted)
-            .field("expires", &self.expires)
-            .field("next_visible", &self.next_visible)
-            .finish_non_exhaustive()
-    }
+    Message: id, dequeue_count, inserted, expires, next_visible
 }
 
-impl fmt::Debug for Peeked {
+shown! {
     /// Does not show the text.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Peeked")
-            .field("id", &self.id)
-            .field("dequeue_count", &self.dequeue_count)
-            .field("inserted", &self.inserted)
-            .field("expires", &self.expires)
-            .finish_non_exhaustive()
-    }
+    Peeked: id, dequeue_count, inserted, expires
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! References to messages by id and pop receipt.
 
-use std::fmt;
+use rowkey_wire::shown;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -88,9 +88,7 @@ impl MessageRef {
     }
 }
 
-impl fmt::Debug for MessageRef {
+shown! {
     /// Does not show the pop receipt.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MessageRef").field("id", &self.id).finish_non_exhaustive()
-    }
+    MessageRef: id
 }

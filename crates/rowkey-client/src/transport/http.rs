@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use http::{HeaderMap, StatusCode, header};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::headers::{ERROR_CODE, parse_http_date};
+use rowkey_wire::shown;
 
 use super::error_body::ErrorBody;
 use crate::error::{Error, ErrorKind, Outcome, Result};
@@ -72,11 +73,7 @@ impl Chunks {
     }
 }
 
-impl std::fmt::Debug for Chunks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Chunks").field("limit", &self.limit).finish_non_exhaustive()
-    }
-}
+shown!(Chunks: limit);
 
 /// An attempt without a complete response.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use rowkey_wire::headers::{CLIENT_REQUEST_ID, MS_DATE, VERSION};
+use rowkey_wire::shown;
 
 use super::call::Call;
 use crate::error::{Error, Result};
@@ -122,15 +123,9 @@ impl<'a> Attempt<'a> {
     }
 }
 
-impl fmt::Debug for Attempt<'_> {
+shown! {
     /// Does not show the values of headers.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attempt")
-            .field("operation", &self.operation)
-            .field("resource", &self.resource)
-            .field("number", &self.number)
-            .finish_non_exhaustive()
-    }
+    [] Attempt<'_>: operation, resource, number
 }
 
 /// The headers and the policy of an account.

@@ -1,6 +1,5 @@
 //! Adds the parts that are new on every attempt: the date, the request id, the authorization.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::BytesMut;
@@ -9,6 +8,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use reqwest::Url;
 use rowkey_wire::auth::{SIGNATURE_LEN, Service, Unsigned, authorization, string_to_sign};
 use rowkey_wire::headers::{self, CLIENT_REQUEST_ID, MS_DATE, VERSION};
+use rowkey_wire::shown;
 
 use super::policy::{Additions, Attempt};
 use super::retry::Jitter;
@@ -130,11 +130,9 @@ impl Signer {
     }
 }
 
-impl fmt::Debug for Signed {
+shown! {
     /// Shows neither the URL, which may contain a signature, nor the headers, which do.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Signed").field("id", &self.id).finish_non_exhaustive()
-    }
+    Signed: id
 }
 
 pub(super) fn address(endpoint: &Endpoint, target: &str, authority: &Authority) -> Url {

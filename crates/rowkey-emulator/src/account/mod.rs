@@ -6,8 +6,8 @@
 pub(crate) mod guard;
 pub(crate) mod replica;
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::{fmt, io};
 
 use guard::Reading;
 pub(crate) use guard::{Receipt, Receipts, Records};
@@ -15,6 +15,7 @@ pub(crate) use replica::Replica;
 use rowkey_wire::auth::Resource;
 use rowkey_wire::auth::{Service, SigningKey};
 use rowkey_wire::edm::DateTime;
+use rowkey_wire::shown;
 use rowkey_wire::xml::{CorsRule, ServiceProperties, SignedIdentifier};
 
 use crate::op::entity::Strictness;
@@ -246,11 +247,7 @@ impl Account {
 }
 
 // Leaves out the keys and the data.
-impl fmt::Debug for Account {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Account").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+shown!(Account: name);
 
 /// All stores of an account, locked.
 #[cfg(feature = "durable")]

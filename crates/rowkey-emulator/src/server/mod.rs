@@ -21,6 +21,7 @@ use std::{fmt, io};
 pub use held_back::HeldBack;
 use rowkey_wire::auth::Service;
 use rowkey_wire::edm::DateTime;
+use rowkey_wire::shown;
 pub use snapshot::{Snapshot, StoredEntity, StoredMessage, StoredQueue, StoredTable};
 pub use sweep::{Sweep, SweepError, SweepFailure, SweepFault, Swept};
 
@@ -569,17 +570,7 @@ impl fmt::Debug for Server {
 }
 
 // Leaves out the accounts' keys.
-impl fmt::Debug for ServerBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerBuilder")
-            .field("blob", &self.blob)
-            .field("queue", &self.queue)
-            .field("table", &self.table)
-            .field("strict", &self.strict)
-            .field("names", &self.names)
-            .finish_non_exhaustive()
-    }
-}
+shown!(ServerBuilder: blob, queue, table, strict, names);
 
 fn bind(host: &str, port: u16) -> io::Result<TcpListener> {
     let addresses: Vec<SocketAddr> = (host, port)

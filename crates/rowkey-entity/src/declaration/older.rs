@@ -1,10 +1,9 @@
 //! Rows that older versions of a type left beside their entities.
 
-use std::fmt;
-
 use crate::entity::{DecodeError, Entity, RowReader};
 use crate::index::{Index, List, ListPlace};
 use crate::key::KeyWriter;
+use rowkey_wire::shown;
 
 /// The index and list rows of an entity that an older version of its type wrote. A store removes
 /// them when it writes the entity in the current version.
@@ -121,9 +120,7 @@ impl Older {
     }
 }
 
-impl fmt::Debug for Older {
+shown! {
     /// Shows the version, but no keys.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Older").field("version", &self.version).finish_non_exhaustive()
-    }
+    Older: version
 }

@@ -6,9 +6,8 @@
 //! type's `version`. No two types of a set can match one row: that is checked when the set is
 //! compiled.
 
-use std::fmt;
-
 use rowkey_wire::edm::Type;
+use rowkey_wire::shown;
 
 use super::flatten::Names;
 use super::row::{DecodeError, OWN, RowReader, VERSION};
@@ -30,11 +29,9 @@ pub struct Tag<'a> {
     version: Option<i32>,
 }
 
-impl fmt::Debug for Tag<'_> {
+shown! {
     /// Does not show the RowKey.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tag").field("version", &self.version).finish_non_exhaustive()
-    }
+    [] Tag<'_>: version
 }
 
 impl<'a> Tag<'a> {

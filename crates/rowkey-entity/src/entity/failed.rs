@@ -1,5 +1,6 @@
 //! Rows that do not decode: which ones they are, and how to read the others in spite of them.
 
+use rowkey_wire::shown;
 use std::fmt;
 
 use super::row::{DecodeError, RowReader};
@@ -52,11 +53,9 @@ impl fmt::Display for FailedRow {
     }
 }
 
-impl fmt::Debug for FailedRow {
+shown! {
     /// Does not show the keys.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FailedRow").field("reason", &self.reason).finish_non_exhaustive()
-    }
+    FailedRow: reason
 }
 
 impl std::error::Error for FailedRow {}

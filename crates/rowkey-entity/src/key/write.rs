@@ -14,6 +14,7 @@ use std::fmt::Write as _;
 use chrono::NaiveDate;
 use rowkey_wire::edm::Guid;
 use rowkey_wire::key as wire;
+use rowkey_wire::shown;
 
 use super::instant::{Instant, OutOfRange, write_date};
 use super::notation::{Notation, PartKind};
@@ -354,11 +355,9 @@ pub(super) fn after(character: char) -> char {
     char::from_u32(u32::from(character) + 1).unwrap_or(character)
 }
 
-impl fmt::Debug for KeyWriter {
+shown! {
     /// Does not show what was written.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyWriter").field("error", &self.error).finish_non_exhaustive()
-    }
+    KeyWriter: error
 }
 
 impl fmt::Display for KeyError {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use futures_util::TryStreamExt as _;
 use rowkey_client::edm::Value;
+use rowkey_client::internals::shown;
 use rowkey_client::{DynamicEntity, Entity, Error, Result, Table};
 
 /// The maximum number of faulty rows listed in a report; others are only counted.
@@ -64,11 +65,7 @@ impl RowFault {
     }
 }
 
-impl fmt::Debug for RowFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RowFault").field("fault", &self.fault).finish_non_exhaustive()
-    }
-}
+shown!(RowFault: fault);
 
 impl Check {
     /// Returns whether every row can be read and would be written back under the same key with the same types

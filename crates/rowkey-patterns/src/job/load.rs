@@ -1,11 +1,11 @@
 //! Loading: a job that stores a stream of groups of entities, each group in one partition.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 
 use futures_util::future::{BoxFuture, Either, select};
 use futures_util::stream::{BoxStream, FuturesUnordered};
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
+use rowkey_client::internals::shown;
 use rowkey_client::{Error, ErrorCode, ErrorKind, Result, Table};
 
 use super::{Attempt, Interrupted, Job, Report, Run, Target, Verdict};
@@ -282,10 +282,4 @@ impl Run<'_> {
     }
 }
 
-impl<S> fmt::Debug for Loading<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loading")
-            .field("per_partition", &self.per_partition)
-            .finish_non_exhaustive()
-    }
-}
+shown!([S] Loading<S>: per_partition);

@@ -1,9 +1,9 @@
 //! Reports: the result of a job, in terms shared by all jobs.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use rowkey_client::Error;
+use rowkey_client::internals::shown;
 use serde::{Deserialize, Serialize};
 
 /// The most problems that a report keeps with their keys. Further ones are only counted.
@@ -246,15 +246,7 @@ impl Counts {
     }
 }
 
-impl fmt::Debug for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Problem")
-            .field("verdict", &self.verdict)
-            .field("part", &self.part)
-            .field("error", &self.error)
-            .finish_non_exhaustive()
-    }
-}
+shown!(Problem: verdict, part, error);
 
 #[cfg(test)]
 mod tests {

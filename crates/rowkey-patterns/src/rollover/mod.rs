@@ -3,13 +3,13 @@
 //! - this file: [`Rollover`], the tables of all periods; [`At`], the table of one
 //! - [`period`](Period): hours, days, months, years, and the names of their tables
 
-use std::fmt;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use futures_util::{StreamExt as _, TryStreamExt as _, future};
+use rowkey_client::internals::shown;
 use rowkey_client::table::Stream;
 use rowkey_client::{
     ETag, Entity, Error, ErrorCode, Key, Query, Result, StorageAccount, Stored, Table,
@@ -322,12 +322,4 @@ fn blocked(error: Error) -> Error {
     )
 }
 
-impl fmt::Debug for Rollover {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rollover")
-            .field("prefix", &self.prefix)
-            .field("period", &self.period)
-            .field("account", &self.account)
-            .finish_non_exhaustive()
-    }
-}
+shown!(Rollover: prefix, period, account);

@@ -1,10 +1,10 @@
 //! The periods of a series as they are read: whole entities, pages, and points in order.
 
-use std::fmt;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use rowkey_client::entity::RowReader;
+use rowkey_client::internals::shown;
 use rowkey_client::table::Stream;
 use rowkey_client::{
     Continuation, DecodeError, DynamicEntity, Entity, Error, FailedRow, Page, Projection, Property,
@@ -135,11 +135,7 @@ impl<E: Entity + Send + 'static, V: Property + Send + 'static> Periods<E, V> {
     }
 }
 
-impl<E, V> fmt::Debug for Periods<E, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Periods").field("series", &self.series).finish_non_exhaustive()
-    }
-}
+shown!([E, V] Periods<E, V>: series);
 
 /// An entity and all properties of its row.
 #[derive(Debug)]

@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 use rowkey_client::entity::Older;
+use rowkey_client::internals::shown;
 use rowkey_client::{
     DynamicEntity, Entity, Error, ErrorKind, Key, Properties, Result, Table, table::EncodedRow,
 };
@@ -429,10 +430,4 @@ impl Contribution<'_> {
     }
 }
 
-impl std::fmt::Debug for Contribution<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Contribution")
-            .field("contributor", &self.contributor)
-            .finish_non_exhaustive()
-    }
-}
+shown!([] Contribution<'_>: contributor);

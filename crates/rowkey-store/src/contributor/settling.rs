@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use chrono::{DateTime, Utc};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey_client::internals::shown;
 use rowkey_client::{ETag, Entity, Error, Key, Outcome, Result};
 
 use crate::layer::deciding::{Deciding, is_lost, is_undecodable};
@@ -218,9 +219,7 @@ impl<E: Entity> Settling<E> {
     }
 }
 
-impl<E> std::fmt::Debug for Settling<E> {
+shown! {
     /// Does not show the keys.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Settling").field("table", &self.table).finish_non_exhaustive()
-    }
+    [E] Settling<E>: table
 }

@@ -3,6 +3,7 @@
 //! The entities that hold copies are edited in the transaction of the source entity, on condition
 //! that they are unchanged since they were read.
 
+use rowkey_client::internals::shown;
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Result};
 
 use crate::contributor::{Change, Contribution, Contributor};
@@ -267,8 +268,4 @@ where
     }
 }
 
-impl<S, T, V> std::fmt::Debug for Copies<S, T, V> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Copies").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+shown!([S, T, V] Copies<S, T, V>: name);

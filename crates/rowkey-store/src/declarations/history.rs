@@ -1,5 +1,6 @@
 //! Histories: a row that is inserted with each change of an entity.
 
+use rowkey_client::internals::shown;
 use rowkey_client::{Entity, Result};
 
 use crate::contributor::{Change, Contribution, Contributor};
@@ -96,8 +97,4 @@ impl<E: Entity, R: Entity> Contributor<E> for History<E, R> {
     }
 }
 
-impl<E, R> std::fmt::Debug for History<E, R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("History").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+shown!([E, R] History<E, R>: name);

@@ -4,9 +4,8 @@
 //! A program that presumes the write dead inserts a void at the same key. Only one of the two can be
 //! stored: an op row proves that the write was committed, a void that it never will be.
 
-use std::fmt;
-
 use chrono::{DateTime, Utc};
+use rowkey_client::internals::shown;
 use rowkey_client::telemetry::TraceParent;
 use rowkey_client::{DynamicEntity, Error, ErrorKind, Result, edm};
 use serde::{Deserialize, Serialize};
@@ -101,11 +100,9 @@ pub struct Target {
     pub(crate) address: String,
 }
 
-impl fmt::Debug for Target {
+shown! {
     /// Does not show the keys.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Target").field("contributor", &self.contributor).finish_non_exhaustive()
-    }
+    Target: contributor
 }
 
 /// Separates the keys in the address of a target that is a row. No key contains it.

@@ -11,6 +11,7 @@ use futures_util::future::{self, BoxFuture, FutureExt as _};
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey_client::blob::{self, Check};
+use rowkey_client::internals::shown;
 use rowkey_client::sas::{BlobPermissions, Sas, SasToken};
 use rowkey_client::{BlobRef, Entity, Error, ErrorKind, Result};
 use sha2::{Digest as _, Sha256};
@@ -216,11 +217,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Download<'s, E> {
     }
 }
 
-impl<E> fmt::Debug for Download<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Download").field("reference", &self.reference).finish_non_exhaustive()
-    }
-}
+shown!([E] Download<'_, E>: reference);
 
 /// The content of a reference, read piece by piece; from [`Download::open`].
 ///

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::future;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use rowkey_client::index::{Copied, IndexRange, ListKey, Scope};
+use rowkey_client::internals::shown;
 use rowkey_client::{
     Continuation, DynamicEntity, Entity, Error, ErrorKind, Filter, Partition, Projection, Result,
 };
@@ -386,8 +387,4 @@ impl<E> fmt::Debug for Selection<E> {
     }
 }
 
-impl<E> fmt::Debug for Query<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Query").field("source", &self.source).finish_non_exhaustive()
-    }
-}
+shown!([E] Query<E>: source);

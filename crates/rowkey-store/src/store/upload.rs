@@ -1,15 +1,16 @@
 //! Uploads of content that entities refer to, from streams and readers.
 
 use std::future::poll_fn;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Poll, ready};
-use std::{fmt, io};
 
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt as _, stream};
 use rowkey_client::blob::{Check, ContentHeaders};
+use rowkey_client::internals::shown;
 use rowkey_client::{BlobRef, Entity, Key, Result};
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncRead, ReadBuf};
@@ -257,11 +258,7 @@ impl Sending {
     }
 }
 
-impl<E> fmt::Debug for Upload<'_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upload").field("length", &self.length).finish_non_exhaustive()
-    }
-}
+shown!([E] Upload<'_, E>: length);
 
 /// Counts and digests what is uploaded.
 struct Tally {

@@ -3,8 +3,7 @@
 //! Reference: [Get User Delegation Key](https://learn.microsoft.com/rest/api/storageservices/get-user-delegation-key),
 //! [user delegation SAS](https://learn.microsoft.com/rest/api/storageservices/create-user-delegation-sas).
 
-use std::fmt;
-
+use crate::shown;
 use zeroize::Zeroizing;
 
 /// A key, with its user and its validity. Signatures made with the key contain all of these fields
@@ -40,12 +39,7 @@ pub struct KeyInfo {
     pub delegated_tid: String,
 }
 
-impl fmt::Debug for DelegationKey {
+shown! {
     /// Leaves out the value and the user.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DelegationKey")
-            .field("start", &self.start)
-            .field("expiry", &self.expiry)
-            .finish_non_exhaustive()
-    }
+    DelegationKey: start, expiry
 }

@@ -10,6 +10,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 use super::SigningKey;
 use crate::edm;
+use crate::shown;
 
 /// The characters that are not encoded in a query.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -376,28 +377,11 @@ impl Sas {
     }
 }
 
-impl fmt::Debug for Delegation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Delegation")
-            .field("start", &self.start)
-            .field("expiry", &self.expiry)
-            .finish_non_exhaustive()
-    }
-}
+shown!(Delegation: start, expiry);
 
-impl fmt::Debug for Sas {
+shown! {
     /// Shows the permissions, but neither the signature nor the keys of a range.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sas")
-            .field("version", &self.version)
-            .field("permissions", &self.permissions)
-            .field("start", &self.start)
-            .field("expiry", &self.expiry)
-            .field("identifier", &self.identifier)
-            .field("services", &self.services)
-            .field("resource_types", &self.resource_types)
-            .finish_non_exhaustive()
-    }
+    Sas: version, permissions, start, expiry, identifier, services, resource_types
 }
 
 /// Parses a time as in `st`, `se` and stored policies: `2021-12-12`, `2021-12-12T01:00Z`,

@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey_client::Entity;
+use rowkey_client::internals::shown;
 use rowkey_patterns::job::{Interrupted, Report};
 use rowkey_patterns::lease_lock::Held;
 use rowkey_store::{Store, Worked};
@@ -289,14 +290,7 @@ fn counts<const N: usize>(all: [(&str, u64); N]) -> Counts {
     all.into_iter().filter(|(_, n)| *n > 0).map(|(name, n)| (name.to_owned(), n)).collect()
 }
 
-impl fmt::Debug for Chore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Chore")
-            .field("name", &self.name)
-            .field("every", &self.every)
-            .finish_non_exhaustive()
-    }
-}
+shown!(Chore: name, every);
 
 /// The leadership of this program, passed to each run of a chore.
 #[derive(Clone)]

@@ -7,12 +7,12 @@
 //! - `schedule`: when chores are due, stored in the lock's blob
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, Weak};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use rowkey_client::internals::shown;
 use rowkey_client::{ClientOptions, Error, ErrorKind, Result};
 use rowkey_patterns::lease_lock::LeaseLock;
 use serde::{Deserialize, Serialize};
@@ -247,14 +247,7 @@ impl Report {
     }
 }
 
-impl fmt::Debug for Janitor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Janitor")
-            .field("lock", &self.lock)
-            .field("chores", &self.chores)
-            .finish_non_exhaustive()
-    }
-}
+shown!(Janitor: lock, chores);
 
 /// Serializes durations as milliseconds.
 mod millis {

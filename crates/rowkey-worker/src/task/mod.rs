@@ -7,13 +7,13 @@
 //! - `sealed`: encrypted tasks
 //! - `written`: tasks written by a transaction
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use rowkey_client::edm::Guid;
+use rowkey_client::internals::shown;
 use rowkey_client::queue::{Body, Message};
 use rowkey_client::{Container, Error, ErrorKind, Queue, Result, Table};
 use serde::Serialize;
@@ -456,12 +456,4 @@ impl<T> Clone for Tasks<T> {
     }
 }
 
-impl<T> fmt::Debug for Tasks<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tasks")
-            .field("queue", &self.queue)
-            .field("claims", &self.claims)
-            .field("base64", &self.base64)
-            .finish_non_exhaustive()
-    }
-}
+shown!([T] Tasks<T>: queue, claims, base64);

@@ -1,12 +1,12 @@
 //! The handler interface: handlers, attempts, and results.
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use rowkey_client::Result;
+use rowkey_client::internals::shown;
 use tokio::sync::watch;
 
 use super::hold::Hold;
@@ -159,12 +159,4 @@ impl Attempt {
     }
 }
 
-impl fmt::Debug for Attempt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Attempt")
-            .field("id", &self.id)
-            .field("number", &self.number)
-            .field("first_seen", &self.first_seen)
-            .finish_non_exhaustive()
-    }
-}
+shown!(Attempt: id, number, first_seen);

@@ -11,11 +11,11 @@
 //! - `ending`: decides how a message ends
 //! - `apply`: deletes, retries or dead-letters the message as decided, and counts that
 
-use std::fmt;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rowkey_client::internals::shown;
 use rowkey_client::queue::Message;
 use rowkey_client::telemetry::Telemetry;
 use rowkey_client::{Clock, Queue, Result};
@@ -392,13 +392,4 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     }
 }
 
-impl<T, H> fmt::Debug for Worker<T, H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker")
-            .field("tasks", &self.tasks)
-            .field("max_attempts", &self.max_attempts)
-            .field("visibility", &self.visibility)
-            .field("concurrency", &self.concurrency)
-            .finish_non_exhaustive()
-    }
-}
+shown!([T, H] Worker<T, H>: tasks, max_attempts, visibility, concurrency);

@@ -1,11 +1,10 @@
 //! Decodes responses: the client's half. [`rowkey_wire::xml`] decodes policies, properties and
 //! statistics, and [`crate::service::wire::metadata::decode`] metadata.
 
-use std::fmt;
-
 use chrono::{DateTime, Utc};
 use http::HeaderMap;
 use rowkey_wire::headers::{APPROXIMATE_COUNT, POP_RECEIPT, TIME_NEXT_VISIBLE, parse_http_date};
+use rowkey_wire::shown;
 use rowkey_wire::xml::{Element, XmlError};
 
 /// A page of queues.
@@ -119,22 +118,12 @@ fn message(mut element: Element) -> Result<Message, XmlError> {
     })
 }
 
-impl fmt::Debug for Message {
+shown! {
     /// Shows neither the text nor the receipt.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Message")
-            .field("id", &self.id)
-            .field("inserted", &self.inserted)
-            .field("expires", &self.expires)
-            .field("next_visible", &self.next_visible)
-            .field("dequeue_count", &self.dequeue_count)
-            .finish_non_exhaustive()
-    }
+    Message: id, inserted, expires, next_visible, dequeue_count
 }
 
-impl fmt::Debug for Updated {
+shown! {
     /// Does not show the receipt.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Updated").field("next_visible", &self.next_visible).finish_non_exhaustive()
-    }
+    Updated: next_visible
 }

@@ -15,6 +15,7 @@ mod walk;
 
 use async_trait::async_trait;
 use rowkey_client::index::COPIED_FROM;
+use rowkey_client::internals::shown;
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Result, Table};
 use rowkey_patterns::job::Verdict;
 
@@ -268,11 +269,7 @@ where
     }
 }
 
-impl<S, T, V> std::fmt::Debug for RemoteCopies<S, T, V> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RemoteCopies").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+shown!([S, T, V] RemoteCopies<S, T, V>: name);
 
 /// The content of the property that names the entity whose copy a target holds.
 fn source_of<S>(settling: &Settling<S>) -> String

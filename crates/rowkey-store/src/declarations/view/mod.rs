@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use futures_util::TryStreamExt as _;
 use futures_util::future::try_join;
 use rowkey_client::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
+use rowkey_client::internals::shown;
 use rowkey_client::key::{KeyReader, KeyWriter, PartFormat};
 use rowkey_client::{
     Column, DynamicEntity, Entity, Error, ErrorKind, Key, Outcome, Partition, Property, Result,
@@ -454,8 +455,4 @@ fn writer(summary_row_key: &String) -> KeyWriter {
     out
 }
 
-impl<E, S> std::fmt::Debug for View<E, S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("View").field("name", &self.name).finish_non_exhaustive()
-    }
-}
+shown!([E, S] View<E, S>: name);

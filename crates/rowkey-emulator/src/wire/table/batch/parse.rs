@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use memchr::{memmem, memrchr};
 use rowkey_wire::multipart::{self, BatchError, BatchFault, Ending, Header, Part};
+use rowkey_wire::shown;
 
 use crate::wire::options::decode_path;
 
@@ -59,11 +60,7 @@ impl fmt::Debug for PartRequest<'_> {
     }
 }
 
-impl fmt::Debug for PartHead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PartHead").field("content_id", &self.content_id).finish_non_exhaustive()
-    }
-}
+shown!(PartHead: content_id);
 
 /// Parses the body of a batch request.
 ///
