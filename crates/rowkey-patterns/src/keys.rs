@@ -1,5 +1,6 @@
-//! The keys of an entity, and which entities are written without a store.
+//! The keys of an entity.
 
+pub use rowkey_client::internals::not_of_a_store;
 use rowkey_client::key::{KeyError, KeyWriter};
 use rowkey_client::{Entity, Error, Result};
 
@@ -8,14 +9,6 @@ pub const MAX_OPERATIONS: usize = 100;
 
 /// A PartitionKey and a RowKey.
 pub type Keys = (String, String);
-
-/// Refuses, at compile time, an entity with a store where a plain row is written.
-pub const fn not_of_a_store<R: Entity>() {
-    assert!(
-        !R::STORE,
-        "this type has #[entity(store)]: write it through its own store, which keeps its other rows in step"
-    );
-}
 
 /// Returns the keys of an entity.
 pub fn keys_of<E: Entity>(entity: &E) -> Result<Keys> {
