@@ -110,8 +110,8 @@ fn contracts(account: &StorageAccount) -> rowkey::Result<Store<Contract>> {
 fn offices(account: &StorageAccount) -> rowkey::Result<Store<Office>> {
     Store::builder(account.table("offices"))
         .queue(account.queue("offices"))
-        .following(in_desks(&account.table("desks")))
-        .following(in_contracts(&contracts(account)?))
+        .with(in_desks(&account.table("desks")))
+        .with(in_contracts(&contracts(account)?))
         .build()
 }
 // ANCHOR_END: through

@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let tells = Tasks::<TellWatchers>::new(account.queue("watchers"));
     let prices = Store::<Price>::builder(account.table("prices"))
         .queue(account.queue("prices"))
-        .following(tells.clone())
+        .with(tells.clone())
         .build()?;
     prices.create_if_missing().await?; // and the queue of the tasks
     // ANCHOR_END: declare
@@ -89,7 +89,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .build()?;
     let another = Store::<Price>::builder(account.table("prices"))
         .queue(account.queue("prices"))
-        .following(Tasks::<TellWatchers>::new(account.queue("watchers")))
+        .with(Tasks::<TellWatchers>::new(account.queue("watchers")))
         .build()?;
     another.drain_backlog().await?;
     assert_eq!(worker.step().await?, Step::Handled);

@@ -43,8 +43,8 @@ impl Service {
             .queue(account.queue("parcels"))
             .blobs(account.container("parcels"))
             .with(History::new("scans", Scan::of))
-            .following(by_courier.count(Deliveries::PARCELS).sum(Deliveries::GRAMS, |p| p.grams))
-            .following(mails.on_change(Mail::of))
+            .with(by_courier.count(Deliveries::PARCELS).sum(Deliveries::GRAMS, |p| p.grams))
+            .with(mails.on_change(Mail::of))
             .build()?;
         parcels.create_if_missing().await?; // and the tables, the queues and the container
         Ok(Self { parcels, deliveries, mails, provider: Arc::default() })

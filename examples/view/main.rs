@@ -44,7 +44,7 @@ fn staff(account: &StorageAccount) -> rowkey::Result<Store<Employee>> {
     .sum(Department::SALARY, |e| e.salary)
     .max(Department::LATEST_HIRE, |e| e.hired);
     let staff = Store::builder(account.table("staff")).queue(account.queue("staff"));
-    staff.following(departments).build()
+    staff.with(departments).build()
 }
 // ANCHOR_END: declare
 

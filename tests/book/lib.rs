@@ -18,7 +18,7 @@ pages! {
     quickstart: "docs/src/quickstart.md",
     keys: "docs/src/concepts/keys.md",
     store: "docs/src/concepts/store.md",
-    contributors: "docs/src/concepts/contributors.md",
+    declarations: "docs/src/concepts/declarations.md",
     consistency: "docs/src/concepts/consistency.md",
     cost: "docs/src/concepts/cost.md",
     limits: "docs/src/concepts/limits.md",

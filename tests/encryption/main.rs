@@ -330,7 +330,7 @@ async fn a_view_counts_entities_with_encrypted_fields() -> TestResult {
     let patients = Store::<Patient>::builder(account.table("patients"))
         .queue(account.queue("patients"))
         .keys(ring(26))
-        .following(view.count(Doctor::PATIENTS))
+        .with(view.count(Doctor::PATIENTS))
         .build()?;
     for number in 1..=3 {
         patients.insert(&patient(number)).await?;

@@ -142,7 +142,7 @@ async fn a_transaction_accepts_only_encrypted_tasks() -> TestResult {
     let tasks = tasks(&account, "letters", ring(26));
     tasks.create_if_missing().await?;
     let beds = Store::<Bed>::builder(account.table("patients")).queue(account.queue("patients"));
-    let beds = beds.following(tasks.clone()).build()?;
+    let beds = beds.with(tasks.clone()).build()?;
     let bed = |number| Bed { ward: "north".into(), number };
     let before = server.journal();
     let refused = beds.transaction().insert(&bed(1)).task(&discharge(1)).submit().await;
@@ -153,10 +153,10 @@ async fn a_transaction_accepts_only_encrypted_tasks() -> TestResult {
     beds.transaction().insert(&bed(1)).sealed_task(sealed).submit().await?;
     hidden(tasks.queue()).await?;
     assert_eq!(work(&tasks, discharge(1)).await?, Step::Handled);
-    // A contributor cannot encrypt, so it would refuse each change.
+    // A declaration cannot encrypt, so it would refuse each change.
     let store = Store::<Bed>::builder(account.table("patients")).queue(account.queue("patients"));
     let each = tasks.on_change(|change| change.after.map(|_: &Bed| discharge(1)));
-    let refused = store.following(each).build().unwrap_err();
+    let refused = store.with(each).build().unwrap_err();
     assert!(refused.to_string().contains("encrypted"), "{refused}");
     let plain = Tasks::<Discharge>::new(account.queue("plain"));
     assert_eq!(plain.seal(&discharge(1)).await.unwrap_err().kind(), ErrorKind::Invalid);

@@ -1,7 +1,7 @@
 //! The operation that an error of a transaction names: always the caller's, counted from 0, also if the refused row
 //! is one that the store adds.
 
-use rowkey::store::{Change, Contribution, Contributor, Store};
+use rowkey::store::{Change, Contribution, Declaration, Store};
 use rowkey::{DynamicEntity, Entity, Error, ErrorKind};
 use rowkey_emulator::Server;
 use rowkey_tests::TestResult;
@@ -36,7 +36,7 @@ fn user(id: u64) -> User {
 /// One row for each insert of a user, at the same key for all.
 struct Badge;
 
-impl Contributor<User> for Badge {
+impl Declaration<User> for Badge {
     fn name(&self) -> &'static str {
         "badge"
     }
@@ -141,7 +141,7 @@ async fn a_refusal_of_any_row_names_the_operation_of_the_caller() -> TestResult 
     assert_eq!((error.kind(), index_of(&error)), (ErrorKind::Conflict, Some(2)), "{error}");
     let error = new().delete_if(&User::key("contoso", 1), read.version).submit().await.unwrap_err();
     assert_eq!((error.kind(), index_of(&error)), (ErrorKind::Conflict, Some(2)), "{error}");
-    // Two inserts that bring the same row of a contributor.
+    // Two inserts that bring the same row of a declaration.
     let (one, other) =
         (User { team: "badges".into(), ..user(5) }, User { team: "badges".into(), ..user(6) });
     users.insert(&one).await?;

@@ -24,7 +24,7 @@ fn of(change: Change<'_, Price>) -> Option<Tell> {
 
 fn store(account: &StorageAccount) -> rowkey::Result<Store<Price>> {
     let builder = Store::builder(account.table("prices")).queue(account.queue("prices"));
-    builder.following(tasks(account).on_change(of)).build()
+    builder.with(tasks(account).on_change(of)).build()
 }
 
 async fn start() -> TestResult<(Server, StorageAccount)> {
@@ -101,7 +101,7 @@ async fn a_task_that_its_queue_cannot_accept_refuses_the_change() -> TestResult 
         change.after.map(|after| Tell { text: "x".repeat(64_000), ..tell(&after.item, 2) })
     };
     let prices = Store::builder(account.table("prices")).queue(account.queue("prices"));
-    let prices = prices.following(tells.on_change(large)).build()?;
+    let prices = prices.with(tells.on_change(large)).build()?;
     let before = server.journal();
     let refused = prices.insert(&price("chair", 2)).await.unwrap_err();
     assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
@@ -129,7 +129,7 @@ async fn an_entity_that_replaces_an_expired_one_has_its_task() -> TestResult {
         Some(tell(&after.item, 1))
     };
     let offers = Store::builder(account.table("offers")).queue(account.queue("offers"));
-    let offers = offers.following(tasks(&account).on_change(new)).build()?;
+    let offers = offers.with(tasks(&account).on_change(new)).build()?;
     offers.create_if_missing().await?;
     let offer = |until| Offer { shop: "leeds".into(), item: "lamp".into(), until };
     let now = || rowkey::Clock::now(&clock);
@@ -149,7 +149,7 @@ async fn a_load_with_large_tasks_is_split() -> TestResult {
         change.after.map(|after| Tell { text: "x".repeat(30_000), ..tell(&after.item, 2) })
     };
     let prices = Store::builder(account.table("prices")).queue(account.queue("prices"));
-    let prices = prices.following(tasks(&account).on_change(large)).build()?;
+    let prices = prices.with(tasks(&account).on_change(large)).build()?;
     let all = (0..40).map(|item| price(&format!("item{item}"), 2));
     let report = prices.load(stream::iter(all)).run().await?;
     assert_eq!((report.total.right, report.total.failed), (40, 0));

@@ -50,7 +50,7 @@ pub(crate) fn tasks(account: &StorageAccount) -> Tasks<Tell> {
 
 pub(crate) fn store(account: &StorageAccount) -> Result<Store<Price>, rowkey::Error> {
     let builder = Store::builder(account.table("prices")).queue(account.queue("prices"));
-    builder.following(tasks(account)).build()
+    builder.with(tasks(account)).build()
 }
 
 async fn start() -> TestResult<(Server, StorageAccount)> {
@@ -263,7 +263,7 @@ async fn an_invalid_task_is_rejected_before_sending() -> TestResult {
     assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
     let without = Tasks::<Tell>::new(account.queue("tells"));
     let builder = Store::<Price>::builder(account.table("prices")).queue(account.queue("prices"));
-    let without = builder.following(without).build()?;
+    let without = builder.with(without).build()?;
     let large = Tell { text: "x".repeat(64_000), ..tell("lamp", 1) };
     let refused = without.transaction().insert(&price).task(&large).submit().await.unwrap_err();
     assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
@@ -275,7 +275,7 @@ async fn an_invalid_task_is_rejected_before_sending() -> TestResult {
 #[tokio::test]
 async fn tasks_require_a_queue_in_a_store_without_remote_rows() -> TestResult {
     let (_server, account) = start().await?;
-    let refused = Store::<Price>::builder(account.table("prices")).following(tasks(&account));
+    let refused = Store::<Price>::builder(account.table("prices")).with(tasks(&account));
     assert_eq!(refused.build().unwrap_err().kind(), ErrorKind::Invalid);
     // A row of a plain type is enough of a transaction.
     let note = DynamicEntity::new("leeds", "note");

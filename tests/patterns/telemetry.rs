@@ -144,9 +144,9 @@ async fn counters_and_gauges_report_the_results_of_tasks_and_writes() -> TestRes
     for item in ["chair", "lamp", "sofa"] {
         prices.transaction().insert(&price(item)).task(&tell(item, 2)).submit().await?;
     }
-    let follower = "table=prices follower=tell";
-    assert_eq!(kept.counted(&format!("rowkey.store.settled {follower} outcome=done")), 3);
-    assert_eq!(kept.measured(&format!("rowkey.store.lag {follower}")), Some(0.0));
+    let declaration = "table=prices declaration=tell";
+    assert_eq!(kept.counted(&format!("rowkey.store.settled {declaration} outcome=done")), 3);
+    assert_eq!(kept.measured(&format!("rowkey.store.lag {declaration}")), Some(0.0));
 
     let clock = ManualClock::new(server.clock().now().to_chrono() + Duration::from_secs(90));
     let account = StorageAccount::builder()

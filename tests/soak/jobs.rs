@@ -217,8 +217,8 @@ impl Places {
         .sum(Summary::SALARY, |person| i64::from(person.salary));
         let [orders, people, photos] = STORES.map(|name| account.table(name));
         let queue = |table: &Table| account.queue(&format!("{}-changes", table.name()));
-        let people = Store::builder(people.clone()).queue(queue(&people)).following(cities);
-        let orders = Store::builder(orders.clone()).queue(queue(&orders)).following(tasks.clone());
+        let people = Store::builder(people.clone()).queue(queue(&people)).with(cities);
+        let orders = Store::builder(orders.clone()).queue(queue(&orders)).with(tasks.clone());
         let photos = Store::builder(photos.clone()).queue(queue(&photos));
         Ok(Self {
             tasks,

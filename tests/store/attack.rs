@@ -54,7 +54,7 @@ fn store(account: &StorageAccount) -> rowkey::Result<Store<Thing>> {
         .count(Total::THINGS)
         .sum(Total::CENTS, |thing| thing.cents);
     let builder = Store::builder(table).queue(account.queue("things"));
-    builder.with(Recounted).following(totals).build()
+    builder.with(Recounted).with(totals).build()
 }
 
 fn thing(id: u32, random: &mut Random) -> Thing {

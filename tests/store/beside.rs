@@ -222,7 +222,7 @@ async fn copies_follow_into_expired_entities_and_go_with_an_expired_source() -> 
     let members = Store::<Member>::builder(setup.account.table("things"))
         .queue(setup.account.queue("things"))
         .blobs(setup.account.container("things"))
-        .following(names)
+        .with(names)
         .build()?;
     members.create_if_missing().await?;
     let in_a_minute = Some(setup.now() + TimeDelta::seconds(60));

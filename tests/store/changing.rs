@@ -50,10 +50,7 @@ fn tills(account: &StorageAccount) -> rowkey::Result<Store<Till>> {
 /// Orders with receipts.
 fn with_receipts(account: &StorageAccount) -> rowkey::Result<Store<Order>> {
     let receipts = Tasks::<Receipt>::new(account.queue("receipts"));
-    Store::builder(account.table("orders"))
-        .queue(account.queue("orders"))
-        .following(receipts)
-        .build()
+    Store::builder(account.table("orders")).queue(account.queue("orders")).with(receipts).build()
 }
 
 /// A server with two orders and a till.

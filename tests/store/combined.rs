@@ -63,7 +63,7 @@ fn teams(server: &Server) -> Result<(StorageAccount, Store<Team>), rowkey::Error
     let store = Store::builder(current.table("teams"))
         .queue(current.queue("teams"))
         .index_table("by_site", archive.table("sites"))
-        .following(names)
+        .with(names)
         .build()?;
     Ok((current, store))
 }
@@ -126,7 +126,7 @@ macro_rules! own_copy {
         );
         let teams = Store::<Plain>::builder(account.table("teams"))
             .queue(account.queue("teams"))
-            .following(names)
+            .with(names)
             .build()?;
         teams.create_if_missing().await?;
         let of = |id, name: &str| Plain { id, name: name.into(), players: "p".into() };

@@ -50,7 +50,7 @@ fn employees(account: &StorageAccount) -> rowkey::Result<Store<Employee>> {
     Store::builder(account.table("employees"))
         .queue(account.queue("employees"))
         .keys(ring)
-        .following(heads.count(Headcount::EMPLOYEES))
+        .with(heads.count(Headcount::EMPLOYEES))
         .build()
 }
 
@@ -64,7 +64,7 @@ fn departments(account: &StorageAccount) -> rowkey::Result<Store<Department>> {
     );
     Store::builder(account.table("departments"))
         .queue(account.queue("departments"))
-        .following(names)
+        .with(names)
         .build()
 }
 
@@ -198,7 +198,7 @@ async fn copies_that_lead_back_to_their_source_are_refused() -> TestResult {
     };
     let offices = Store::<Office>::builder(account.table("offices"))
         .queue(account.queue("offices"))
-        .following(into_departments(&plain))
+        .with(into_departments(&plain))
         .build()?;
     let into_offices = RemoteCopies::through(
         "department_name",
@@ -209,7 +209,7 @@ async fn copies_that_lead_back_to_their_source_are_refused() -> TestResult {
     );
     let refused = Store::<Department>::builder(account.table("departments"))
         .queue(account.queue("departments"))
-        .following(into_offices)
+        .with(into_offices)
         .build()
         .unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
@@ -243,7 +243,7 @@ async fn a_target_that_its_store_refuses_does_not_stop_the_others() -> TestResul
     );
     let departments = Store::<Department>::builder(account.table("departments"))
         .queue(account.queue("departments"))
-        .following(labels)
+        .with(labels)
         .build()?;
     departments.create_if_missing().await?;
     for id in 1..=2 {

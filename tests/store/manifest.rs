@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rowkey::store::{Change, Contribution, Contributor, Stage, Store};
+use rowkey::store::{Change, Contribution, Declaration, Stage, Store};
 use rowkey::{Entity, ErrorKind, ManualClock, StorageAccount};
 use rowkey_emulator::{Operation, Server};
 use rowkey_tests::{TestResult, sweep};
@@ -273,12 +273,12 @@ async fn a_store_writes_a_missing_manifest() -> TestResult {
     Ok(())
 }
 
-/// A follower that a program gives its store: it has a target for each change.
+/// A declaration that a program gives its store: it has a target for each change.
 struct Follows;
 
-impl<E> Contributor<E> for Follows {
+impl<E> Declaration<E> for Follows {
     fn name(&self) -> &'static str {
-        "follower"
+        "mirror"
     }
 
     fn operations(&self) -> usize {
@@ -291,9 +291,9 @@ impl<E> Contributor<E> for Follows {
     }
 }
 
-/// A follower is no part of the type: a program that does not give it to its store would leave it behind.
+/// A declaration is no part of the type: a program that does not give it to its store would leave it behind.
 #[tokio::test]
-async fn a_writer_without_a_contributor_of_another_program_is_rejected() -> TestResult {
+async fn a_writer_without_a_declaration_of_another_program_is_rejected() -> TestResult {
     let setup = Setup::start().await?;
     let Setup { server, account, .. } = &setup;
     account.queue("tasks").create().await?;
@@ -301,12 +301,12 @@ async fn a_writer_without_a_contributor_of_another_program_is_rejected() -> Test
     without.insert(&old_task(1)).await?;
     let with = Store::<old::Task>::builder(account.table("tasks"))
         .queue(account.queue("tasks"))
-        .following(Follows)
+        .with(Follows)
         .build()?
         .open()
         .await?;
     without.insert(&old_task(2)).await?;
-    assert_eq!(with.advance("follower").await?, Stage::Required);
+    assert_eq!(with.advance("mirror").await?, Stage::Required);
     setup.pass(61);
     let rows = || server.snapshot().table("tasks").unwrap().len();
     let before = (rows(), server.journal().count(Operation::PutMessage));
@@ -321,11 +321,11 @@ async fn a_writer_without_a_contributor_of_another_program_is_rejected() -> Test
     for refused in refused {
         let refused = refused.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Invalid);
-        assert!(refused.to_string().contains("`follower` is required"), "{refused}");
+        assert!(refused.to_string().contains("`mirror` is required"), "{refused}");
     }
     let loaded = without.load(futures_util::stream::iter([old_task(3)])).run().await?;
     assert_eq!((loaded.total.failed, loaded.total.right), (1, 0));
-    assert!(loaded.problems[0].error.contains("`follower` is required"));
+    assert!(loaded.problems[0].error.contains("`mirror` is required"));
     let after = (rows(), server.journal().count(Operation::PutMessage));
     assert_eq!(after, before, "a writer that is refused leaves nothing");
     assert!(setup.open::<old::Task>().await.is_err());

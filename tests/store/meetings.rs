@@ -3,7 +3,7 @@
 
 use futures_util::stream;
 use rowkey::edm::Value;
-use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store};
+use rowkey::store::{Change, Contribution, Declaration, Settled, Settling, Store};
 use rowkey::{ClientOptions, DynamicEntity, Result, async_trait};
 use rowkey_emulator::{ErrorCode, Fault, Operation};
 use rowkey_tests::TestResult;
@@ -13,7 +13,7 @@ use super::rows::{Order, agreed, order, start, store};
 /// A row beside each change.
 struct Audit;
 
-impl Contributor<Order> for Audit {
+impl Declaration<Order> for Audit {
     fn name(&self) -> &'static str {
         "audit"
     }
@@ -34,7 +34,7 @@ impl Contributor<Order> for Audit {
 struct Mail;
 
 #[async_trait]
-impl Contributor<Order> for Mail {
+impl Declaration<Order> for Mail {
     fn name(&self) -> &'static str {
         "mail"
     }
@@ -64,7 +64,7 @@ async fn a_change_writes_the_rows_of_all_parts() -> TestResult {
         Store::<Order>::builder(account.table("orders"))
             .queue(account.queue("orders"))
             .with(Audit)
-            .following(Mail)
+            .with(Mail)
             .build()
     };
     let orders = build(&account)?;

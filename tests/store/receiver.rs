@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::Poll;
 
 use futures_util::future::join;
-use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store};
+use rowkey::store::{Change, Contribution, Declaration, Settled, Settling, Store};
 use rowkey::{Clock, ManualClock, StorageAccount, async_trait};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::sweep::once;
@@ -124,11 +124,11 @@ async fn shutdown_finishes_begun_messages() -> TestResult {
     Ok(())
 }
 
-/// A defective contributor: the first one or two settlements panic.
+/// A defective declaration: the first one or two settlements panic.
 struct PanicsOnce(Arc<AtomicU32>);
 
 #[async_trait]
-impl Contributor<Order> for PanicsOnce {
+impl Declaration<Order> for PanicsOnce {
     fn name(&self) -> &'static str {
         "panics"
     }
@@ -159,7 +159,7 @@ async fn a_panic_affects_only_its_message() -> TestResult {
     let calls = Arc::new(AtomicU32::new(100));
     let orders = Store::<Order>::builder(account.table("orders"))
         .queue(account.queue("orders"))
-        .following(PanicsOnce(Arc::clone(&calls)))
+        .with(PanicsOnce(Arc::clone(&calls)))
         .build()?;
     leave_pending(&server, &orders, 1..7).await?;
     calls.store(0, Ordering::Relaxed);
@@ -172,7 +172,7 @@ async fn a_panic_affects_only_its_message() -> TestResult {
     let (account, _) = standing(&server)?;
     let orders = Store::<Order>::builder(account.table("orders"))
         .queue(account.queue("orders"))
-        .following(PanicsOnce(Arc::new(AtomicU32::new(100))))
+        .with(PanicsOnce(Arc::new(AtomicU32::new(100))))
         .build()?;
     assert_eq!(orders.work_once().await?.waiting, 1);
     assert_eq!(agreed(&server.snapshot(), true).len(), 6);

@@ -1,7 +1,7 @@
 //! What cannot be committed is refused before anything is sent, and says so.
 
 use futures_util::future::join;
-use rowkey::store::{Change, Contribution, Contributor, Settled, Store};
+use rowkey::store::{Change, Contribution, Declaration, Settled, Store};
 use rowkey::{DynamicEntity, Entity, ErrorKind, Outcome};
 use rowkey_emulator::{Fault, Operation};
 use rowkey_tests::TestResult;
@@ -175,13 +175,13 @@ async fn an_entity_with_an_oversized_copy_is_rejected() -> TestResult {
     Ok(())
 }
 
-/// Invalid contributors.
+/// Invalid declarations.
 enum Wrong {
     EditsTheEntity,
     MovesARow,
 }
 
-impl Contributor<Order> for Wrong {
+impl Declaration<Order> for Wrong {
     fn name(&self) -> &'static str {
         "wrong"
     }
@@ -216,7 +216,7 @@ impl Contributor<Order> for Wrong {
 }
 
 #[tokio::test]
-async fn a_contributor_that_edits_foreign_rows_is_rejected_before_sending() -> TestResult {
+async fn a_declaration_that_edits_foreign_rows_is_rejected_before_sending() -> TestResult {
     let (server, account) = start().await?;
     for wrong in [Wrong::EditsTheEntity, Wrong::MovesARow] {
         let orders = Store::<Order>::builder(account.table("orders"))

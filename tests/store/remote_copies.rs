@@ -63,7 +63,7 @@ fn names(employees: &Table) -> RemoteCopies<Department, Employee, String> {
 pub(super) fn store(account: &StorageAccount) -> rowkey::Result<Store<Department>> {
     Store::builder(account.table("departments"))
         .queue(account.queue("departments"))
-        .following(names(&account.table("employees")))
+        .with(names(&account.table("employees")))
         .build()
 }
 
@@ -542,7 +542,7 @@ async fn invalid_targets_elsewhere_reject_the_write() -> TestResult {
             |employee: &mut Employee, name| employee.department_name = name.cloned(),
         );
         let queue = employees.account().queue("departments");
-        Store::builder(departments.table().clone()).queue(queue).following(copies).build()
+        Store::builder(departments.table().clone()).queue(queue).with(copies).build()
     };
     let refused = with(101)?.insert(&department("1", "Sales")).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
@@ -556,7 +556,7 @@ async fn invalid_targets_elsewhere_reject_the_write() -> TestResult {
         |employee: &mut Employee, name| employee.department_name = name.cloned(),
     );
     let queue = employees.account().queue("departments");
-    let builder = Store::builder(departments.table().clone()).queue(queue).following(odd);
+    let builder = Store::builder(departments.table().clone()).queue(queue).with(odd);
     assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::Invalid);
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rowkey::store::{Change, Contribution, Contributor, Settled, Store, Transaction, View};
+use rowkey::store::{Change, Contribution, Declaration, Settled, Store, Transaction, View};
 use rowkey::worker::outbox::Outbox as _;
 use rowkey::worker::{Task, Tasks};
 use rowkey::{ClientOptions, DynamicEntity, Entity, StorageAccount};
@@ -41,7 +41,7 @@ impl Task for Mail {
 /// A row beside each change.
 struct Audit;
 
-impl Contributor<Employee> for Audit {
+impl Declaration<Employee> for Audit {
     fn name(&self) -> &'static str {
         "audit"
     }
@@ -71,8 +71,8 @@ fn store(account: &StorageAccount) -> rowkey::Result<Store<Employee>> {
     Store::builder(account.table("staff"))
         .queue(account.queue("staff"))
         .with(Audit)
-        .following(cities.count(City::PEOPLE))
-        .following(Tasks::<Mail>::new(account.queue("mails")))
+        .with(cities.count(City::PEOPLE))
+        .with(Tasks::<Mail>::new(account.queue("mails")))
         .build()
 }
 

@@ -50,7 +50,7 @@ fn leads(account: &StorageAccount) -> rowkey::Result<Store<Lead>> {
         |lead| lead.name.clone(),
         |guest: &mut Guest, name| guest.lead = name.cloned(),
     );
-    Store::builder(account.table("houses")).queue(account.queue("houses")).following(names).build()
+    Store::builder(account.table("houses")).queue(account.queue("houses")).with(names).build()
 }
 
 /// A server with this many guests, and a client whose clock is moved with it.
@@ -237,7 +237,7 @@ async fn targets_in_an_account_that_is_unavailable_are_settled_when_it_is_there(
     let build = |account: &StorageAccount| {
         Store::<Lead>::builder(account.table("houses"))
             .queue(account.queue("houses"))
-            .following(names(&account.table("guests")))
+            .with(names(&account.table("guests")))
             .build()
     };
     build(&account)?.create_if_missing().await?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rowkey::edm::Value;
-use rowkey::store::{Change, Contribution, Contributor, Store};
+use rowkey::store::{Change, Contribution, Declaration, Store};
 use rowkey::{DynamicEntity, Entity, StorageAccount};
 use rowkey_emulator::{Server, Snapshot, StoredEntity};
 use rowkey_tests::TestResult;
@@ -140,7 +140,7 @@ fn read(partition: &str, key: &str, row: &StoredEntity<'_>) -> Order {
 /// A count of the entities of a partition: a row that each write reads and edits.
 pub(crate) struct Recounted;
 
-impl<E> Contributor<E> for Recounted {
+impl<E> Declaration<E> for Recounted {
     fn name(&self) -> &'static str {
         "count"
     }

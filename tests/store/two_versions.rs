@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::select;
 use rowkey::edm::Value;
-use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Stage, Store};
+use rowkey::store::{Change, Contribution, Declaration, Settled, Settling, Stage, Store};
 use rowkey::{
     Clock, DynamicEntity, Entity, ErrorKind, Key, ManualClock, StorageAccount, Table, async_trait,
 };
@@ -411,11 +411,11 @@ async fn a_worker_waits_after_it_handed_a_message_back() -> TestResult {
     Ok(())
 }
 
-/// A follower that only the older program gives its store, with rows in a table of its own.
+/// A declaration that only the older program gives its store, with rows in a table of its own.
 struct Mirror(Table);
 
 #[async_trait]
-impl Contributor<new::Task> for Mirror {
+impl Declaration<new::Task> for Mirror {
     fn name(&self) -> &'static str {
         "mirror"
     }
@@ -460,12 +460,12 @@ impl Contributor<new::Task> for Mirror {
 fn mirrored(server: &Server) -> rowkey::Result<Store<new::Task>> {
     let (account, _) = sweep::waiting(server)?;
     let mirror = Mirror(account.table("mirror"));
-    Store::builder(account.table("tasks")).queue(account.queue("tasks")).following(mirror).build()
+    Store::builder(account.table("tasks")).queue(account.queue("tasks")).with(mirror).build()
 }
 
-/// The other program does not know the contributor, nor its table.
+/// The other program does not know the declaration, nor its table.
 #[tokio::test]
-async fn what_a_contributor_left_ends_like_what_a_declaration_left() -> TestResult {
+async fn what_a_declaration_of_a_program_left_ends_like_that_of_a_type() -> TestResult {
     let setup = Setup::start().await?;
     let Setup { server, account, .. } = &setup;
     account.table("mirror").create().await?;

@@ -71,10 +71,7 @@ pub(super) fn view(account: &StorageAccount, name: &'static str) -> View<Employe
 
 pub(super) fn store(account: &StorageAccount) -> rowkey::Result<Store<Employee>> {
     let departments = view(account, "departments");
-    Store::builder(account.table("staff"))
-        .queue(account.queue("staff"))
-        .following(departments)
-        .build()
+    Store::builder(account.table("staff")).queue(account.queue("staff")).with(departments).build()
 }
 
 pub(super) async fn start() -> TestResult<(Server, Store<Employee>)> {
@@ -225,7 +222,7 @@ async fn a_summary_is_stored_with_the_types_of_its_declaration() -> TestResult {
     .max(Shared::LATEST_HIRE, |employee| employee.hired);
     let staff = Store::<Employee>::builder(account.table("staff"))
         .queue(account.queue("staff"))
-        .following(view)
+        .with(view)
         .build()?;
     staff.create_if_missing().await?;
     let stored = async || -> TestResult<DynamicEntity> {
@@ -275,7 +272,7 @@ async fn a_summary_of_another_view_is_unchanged_and_other_targets_are_settled() 
     let account = account(&server)?;
     let other = Store::<Employee>::builder(account.table("staff"))
         .queue(account.queue("staff"))
-        .following(view(&account, "others"))
+        .with(view(&account, "others"))
         .build()?;
     let before = server.snapshot();
     let written = other.insert(&employee(2, "sales", 10, 1)).await?;
@@ -304,7 +301,7 @@ async fn an_oversized_summary_key_rejects_the_write() -> TestResult {
     let account = account(&server)?;
     let staff = Store::<Employee>::builder(account.table("staff"))
         .queue(account.queue("staff"))
-        .following(long.count(Department::HEADCOUNT))
+        .with(long.count(Department::HEADCOUNT))
         .build()?;
     let error = staff.insert(&employee(2, &"d".repeat(500), 10, 1)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");

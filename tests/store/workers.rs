@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use rowkey::queue::Body;
-use rowkey::store::{Change, Contribution, Contributor, Settled, Settling, Store};
+use rowkey::store::{Change, Contribution, Declaration, Settled, Settling, Store};
 use rowkey::{Clock, Entity, StorageAccount, async_trait};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Service};
 use rowkey_tests::TestResult;
@@ -175,11 +175,11 @@ async fn a_transaction_with_many_long_values_is_written() -> TestResult {
     Ok(())
 }
 
-/// A contributor that panics when it settles.
+/// A declaration that panics when it settles.
 struct Panics;
 
 #[async_trait]
-impl Contributor<Order> for Panics {
+impl Declaration<Order> for Panics {
     fn name(&self) -> &'static str {
         "panics"
     }
@@ -204,7 +204,7 @@ async fn a_panic_while_settling_does_not_end_a_worker() -> TestResult {
     let connect = |account: &StorageAccount| {
         Store::<Order>::builder(account.table("orders"))
             .queue(account.queue("orders"))
-            .following(Panics)
+            .with(Panics)
             .build()
     };
     let orders = connect(&account)?;

@@ -72,7 +72,7 @@ const HOUSES: [House; 6] = [
             "row",
             "layer",
             "plan",
-            "contributor",
+            "declaring",
             "declarations",
             "execute",
             "store",

@@ -17,7 +17,7 @@
 //! - [`Copies`], [`RemoteCopies`]: properties of an entity copied into other entities, of its partition or
 //!   elsewhere
 //! - [`View`]: summaries of groups of entities, kept in step with them
-//! - [`Contributor`]: an extension point for programs, with [`Change`], [`Contribution`],
+//! - [`Declaration`]: an extension point for programs, with [`Change`], [`Contribution`],
 //!   [`Settling`]
 //! - [`Sealer`]: encryption of fields
 //! - [`Deciding`]: reads on the primary, for decisions
@@ -35,8 +35,8 @@
 
 #[cfg(feature = "test-util")]
 pub mod answers;
-mod contributor;
 mod declarations;
+mod declaring;
 mod execute;
 mod layer;
 mod plan;
@@ -47,11 +47,11 @@ mod store;
 
 #[doc(no_inline)]
 pub use async_trait::async_trait;
-#[doc(hidden)]
-pub use contributor::StoredType;
-pub use contributor::settling::{Settled, Settling};
-pub use contributor::{Change, Contribution, Contributor};
 pub use declarations::{copies::Copies, history::History, remote_copies::RemoteCopies, view::View};
+#[doc(hidden)]
+pub use declaring::StoredType;
+pub use declaring::settling::{Settled, Settling};
+pub use declaring::{Change, Contribution, Declaration};
 pub use layer::{deciding::Deciding, seal::Sealer};
 pub use plan::explain::Explanation;
 #[doc(hidden)]

@@ -5,7 +5,7 @@
 //! written to its blob while settling, so a refused transaction leaves no blob.
 
 use rowkey_client::{Entity, Result, async_trait};
-use rowkey_store::{Change, Contribution, Contributor, Settled, Settling, StoredType, Transaction};
+use rowkey_store::{Change, Contribution, Declaration, Settled, Settling, StoredType, Transaction};
 
 use crate::task::{SealedTask, Task, Tasks, written};
 
@@ -13,7 +13,7 @@ use crate::task::{SealedTask, Task, Tasks, written};
 ///
 /// The tasks are put if and only if the transaction is committed, even if the program stops in between, its
 /// caller drops the future, or the queue is unavailable. Pass the queue to the store with
-/// [`StoreBuilder::following`](rowkey_store::StoreBuilder::following), and run a worker of the store
+/// [`StoreBuilder::with`](rowkey_store::StoreBuilder::with), and run a worker of the store
 /// ([`Store::run`](rowkey_store::Store::run)), which puts the tasks that interrupted writers left.
 ///
 /// Costs one more operation in the transaction (the op row, which it may have anyway), the store's three
@@ -49,7 +49,7 @@ use crate::task::{SealedTask, Task, Tasks, written};
 /// let mails = Tasks::<Welcome>::new(account.queue("welcome"));
 /// let staff = Store::<Employee>::builder(account.table("staff"))
 ///     .queue(account.queue("staff"))
-///     .following(mails.clone())
+///     .with(mails.clone())
 ///     .build()?;
 /// // Creates the queue and the dead letters of the mails, too.
 /// staff.create_if_missing().await?;
@@ -96,8 +96,8 @@ where
 }
 
 impl<T: Task> Tasks<T> {
-    /// Returns a contributor that puts a task with each change of an `E` for which `of` returns one, by any write of
-    /// the store, jobs included. Give it to [`StoreBuilder::following`](rowkey_store::StoreBuilder::following) instead
+    /// Returns a declaration that puts a task with each change of an `E` for which `of` returns one, by any write of
+    /// the store, jobs included. Give it to [`StoreBuilder::with`](rowkey_store::StoreBuilder::with) instead
     /// of the tasks themselves; transactions may add others by [`Outbox::task`].
     ///
     /// `of` must depend on the change alone, and compare both of its states: repairs and migrations write an entity
@@ -105,7 +105,7 @@ impl<T: Task> Tasks<T> {
     /// [`Outbox::task`], and so is the cost, for each change with a task. A task that its queue could never accept
     /// refuses the write, before anything is sent.
     ///
-    /// Tasks that are encrypted are refused by [`build`](rowkey_store::StoreBuilder::build), because a contributor
+    /// Tasks that are encrypted are refused by [`build`](rowkey_store::StoreBuilder::build), because a declaration
     /// cannot ask for keys: add them by [`Outbox::sealed_task`].
     ///
     /// ```
@@ -144,7 +144,7 @@ impl<T: Task> Tasks<T> {
     /// let mails = Tasks::<Delivered>::new(account.queue("mails"));
     /// let parcels = Store::builder(account.table("parcels"))
     ///     .queue(account.queue("parcels"))
-    ///     .following(mails.on_change(Delivered::of))
+    ///     .with(mails.on_change(Delivered::of))
     ///     .build()?;
     /// parcels.create_if_missing().await?;
     ///
@@ -154,7 +154,7 @@ impl<T: Task> Tasks<T> {
     /// assert!(mails.queue().peek(1).await?[0].text().contains("contoso"));
     /// # Ok(()) }
     /// ```
-    pub fn on_change<E, F>(&self, of: F) -> impl Contributor<E> + use<E, F, T>
+    pub fn on_change<E, F>(&self, of: F) -> impl Declaration<E> + use<E, F, T>
     where
         E: Entity + Send + Sync + 'static,
         F: Fn(Change<'_, E>) -> Option<T> + Send + Sync + 'static,
@@ -163,9 +163,9 @@ impl<T: Task> Tasks<T> {
     }
 }
 
-/// The contributor that puts the tasks of transactions.
+/// The declaration that puts the tasks of transactions.
 #[async_trait]
-impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for Tasks<T> {
+impl<E: Entity + Send + Sync + 'static, T: Task> Declaration<E> for Tasks<T> {
     fn name(&self) -> &str {
         T::KIND
     }
@@ -196,14 +196,14 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Contributor<E> for Tasks<T> {
     }
 }
 
-/// The contributor that puts a task with each change that requires one.
+/// The declaration that puts a task with each change that requires one.
 struct OnChange<T, F> {
     tasks: Tasks<T>,
     of: F,
 }
 
 #[async_trait]
-impl<E, T, F> Contributor<E> for OnChange<T, F>
+impl<E, T, F> Declaration<E> for OnChange<T, F>
 where
     E: Entity + Send + Sync + 'static,
     T: Task,

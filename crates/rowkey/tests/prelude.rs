@@ -32,7 +32,7 @@ async fn the_prelude_has_what_a_service_needs() -> Result<(), Box<dyn std::error
     let mails = Tasks::<Mail>::new(account.queue("mails"));
     let orders = Store::<Order>::builder(account.table("orders"))
         .queue(account.queue("orders"))
-        .following(mails)
+        .with(mails)
         .build()?;
     // Creates the queues, too.
     orders.create_if_missing().await?;

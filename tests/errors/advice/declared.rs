@@ -1,7 +1,7 @@
-//! Advices about what a type declares, and about contributors.
+//! Advices about what a type declares, and about declarations.
 
 use futures_util::FutureExt as _;
-use rowkey::store::{Change, Contribution, Contributor, Store};
+use rowkey::store::{Change, Contribution, Declaration, Store};
 use rowkey::{DynamicEntity, Entity, ErrorKind, StorageAccount};
 use rowkey_emulator::Server;
 use rowkey_tests::TestResult;
@@ -84,7 +84,7 @@ async fn tasks() -> TestResult<(Server, StorageAccount, Store<Task>)> {
     Ok((server, account, tasks))
 }
 
-/// What a contributor does with the row `row`.
+/// What a declaration does with the row `row`.
 #[derive(Clone, Copy, PartialEq)]
 enum Does {
     Inserts(&'static str),
@@ -95,7 +95,7 @@ enum Does {
 
 struct Row(&'static str, Does);
 
-impl Contributor<Task> for Row {
+impl Declaration<Task> for Row {
     fn name(&self) -> &str {
         self.0
     }
@@ -127,7 +127,7 @@ impl Contributor<Task> for Row {
     }
 }
 
-/// The error of a store or a write with the first contributors; the second ones are accepted.
+/// The error of a store or a write with the first declarations; the second ones are accepted.
 async fn contributed(wrong: [Row; 2], right: [Row; 2]) -> Tried {
     let (_server, account, _) = tasks().await?;
     let insert = async |[one, other]: [Row; 2]| {
@@ -198,14 +198,14 @@ pub(super) const CASES: &[Case] = &[
         }
         .boxed()
     }),
-    case("give the rows of each contributor unique RowKeys", || {
+    case("give the rows of each declaration unique RowKeys", || {
         async {
             let rows = |a, b| [Row("one", Does::Inserts(a)), Row("other", Does::Inserts(b))];
             contributed(rows("a", "a"), rows("a", "b")).await
         }
         .boxed()
     }),
-    case("keep the keys of the row that `Contributor::reads` named", || {
+    case("keep the keys of the row that `Declaration::reads` named", || {
         async {
             let rows = |does| [Row("one", does), Row("other", Does::Inserts("b"))];
             contributed(rows(Does::Moves), rows(Does::Edits)).await

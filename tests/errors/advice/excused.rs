@@ -13,7 +13,7 @@ pub(crate) const EXCUSED: &[(&str, &str)] = &[
         "the environment of a test is that of all; the unit tests of `environment` pass their own",
     ),
     ("fix the cause of the panic; the write is settled again later", "changes the program"),
-    ("fix the contributor; its targets are settled again later", "changes the program"),
+    ("fix the declaration; its targets are settled again later", "changes the program"),
     (
         "install one when the program begins, or use the feature `rustls` of this crate",
         "another feature of the crate, which `cargo xtask features` builds",

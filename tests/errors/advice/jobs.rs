@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, stream};
 use rowkey::patterns::job::{Attempt, Batch, Job, Pace, Report, Verdict, Walk};
-use rowkey::store::{Contributor, Store, StoreBuilder, View};
+use rowkey::store::{Declaration, Store, StoreBuilder, View};
 use rowkey::{Clock as _, DynamicEntity, Entity, Key, StorageAccount, Table, Transaction};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::TestResult;
@@ -79,10 +79,10 @@ fn view(account: &StorageAccount, name: &'static str, prefix: &'static str) -> V
 
 fn sales(
     account: &StorageAccount,
-    views: impl IntoIterator<Item = impl Contributor<Sale> + 'static>,
+    views: impl IntoIterator<Item = impl Declaration<Sale> + 'static>,
 ) -> rowkey::Result<Store<Sale>> {
     let builder = Store::<Sale>::builder(account.table("sales")).queue(account.queue("sales"));
-    views.into_iter().fold(builder, StoreBuilder::following).build()
+    views.into_iter().fold(builder, StoreBuilder::with).build()
 }
 
 async fn sold() -> TestResult<(Server, StorageAccount)> {

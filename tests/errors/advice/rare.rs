@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, stream};
 use rowkey::answers::Stubs;
-use rowkey::store::{Change, Contribution, Contributor, Settled, Store, Transaction};
+use rowkey::store::{Change, Contribution, Declaration, Settled, Store, Transaction};
 use rowkey::{DynamicEntity, Entity, Key, Match, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation};
 use rowkey_tests::{TestError, sweep};
@@ -77,7 +77,7 @@ struct Note {
 /// Inserts this number of rows with each write, and says that it is one.
 struct Rows(usize);
 
-impl Contributor<Note> for Rows {
+impl Declaration<Note> for Rows {
     fn name(&self) -> &'static str {
         "rows"
     }
@@ -235,7 +235,7 @@ pub(super) const CASES: &[Case] = &[
         }
         .boxed()
     }),
-    case("correct the contributor that adds more operations than its `operations` says", || {
+    case("correct the declaration that adds more operations than its `operations` says", || {
         async {
             let (_server, account) = start().await?;
             let notes =

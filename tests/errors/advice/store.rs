@@ -1,7 +1,7 @@
-//! Advices about stores: declarations, writes, transactions, reads and contributors.
+//! Advices about stores: declarations, writes, transactions, reads and declarations.
 
 use futures_util::FutureExt as _;
-use rowkey::store::{Change, Contribution, Contributor, Copies, RemoteCopies, Store, Version};
+use rowkey::store::{Change, Contribution, Copies, Declaration, RemoteCopies, Store, Version};
 use rowkey::{DynamicEntity, Entity, Key, Match, Projection, StorageAccount};
 use rowkey_emulator::Server;
 use rowkey_tests::TestResult;
@@ -235,7 +235,7 @@ pub(super) const CASES: &[Case] = &[
         }
         .boxed()
     }),
-    case("give it to `StoreBuilder::following`", || {
+    case("give it to `StoreBuilder::with`", || {
         async {
             let (_server, _, users) = users().await?;
             let one = user(1);
@@ -254,7 +254,7 @@ pub(super) const CASES: &[Case] = &[
     case("name it as a target, and write it when that is settled", || {
         async { contributed(Adds("fabrikam", "row")).await }.boxed()
     }),
-    case("name the row in `Contributor::reads`", || async { contributed(Edits).await }.boxed()),
+    case("name the row in `Declaration::reads`", || async { contributed(Edits).await }.boxed()),
     case("name keys, prefixes of RowKeys, or ranges that differ in the last part alone", || {
         async {
             let (_server, account) = start().await?;
@@ -272,7 +272,7 @@ pub(super) const CASES: &[Case] = &[
                 );
                 Store::<Member>::builder(account.table("members"))
                     .queue(account.queue("members"))
-                    .following(copies)
+                    .with(copies)
                     .build()
             };
             let member = Member { tenant: "contoso".into(), id: 1, team: None };
@@ -308,7 +308,7 @@ pub(super) const CASES: &[Case] = &[
                 let queue = account.queue("users");
                 let table = users.table().clone();
                 let error =
-                    refused(Store::<User>::builder(table).queue(queue).following(copies).build())?;
+                    refused(Store::<User>::builder(table).queue(queue).with(copies).build())?;
                 through(&account, "leads", |_: &Member| [User::partition("contoso")])?;
                 Ok(error)
             }
@@ -352,7 +352,7 @@ pub(super) const CASES: &[Case] = &[
 /// Adds a row at these keys.
 struct Adds(&'static str, &'static str);
 
-impl Contributor<User> for Adds {
+impl Declaration<User> for Adds {
     fn name(&self) -> &'static str {
         "adds"
     }
@@ -369,7 +369,7 @@ impl Contributor<User> for Adds {
 /// Edits a row that it has not read.
 struct Edits;
 
-impl Contributor<User> for Edits {
+impl Declaration<User> for Edits {
     fn name(&self) -> &'static str {
         "edits"
     }
@@ -389,7 +389,7 @@ impl Contributor<User> for Edits {
 /// Reads the row, and edits it.
 struct Reads;
 
-impl Contributor<User> for Reads {
+impl Declaration<User> for Reads {
     fn name(&self) -> &'static str {
         "reads"
     }
@@ -415,8 +415,8 @@ impl Contributor<User> for Reads {
     }
 }
 
-/// The error of a write with a contributor that does what it must not; one that does as advised is accepted.
-async fn contributed(wrong: impl Contributor<User> + 'static) -> super::Tried {
+/// The error of a write with a declaration that does what it must not; one that does as advised is accepted.
+async fn contributed(wrong: impl Declaration<User> + 'static) -> super::Tried {
     let (_server, account, _) = users().await?;
     let builder = || Store::<User>::builder(account.table("users")).queue(account.queue("users"));
     let error = refused(builder().with(wrong).build()?.insert(&user(1)).await)?;
@@ -442,10 +442,7 @@ where
         |member| member.id,
         |user: &mut User, id| user.rank = id.map_or(0, |_| 1),
     );
-    Store::builder(account.table("members"))
-        .queue(account.queue("members"))
-        .following(copies)
-        .build()
+    Store::builder(account.table("members")).queue(account.queue("members")).with(copies).build()
 }
 
 /// The error of a copy into a team that is not there; one into a team that is there is accepted.

@@ -69,7 +69,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let texts = [
         r#"{"v":2,"op":["leeds","op_0638990208000000000_00000000000000ff"]}"#,
         r#"{"v":2,"op":["leeds","op_1"],"claims":[{"keys":["unique_a","claim"],"rowKey":"order_7","of":"order_","name":"by_number"}]}"#,
-        "op_0638990208000000000_00000000000000ff\n#1\n@638990208000000000\n\n[{\"rowKey\":\"order_7\",\"of\":\"order_\",\"contributor\":\"by_courier\",\"address\":\"a\"}]\n\n[{\"keys\":[\"unique_a\",\"claim\"],\"rowKey\":\"order_7\",\"of\":\"order_\",\"name\":\"by_number\",\"before\":\"op_0\"}]\n00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        "op_0638990208000000000_00000000000000ff\n#1\n@638990208000000000\n\n[{\"rowKey\":\"order_7\",\"of\":\"order_\",\"declaration\":\"by_courier\",\"address\":\"a\"}]\n\n[{\"keys\":[\"unique_a\",\"claim\"],\"rowKey\":\"order_7\",\"of\":\"order_\",\"name\":\"by_number\",\"before\":\"op_0\"}]\n00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         "op_0638990208000000000_00000000000000ff\n#1\n@638990208000000000\n!true",
         "claim\n#1\n\n\n\n\n\n\nleeds\norder_7\nop_1",
         "photo_1\n\n\n\n\n\n\n\n\n\n\n{\"v\":1,\"blob\":\"photos/blob_1\",\"type\":\"Edm.Binary\",\"length\":3,\"sha256\":\"ba78\"}",

@@ -1,4 +1,4 @@
-//! What a store of these tests has besides the declarations of its type: a contributor that counts, tasks, copies
+//! What a store of these tests has besides the declarations of its type: a declaration that counts, tasks, copies
 //! in other entities, and keys.
 
 use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};
@@ -83,8 +83,8 @@ pub(super) fn store<E: Copied>(
         .blobs(account.container("things"));
     let builder = if E::DECLARED.encrypted.is_empty() { builder } else { builder.keys(ring()) };
     let builder = if extras.counts { builder.with(Recounted) } else { builder };
-    let builder = if extras.copies { builder.following(copies(account)) } else { builder };
-    if extras.tasks { builder.following(tasks(account)).build() } else { builder.build() }
+    let builder = if extras.copies { builder.with(copies(account)) } else { builder };
+    if extras.tasks { builder.with(tasks(account)).build() } else { builder.build() }
 }
 
 fn ring() -> KeyRing {

@@ -139,7 +139,7 @@ async fn patches_of_targets_in_parts_and_their_copies_are_both_kept() -> TestRes
         );
         let cities = Store::<City>::builder(account.table("cities"))
             .queue(account.queue("cities"))
-            .following(copies)
+            .with(copies)
             .build()?;
         cities.create_if_missing().await?;
         spans.insert(&span()).await?;

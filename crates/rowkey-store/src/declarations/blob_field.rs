@@ -8,13 +8,13 @@ use rowkey_client::entity::BlobField;
 use rowkey_client::{Entity, Result};
 
 use super::blob_ref;
-use crate::contributor::settling::{Settled, Settling};
-use crate::contributor::{Change, Contribution, Contributor};
+use crate::declaring::settling::{Settled, Settling};
+use crate::declaring::{Change, Contribution, Declaration};
 use crate::layer::deciding::Deciding;
 use crate::row::blobs::Blobs;
 use crate::row::{Keys, blob_pointer};
 
-/// The name of the contributor that frees the blobs of fields.
+/// The name of the declaration that frees the blobs of fields.
 pub(crate) const NAME: &str = "fields in blobs";
 
 /// Frees blobs.
@@ -25,7 +25,7 @@ pub(crate) struct Freeing {
 }
 
 #[async_trait]
-impl<E: Entity + Send + Sync + 'static> Contributor<E> for Freeing {
+impl<E: Entity + Send + Sync + 'static> Declaration<E> for Freeing {
     fn name(&self) -> &'static str {
         if self.fields.is_some() { NAME } else { blob_ref::NAME }
     }
@@ -35,7 +35,7 @@ impl<E: Entity + Send + Sync + 'static> Contributor<E> for Freeing {
     }
 
     fn contribute(&self, _: Change<'_, E>, _: &mut Contribution<'_>) -> Result<()> {
-        // The store names the targets, after those of all contributors: see `Store::add`.
+        // The store names the targets, after those of all declarations: see `Store::add`.
         Ok(())
     }
 

@@ -25,8 +25,8 @@ use rowkey_client::{Blob, ETag, Entity, Error, ErrorKind, Outcome, Result};
 use serde::{Deserialize, Serialize};
 
 use super::list::{edits, list_keys};
-use crate::contributor::settling::{Settled, Settling};
-use crate::contributor::{Change, Contribution, Contributor};
+use crate::declaring::settling::{Settled, Settling};
+use crate::declaring::{Change, Contribution, Declaration};
 use crate::row::Keys;
 use crate::row::blobs::Blobs;
 
@@ -77,7 +77,7 @@ impl BlobList {
 }
 
 #[async_trait]
-impl<E: Entity + Send + Sync + 'static> Contributor<E> for BlobList {
+impl<E: Entity + Send + Sync + 'static> Declaration<E> for BlobList {
     fn name(&self) -> &str {
         self.list.name
     }

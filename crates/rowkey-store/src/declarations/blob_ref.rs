@@ -28,7 +28,7 @@ use crate::row::Keys;
 use crate::row::blobs::Blobs;
 use crate::row::times::KEPT;
 
-/// The name of the contributor that frees blobs.
+/// The name of the declaration that frees blobs.
 pub(crate) const NAME: &str = "references to blobs";
 
 /// How long after the upload an entity may get the reference.

@@ -6,7 +6,7 @@
 use rowkey_client::internals::shown;
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Result};
 
-use crate::contributor::{Change, Contribution, Contributor};
+use crate::declaring::{Change, Contribution, Declaration};
 
 /// Copies of properties of an `S` in entities of type `T` in the same partition. [`RemoteCopies`] are in any
 /// partition or table.
@@ -228,7 +228,7 @@ impl<S, T: Entity + Clone + PartialEq, V: PartialEq> Copies<S, T, V> {
     }
 }
 
-impl<S, T, V> Contributor<S> for Copies<S, T, V>
+impl<S, T, V> Declaration<S> for Copies<S, T, V>
 where
     T: Entity + Clone + PartialEq,
     V: PartialEq,

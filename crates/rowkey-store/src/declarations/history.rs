@@ -3,7 +3,7 @@
 use rowkey_client::internals::shown;
 use rowkey_client::{Entity, Result};
 
-use crate::contributor::{Change, Contribution, Contributor};
+use crate::declaring::{Change, Contribution, Declaration};
 use crate::row::not_of_a_store;
 
 /// A row of type `R` that is inserted with each change of an `E`, in its transaction: an audit log, or the events of
@@ -68,7 +68,7 @@ pub struct History<E, R> {
 type RowOf<E, R> = Box<dyn Fn(Change<'_, E>) -> Option<R> + Send + Sync>;
 
 impl<E, R: Entity> History<E, R> {
-    /// Creates a history with the name of a contributor. `row` returns the row of a change, or `None`.
+    /// Creates a history with the name of a declaration. `row` returns the row of a change, or `None`.
     ///
     /// It must depend on the change alone, and compare both of its states: repairs and migrations write an entity
     /// without changing it. The row is in the partition of the entity, and is new: give it the time and the mark of
@@ -83,7 +83,7 @@ impl<E, R: Entity> History<E, R> {
     }
 }
 
-impl<E: Entity, R: Entity> Contributor<E> for History<E, R> {
+impl<E: Entity, R: Entity> Declaration<E> for History<E, R> {
     fn name(&self) -> &str {
         self.name
     }

@@ -3,12 +3,12 @@
 use rowkey_client::index::{Index, Scope};
 use rowkey_client::{DynamicEntity, Entity, Match, Result, table::EncodedRow};
 
-use crate::contributor::{Change, Contribution, Contributor};
+use crate::declaring::{Change, Contribution, Declaration};
 use crate::layer::{Demands, Layers};
 use crate::plan::{CopyOf, Edit, Source, Write};
 use crate::row::{CopyRow, Keys, index_keys, is_copy_of};
 
-/// The name of the contributor.
+/// The name of the declaration.
 pub(crate) const NAME: &str = "indexes of the partition";
 
 /// The declared indexes of `E` in its own partition.
@@ -20,7 +20,7 @@ fn positions(indexes: &'static [Index]) -> Vec<usize> {
     (0..indexes.len()).filter(is_local).collect()
 }
 
-impl<E: Entity + Send + Sync> Contributor<E> for LocalIndexes {
+impl<E: Entity + Send + Sync> Declaration<E> for LocalIndexes {
     fn name(&self) -> &'static str {
         NAME
     }

@@ -20,7 +20,7 @@ use rowkey_client::index::{List, ListPlace};
 use rowkey_client::key::{KeyError, KeyWriter};
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Result};
 
-use crate::contributor::{Change, Contribution, Contributor};
+use crate::declaring::{Change, Contribution, Declaration};
 use crate::row::long_text::{set_text, whole_text};
 use crate::row::{FORMAT, FORMAT_VERSION, INDEX, Keys, check_format, text};
 
@@ -39,13 +39,13 @@ const FULL: &str = "Full";
 /// Separates the two keys of an entity in a list in another partition. No key contains it.
 const BETWEEN: char = '#';
 
-/// The name of the contributor.
+/// The name of the declaration.
 pub(crate) const NAME: &str = "lists of the partition";
 
 /// The declared lists of `E` in its own partition.
 pub(crate) struct Lists;
 
-impl<E: Entity + Send + Sync> Contributor<E> for Lists {
+impl<E: Entity + Send + Sync> Declaration<E> for Lists {
     fn name(&self) -> &'static str {
         NAME
     }

@@ -1,4 +1,4 @@
-//! What a type or a program declares beside the entities, one file or folder for each kind. Each is a contributor: it says
+//! What a type or a program declares beside the entities, one file or folder for each kind. Each is a declaration: it says
 //! which rows a change needs, and sends nothing before it settles.
 //!
 //! | when it is written | declarations |
@@ -8,7 +8,7 @@
 //! | after the commit | `remote`, `remote_list`, `remote_copies`, `blob_list`, `blob_ref`, `view` |
 //! | what older versions of the type left | `older` |
 //!
-//! This file is the list of them: which contributors a type has ([`contributors`]), and which declarations have rows for each
+//! This file is the list of them: which declarations a type has ([`all`]), and which declarations have rows for each
 //! entity ([`Named`]). Building, verifying, repairing and loading walk it; none of them names the kinds. A constant that
 //! holds a function holds it only if the type declares something that needs the function. Otherwise the function is not
 //! compiled for the type, which matters to programs with many stores. An `if` is not enough: the compiler also
@@ -34,7 +34,7 @@ use std::marker::PhantomData;
 use rowkey_client::index::{ListPlace, Scope};
 use rowkey_client::{Entity, Result};
 
-use crate::contributor::Contributor;
+use crate::declaring::Declaration;
 use crate::layer::place::OtherTables;
 use crate::row::blobs::Blobs;
 use crate::row::{Keys, index_keys};
@@ -47,10 +47,10 @@ use remote::RemoteIndex;
 use remote_list::RemoteList;
 use unique::UniqueValues;
 
-/// The names of contributors that no other one can have, even if the type has no such declaration.
+/// The names of declarations that no other one can have, even if the type has no such declaration.
 pub(crate) const NAMES: [&str; 3] = [index::NAME, list::NAME, unique::NAME];
 
-/// What contributors of declarations need besides the table.
+/// What declarations of declarations need besides the table.
 #[derive(Clone, Copy)]
 pub(crate) struct Means<'b> {
     /// The type, as the prefix of its RowKeys.
@@ -59,16 +59,16 @@ pub(crate) struct Means<'b> {
     pub(crate) tables: &'b OtherTables,
 }
 
-/// The contributors of one type.
-type All<E> = Vec<Box<dyn Contributor<E>>>;
+/// The declarations of one type.
+type All<E> = Vec<Box<dyn Declaration<E>>>;
 
-/// Adds the contributors of one kind.
+/// Adds the declarations of one kind.
 type Add<E> = fn(&mut All<E>, Means<'_>);
 
 /// The kinds that contribute to the writes of `E`.
-struct Contributing<E>(PhantomData<E>);
+struct Declaring<E>(PhantomData<E>);
 
-impl<E: Entity + Clone + Send + Sync + 'static> Contributing<E> {
+impl<E: Entity + Clone + Send + Sync + 'static> Declaring<E> {
     const ALL: [Option<Add<E>>; 9] = [
         if E::DECLARED.has_index(Scope::SamePartition) {
             Some(|all, _| all.push(Box::new(LocalIndexes)))
@@ -138,11 +138,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> Contributing<E> {
     ];
 }
 
-/// Returns the contributors of the declarations of `E`.
-pub(crate) fn contributors<E: Entity + Clone + Send + Sync + 'static>(means: Means<'_>) -> All<E> {
+/// Returns the declarations of the declarations of `E`.
+pub(crate) fn all<E: Entity + Clone + Send + Sync + 'static>(means: Means<'_>) -> All<E> {
     let mut all = Vec::new();
     #[expect(clippy::manual_flatten, reason = "`flatten` is compiled for each type")]
-    for add in &Contributing::<E>::ALL {
+    for add in &Declaring::<E>::ALL {
         if let Some(add) = add {
             add(&mut all, means);
         }

@@ -9,8 +9,8 @@ use rowkey_client::index::{Index, List, ListPlace, Scope};
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result};
 
 use super::list;
-use crate::contributor::settling::{Settled, Settling};
-use crate::contributor::{Change, Contribution, Contributor};
+use crate::declaring::settling::{Settled, Settling};
+use crate::declaring::{Change, Contribution, Declaration};
 use crate::layer::{Demands, has_keys};
 use crate::plan::{CopyOf, Edit, Source, Write};
 use crate::row::op::{keys_at, row_address};
@@ -38,7 +38,7 @@ fn listed<E: Entity>(older: &Older) -> impl Iterator<Item = &(&'static List, Key
 }
 
 #[async_trait]
-impl<E: Entity + Send + Sync + 'static> Contributor<E> for OlderVersions {
+impl<E: Entity + Send + Sync + 'static> Declaration<E> for OlderVersions {
     fn name(&self) -> &'static str {
         "older versions"
     }

@@ -7,8 +7,8 @@ use rowkey_client::index::{Copied, Index, Scope};
 use rowkey_client::table::{EncodedRow, RowWrite};
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Match, Result, Stored};
 
-use crate::contributor::settling::{Settled, Settling};
-use crate::contributor::{Change, Contribution, Contributor};
+use crate::declaring::settling::{Settled, Settling};
+use crate::declaring::{Change, Contribution, Declaration};
 use crate::layer::has_keys;
 use crate::layer::place::{OtherTable, OtherTables, Place};
 use crate::plan::inline::{Effect, Known, RowElsewhere};
@@ -166,7 +166,7 @@ impl RemoteIndex {
 }
 
 #[async_trait]
-impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteIndex {
+impl<E: Entity + Send + Sync + 'static> Declaration<E> for RemoteIndex {
     fn name(&self) -> &str {
         self.table.as_ref().map_or(self.index.name, |table| table.stored())
     }

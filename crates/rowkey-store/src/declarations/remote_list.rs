@@ -10,8 +10,8 @@ use rowkey_client::index::{List, ListPlace};
 use rowkey_client::{DynamicEntity, Entity, ErrorKind, Key, Match, Result};
 
 use super::list::{edit, edits, list_keys, listed, note_full};
-use crate::contributor::settling::{Settled, Settling};
-use crate::contributor::{Change, Contribution, Contributor};
+use crate::declaring::settling::{Settled, Settling};
+use crate::declaring::{Change, Contribution, Declaration};
 use crate::layer::place::{OtherTable, OtherTables, Place};
 use crate::row::Keys;
 use crate::row::op::{keys_at, row_address};
@@ -80,7 +80,7 @@ impl RemoteList {
 }
 
 #[async_trait]
-impl<E: Entity + Send + Sync + 'static> Contributor<E> for RemoteList {
+impl<E: Entity + Send + Sync + 'static> Declaration<E> for RemoteList {
     fn name(&self) -> &str {
         self.table.as_ref().map_or(self.list.name, |table| table.stored())
     }

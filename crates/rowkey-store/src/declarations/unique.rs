@@ -3,13 +3,13 @@
 use rowkey_client::index::Scope;
 use rowkey_client::{Entity, Error, ErrorKind, Result};
 
-use crate::contributor::{Change, Contribution, Contributor};
+use crate::declaring::{Change, Contribution, Declaration};
 use crate::layer::Demands;
 use crate::plan::{NewClaim, Released};
 use crate::row::op::ClaimRef;
 use crate::row::{Keys, index_keys};
 
-/// The name of the contributor.
+/// The name of the declaration.
 pub(crate) const NAME: &str = "unique values";
 
 /// The declared unique values of `E`.
@@ -18,7 +18,7 @@ pub(crate) const NAME: &str = "unique values";
 /// does, and the commit is refused if the head has changed.
 pub(crate) struct UniqueValues;
 
-impl<E: Entity + Send + Sync> Contributor<E> for UniqueValues {
+impl<E: Entity + Send + Sync> Declaration<E> for UniqueValues {
     fn name(&self) -> &'static str {
         NAME
     }

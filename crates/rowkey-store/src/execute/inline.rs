@@ -18,7 +18,7 @@ use super::group::{self, READS};
 use super::noted::Noted;
 use super::remembered::{Remembered, Row};
 use super::settler::report;
-use crate::contributor::settling::Settled;
+use crate::declaring::settling::Settled;
 use crate::layer::deciding::{Deciding, is_lost, is_undecodable};
 use crate::layer::place::Place;
 use crate::plan::inline::{Effect, Known, RowElsewhere};
@@ -174,7 +174,7 @@ pub(crate) async fn write_rows(
                     is_done[one] = true;
                     row.wrote(&announcer.rows, etag);
                     let done = Ok(Settled::Done);
-                    report(table.table(), op, &target.contributor, &done);
+                    report(table.table(), op, &target.declaration, &done);
                     left.retain(|other| other != target);
                 }
             }
@@ -257,7 +257,7 @@ pub(crate) async fn free(
         match deleted {
             Ok(()) => {
                 let done = Ok(Settled::Done);
-                report(table.table(), op, &target.contributor, &done);
+                report(table.table(), op, &target.declaration, &done);
             }
             Err(_) => left.push(target.clone()),
         }

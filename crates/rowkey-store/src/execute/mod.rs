@@ -9,7 +9,7 @@
 //! - `inline`: settling by the writer, by conditional writes
 //! - `remembered`: what the program knows of rows that it wrote
 //! - `settle`: the changes in other places after the commit: by the writer, and by what is stored
-//! - `settler`: the same for one type, through its contributors · `release`: a claim · `noted`: notes on it
+//! - `settler`: the same for one type, through its declarations · `release`: a claim · `noted`: notes on it
 //! - `resume`: a worker that continues a write
 
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ pub(crate) mod resume;
 mod settle;
 pub(crate) mod settler;
 
-use crate::contributor::settling::Settled;
+use crate::declaring::settling::Settled;
 use announce::{Announced, Announcer, HIDDEN, Notice};
 use blobs::{UPLOADS, forget, upload};
 use commit::{Committed, commit};

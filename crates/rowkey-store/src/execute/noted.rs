@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 
-use crate::contributor::settling::Move;
+use crate::declaring::settling::Move;
 use crate::row::op::Target;
 
 /// Notes made while a write is settled.

@@ -4,7 +4,7 @@ use rowkey_client::{DynamicEntity, ETag, ErrorKind, Key, Match, Outcome, Result}
 
 use super::announce::{Announcer, no_queue};
 use super::claim::give_up;
-use crate::contributor::settling::Settled;
+use crate::declaring::settling::Settled;
 use crate::layer::Demands;
 use crate::layer::deciding::{Deciding, is_lost, is_undecodable};
 use crate::row::op::{ClaimRef, mark_of};

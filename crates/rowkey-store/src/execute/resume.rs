@@ -14,7 +14,7 @@ use super::announce::Notice;
 use super::noted::Noted;
 use super::settler::Open;
 use super::{Executor, claim};
-use crate::contributor::settling::Settled;
+use crate::declaring::settling::Settled;
 use crate::layer::deciding::is_lost;
 use crate::row::op::{OpRow, created_of, move_targets, remove_targets};
 use crate::row::times::{KEPT, LATEST};
@@ -162,7 +162,7 @@ impl Executor {
     /// not have.
     pub(crate) fn undeclared(&self, row: &OpRow) -> BTreeSet<String> {
         let OpRow::Committed { targets, claims, .. } = row else { return BTreeSet::new() };
-        let targets = targets.iter().map(|target| (&target.of, &target.contributor));
+        let targets = targets.iter().map(|target| (&target.of, &target.declaration));
         let named = targets.chain(claims.iter().map(|claim| (&claim.of, &claim.name)));
         let is_undeclared = |(of, name): &(&String, &String)| {
             let mut own = self.settlers.iter().filter(|settler| settler.of() == **of);

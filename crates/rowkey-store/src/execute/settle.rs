@@ -7,7 +7,7 @@ use super::announce::{Announcer, HIDDEN};
 use super::noted::Noted;
 use super::settler::{Open, both};
 use super::{Executor, inline};
-use crate::contributor::settling::Settled;
+use crate::declaring::settling::Settled;
 use crate::plan::Plan;
 use crate::row::Keys;
 use crate::row::op::Target;

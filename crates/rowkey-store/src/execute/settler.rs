@@ -1,4 +1,4 @@
-//! Settling for one type: targets through their contributors, claims through their entities.
+//! Settling for one type: targets through their declarations, claims through their entities.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use rowkey_client::{Entity, Error, ErrorKind, Result, Table};
 use super::announce::Announcer;
 use super::noted::Noted;
 use super::release::{release, to_release};
-use crate::contributor::Contributor;
-use crate::contributor::settling::{Settled, Settling};
+use crate::declaring::Declaration;
+use crate::declaring::settling::{Settled, Settling};
 use crate::layer::deciding::Deciding;
 use crate::layer::{Demands, Layers};
 use crate::row::Keys;
@@ -54,33 +54,33 @@ pub(crate) struct TypeSettler<E> {
     pub(crate) deciding: Deciding,
     /// `None` if the store has no queue.
     pub(crate) announcer: Option<Arc<Announcer>>,
-    pub(crate) contributors: Vec<Box<dyn Contributor<E>>>,
-    /// The number of contributors that the program added.
+    pub(crate) declarations: Vec<Box<dyn Declaration<E>>>,
+    /// The number of declarations that the program added.
     pub(crate) added: usize,
     pub(crate) layers: Layers,
 }
 
 impl<E: Entity> TypeSettler<E> {
-    /// Whether the program added contributors to those that the type declares.
-    pub(crate) fn has_contributors(&self) -> bool {
+    /// Whether the program added declarations to those that the type declares.
+    pub(crate) fn has_given(&self) -> bool {
         self.added > 0
     }
 
     /// The most operations of a change of one entity, without the op row.
     pub(crate) fn operations(&self) -> usize {
-        self.contributors.iter().map(|one| one.operations()).sum::<usize>() + E::DECLARED.wide.rows
+        self.declarations.iter().map(|one| one.operations()).sum::<usize>() + E::DECLARED.wide.rows
     }
 
-    /// The most operations of a change of one entity that contributors of the program add.
+    /// The most operations of a change of one entity that declarations of the program add.
     pub(crate) fn added_operations(&self) -> usize {
-        let declared = self.contributors.len() - self.added;
-        self.contributors.iter().skip(declared).map(|one| one.operations()).sum()
+        let declared = self.declarations.len() - self.added;
+        self.declarations.iter().skip(declared).map(|one| one.operations()).sum()
     }
 
     /// Returns the layers for entities that are read to be settled or replaced. They do not read fields in
-    /// blobs, which decide nothing, unless the program has contributors that may look at them.
+    /// blobs, which decide nothing, unless the program has declarations that may look at them.
     pub(crate) fn deciding_layers(&self) -> Layers {
-        if self.has_contributors() { self.layers.clone() } else { self.layers.only_deciding() }
+        if self.has_given() { self.layers.clone() } else { self.layers.only_deciding() }
     }
 }
 
@@ -92,7 +92,7 @@ impl<E: Entity + Send + Sync + 'static> Settler for TypeSettler<E> {
 
     fn declares(&self, name: &str) -> bool {
         let is_claim = |index: &Index| index.scope == Scope::Claim && index.name == name;
-        self.contributors.iter().any(|one| one.name() == name)
+        self.declarations.iter().any(|one| one.name() == name)
             || E::DECLARED.indexes.iter().any(is_claim)
     }
 
@@ -133,22 +133,22 @@ impl<E: Entity + Send + Sync + 'static> TypeSettler<E> {
         let mut moved = Vec::new();
         for target in targets {
             let mut found = None;
-            for contributor in &self.contributors {
-                if contributor.name() == target.contributor {
-                    found = Some(contributor);
+            for declaration in &self.declarations {
+                if declaration.name() == target.declaration {
+                    found = Some(declaration);
                     break;
                 }
             }
-            let Some(contributor) = found else {
+            let Some(declaration) = found else {
                 // Trying again does not help: only a program that declares it settles the target.
-                noted.undeclared.insert(target.contributor.clone());
+                noted.undeclared.insert(target.declaration.clone());
                 continue;
             };
-            let (name, address) = (contributor.name(), &*target.address);
-            let begin = Box::new(move || contributor.settle(settling, address));
+            let (name, address) = (declaration.name(), &*target.address);
+            let begin = Box::new(move || declaration.settle(settling, address));
             let one = settle_target(self.deciding.table(), op, name, begin).await;
             moved.extend(settling.take_moved().into_iter().map(|one| (target.clone(), one)));
-            if contributor.settles_once() && matches!(one, Ok(Settled::Done)) {
+            if declaration.settles_once() && matches!(one, Ok(Settled::Done)) {
                 noted.finished.push(target.clone());
             }
             all = both(all, one);
@@ -181,7 +181,7 @@ fn of_one_entity<'t>(targets: &'t [Target], row_key: &str) -> (&'t [Target], &'t
 /// Begins to settle a target.
 type Begin<'a> = Box<dyn FnOnce() -> BoxFuture<'a, Result<Settled>> + Send + 'a>;
 
-/// Settles a target by the contributor `name`, and reports the result.
+/// Settles a target by the declaration `name`, and reports the result.
 fn settle_target<'a>(
     table: &'a Table,
     op: &'a Keys,
@@ -189,12 +189,12 @@ fn settle_target<'a>(
     begin: Begin<'a>,
 ) -> BoxFuture<'a, Result<Settled>> {
     async move {
-        // A panic in one contributor must end neither the worker nor a committed write.
+        // A panic in one declaration must end neither the worker nor a committed write.
         let settle = async { begin().await };
         let one = match AssertUnwindSafe(settle).catch_unwind().await {
             Ok(one) => one,
-            Err(_) => Err(Error::refused(ErrorKind::Unexpected, "the contributor panicked")
-                .advise("fix the contributor; its targets are settled again later")),
+            Err(_) => Err(Error::refused(ErrorKind::Unexpected, "the declaration panicked")
+                .advise("fix the declaration; its targets are settled again later")),
         };
         report(table, op, name, &one);
         one.map_err(|error| error.during(name.to_owned()))
@@ -231,10 +231,10 @@ fn release_all<'a>(
     .boxed()
 }
 
-/// Reports the result of a target, and the lag of its contributor.
-pub(crate) fn report(table: &Table, op: &Keys, follower: &str, settled: &Result<Settled>) {
+/// Reports the result of a target, and the lag of its declaration.
+pub(crate) fn report(table: &Table, op: &Keys, declaration: &str, settled: &Result<Settled>) {
     let account = table.account();
-    let labels = [("table", table.name()), ("follower", follower)];
+    let labels = [("table", table.name()), ("declaration", declaration)];
     let lag = created_of(&op.1).map(|created| account.clock().now() - created);
     if let Some(Ok(lag)) = lag.map(|lag| lag.to_std()) {
         account.telemetry().gauge("rowkey.store.lag", &labels, lag.as_secs_f64());
@@ -244,7 +244,7 @@ pub(crate) fn report(table: &Table, op: &Keys, follower: &str, settled: &Result<
         Ok(Settled::Pending) => "pending",
         Err(_) => "failed",
     };
-    let [table, follower] = labels;
-    let labels = [table, follower, ("outcome", outcome)];
+    let [table, declaration] = labels;
+    let labels = [table, declaration, ("outcome", outcome)];
     account.telemetry().count("rowkey.store.settled", &labels, 1);
 }

@@ -1,9 +1,9 @@
 //! Places: the tables and the keys of the rows that a store keeps outside the partition of an entity.
 //!
 //! An index or a list with `table = ".."` has its rows in another table, which may be in another account. Targets
-//! name the table: the contributor of a target is `by_customer` for rows in the table of the entities, and
+//! name the table: the declaration of a target is `by_customer` for rows in the table of the entities, and
 //! `by_customer@customers` for rows in the table `customers`. A program that declares another table for the index
-//! does not have this contributor, and hands the write back to one that does, as for any undeclared name.
+//! does not have this declaration, and hands the write back to one that does, as for any undeclared name.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ impl OtherTable {
         Self { declaration, stored, table, deciding }
     }
 
-    /// The name of the contributor.
+    /// The name of the declaration.
     pub(crate) fn stored(&self) -> &str {
         &self.stored
     }
@@ -148,7 +148,7 @@ impl OtherTables {
     }
 }
 
-/// Whether targets of the contributor `stored` belong to a declaration of this name, in any table.
+/// Whether targets of the declaration `stored` belong to a declaration of this name, in any table.
 pub(crate) fn is_of(stored: &str, declaration: &str) -> bool {
     let rest = stored.strip_prefix(declaration);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(AT))

@@ -67,7 +67,7 @@ impl Explanation {
         // Each entity whose targets are not written at once is read again at the end.
         let mut entities = BTreeSet::new();
         for target in &plan.targets {
-            lines.push(format!("settle: {}", target.contributor));
+            lines.push(format!("settle: {}", target.declaration));
             let inline = plan.inline.iter().find(|inline| inline.target == *target);
             requests += match inline.map(|inline| &inline.effect) {
                 Some(Effect::Row(row)) if row.known == Known::New => 1,

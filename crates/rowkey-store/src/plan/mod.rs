@@ -3,7 +3,7 @@
 //! | phase | allowed actions |
 //! |---|---|
 //! | prepare | upload blobs, claim values |
-//! | commit | one entity group transaction: the op row, heads, copies, lists, contributors' rows |
+//! | commit | one entity group transaction: the op row, heads, copies, lists, declarations' rows |
 //! | settle | make rows and blobs elsewhere agree with the entity |
 //!
 //! Declarations make the plan and send nothing. The executor runs it.
@@ -38,7 +38,7 @@ pub(crate) struct Plan {
     pub(crate) op: Op,
     /// The operations of the transaction, except the op row and the edits of `rows`.
     pub(crate) edits: Vec<Edit>,
-    /// Rows that were read so that contributors can edit them, by RowKey.
+    /// Rows that were read so that declarations can edit them, by RowKey.
     pub(crate) rows: BTreeMap<String, ReadRow>,
     /// Values to claim before the transaction.
     pub(crate) claims: Vec<NewClaim>,
@@ -101,7 +101,7 @@ pub(crate) enum Source {
     Copy(CopyOf),
     /// A row that was read to be edited. If it has changed, the plan is made again.
     Edited,
-    /// A row added by a contributor or the caller.
+    /// A row added by a declaration or the caller.
     Note,
 }
 
@@ -307,7 +307,7 @@ impl Plan {
                 Some(_) => "write fewer entities in one transaction",
                 // What the type declares fits, or the store would not have been built.
                 None => {
-                    "correct the contributor that adds more operations than its `operations` says"
+                    "correct the declaration that adds more operations than its `operations` says"
                 }
             };
             return Err(Error::refused(ErrorKind::TooLarge, what)
@@ -370,7 +370,7 @@ fn met_twice(first: &Edit, second: &Edit) -> Error {
         _ => {
             let what = "two parts of the write change the same row";
             Error::refused(ErrorKind::Invalid, what)
-                .advise("give the rows of each contributor unique RowKeys")
+                .advise("give the rows of each declaration unique RowKeys")
         }
     }
 }

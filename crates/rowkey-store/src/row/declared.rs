@@ -10,7 +10,7 @@ pub(crate) struct Given<'s> {
     pub(crate) queue: bool,
     /// The properties that are no longer encrypted, if there are keys.
     pub(crate) stopped: Option<&'s [String]>,
-    /// Whether a contributor of the program names targets.
+    /// Whether a declaration of the program names targets.
     pub(crate) settles: bool,
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn check_queue_and_keys(
     let elsewhere = elsewhere.chain(in_blobs(declared)).next();
     let Given { queue, stopped, settles } = given;
     if !queue && (settles || elsewhere.is_some() || declared.older.elsewhere) {
-        let whom = elsewhere.unwrap_or(if settles { "a contributor" } else { "an older version" });
+        let whom = elsewhere.unwrap_or(if settles { "a declaration" } else { "an older version" });
         let what = format!("`{whom}` is settled after the commit, which needs a queue");
         return Err(refused(what).advise("give one to `StoreBuilder::queue`"));
     }
@@ -72,11 +72,11 @@ pub(crate) fn check_queue_and_keys(
     Err(refused(what).advise(advice))
 }
 
-/// Checks that no two contributors have the same name. `refused` makes the error.
+/// Checks that no two declarations have the same name. `refused` makes the error.
 pub(crate) fn check_names(names: &[&str], refused: &dyn Fn(String) -> Error) -> Result<()> {
     for (at, name) in names.iter().enumerate() {
         if names[..at].contains(name) {
-            return Err(refused(format!("two contributors have the name `{name}`")));
+            return Err(refused(format!("two declarations have the name `{name}`")));
         }
     }
     Ok(())

@@ -94,15 +94,15 @@ pub struct Target {
     pub(crate) row_key: String,
     /// The type of the entity, as the prefix of its RowKeys.
     pub(crate) of: String,
-    /// The contributor that settles it.
-    pub(crate) contributor: String,
-    /// The contributor's name for the target.
+    /// The declaration that settles it.
+    pub(crate) declaration: String,
+    /// The declaration's name for the target.
     pub(crate) address: String,
 }
 
 shown! {
     /// Does not show the keys.
-    Target: contributor
+    Target: declaration
 }
 
 /// Separates the keys in the address of a target that is a row. No key contains it.
@@ -226,7 +226,7 @@ pub(crate) fn move_targets<'m>(
 }
 
 /// Removes the targets and claims of a declaration of the type `of` from a stored op row; returns whether
-/// there were any. `is_it` tells whether a contributor is that of the declaration.
+/// there were any. `is_it` tells whether a declaration is that of the declaration.
 pub(crate) fn remove_declaration(
     row: &mut DynamicEntity,
     of: &str,
@@ -236,7 +236,7 @@ pub(crate) fn remove_declaration(
     let mut targets: Vec<Target> = json(row, TARGETS)?;
     let mut claims: Vec<ClaimRef> = json(row, CLAIMS)?;
     let before = targets.len() + claims.len();
-    targets.retain(|target| target.of != of || !is_it(&target.contributor));
+    targets.retain(|target| target.of != of || !is_it(&target.declaration));
     claims.retain(|claim| claim.of != of || claim.name != name);
     for list in [TARGETS, CLAIMS] {
         set_text(row, list, "");
@@ -284,7 +284,7 @@ mod tests {
         Target {
             row_key: "order_7".into(),
             of: "order_".into(),
-            contributor: "by_courier".into(),
+            declaration: "by_courier".into(),
             address: address.into(),
         }
     }

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use rowkey_client::{Container, Entity, Queue, Result, Table};
 
 use super::{Inner, Store};
-use crate::contributor::{Contributor, StoredType};
 use crate::declarations::{self, Means};
+use crate::declaring::{Declaration, StoredType};
 use crate::execute::announce::Announcer;
 use crate::execute::settler::TypeSettler;
 use crate::layer::blob_field::BlobFields;
@@ -67,7 +67,7 @@ pub struct StoreBuilder<E> {
     /// Tables by the names of indexes and lists.
     tables: Vec<(String, Table)>,
     sealer: Option<Arc<dyn Sealer>>,
-    contributors: Vec<Box<dyn Contributor<E>>>,
+    declarations: Vec<Box<dyn Declaration<E>>>,
     settles: bool,
     reads_copies: bool,
     entity: PhantomData<fn() -> E>,
@@ -85,7 +85,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             container: None,
             tables: Vec::new(),
             sealer: None,
-            contributors: Vec::new(),
+            declarations: Vec::new(),
             settles: false,
             reads_copies: false,
             entity: PhantomData,
@@ -93,7 +93,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 
     /// Creates everything that the store writes to, if it does not exist: the table, those of declarations with
-    /// `table = ".."`, the queue and the container, and what its contributors write to, such as the table of a
+    /// `table = ".."`, the queue and the container, and what its declarations write to, such as the table of a
     /// [`View`](crate::View) and the queue of tasks with its dead letters. One request each.
     pub async fn create_if_missing(&self) -> Result<()> {
         self.inner.table.create_if_missing().await?;
@@ -113,8 +113,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         if let Some(blobs) = &self.inner.blobs {
             blobs.deciding().create_if_missing().await?;
         }
-        for contributor in &self.inner.contributors {
-            contributor.create_if_missing().await?;
+        for declaration in &self.inner.declarations {
+            declaration.create_if_missing().await?;
         }
         Ok(())
     }
@@ -221,26 +221,26 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         self
     }
 
-    /// Adds a contributor that writes rows in the transaction of the entity.
-    pub fn with(mut self, contributor: impl Contributor<E> + 'static) -> Self {
-        self.contributors.push(Box::new(contributor));
+    /// Adds a declaration that writes rows in the transaction of the entity.
+    pub fn with(mut self, declaration: impl Declaration<E> + 'static) -> Self {
+        self.declarations.push(Box::new(declaration));
         self
     }
 
-    /// Adds a contributor that names targets. It requires a queue.
-    pub fn following(mut self, contributor: impl Contributor<E> + 'static) -> Self {
+    /// Adds a declaration that names targets. It requires a queue.
+    pub fn following(mut self, declaration: impl Declaration<E> + 'static) -> Self {
         self.settles = true;
-        self.with(contributor)
+        self.with(declaration)
     }
 
     /// Builds the store. Sends nothing. [`Store::open`] reads the declarations of programs of other versions.
     ///
     /// Fails with [`ErrorKind::Invalid`](rowkey_client::ErrorKind::Invalid) if a declaration lacks something that
-    /// it requires (a queue, a container, keys, a table of its own), if two contributors have the same name, if one
+    /// it requires (a queue, a container, keys, a table of its own), if two declarations have the same name, if one
     /// change could have more than 100 operations, or if copies lead back to entities of this type.
     pub fn build(self) -> Result<Store<E>> {
         let Self { table, queue, container, sealer, settles, reads_copies, .. } = self;
-        let added = self.contributors;
+        let added = self.declarations;
         let refused = |what: String| refused(what, table.name());
         let stopped = sealer.as_ref().map(|sealer| sealer.stopped());
         let given = Given { queue: queue.is_some(), stopped, settles };
@@ -248,36 +248,36 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         let tables = OtherTables::of(&E::DECLARED, &table, &self.tables, &refused)?;
         let of = prefix::<E>();
         let means = Means { of, blobs: blobs.as_ref(), tables: &tables };
-        let mut contributors = declarations::contributors::<E>(means);
+        let mut declarations = declarations::all::<E>(means);
         check_container(&E::DECLARED, blobs.is_some(), &refused)?;
         let own = StoredType::of(&table, of);
-        for contributor in &added {
-            let written = contributor.writes().map_err(|error| error.of("Store", table.name()))?;
+        for declaration in &added {
+            let written = declaration.writes().map_err(|error| error.of("Store", table.name()))?;
             if written.contains(&own) {
                 let what = format!(
                     "`{}` copies into entities of the store's own type",
-                    contributor.name()
+                    declaration.name()
                 );
                 return Err(refused(what).advise(
                     "copy into another type: copies that lead back to their source would write it again and again",
                 ));
             }
         }
-        let given_contributors = added.len();
-        contributors.extend(added);
+        let given_declarations = added.len();
+        declarations.extend(added);
         let mut names = declarations::NAMES.to_vec();
         // The rows of the entity and the op row.
         let mut most = E::DECLARED.wide.rows + 1;
-        for contributor in &contributors {
-            most += contributor.operations();
+        for declaration in &declarations {
+            most += declaration.operations();
         }
-        let others = contributors.iter().map(|one| one.name());
-        let declared = contributors.len() - given_contributors;
+        let others = declarations.iter().map(|one| one.name());
+        let declared = declarations.len() - given_declarations;
         // Those of the type have the reserved names, each once.
         names.extend(others.enumerate().filter_map(|(at, name)| {
             (at >= declared || !declarations::NAMES.contains(&name)).then_some(name)
         }));
-        // The contributor of a declaration with a table has the name of both.
+        // The declaration of a declaration with a table has the name of both.
         for other in tables.iter() {
             names.push(other.declaration());
         }
@@ -310,8 +310,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
                 of_type: Arc::new(TypeSettler {
                     deciding,
                     announcer,
-                    contributors,
-                    added: given_contributors,
+                    declarations,
+                    added: given_declarations,
                     layers,
                 }),
                 sealer,

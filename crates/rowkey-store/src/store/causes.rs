@@ -3,8 +3,8 @@
 use rowkey_client::{Entity, Error, Result};
 
 use super::Store;
-use crate::contributor::Contributor;
 use crate::declarations::Named;
+use crate::declaring::Declaration;
 use crate::layer::place::is_of;
 use crate::row::Keys;
 use crate::row::op::row_address;
@@ -15,13 +15,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// entity.
     pub(super) async fn cause(&self, keys: &Keys, at: usize) -> Result<Option<Error>> {
         let Some(named) = Named::all::<E>().nth(at) else { return Ok(None) };
-        let is_named = |one: &&dyn Contributor<E>| is_of(one.name(), named.name::<E>());
-        let mut contributors = self.inner.contributors.iter().map(|one| &**one);
-        let Some(contributor) = contributors.find(is_named) else { return Ok(None) };
+        let is_named = |one: &&dyn Declaration<E>| is_of(one.name(), named.name::<E>());
+        let mut declarations = self.inner.declarations.iter().map(|one| &**one);
+        let Some(declaration) = declarations.find(is_named) else { return Ok(None) };
         let Some(head) = self.read_before(keys).await? else { return Ok(None) };
         let settling = self.settling(keys);
         for place in named.rows(&head.entity)? {
-            match contributor.settle(&settling, &row_address(&place)).await {
+            match declaration.settle(&settling, &row_address(&place)).await {
                 Ok(_) => {}
                 Err(error) if error.is_retryable() => return Err(error),
                 Err(error) => return Ok(Some(error)),

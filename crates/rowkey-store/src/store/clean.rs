@@ -8,8 +8,8 @@ use rowkey_patterns::job::{Job, Report, Verdict, Walk, Walking};
 
 use super::examine::{claimed, note_failure};
 use super::{Step, Store};
-use crate::contributor::Contributor;
-use crate::contributor::settling::Settled;
+use crate::declaring::Declaration;
+use crate::declaring::settling::Settled;
 use crate::execute::announce::is_backlog;
 use crate::execute::release::delete;
 use crate::layer::deciding::{Deciding, is_lost};
@@ -25,7 +25,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Run the job from a program that no longer declares it, at least 12 minutes after it reached the
     /// stage. No program writes such rows then. Costs one request for each page of 1,000 rows, one for
     /// each row that is deleted, and two for each pending write. [`clean_in`](Self::clean_in) deletes the
-    /// rows that a view or a contributor keeps in another table. Lists in blobs require the container of
+    /// rows that a view or a declaration keeps in another table. Lists in blobs require the container of
     /// [`StoreBuilder::blobs`](super::StoreBuilder::blobs).
     ///
     /// Two requests before the job. Fails with [`ErrorKind::Unavailable`](rowkey_client::ErrorKind) if it is too
@@ -119,12 +119,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(Job::walk(title, walk, step))
     }
 
-    /// Deletes the rows that a view or a contributor kept in another table, when no program has it any
-    /// more: contributions, summaries, and rows that [`Contributor::target_of`] recognizes. Pass the
-    /// contributor as it was; the store must not have it. [`clean`](Self::clean) ends its pending writes.
+    /// Deletes the rows that a view or a declaration kept in another table, when no program has it any
+    /// more: contributions, summaries, and rows that [`Declaration::target_of`] recognizes. Pass the
+    /// declaration as it was; the store must not have it. [`clean`](Self::clean) ends its pending writes.
     ///
-    /// If the store was opened, its manifest must show that the contributor is gone, as for `clean`. A store
-    /// without a manifest relies on the caller: a program that still has the contributor writes its rows
+    /// If the store was opened, its manifest must show that the declaration is gone, as for `clean`. A store
+    /// without a manifest relies on the caller: a program that still has the declaration writes its rows
     /// again. Costs one request for each page of 1,000 rows, and one for each row that is deleted.
     ///
     /// ```
@@ -149,7 +149,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///     .count(Department::HEADCOUNT)
     /// };
     /// # let before = Store::<Employee>::builder(account.table("staff"))
-    /// #     .queue(account.queue("staff")).following(departments()).build()?;
+    /// #     .queue(account.queue("staff")).with(departments()).build()?;
     /// # before.create_if_missing().await?;
     /// # before.insert(&Employee { region: "west".into(), id: 7, department: "it".into() }).await?;
     /// // The program has the view no more.
@@ -160,26 +160,26 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// ```
     pub async fn clean_in(
         &self,
-        contributor: impl Contributor<E> + 'static,
+        declaration: impl Declaration<E> + 'static,
         table: &Table,
     ) -> Result<Job<'static, Walking<DynamicEntity, Step>>> {
         let checked = match self.inner.manifest.get() {
-            Some(_) => self.check_gone(contributor.name()).await,
-            None => self.check_undeclared(contributor.name()),
+            Some(_) => self.check_gone(declaration.name()).await,
+            None => self.check_undeclared(declaration.name()),
         };
         checked.map_err(|error| self.named("Clean", error))?;
-        let title = format!("clean {} {}", prefix::<E>(), contributor.name());
-        let (contributor, deciding) = (Arc::new(contributor), Deciding::new(table));
+        let title = format!("clean {} {}", prefix::<E>(), declaration.name());
+        let (declaration, deciding) = (Arc::new(declaration), Deciding::new(table));
         let walk = Walk::new(deciding.table(), Table::scan::<DynamicEntity>);
         let step: Step = Box::new(move |page: Page<DynamicEntity>| {
-            let (contributor, deciding) = (Arc::clone(&contributor), deciding.clone());
+            let (declaration, deciding) = (Arc::clone(&declaration), deciding.clone());
             async move {
                 let mut report = Report::default();
                 for Stored { entity: row, etag, .. } in page.entities {
-                    let is_kept = contributor.target_of(&row).is_some();
-                    if is_kept || contributor.total_of(&row).is_some() {
+                    let is_kept = declaration.target_of(&row).is_some();
+                    if is_kept || declaration.total_of(&row).is_some() {
                         let keys = (row.partition_key, row.row_key);
-                        let part = Some(contributor.name());
+                        let part = Some(declaration.name());
                         report.note(part, Verdict::Orphaned, 1);
                         if delete(&deciding, &keys, etag).await? == Settled::Done {
                             report.repaired(part, 1);

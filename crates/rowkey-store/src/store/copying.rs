@@ -6,8 +6,8 @@ use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Partition, Result, 
 
 use super::examine::Kind;
 use super::{ReadHead, Store, is_race};
-use crate::contributor::StoredType;
 use crate::declarations::remote_copies::{Copied, Heads, Holder, RemoteCopies};
+use crate::declaring::StoredType;
 use crate::execute::settler::TypeSettler;
 use crate::layer::deciding::Deciding;
 use crate::row::declared::prefix;
@@ -55,7 +55,7 @@ impl<S, T: Entity + Clone + Send + Sync + 'static, V> RemoteCopies<S, T, V> {
     /// );
     /// let departments = Store::<Department>::builder(account.table("departments"))
     ///     .queue(account.queue("departments"))
-    ///     .following(names)
+    ///     .with(names)
     ///     .build()?;
     /// departments.create_if_missing().await?;
     ///
@@ -94,8 +94,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Heads<E> for Store<E> {
 
     fn writes(&self) -> Result<Vec<StoredType>> {
         let mut all = vec![StoredType::of(&self.inner.table, prefix::<E>())];
-        for contributor in &self.inner.contributors {
-            all.extend(contributor.writes()?);
+        for declaration in &self.inner.declarations {
+            all.extend(declaration.writes()?);
         }
         Ok(all)
     }

@@ -311,7 +311,7 @@ fn is_of_one(error: &Error) -> bool {
 }
 
 /// Groups as many entities as fit into a transaction with their rows. `added`: the most operations of each entity
-/// that contributors of the program add.
+/// that declarations of the program add.
 fn groups<E: Entity>(
     mut heads: &[(Keys, ReadHead<E>)],
     added: usize,

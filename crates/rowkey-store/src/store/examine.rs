@@ -13,8 +13,8 @@ use rowkey_patterns::job::{Report, Verdict};
 
 use super::list::list_of;
 use super::orphans::{Orphan, Orphans};
-use crate::contributor::settling::Settled;
 use crate::declarations::list::list_keys;
+use crate::declaring::settling::Settled;
 use crate::execute::Executor;
 use crate::execute::announce::{Notice, is_backlog};
 use crate::execute::release::delete;

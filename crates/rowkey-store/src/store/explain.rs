@@ -69,7 +69,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
-    /// Explains [`Store::insert`]. Reads the rows that contributors edit.
+    /// Explains [`Store::insert`]. Reads the rows that declarations edit.
     pub async fn insert(&self, entity: &E) -> Result<Explanation> {
         let explained = async { self.of(&keys_of(entity)?, None, Some(entity)).await };
         self.named(explained.await)

@@ -195,8 +195,8 @@ impl<E: Entity> Inner<E> {
     /// Returns the declarations of this program, by name and template.
     pub(super) fn declared(&self) -> Vec<(String, String)> {
         let own = E::DECLARED.texts.iter().copied();
-        let given = self.contributors.iter().skip(self.contributors.len() - self.added);
-        // A contributor has no template: only its code defines its rows.
+        let given = self.declarations.iter().skip(self.declarations.len() - self.added);
+        // A declaration has no template: only its code defines its rows.
         let given = given.map(|one| (one.name(), ""));
         own.chain(given).map(|(name, text)| (name.to_owned(), hash(text))).collect()
     }

@@ -26,8 +26,8 @@ use futures_util::future::BoxFuture;
 use rowkey_client::{DynamicEntity, Entity, Error, Key, Result, Table};
 use rowkey_patterns::job::Report;
 
-use crate::contributor::settling::Settled;
 use crate::declarations::Named;
+use crate::declaring::settling::Settled;
 use crate::execute::settler::TypeSettler;
 use crate::layer::deciding::Deciding;
 use crate::layer::place::OtherTables;
@@ -146,7 +146,7 @@ pub struct Store<E> {
 struct Inner<E> {
     /// The table for reads that decide nothing; these may use the secondary.
     table: Table,
-    /// What settles the targets and claims of the type: its contributors, layers and announcer.
+    /// What settles the targets and claims of the type: its declarations, layers and announcer.
     of_type: Arc<TypeSettler<E>>,
     sealer: Option<Arc<dyn Sealer>>,
     /// Whether copies are read before they are replaced, even if a store wrote their entity.

@@ -10,7 +10,7 @@ use rowkey_patterns::job::{Report, Verdict};
 use tokio::sync::OnceCell;
 
 use super::examine::note_failure;
-use crate::contributor::settling::Settled;
+use crate::declaring::settling::Settled;
 use crate::execute::claim::end;
 use crate::execute::release::delete;
 use crate::layer::deciding::{Deciding, is_undecodable};

@@ -258,8 +258,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
         let is_converted = E::VERSION > 1 && Self::layout().is_none();
         let declares = is_wide || is_converted || Named::all::<E>().next().is_some();
         // An expired entity is not changed, as if it did not exist.
-        let declares =
-            declares || self.store.inner.has_contributors() || E::DECLARED.expiry.is_some();
+        let declares = declares || self.store.inner.has_given() || E::DECLARED.expiry.is_some();
         declares
             || self.is_in_blob()
             || self.store.inner.sealer.is_some()

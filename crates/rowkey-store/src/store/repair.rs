@@ -17,7 +17,7 @@ use super::orphans::Orphans;
 use super::totals::OnPage;
 use super::verify::is_wrong;
 use super::{ReadHead, Store, is_race};
-use crate::contributor::settling::Settled;
+use crate::declaring::settling::Settled;
 use crate::execute::Ran;
 use crate::execute::announce::no_queue;
 use crate::execute::claim::claim;
@@ -33,10 +33,10 @@ const AT_A_TIME: usize = 8;
 pub(super) struct Examined<E> {
     pub(super) keys: Keys,
     pub(super) head: ReadHead<E>,
-    /// By declaration, the indexes and unique values first, then the lists, then the contributors.
+    /// By declaration, the indexes and unique values first, then the lists, then the declarations.
     pub(super) found: Vec<(Cow<'static, str>, Verdict)>,
     pub(super) in_blobs: Vec<(&'static str, Verdict)>,
-    /// The targets of each contributor.
+    /// The targets of each declaration.
     pub(super) added: Vec<Vec<String>>,
 }
 

@@ -1,4 +1,4 @@
-//! Totals in a run of `verify` or `repair`: each total of a contributor over several entities is checked once.
+//! Totals in a run of `verify` or `repair`: each total of a declaration over several entities is checked once.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,13 +7,13 @@ use rowkey_client::Result;
 use rowkey_patterns::job::{Report, Verdict};
 
 use super::examine::note_failure;
-use crate::contributor::Contributor;
+use crate::declaring::Declaration;
 use crate::row::Keys;
 
 /// The most totals that a run remembers. If there are more, some are checked again.
 const MAX_TOTALS: usize = 4096;
 
-/// The totals that a run has checked, by contributor and target.
+/// The totals that a run has checked, by declaration and target.
 #[derive(Default)]
 pub(super) struct Totals(Mutex<Checked>);
 
@@ -48,22 +48,22 @@ impl OnPage<'_> {
         run.extend(std::mem::take(&mut *self.page.checked()));
     }
 
-    /// Checks the totals of these targets of a contributor, except those that the run has checked. `keys`
+    /// Checks the totals of these targets of a declaration, except those that the run has checked. `keys`
     /// are those of the row that led to them.
     pub(super) async fn examine<E>(
         &self,
-        contributor: &dyn Contributor<E>,
+        declaration: &dyn Declaration<E>,
         addresses: &[String],
         keys: &Keys,
         repairs: bool,
         report: &mut Report,
     ) -> Result<()> {
         for address in addresses {
-            if !self.is_new(contributor.name(), address) {
+            if !self.is_new(declaration.name(), address) {
                 continue;
             }
-            let part = format!("totals of {}", contributor.name());
-            match contributor.examine_total(address, repairs).await {
+            let part = format!("totals of {}", declaration.name());
+            match declaration.examine_total(address, repairs).await {
                 Ok(Verdict::Right) => {}
                 Ok(verdict) => {
                     report.note(Some(&part), verdict, 1);
@@ -78,8 +78,8 @@ impl OnPage<'_> {
     }
 
     /// Notes a target; returns whether it was not noted before.
-    fn is_new(&self, contributor: &str, address: &str) -> bool {
-        let target = (contributor.to_owned(), address.to_owned());
+    fn is_new(&self, declaration: &str, address: &str) -> bool {
+        let target = (declaration.to_owned(), address.to_owned());
         !self.run.checked().contains(&target) && self.page.checked().insert(target)
     }
 }

@@ -11,7 +11,7 @@ use rowkey_client::{ETag, Entity, Error, ErrorKind, Key, Properties, Result};
 use super::if_match::IfMatch;
 use super::version::Version;
 use super::{Patch, Store, is_race, parts};
-use crate::contributor::settling::Settled;
+use crate::declaring::settling::Settled;
 use crate::execute::settler::Settler;
 use crate::execute::{Executor, Ran};
 use crate::layer::deciding::Deciding;
@@ -84,7 +84,7 @@ mod steps;
 pub struct Transaction<'t, E, R = ()> {
     store: &'t Store<E>,
     steps: Vec<Step<'t>>,
-    /// The contributor and the address of each target.
+    /// The declaration and the address of each target.
     targets: Vec<(String, Result<String>)>,
     settlers: Vec<Arc<dyn Settler>>,
     refusal: R,
@@ -336,14 +336,14 @@ where
         self
     }
 
-    /// Adds a target of a contributor of this store, by the contributor's name. Use it for work after the
+    /// Adds a target of a declaration of this store, by the declaration's name. Use it for work after the
     /// commit that cannot be derived from an entity, such as sending a message;
     /// [`Settling::entity`](crate::Settling::entity) finds no entity there.
     ///
     /// The op row stores the `address`, which may be about 400,000 characters long. If `address` is an
     /// error, [`submit`](Self::submit) returns it.
-    pub fn target(mut self, contributor: &str, address: Result<String>) -> Self {
-        self.targets.push((contributor.to_owned(), address));
+    pub fn target(mut self, declaration: &str, address: Result<String>) -> Self {
+        self.targets.push((declaration.to_owned(), address));
         self
     }
 
@@ -394,18 +394,18 @@ where
 
     async fn plan(&self) -> Result<Plan> {
         let mut plan = plan(&self.store.inner.deciding, &self.steps).await?;
-        for (contributor, address) in &self.targets {
+        for (declaration, address) in &self.targets {
             let mut found = None;
-            for one in &self.store.inner.contributors {
-                if one.name() == contributor {
+            for one in &self.store.inner.declarations {
+                if one.name() == declaration {
                     found = Some(one);
                     break;
                 }
             }
             let Some(found) = found else {
-                let what = format!("the store has no contributor `{contributor}`");
+                let what = format!("the store has no declaration `{declaration}`");
                 return Err(Error::refused(ErrorKind::Invalid, what)
-                    .advise("give it to `StoreBuilder::following`"));
+                    .advise("give it to `StoreBuilder::with`"));
             };
             let address = match address {
                 Ok(address) => address.clone(),
@@ -415,7 +415,7 @@ where
             plan.target(Target {
                 row_key: String::new(),
                 of: prefix::<E>().to_owned(),
-                contributor: contributor.clone(),
+                declaration: declaration.clone(),
                 address,
             });
         }

@@ -9,10 +9,10 @@
 //! | copy | its entity demands it | orphaned: deleted |
 //! | list | each of its entities has the value | orphaned: the RowKey is removed from it |
 //! | claim | its entity has the value | orphaned: its operation is ended, and it is deleted |
-//! | row edited by a contributor | a rewrite of the entity would not change it | stale: the entity is written again |
-//! | target of a contributor | the contributor confirms it | missing or stale: the entity is written again |
-//! | total of a contributor, such as a summary | it is what all entities add up to | stale: computed again |
-//! | row of a contributor elsewhere | its entity names the target | orphaned: the target is settled |
+//! | row edited by a declaration | a rewrite of the entity would not change it | stale: the entity is written again |
+//! | target of a declaration | the declaration confirms it | missing or stale: the entity is written again |
+//! | total of a declaration, such as a summary | it is what all entities add up to | stale: computed again |
+//! | row of a declaration elsewhere | its entity names the target | orphaned: the target is settled |
 //! | op row | it is younger than the time for which it is kept | orphaned: resumed as a worker does |
 
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         self.examine_all_tables("verify", false)
     }
 
-    /// Checks a table in which contributors keep rows, such as the summaries of views or copies elsewhere, and reports
+    /// Checks a table in which declarations keep rows, such as the summaries of views or copies elsewhere, and reports
     /// rows that no entity demands, and wrong summaries of groups without entities. [`verify`](Self::verify) reports
     /// rows that are missing there. It does not walk these tables, which may be large and belong to another store.
     pub fn verify_in(&self, table: &Table) -> Job<'static, Walking<DynamicEntity, Step>> {
@@ -194,7 +194,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Step {
         let (store, totals) = (self.clone(), Arc::clone(totals));
         let without = without.map(|name| Arc::new(Left::new(prefix::<E>(), &name)));
-        // In another table, only rows of contributors and of declarations with this table are checked.
+        // In another table, only rows of declarations and of declarations with this table are checked.
         let is_own = table.is_same_table(&self.inner.table);
         let names = self.inner.tables.in_table(table);
         let walked = Walked { table: Deciding::new(table), is_own, names };
@@ -247,7 +247,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             || self.inner.added > 0
             || !E::DECLARED.references.is_empty()
         {
-            // Rows must be opened, contributors must verify them, blobs must be looked for, or their entities are in
+            // Rows must be opened, declarations must verify them, blobs must be looked for, or their entities are in
             // another table.
             return page.entities.into_iter().map(|stored| stored.entity).collect();
         }
@@ -268,20 +268,20 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let keys = (row.partition_key.clone(), row.row_key.clone());
         let mut kept = None;
         let mut total = None;
-        for contributor in &self.inner.contributors {
-            if let Some((key, address)) = contributor.target_of(row) {
-                kept = Some((contributor, key, address));
+        for declaration in &self.inner.declarations {
+            if let Some((key, address)) = declaration.target_of(row) {
+                kept = Some((declaration, key, address));
                 break;
             }
-            if let Some(address) = contributor.total_of(row) {
-                total = Some((contributor, [address]));
+            if let Some(address) = declaration.total_of(row) {
+                total = Some((declaration, [address]));
                 break;
             }
         }
-        let examined = if let Some((contributor, key, address)) = kept {
-            self.examine_target(&**contributor, &key, &address, repairs, &mut report).await
-        } else if let Some((contributor, address)) = total {
-            totals.examine(&**contributor, &address, &keys, repairs, &mut report).await
+        let examined = if let Some((declaration, key, address)) = kept {
+            self.examine_target(&**declaration, &key, &address, repairs, &mut report).await
+        } else if let Some((declaration, address)) = total {
+            totals.examine(&**declaration, &address, &keys, repairs, &mut report).await
         } else {
             let declared = E::DECLARED;
             let kind = Kind::of(row, &keys, &declared, prefix::<E>());

@@ -1,4 +1,4 @@
-//! The change of one entity: the head that it replaces is read, all contributors plan, and the executor runs the
+//! The change of one entity: the head that it replaces is read, all declarations plan, and the executor runs the
 //! plan. All writes of a store, single ones and those of transactions and jobs, go through [`Store::add`].
 
 use std::collections::BTreeSet;
@@ -17,11 +17,11 @@ use rowkey_patterns::internals::try_all;
 use super::if_match::IfMatch;
 use super::version::Version;
 use super::{Store, Written};
-use crate::contributor::settling::Settled;
-use crate::contributor::{Change, Contribution, Contributor};
 use crate::declarations;
 use crate::declarations::blob_ref;
 use crate::declarations::blob_ref::Referring;
+use crate::declaring::settling::Settled;
+use crate::declaring::{Change, Contribution, Declaration};
 use crate::execute::settler::Settler;
 use crate::execute::{Executor, Ran};
 use crate::layer::blob_field::BlobFields;
@@ -79,7 +79,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
     }
 
-    /// Adds a change of one entity to a plan, with the additions of all contributors.
+    /// Adds a change of one entity to a plan, with the additions of all declarations.
     pub(super) async fn add(
         &self,
         plan: &mut Plan,
@@ -165,8 +165,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         };
         plan.push(Edit { row_key: keys.1.clone(), write, source: Source::Head })?;
         declarations::wide::add(plan, keys, before.and_then(ReadHead::closed), closed.as_ref())?;
-        for contributor in &self.inner.contributors {
-            self.contribute(plan, &**contributor, change).await?;
+        for declaration in &self.inner.declarations {
+            self.contribute(plan, &**declaration, change).await?;
         }
         // Blobs are deleted last, when no other target needs them any more.
         let stored = before.and_then(ReadHead::closed);
@@ -189,44 +189,44 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         &self,
         plan: &mut Plan,
         row_key: &str,
-        contributor: &'static str,
+        declaration: &'static str,
         (address, blob): (String, Option<Blob>),
     ) {
         let (of, layers) = (prefix::<E>(), &self.inner.layers);
-        let mut freed = Contribution { plan, contributor, of, row_key, layers };
+        let mut freed = Contribution { plan, declaration, of, row_key, layers };
         match blob {
             Some(blob) => freed.target_inline(address, Effect::Free(blob)),
             None => freed.target(address),
         }
     }
 
-    /// Adds the additions of one contributor to a change.
+    /// Adds the additions of one declaration to a change.
     pub(super) async fn contribute(
         &self,
         plan: &mut Plan,
-        contributor: &dyn Contributor<E>,
+        declaration: &dyn Declaration<E>,
         change: Change<'_, E>,
     ) -> Result<()> {
         let keys = change.keys;
-        let reads = contributor.reads(change)?;
+        let reads = declaration.reads(change)?;
         if !reads.is_empty() {
             read_rows(&self.inner.deciding, plan, keys, reads).await?;
         }
-        let name = contributor.name();
+        let name = declaration.name();
         let mut contribution = Contribution {
             plan,
-            contributor: name,
+            declaration: name,
             of: prefix::<E>(),
             row_key: &keys.1,
             layers: &self.inner.layers,
         };
-        contributor
+        declaration
             .contribute(change, &mut contribution)
             .map_err(|error| error.during(name.to_owned()))
     }
 
     /// Reads the head that a write replaces, on the primary. Does not read fields in blobs, unless a
-    /// contributor of the program may look at them.
+    /// declaration of the program may look at them.
     pub(super) async fn read_before(&self, keys: &Keys) -> Result<Option<ReadHead<E>>> {
         let read = self.inner.deciding_layers().deciding_head(&self.inner.deciding, keys).await?;
         Ok(read.map(ReadHead::of))
@@ -297,7 +297,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     }
 }
 
-/// Reads the rows that a contributor edits, except those that another one read.
+/// Reads the rows that a declaration edits, except those that another one read.
 fn read_rows<'a>(
     deciding: &'a Deciding,
     plan: &'a mut Plan,

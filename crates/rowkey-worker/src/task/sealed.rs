@@ -138,7 +138,7 @@ impl<T: Task> Tasks<T> {
     /// # let tasks = tasks.encrypted_with(ring, keys);
     /// # let staff = Store::<Employee>::builder(account.table("staff"))
     /// #     .queue(account.queue("staff"))
-    /// #     .following(tasks.clone())
+    /// #     .with(tasks.clone())
     /// #     .build()?;
     /// # staff.create_if_missing().await?;
     /// let ada = Employee { department: "sales".into(), id: 7 };

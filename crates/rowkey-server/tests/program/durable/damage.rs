@@ -191,9 +191,12 @@ async fn files_without_data_are_written_again_as_their_errors_say() {
     let (directory, _) = small().await;
     let whole = content(directory.path());
     let store = directory.path().join("store");
-    for (name, bytes) in
-        [("lock", None), ("version", None), ("version", Some(&b""[..])), ("version", Some(b"FJL\x02"))]
-    {
+    for (name, bytes) in [
+        ("lock", None),
+        ("version", None),
+        ("version", Some(&b""[..])),
+        ("version", Some(b"FJL\x02")),
+    ] {
         assert!(damage(&directory, &store.join(name), bytes, name).await);
         let refusal = start(&directory).await.unwrap_err();
         assert!(refusal.contains("no data is lost"), "{refusal}");

@@ -11,9 +11,9 @@ use rowkey_client::{
 use rowkey_patterns::internals::try_all;
 
 use super::walk::{Stretch, Walk};
-use crate::contributor::StoredType;
-use crate::contributor::settling::Settling;
 use crate::declarations::copies::put_into;
+use crate::declaring::StoredType;
+use crate::declaring::settling::Settling;
 use crate::layer::deciding::{Deciding, is_lost, is_undecodable};
 use crate::row::{Head, Keys, text};
 
@@ -34,7 +34,7 @@ pub(crate) trait Heads<T>: Send + Sync {
     /// Creates what the store needs.
     async fn create_missing(&self) -> Result<()>;
 
-    /// The type of the store, and those that its contributors write through their stores.
+    /// The type of the store, and those that its declarations write through their stores.
     fn writes(&self) -> Result<Vec<StoredType>>;
 
     /// Whether a row is that of an entity, and not one of its other rows.

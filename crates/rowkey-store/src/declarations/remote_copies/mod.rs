@@ -19,8 +19,8 @@ use rowkey_client::internals::shown;
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Result, Table};
 use rowkey_patterns::job::Verdict;
 
-use crate::contributor::settling::{Settled, Settling};
-use crate::contributor::{Change, Contribution, Contributor, StoredType};
+use crate::declaring::settling::{Settled, Settling};
+use crate::declaring::{Change, Contribution, Declaration, StoredType};
 use crate::layer::deciding::Deciding;
 use crate::row::op::{keys_at, row_address};
 use crate::row::text;
@@ -33,7 +33,7 @@ const MAX_TARGETS: usize = 100;
 /// Copies of properties of an `S` in entities of type `T`, in any partition or table.
 ///
 /// For example, each employee shows the name of its department, which is in another partition. The store of
-/// the departments keeps the names in step: see [`StoreBuilder::following`](crate::StoreBuilder::following).
+/// the departments keeps the names in step: see [`StoreBuilder::with`](crate::StoreBuilder::with).
 /// The department says which employees have its name: by keys, or by a part of a partition. [`Copies`] does
 /// the same in the partition of the entity, in one transaction.
 ///
@@ -85,7 +85,7 @@ const MAX_TARGETS: usize = 100;
 /// );
 /// let departments = Store::<Department>::builder(account.table("departments"))
 ///     .queue(account.queue("departments"))
-///     .following(names)
+///     .with(names)
 ///     .build()?;
 /// departments.create_if_missing().await?;
 ///
@@ -196,7 +196,7 @@ impl<S, T: Entity, V> RemoteCopies<S, T, V> {
 }
 
 #[async_trait]
-impl<S, T, V> Contributor<S> for RemoteCopies<S, T, V>
+impl<S, T, V> Declaration<S> for RemoteCopies<S, T, V>
 where
     S: Entity + Send + Sync + 'static,
     T: Entity + Clone + PartialEq + Send + Sync + 'static,

@@ -6,7 +6,7 @@ use rowkey_patterns::job::Verdict;
 use super::held::{Doubt, Edit, Held};
 use super::walk::Walk;
 use super::{RemoteCopies, Wanted, source_of};
-use crate::contributor::settling::{Move, Settled, Settling};
+use crate::declaring::settling::{Move, Settled, Settling};
 
 /// How often a page is read again whose targets other writers change.
 const ROUNDS: u32 = 8;

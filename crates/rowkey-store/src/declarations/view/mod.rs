@@ -23,8 +23,8 @@ use rowkey_client::{
 };
 use rowkey_patterns::job::Verdict;
 
-use crate::contributor::settling::{Settled, Settling};
-use crate::contributor::{Change, Contribution, Contributor};
+use crate::declaring::settling::{Settled, Settling};
+use crate::declaring::{Change, Contribution, Declaration};
 use crate::layer::deciding::{Deciding, is_lost, is_still};
 use crate::row::op::{keys_at, row_address};
 use crate::row::{FORMAT, FORMAT_VERSION, Keys, check_format, primary_keys, text};
@@ -39,7 +39,7 @@ const ROUNDS: u32 = 8;
 /// Summaries of type `S`, one for each group of entities of type `E`.
 ///
 /// The store of the entities maintains the view: see
-/// [`StoreBuilder::following`](crate::StoreBuilder::following). A summary is an ordinary entity in any table
+/// [`StoreBuilder::with`](crate::StoreBuilder::with). A summary is an ordinary entity in any table
 /// and is read with one request. The view writes the columns that were added to it, with the types that `S`
 /// stores, and leaves all others unchanged. All other properties of `S` must be optional.
 ///
@@ -91,7 +91,7 @@ const ROUNDS: u32 = 8;
 ///
 /// let staff = Store::<Employee>::builder(account.table("staff"))
 ///     .queue(account.queue("staff"))
-///     .following(departments)
+///     .with(departments)
 ///     .build()?;
 /// staff.create_if_missing().await?;
 /// let hired = "2026-11-20T09:00:00Z".parse()?;
@@ -350,7 +350,7 @@ fn of_another_view() -> Error {
 }
 
 #[async_trait]
-impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Contributor<E>
+impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Declaration<E>
     for View<E, S>
 {
     fn name(&self) -> &str {

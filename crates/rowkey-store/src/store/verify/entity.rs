@@ -6,9 +6,9 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey_client::{Entity, Key, Result};
 use rowkey_patterns::job::{Report, Verdict};
 
-use crate::contributor::settling::{Settled, Settling};
-use crate::contributor::{Change, Contributor};
 use crate::declarations::Named;
+use crate::declaring::settling::{Settled, Settling};
+use crate::declaring::{Change, Declaration};
 use crate::execute::settler::TypeSettler;
 use crate::layer::{Demands, wide};
 use crate::plan::{NewClaim, Plan};
@@ -63,9 +63,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 found.push((Cow::Borrowed(named.name::<E>()), verdict));
             }
             let mut added = Vec::new();
-            for contributor in self.given() {
-                let (verdict, targets) = self.examine_contributor(contributor, keys, &head).await?;
-                found.push((Cow::Owned(contributor.name().to_owned()), verdict));
+            for declaration in self.given() {
+                let (verdict, targets) = self.examine_declaration(declaration, keys, &head).await?;
+                found.push((Cow::Owned(declaration.name().to_owned()), verdict));
                 added.push(targets);
             }
             let in_blobs = self.examine_blobs(&head).await?;
@@ -128,27 +128,27 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 }
             }
         }
-        for (contributor, targets) in self.given().zip(added) {
-            totals.examine(contributor, targets, keys, how.is_some(), report).await?;
+        for (declaration, targets) in self.given().zip(added) {
+            totals.examine(declaration, targets, keys, how.is_some(), report).await?;
         }
         Ok(())
     }
 
-    /// Whether the rows of one declaration or contributor agree with the entity now.
+    /// Whether the rows of one declaration or declaration agree with the entity now.
     async fn is_repaired(&self, keys: &Keys, at: usize) -> Result<bool> {
         let declared = Named::all::<E>().count();
         for _ in 0..ROUNDS {
             let Some(head) = self.read_before(keys).await? else { return Ok(true) };
-            let contributor = at.checked_sub(declared).and_then(|at| self.given().nth(at));
-            let now = match (Named::all::<E>().nth(at), contributor) {
+            let declaration = at.checked_sub(declared).and_then(|at| self.given().nth(at));
+            let now = match (Named::all::<E>().nth(at), declaration) {
                 (Some(named), _) => self.examine_named(keys, &head, named).await?,
-                (None, Some(one)) => self.examine_contributor(one, keys, &head).await?.0,
+                (None, Some(one)) => self.examine_declaration(one, keys, &head).await?.0,
                 (None, None) => Verdict::Right,
             };
             if now == Verdict::Right {
                 return Ok(true);
             }
-            if let Some(one) = contributor {
+            if let Some(one) = declaration {
                 // Entities that share a row elsewhere are repaired in parallel: another one won.
                 let settling = self.settling(keys);
                 for target in self.rewritten(one, keys, Some(&head)).await?.targets {
@@ -202,16 +202,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         examined.map_err(|error| self.inner.named_at(index.name, error))
     }
 
-    /// Returns the contributors that the program added, in order.
-    fn given(&self) -> impl Iterator<Item = &dyn Contributor<E>> {
-        let TypeSettler { contributors, added, .. } = &**self.inner;
-        contributors.iter().skip(contributors.len() - added).map(|one| &**one)
+    /// Returns the declarations that the program added, in order.
+    fn given(&self) -> impl Iterator<Item = &dyn Declaration<E>> {
+        let TypeSettler { declarations, added, .. } = &**self.inner;
+        declarations.iter().skip(declarations.len() - added).map(|one| &**one)
     }
 
-    /// Plans the contribution of one contributor to a rewrite of the unchanged entity. Writes nothing.
+    /// Plans the contribution of one declaration to a rewrite of the unchanged entity. Writes nothing.
     async fn rewritten(
         &self,
-        contributor: &dyn Contributor<E>,
+        declaration: &dyn Declaration<E>,
         keys: &Keys,
         head: Option<&ReadHead<E>>,
     ) -> Result<Plan> {
@@ -232,18 +232,18 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             closed: head.closed(),
             older: head.older.as_ref(),
         };
-        self.contribute(&mut plan, contributor, change).await?;
+        self.contribute(&mut plan, declaration, change).await?;
         Ok(plan)
     }
 
-    /// Checks the rows and targets of one contributor for an entity. Returns the targets as well.
-    async fn examine_contributor(
+    /// Checks the rows and targets of one declaration for an entity. Returns the targets as well.
+    async fn examine_declaration(
         &self,
-        contributor: &dyn Contributor<E>,
+        declaration: &dyn Declaration<E>,
         keys: &Keys,
         head: &ReadHead<E>,
     ) -> Result<(Verdict, Vec<String>)> {
-        let plan = self.rewritten(contributor, keys, Some(head)).await?;
+        let plan = self.rewritten(declaration, keys, Some(head)).await?;
         let targets = || plan.targets.iter().map(|target| target.address.clone()).collect();
         for row in plan.rows.values() {
             match (&row.before, &row.after) {
@@ -256,7 +256,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         }
         for target in &plan.targets {
             let settling = self.settling(keys);
-            let verdict = contributor.verify(&settling, &target.address).await?;
+            let verdict = declaration.verify(&settling, &target.address).await?;
             if verdict != Verdict::Right {
                 return Ok((verdict, targets()));
             }
@@ -264,10 +264,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok((Verdict::Right, targets()))
     }
 
-    /// Checks a row that a contributor keeps in another place for an entity.
+    /// Checks a row that a declaration keeps in another place for an entity.
     pub(super) async fn examine_target(
         &self,
-        contributor: &dyn Contributor<E>,
+        declaration: &dyn Declaration<E>,
         key: &Key<E>,
         address: &str,
         repairs: bool,
@@ -275,14 +275,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Result<()> {
         let keys = parts(key)?;
         let head = self.read_before(&keys).await?;
-        let plan = self.rewritten(contributor, &keys, head.as_ref()).await?;
-        if plan.targets.iter().any(|target| contributor.includes(&target.address, address)) {
+        let plan = self.rewritten(declaration, &keys, head.as_ref()).await?;
+        if plan.targets.iter().any(|target| declaration.includes(&target.address, address)) {
             // The row is counted with its entity.
             return Ok(());
         }
-        let part = Some(contributor.name());
+        let part = Some(declaration.name());
         report.note(part, Verdict::Orphaned, 1);
-        if repairs && contributor.settle(&self.settling(&keys), address).await? == Settled::Done {
+        if repairs && declaration.settle(&self.settling(&keys), address).await? == Settled::Done {
             report.repaired(part, 1);
         }
         Ok(())

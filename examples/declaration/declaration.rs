@@ -1,6 +1,6 @@
-//! A custom contributor: a total that each write edits, an audit row, and a row in another partition.
+//! A custom declaration: a total that each write edits, an audit row, and a row in another partition.
 
-use rowkey::store::{Change, Contribution, Contributor, Settled, Settling};
+use rowkey::store::{Change, Contribution, Declaration, Settled, Settling};
 use rowkey::{DynamicEntity, Entity, Error, Result, async_trait, edm::Value};
 
 use crate::Order;
@@ -17,7 +17,7 @@ pub(crate) struct Purchase {
 pub(crate) struct Ledger;
 
 #[async_trait]
-impl Contributor<Order> for Ledger {
+impl Declaration<Order> for Ledger {
     fn name(&self) -> &'static str {
         "ledger"
     }

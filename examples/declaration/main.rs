@@ -1,9 +1,9 @@
-//! A custom contributor and its sweep test: every request of a write fails in every way, and a minute later
+//! A custom declaration and its sweep test: every request of a write fails in every way, and a minute later
 //! all rows agree.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
-mod contributor;
+mod declaration;
 
 use std::error::Error;
 
@@ -11,7 +11,7 @@ use rowkey::store::Store;
 use rowkey::{ClientOptions, Entity, ManualClock, StorageAccount, edm::Value};
 use rowkey_emulator::{Server, Sweep, Swept};
 
-use contributor::{Ledger, Purchase};
+use declaration::{Ledger, Purchase};
 
 #[derive(Clone, Debug, Entity)]
 #[entity(store, partition = "{tenant}", row = "order_{id:9}")]
@@ -46,7 +46,7 @@ fn store(server: &Server) -> Result<Store<Order>, rowkey::Error> {
     let options = ClientOptions { read_from_secondary: true, ..account.options().clone() };
     let account = account.with_options(options);
     let builder = Store::builder(account.table("orders")).queue(account.queue("orders"));
-    builder.following(Ledger).build()
+    builder.with(Ledger).build()
 }
 
 async fn sweep(server: &Server) -> Result<Swept, Box<dyn Error>> {

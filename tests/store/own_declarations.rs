@@ -1,12 +1,12 @@
-//! Contributors: a program's own, which counts the orders of each customer in the partition, histories, and the
-//! resources that contributors need.
+//! Declarations: a program's own, which counts the orders of each customer in the partition, histories, and the
+//! resources that declarations need.
 
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use futures_util::stream;
 use rowkey::edm::Value;
-use rowkey::store::{Change, Contribution, Contributor, History, RemoteCopies, Store, View};
+use rowkey::store::{Change, Contribution, Declaration, History, RemoteCopies, Store, View};
 use rowkey::worker::{Task, Tasks};
 use rowkey::{DynamicEntity, Entity, Error, Result, StorageAccount};
 use rowkey_emulator::Server;
@@ -18,7 +18,7 @@ use super::rows::{Order, order, start};
 
 struct Count;
 
-impl Contributor<Order> for Count {
+impl Declaration<Order> for Count {
     fn name(&self) -> &'static str {
         "orders of a customer"
     }
@@ -256,9 +256,9 @@ async fn a_row_at_the_key_of_a_history_refuses_the_write() -> TestResult {
     Ok(())
 }
 
-/// One call creates what the store and its contributors write to; what exists stays.
+/// One call creates what the store and its declarations write to; what exists stays.
 #[tokio::test]
-async fn a_store_creates_what_its_contributors_write_to() -> TestResult {
+async fn a_store_creates_what_its_declarations_write_to() -> TestResult {
     #[derive(Entity)]
     #[entity(partition = "{customer}", row = "total")]
     struct Total {
@@ -300,10 +300,10 @@ async fn a_store_creates_what_its_contributors_write_to() -> TestResult {
     let bills = Tasks::<Bill>::new(account.queue("bills")).claims(account.container("bills"));
     let orders = Store::<Order>::builder(account.table("orders"))
         .queue(account.queue("orders"))
-        .following(totals.count(Total::ORDERS))
-        .following(latest)
-        .following(Tasks::<Mail>::new(account.queue("mails")))
-        .following(bills.on_change(|change| change.after.map(|order: &Order| Bill(order.id))))
+        .with(totals.count(Total::ORDERS))
+        .with(latest)
+        .with(Tasks::<Mail>::new(account.queue("mails")))
+        .with(bills.on_change(|change| change.after.map(|order: &Order| Bill(order.id))))
         .build()?;
     for _ in 0..2 {
         orders.create_if_missing().await?;
@@ -319,11 +319,11 @@ async fn a_store_creates_what_its_contributors_write_to() -> TestResult {
     Ok(())
 }
 
-/// The page about contributors shows the program, which has fewer than 80 lines.
+/// The page about declarations shows the program, which has fewer than 80 lines.
 #[test]
 fn the_documented_example_has_fewer_than_80_lines() {
-    let example = include_str!("../../examples/contributor/contributor.rs");
-    let page = include_str!("../../docs/src/concepts/contributors.md");
+    let example = include_str!("../../examples/declaration/declaration.rs");
+    let page = include_str!("../../docs/src/concepts/declarations.md");
     let is_shown = |line: &&str| !line.starts_with("//!") && !line.starts_with("use crate::");
     let shown: Vec<_> = example.lines().filter(is_shown).filter(|line| !line.is_empty()).collect();
     let (_, block) = page.split_once("```rust\n").unwrap();

@@ -1,4 +1,4 @@
-//! Contributors: the trait through which declarations and programs add to a write plan.
+//! Declarations: the trait through which declarations and programs add to a write plan.
 
 use async_trait::async_trait;
 use rowkey_client::entity::Older;
@@ -137,13 +137,13 @@ impl<'a, E> Change<'a, E> {
 ///
 /// Implementations with one of these four methods have the attribute [`async_trait`](crate::async_trait).
 ///
-/// Limit: the [`operations`](Self::operations) of all contributors, those of the entity and the op row
+/// Limit: the [`operations`](Self::operations) of all declarations, those of the entity and the op row
 /// are at most 100 together.
 ///
 /// ```
 /// # use rowkey::store::Store;
 /// # use rowkey::{DynamicEntity, Entity, Key, Result, StorageAccount};
-/// use rowkey::store::{Change, Contribution, Contributor};
+/// use rowkey::store::{Change, Contribution, Declaration};
 ///
 /// #[derive(Clone, Debug, PartialEq, Entity)]
 /// #[entity(store, partition = "{team}", row = "task_{id:4}")]
@@ -152,7 +152,7 @@ impl<'a, E> Change<'a, E> {
 /// /// Counts the tasks of each team in a row of its partition.
 /// struct Counter;
 ///
-/// impl Contributor<Task> for Counter {
+/// impl Declaration<Task> for Counter {
 ///     fn name(&self) -> &str {
 ///         "counter"
 ///     }
@@ -192,8 +192,8 @@ impl<'a, E> Change<'a, E> {
 /// # Ok(()) }
 /// ```
 #[async_trait]
-pub trait Contributor<E>: Send + Sync {
-    /// The name of the contributor. Targets are stored under it, so do not change it while any are
+pub trait Declaration<E>: Send + Sync {
+    /// The name of the declaration. Targets are stored under it, so do not change it while any are
     /// pending.
     fn name(&self) -> &str;
 
@@ -304,10 +304,10 @@ impl StoredType {
     }
 }
 
-/// The additions of one contributor to a plan.
+/// The additions of one declaration to a plan.
 pub struct Contribution<'p> {
     pub(crate) plan: &'p mut Plan,
-    pub(crate) contributor: &'p str,
+    pub(crate) declaration: &'p str,
     /// The type of the entity, as the prefix of its RowKeys.
     pub(crate) of: &'static str,
     pub(crate) row_key: &'p str,
@@ -322,7 +322,7 @@ impl Contribution<'_> {
         let row = EncodedRow::of(row)?;
         let (partition_key, row_key) = row.keys();
         if partition_key != self.plan.partition_key {
-            let what = format!("`{}` adds a row in another partition", self.contributor);
+            let what = format!("`{}` adds a row in another partition", self.declaration);
             return Err(Error::refused(ErrorKind::Invalid, what)
                 .advise("name it as a target, and write it when that is settled"));
         }
@@ -330,7 +330,7 @@ impl Contribution<'_> {
         self.plan.push(Edit { row_key, write: Write::Insert(row), source: Source::Note })
     }
 
-    /// Edits a row that [`Contributor::reads`] named. `None` means that the row does not exist; setting
+    /// Edits a row that [`Declaration::reads`] named. `None` means that the row does not exist; setting
     /// `None` deletes it. Several edits of one row are applied in order and written once, on condition
     /// that the row is unchanged since it was read.
     pub fn edit(
@@ -339,18 +339,18 @@ impl Contribution<'_> {
         edit: impl FnOnce(&mut Option<DynamicEntity>) -> Result<()>,
     ) -> Result<()> {
         let Some(row) = self.plan.rows.get_mut(row_key) else {
-            let what = format!("`{}` edits a row that it did not read", self.contributor);
+            let what = format!("`{}` edits a row that it did not read", self.declaration);
             return Err(Error::refused(ErrorKind::Unexpected, what)
-                .advise("name the row in `Contributor::reads`"));
+                .advise("name the row in `Declaration::reads`"));
         };
         edit(&mut row.after)?;
         let has_its_keys = row.after.as_ref().is_none_or(|row| {
             row.row_key == row_key && row.partition_key == self.plan.partition_key
         });
         if !has_its_keys {
-            let what = format!("`{}` changes the keys of a row that it edits", self.contributor);
+            let what = format!("`{}` changes the keys of a row that it edits", self.declaration);
             return Err(Error::refused(ErrorKind::Unexpected, what)
-                .advise("keep the keys of the row that `Contributor::reads` named"));
+                .advise("keep the keys of the row that `Declaration::reads` named"));
         }
         Ok(())
     }
@@ -360,7 +360,7 @@ impl Contribution<'_> {
     /// once.
     ///
     /// ```
-    /// # use rowkey::store::{Contribution, Contributor, Store};
+    /// # use rowkey::store::{Contribution, Declaration, Store};
     /// # use rowkey::{DynamicEntity, Entity, Key, Result, StorageAccount, Table};
     /// use rowkey::store::{Change, Settled, Settling, async_trait};
     ///
@@ -371,7 +371,7 @@ impl Contribution<'_> {
     /// struct Mirror(Table);
     ///
     /// #[async_trait]
-    /// impl Contributor<Task> for Mirror {
+    /// impl Declaration<Task> for Mirror {
     /// #     fn name(&self) -> &str { "mirror" }
     /// #     fn operations(&self) -> usize { 0 }
     ///     fn contribute(&self, change: Change<'_, Task>, plan: &mut Contribution<'_>) -> Result<()> {
@@ -401,7 +401,7 @@ impl Contribution<'_> {
     /// # mirror.create().await?;
     /// let tasks = Store::<Task>::builder(account.table("tasks"))
     ///     .queue(account.queue("tasks"))
-    ///     .following(Mirror(mirror.clone()))
+    ///     .with(Mirror(mirror.clone()))
     ///     .build()?;
     /// # tasks.create_if_missing().await?;
     /// tasks.insert(&Task { team: "core".into(), id: 1 }).await?;
@@ -424,10 +424,10 @@ impl Contribution<'_> {
         Target {
             row_key: self.row_key.to_owned(),
             of: self.of.to_owned(),
-            contributor: self.contributor.to_owned(),
+            declaration: self.declaration.to_owned(),
             address,
         }
     }
 }
 
-shown!([] Contribution<'_>: contributor);
+shown!([] Contribution<'_>: declaration);
