@@ -26,6 +26,10 @@ impl Declaration<Order> for Ledger {
         2 // the total and the audit row
     }
 
+    fn needs_queue(&self) -> bool {
+        true // `settle`
+    }
+
     fn reads(&self, _: Change<'_, Order>) -> Result<Vec<String>> {
         Ok(vec!["total".into()])
     }

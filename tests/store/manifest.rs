@@ -285,13 +285,17 @@ impl<E> Declaration<E> for Follows {
         0
     }
 
+    fn needs_queue(&self) -> bool {
+        true
+    }
+
     fn contribute(&self, _: Change<'_, E>, plan: &mut Contribution<'_>) -> rowkey::Result<()> {
         plan.target("anything");
         Ok(())
     }
 }
 
-/// A declaration is no part of the type: a program that does not give it to its store would leave it behind.
+/// A declaration of a program is no part of the type: programs without it would leave its rows behind.
 #[tokio::test]
 async fn a_writer_without_a_declaration_of_another_program_is_rejected() -> TestResult {
     let setup = Setup::start().await?;

@@ -43,6 +43,10 @@ impl Declaration<Order> for Mail {
         0
     }
 
+    fn needs_queue(&self) -> bool {
+        true
+    }
+
     fn contribute(&self, change: Change<'_, Order>, plan: &mut Contribution<'_>) -> Result<()> {
         plan.target(change.row_key());
         Ok(())

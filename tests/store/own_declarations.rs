@@ -1,4 +1,4 @@
-//! Declarations: a program's own, which counts the orders of each customer in the partition, histories, and the
+//! Declarations of a program: one that counts the orders of each customer in the partition, histories, and the
 //! resources that declarations need.
 
 use std::collections::BTreeSet;

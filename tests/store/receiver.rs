@@ -137,6 +137,10 @@ impl Declaration<Order> for PanicsOnce {
         0
     }
 
+    fn needs_queue(&self) -> bool {
+        true
+    }
+
     fn settles_once(&self) -> bool {
         assert!(self.0.fetch_add(1, Ordering::Relaxed) != 3, "a defect of the program");
         false

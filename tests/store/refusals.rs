@@ -215,6 +215,63 @@ impl Declaration<Order> for Wrong {
     }
 }
 
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(store, partition = "{tenant}", row = "memo_{id}")]
+struct Memo {
+    tenant: String,
+    id: u32,
+}
+
+/// A declaration that names a target.
+struct Tells {
+    needs_queue: bool,
+}
+
+impl Declaration<Memo> for Tells {
+    fn name(&self) -> &'static str {
+        "tells"
+    }
+
+    fn operations(&self) -> usize {
+        0
+    }
+
+    fn needs_queue(&self) -> bool {
+        self.needs_queue
+    }
+
+    fn contribute(
+        &self,
+        change: Change<'_, Memo>,
+        plan: &mut Contribution<'_>,
+    ) -> rowkey::Result<()> {
+        plan.target(change.row_key());
+        Ok(())
+    }
+}
+
+/// Without a queue, a declaration that needs one is refused when the store is built, and one that does not say so when
+/// it names a target.
+#[tokio::test]
+async fn a_declaration_that_names_a_target_needs_a_queue() -> TestResult {
+    let (server, account) = start().await?;
+    let built = |needs_queue| {
+        Store::<Memo>::builder(account.table("orders")).with(Tells { needs_queue }).build()
+    };
+    let refused = built(true).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    let what = "`tells` is settled after the commit, which needs a queue";
+    assert!(refused.to_string().contains(what), "{refused}");
+
+    let before = server.journal();
+    let memo = Memo { tenant: "contoso".into(), id: 1 };
+    let refused = built(false)?.insert(&memo).await.unwrap_err();
+    assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::Invalid, Outcome::NotSent));
+    assert!(refused.to_string().contains("needs a queue"), "{refused}");
+    assert_eq!(server.journal().since(&before).len(), 0);
+    Ok(())
+}
+
 #[tokio::test]
 async fn a_declaration_that_edits_foreign_rows_is_rejected_before_sending() -> TestResult {
     let (server, account) = start().await?;

@@ -424,6 +424,10 @@ impl Declaration<new::Task> for Mirror {
         0
     }
 
+    fn needs_queue(&self) -> bool {
+        true
+    }
+
     fn contribute(
         &self,
         change: Change<'_, new::Task>,

@@ -188,6 +188,10 @@ impl Declaration<Order> for Panics {
         0
     }
 
+    fn needs_queue(&self) -> bool {
+        true
+    }
+
     fn contribute(&self, _: Change<'_, Order>, plan: &mut Contribution<'_>) -> rowkey::Result<()> {
         plan.target("anything");
         Ok(())

@@ -174,6 +174,10 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Declaration<E> for Tasks<T> {
         0
     }
 
+    fn needs_queue(&self) -> bool {
+        true
+    }
+
     async fn create_if_missing(&self) -> Result<()> {
         self.create_if_missing().await
     }
@@ -215,6 +219,10 @@ where
 
     fn operations(&self) -> usize {
         0
+    }
+
+    fn needs_queue(&self) -> bool {
+        true
     }
 
     async fn create_if_missing(&self) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Advices about what a type declares, and about declarations.
+//! Advices about what a type declares, and about declarations of programs.
 
 use futures_util::FutureExt as _;
 use rowkey::store::{Change, Contribution, Declaration, Store};

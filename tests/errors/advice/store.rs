@@ -1,4 +1,4 @@
-//! Advices about stores: declarations, writes, transactions, reads and declarations.
+//! Advices about stores: declarations, writes, transactions and reads.
 
 use futures_util::FutureExt as _;
 use rowkey::store::{Change, Contribution, Copies, Declaration, RemoteCopies, Store, Version};

@@ -1,4 +1,4 @@
-//! What a store of these tests has besides the declarations of its type: a declaration that counts, tasks, copies
+//! What a store of these tests has besides the declarations of its type: one that counts, tasks, copies
 //! in other entities, and keys.
 
 use rowkey::encryption::{AesKeyWrap, KeyRing, MacKey};

@@ -1,5 +1,5 @@
-//! What a type or a program declares beside the entities, one file or folder for each kind. Each is a declaration: it says
-//! which rows a change needs, and sends nothing before it settles.
+//! What a type or a program declares beside the entities, one file or folder for each kind. Each says which rows a
+//! change needs, and sends nothing before it settles.
 //!
 //! | when it is written | declarations |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | after the commit | `remote`, `remote_list`, `remote_copies`, `blob_list`, `blob_ref`, `view` |
 //! | what older versions of the type left | `older` |
 //!
-//! This file is the list of them: which declarations a type has ([`all`]), and which declarations have rows for each
+//! This file is the list of them: which declarations a type has ([`all`]), and which of them have rows for each
 //! entity ([`Named`]). Building, verifying, repairing and loading walk it; none of them names the kinds. A constant that
 //! holds a function holds it only if the type declares something that needs the function. Otherwise the function is not
 //! compiled for the type, which matters to programs with many stores. An `if` is not enough: the compiler also
@@ -47,10 +47,10 @@ use remote::RemoteIndex;
 use remote_list::RemoteList;
 use unique::UniqueValues;
 
-/// The names of declarations that no other one can have, even if the type has no such declaration.
+/// The names that no declaration of a program can have, even if the type has no such declaration.
 pub(crate) const NAMES: [&str; 3] = [index::NAME, list::NAME, unique::NAME];
 
-/// What declarations of declarations need besides the table.
+/// What the declarations of a type need besides the table.
 #[derive(Clone, Copy)]
 pub(crate) struct Means<'b> {
     /// The type, as the prefix of its RowKeys.
@@ -138,7 +138,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Declaring<E> {
     ];
 }
 
-/// Returns the declarations of the declarations of `E`.
+/// Returns the declarations of `E`.
 pub(crate) fn all<E: Entity + Clone + Send + Sync + 'static>(means: Means<'_>) -> All<E> {
     let mut all = Vec::new();
     #[expect(clippy::manual_flatten, reason = "`flatten` is compiled for each type")]

@@ -1,4 +1,4 @@
-//! Declarations: the trait through which declarations and programs add to a write plan.
+//! The trait of declarations, through which types and programs add to a write plan.
 
 use async_trait::async_trait;
 use rowkey_client::entity::Older;
@@ -129,6 +129,10 @@ impl<'a, E> Change<'a, E> {
 
 /// An addition to each write of an `E`: rows in the entity's partition, or changes in other places.
 ///
+/// The indexes, unique values, lists and blobs of a type, which its derive is told with attributes, are declarations.
+/// A program adds others with [`StoreBuilder::with`](crate::StoreBuilder::with): those of this library, such as
+/// [`View`](crate::View), and its own.
+///
 /// All methods except [`create_if_missing`](Self::create_if_missing), [`settle`](Self::settle),
 /// [`verify`](Self::verify) and [`examine_total`](Self::examine_total) are pure. They are called
 /// again whenever the plan is made again because a row that it read has changed. Rows are written in
@@ -209,6 +213,14 @@ pub trait Declaration<E>: Send + Sync {
 
     /// Adds rows and targets for the change. An error refuses the write before anything is sent.
     fn contribute(&self, change: Change<'_, E>, plan: &mut Contribution<'_>) -> Result<()>;
+
+    /// Whether it [names targets](Contribution::target), which need the queue of the store. Default: `false`.
+    ///
+    /// [`StoreBuilder::build`](crate::StoreBuilder::build) then fails without a queue. If this is wrong and the store has
+    /// no queue, a write that names a target is refused before anything is sent.
+    fn needs_queue(&self) -> bool {
+        false
+    }
 
     /// Creates what it writes to besides the table of the store, such as the table of a view or the queue of tasks,
     /// if it does not exist. [`Store::create_if_missing`](crate::Store::create_if_missing) calls it. Default: nothing.
@@ -374,6 +386,10 @@ impl Contribution<'_> {
     /// impl Declaration<Task> for Mirror {
     /// #     fn name(&self) -> &str { "mirror" }
     /// #     fn operations(&self) -> usize { 0 }
+    ///     fn needs_queue(&self) -> bool {
+    ///         true
+    ///     }
+    ///
     ///     fn contribute(&self, change: Change<'_, Task>, plan: &mut Contribution<'_>) -> Result<()> {
     ///         plan.target(change.row_key());
     ///         Ok(())

@@ -61,7 +61,7 @@ pub(crate) struct TypeSettler<E> {
 }
 
 impl<E: Entity> TypeSettler<E> {
-    /// Whether the program added declarations to those that the type declares.
+    /// Whether the program added declarations to those of the type.
     pub(crate) fn has_given(&self) -> bool {
         self.added > 0
     }

@@ -148,7 +148,7 @@ impl OtherTables {
     }
 }
 
-/// Whether targets of the declaration `stored` belong to a declaration of this name, in any table.
+/// Whether targets that are stored under `stored` belong to a declaration of this name, in any table.
 pub(crate) fn is_of(stored: &str, declaration: &str) -> bool {
     let rest = stored.strip_prefix(declaration);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(AT))

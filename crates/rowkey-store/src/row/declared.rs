@@ -10,8 +10,8 @@ pub(crate) struct Given<'s> {
     pub(crate) queue: bool,
     /// The properties that are no longer encrypted, if there are keys.
     pub(crate) stopped: Option<&'s [String]>,
-    /// Whether a declaration of the program names targets.
-    pub(crate) settles: bool,
+    /// The first declaration of the program that needs a queue.
+    pub(crate) settles: Option<&'s str>,
 }
 
 /// Returns the name of something that is kept in blobs.
@@ -47,8 +47,8 @@ pub(crate) fn check_queue_and_keys(
     let elsewhere = indexes.map(|index| index.name).chain(lists.map(|list| list.name));
     let elsewhere = elsewhere.chain(in_blobs(declared)).next();
     let Given { queue, stopped, settles } = given;
-    if !queue && (settles || elsewhere.is_some() || declared.older.elsewhere) {
-        let whom = elsewhere.unwrap_or(if settles { "a declaration" } else { "an older version" });
+    if !queue && (settles.is_some() || elsewhere.is_some() || declared.older.elsewhere) {
+        let whom = elsewhere.or(settles).unwrap_or("an older version");
         let what = format!("`{whom}` is settled after the commit, which needs a queue");
         return Err(refused(what).advise("give one to `StoreBuilder::queue`"));
     }

@@ -226,7 +226,7 @@ pub(crate) fn move_targets<'m>(
 }
 
 /// Removes the targets and claims of a declaration of the type `of` from a stored op row; returns whether
-/// there were any. `is_it` tells whether a declaration is that of the declaration.
+/// there were any. `is_it` tells whether a name is that of the declaration.
 pub(crate) fn remove_declaration(
     row: &mut DynamicEntity,
     of: &str,

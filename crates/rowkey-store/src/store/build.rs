@@ -68,7 +68,6 @@ pub struct StoreBuilder<E> {
     tables: Vec<(String, Table)>,
     sealer: Option<Arc<dyn Sealer>>,
     declarations: Vec<Box<dyn Declaration<E>>>,
-    settles: bool,
     reads_copies: bool,
     entity: PhantomData<fn() -> E>,
 }
@@ -86,7 +85,6 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             tables: Vec::new(),
             sealer: None,
             declarations: Vec::new(),
-            settles: false,
             reads_copies: false,
             entity: PhantomData,
         }
@@ -221,16 +219,11 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         self
     }
 
-    /// Adds a declaration that writes rows in the transaction of the entity.
+    /// Adds a declaration of the program to those of the type. If it names targets, it
+    /// [requires a queue](Declaration::needs_queue).
     pub fn with(mut self, declaration: impl Declaration<E> + 'static) -> Self {
         self.declarations.push(Box::new(declaration));
         self
-    }
-
-    /// Adds a declaration that names targets. It requires a queue.
-    pub fn following(mut self, declaration: impl Declaration<E> + 'static) -> Self {
-        self.settles = true;
-        self.with(declaration)
     }
 
     /// Builds the store. Sends nothing. [`Store::open`] reads the declarations of programs of other versions.
@@ -239,11 +232,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
     /// it requires (a queue, a container, keys, a table of its own), if two declarations have the same name, if one
     /// change could have more than 100 operations, or if copies lead back to entities of this type.
     pub fn build(self) -> Result<Store<E>> {
-        let Self { table, queue, container, sealer, settles, reads_copies, .. } = self;
+        let Self { table, queue, container, sealer, reads_copies, .. } = self;
         let added = self.declarations;
         let refused = |what: String| refused(what, table.name());
         let stopped = sealer.as_ref().map(|sealer| sealer.stopped());
-        let given = Given { queue: queue.is_some(), stopped, settles };
         let blobs = container.map(|container| Blobs::new(container, table.name()));
         let tables = OtherTables::of(&E::DECLARED, &table, &self.tables, &refused)?;
         let of = prefix::<E>();
@@ -277,7 +269,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
         names.extend(others.enumerate().filter_map(|(at, name)| {
             (at >= declared || !declarations::NAMES.contains(&name)).then_some(name)
         }));
-        // The declaration of a declaration with a table has the name of both.
+        // A declaration with a table has the name of both.
         for other in tables.iter() {
             names.push(other.declaration());
         }
@@ -290,6 +282,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> StoreBuilder<E> {
             return Err(refused(what)
                 .advise("declare fewer indexes, or move some to partitions of their own"));
         }
+        let settles = declarations[declared..].iter().find(|one| one.needs_queue());
+        let settles = settles.map(|one| one.name());
+        let given = Given { queue: queue.is_some(), stopped, settles };
         check_queue_and_keys(&E::DECLARED, given, &refused)?;
         let deciding = Deciding::new(&table);
         let mut layers: Vec<Box<dyn Layer>> = Vec::new();

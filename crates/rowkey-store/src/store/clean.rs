@@ -25,7 +25,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Run the job from a program that no longer declares it, at least 12 minutes after it reached the
     /// stage. No program writes such rows then. Costs one request for each page of 1,000 rows, one for
     /// each row that is deleted, and two for each pending write. [`clean_in`](Self::clean_in) deletes the
-    /// rows that a view or a declaration keeps in another table. Lists in blobs require the container of
+    /// rows that a declaration of a program keeps in another table. Lists in blobs require the container of
     /// [`StoreBuilder::blobs`](super::StoreBuilder::blobs).
     ///
     /// Two requests before the job. Fails with [`ErrorKind::Unavailable`](rowkey_client::ErrorKind) if it is too
@@ -119,7 +119,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(Job::walk(title, walk, step))
     }
 
-    /// Deletes the rows that a view or a declaration kept in another table, when no program has it any
+    /// Deletes the rows that a declaration of a program, such as a view, kept in another table, when no program has it any
     /// more: contributions, summaries, and rows that [`Declaration::target_of`] recognizes. Pass the
     /// declaration as it was; the store must not have it. [`clean`](Self::clean) ends its pending writes.
     ///

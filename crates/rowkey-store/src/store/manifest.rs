@@ -196,7 +196,7 @@ impl<E: Entity> Inner<E> {
     pub(super) fn declared(&self) -> Vec<(String, String)> {
         let own = E::DECLARED.texts.iter().copied();
         let given = self.declarations.iter().skip(self.declarations.len() - self.added);
-        // A declaration has no template: only its code defines its rows.
+        // A declaration of the program has no template: only its code defines its rows.
         let given = given.map(|one| (one.name(), ""));
         own.chain(given).map(|(name, text)| (name.to_owned(), hash(text))).collect()
     }

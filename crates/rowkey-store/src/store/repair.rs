@@ -33,10 +33,10 @@ const AT_A_TIME: usize = 8;
 pub(super) struct Examined<E> {
     pub(super) keys: Keys,
     pub(super) head: ReadHead<E>,
-    /// By declaration, the indexes and unique values first, then the lists, then the declarations.
+    /// By declaration, the indexes and unique values first, then the lists, then those of the program.
     pub(super) found: Vec<(Cow<'static, str>, Verdict)>,
     pub(super) in_blobs: Vec<(&'static str, Verdict)>,
-    /// The targets of each declaration.
+    /// The targets of each declaration of the program.
     pub(super) added: Vec<Vec<String>>,
 }
 

@@ -9,10 +9,10 @@
 //! | copy | its entity demands it | orphaned: deleted |
 //! | list | each of its entities has the value | orphaned: the RowKey is removed from it |
 //! | claim | its entity has the value | orphaned: its operation is ended, and it is deleted |
-//! | row edited by a declaration | a rewrite of the entity would not change it | stale: the entity is written again |
-//! | target of a declaration | the declaration confirms it | missing or stale: the entity is written again |
-//! | total of a declaration, such as a summary | it is what all entities add up to | stale: computed again |
-//! | row of a declaration elsewhere | its entity names the target | orphaned: the target is settled |
+//! | row edited by a declaration of the program | a rewrite of the entity would not change it | stale: the entity is written again |
+//! | its target | the declaration confirms it | missing or stale: the entity is written again |
+//! | its total, such as a summary | it is what all entities add up to | stale: computed again |
+//! | its row elsewhere | its entity names the target | orphaned: the target is settled |
 //! | op row | it is younger than the time for which it is kept | orphaned: resumed as a worker does |
 
 use std::sync::Arc;
@@ -194,7 +194,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ) -> Step {
         let (store, totals) = (self.clone(), Arc::clone(totals));
         let without = without.map(|name| Arc::new(Left::new(prefix::<E>(), &name)));
-        // In another table, only rows of declarations and of declarations with this table are checked.
+        // In another table, only rows of declarations are checked.
         let is_own = table.is_same_table(&self.inner.table);
         let names = self.inner.tables.in_table(table);
         let walked = Walked { table: Deciding::new(table), is_own, names };
@@ -247,8 +247,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             || self.inner.added > 0
             || !E::DECLARED.references.is_empty()
         {
-            // Rows must be opened, declarations must verify them, blobs must be looked for, or their entities are in
-            // another table.
+            // Rows must be opened, declarations of the program must verify them, blobs must be looked for, or their
+            // entities are in another table.
             return page.entities.into_iter().map(|stored| stored.entity).collect();
         }
         let of_type = (&E::DECLARED, prefix::<E>());

@@ -210,6 +210,10 @@ where
         0
     }
 
+    fn needs_queue(&self) -> bool {
+        true
+    }
+
     async fn create_if_missing(&self) -> Result<()> {
         match &self.holder {
             Holder::Table(table) => table.table().create_if_missing().await.map(drop),

@@ -361,6 +361,10 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Decla
         0
     }
 
+    fn needs_queue(&self) -> bool {
+        true
+    }
+
     async fn create_if_missing(&self) -> Result<()> {
         self.table.table().create_if_missing().await.map(drop)
     }

@@ -134,7 +134,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Ok(())
     }
 
-    /// Whether the rows of one declaration or declaration agree with the entity now.
+    /// Whether the rows of one declaration agree with the entity now.
     async fn is_repaired(&self, keys: &Keys, at: usize) -> Result<bool> {
         let declared = Named::all::<E>().count();
         for _ in 0..ROUNDS {
