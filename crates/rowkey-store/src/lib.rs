@@ -45,8 +45,6 @@ pub mod reread;
 mod row;
 mod store;
 
-#[doc(no_inline)]
-pub use async_trait::async_trait;
 pub use declarations::{copies::Copies, history::History, remote_copies::RemoteCopies, view::View};
 #[doc(hidden)]
 pub use declaring::StoredType;

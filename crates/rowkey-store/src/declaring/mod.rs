@@ -139,7 +139,7 @@ impl<'a, E> Change<'a, E> {
 /// the transaction of the entity. Targets are settled after the commit, by the same call, by a worker,
 /// or by both.
 ///
-/// Implementations with one of these four methods have the attribute [`async_trait`](crate::async_trait).
+/// Implementations with one of these four methods have the attribute [`async_trait`](rowkey_client::async_trait).
 ///
 /// Limit: the [`operations`](Self::operations) of all declarations, those of the entity and the op row
 /// are at most 100 together.
@@ -374,7 +374,8 @@ impl Contribution<'_> {
     /// ```
     /// # use rowkey::store::{Contribution, Declaration, Store};
     /// # use rowkey::{DynamicEntity, Entity, Key, Result, StorageAccount, Table};
-    /// use rowkey::store::{Change, Settled, Settling, async_trait};
+    /// use rowkey::async_trait;
+    /// use rowkey::store::{Change, Settled, Settling};
     ///
     /// # #[derive(Clone, Debug, PartialEq, Entity)]
     /// # #[entity(store, partition = "{team}", row = "task_{id:4}")]
