@@ -56,7 +56,7 @@ impl Damage {
 
     /// A file that is the same in all directories.
     fn same(path: &Path, what: &str, command: &str) -> Self {
-        let command = format!("{command} {}", path.display());
+        let command = format!("{command} {}", in_shell(path));
         Self { left: Left::All(command), ..Self::new(path, what) }
     }
 }
@@ -69,6 +69,16 @@ pub(super) struct Found {
     pub(super) torn: Option<Torn>,
     /// The length of each journal.
     pub(super) extents: Vec<Extent>,
+}
+
+/// A path as a word of a command: in quotes if it has more than letters, digits and `/._-`.
+pub(super) fn in_shell(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let is_word = |c: char| c.is_alphanumeric() || "/._-".contains(c);
+    if path.chars().all(is_word) {
+        return path.into_owned();
+    }
+    format!("'{}'", path.replace('\'', r"'\''"))
 }
 
 /// Checks all files of a store, without changing anything.

@@ -99,8 +99,9 @@ fn damaged(location: &Path, damages: &[Damage]) -> io::Error {
         }
         Left::Before(whole) => format!(
             "to start with the changes before it and lose the later ones, copy the directory, \
-             `truncate -s {whole} {path}`, and delete the journals with higher numbers and the \
-             file `synced`"
+             `truncate -s {whole} {}`, and delete the journals with higher numbers and the \
+             file `synced`",
+            check::in_shell(&damage.path)
         ),
         Left::Nothing => {
             "without one all data is lost: delete the directory, or name another one".to_owned()

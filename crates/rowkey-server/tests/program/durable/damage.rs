@@ -188,7 +188,8 @@ async fn a_damaged_journal_is_refused_and_the_changes_before_the_damage_can_be_h
 
 #[tokio::test]
 async fn files_without_data_are_written_again_as_their_errors_say() {
-    let (directory, _) = small().await;
+    let (mut directory, _) = small().await;
+    directory.rename(", it's two words");
     let whole = content(directory.path());
     let store = directory.path().join("store");
     for (name, bytes) in [
@@ -204,6 +205,16 @@ async fn files_without_data_are_written_again_as_their_errors_say() {
         assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
         assert!(content(directory.path()) == whole, "{command}");
     }
+    let (path, used) = journal(&directory);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[used - 30] ^= 4;
+    assert!(damage(&directory, &path, Some(&bytes), "journal").await);
+    let refusal = start(&directory).await.unwrap_err();
+    let command = refusal.split('`').nth(1).unwrap_or_else(|| panic!("{refusal}"));
+    assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
+    let length = fs::metadata(&path).unwrap().len();
+    assert!((1..used as u64).contains(&length), "{command}");
+    put_back(&directory, &whole);
     let marker = directory.path().join("rowkey-server");
     assert!(damage(&directory, &marker, None, "marker").await);
     let refusal = start(&directory).await.unwrap_err();

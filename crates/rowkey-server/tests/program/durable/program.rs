@@ -42,6 +42,14 @@ impl Directory {
         copy
     }
 
+    /// Appends this to its name.
+    pub(super) fn rename(&mut self, end: &str) {
+        let mut path = self.0.clone().into_os_string();
+        path.push(end);
+        fs::rename(&self.0, &path).unwrap();
+        self.0 = path.into();
+    }
+
     /// A server in this process that keeps its data here.
     pub(super) async fn serve(&self) -> Server {
         Server::builder().location(self.path(), SyncPolicy::default()).start().await.unwrap()
