@@ -83,7 +83,7 @@ const HOUSES: [House; 6] = [
     House {
         package: "rowkey-worker",
         floors: &[
-            "errors panics renewal_thread",
+            "errors panics random renewal_thread",
             "task",
             "dead_letters outbox",
             "worker partitions",

@@ -19,6 +19,8 @@ pub mod janitor;
 pub mod outbox;
 mod panics;
 pub mod partitions;
+#[cfg(test)]
+mod random;
 mod renewal_thread;
 pub mod steps;
 mod task;

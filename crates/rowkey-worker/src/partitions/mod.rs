@@ -22,7 +22,7 @@ use tokio::sync::watch;
 mod fence;
 mod hold;
 mod run;
-pub(crate) mod view;
+mod view;
 
 pub use fence::Fence;
 

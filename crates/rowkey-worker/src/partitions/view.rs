@@ -112,8 +112,9 @@ fn partitions_of(member: &str) -> Option<u32> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
+    use crate::random::Random;
 
     fn view(members: &[&str], free: &[u32]) -> View {
         let members = members.iter().map(|&member| member.to_owned()).collect();
@@ -150,16 +151,6 @@ pub(crate) mod tests {
     fn a_newcomer_with_another_number_is_refused() {
         assert!(view(&["8_a", "8_b"], &[]).agrees(8).is_ok());
         assert_eq!(view(&["8_a", "9_b"], &[]).agrees(9).unwrap_err().kind(), ErrorKind::Invalid);
-    }
-
-    /// Random numbers that are the same in each run.
-    pub(crate) struct Random(pub(crate) u64);
-
-    impl Random {
-        pub(crate) fn below(&mut self, limit: usize) -> usize {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            usize::try_from(self.0 >> 33).unwrap() % limit
-        }
     }
 
     /// Programs that look in random order, come, end, and die without giving anything up.

@@ -190,7 +190,7 @@ impl Drop for Taken {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::partitions::view::tests::Random;
+    use crate::random::Random;
 
     /// A worker that always has messages, or has none in some rounds.
     struct Loop {
