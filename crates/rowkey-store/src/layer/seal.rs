@@ -35,7 +35,7 @@ use crate::row::version_of;
 /// it is given.
 ///
 /// Errors are created by [`Error::refused`](rowkey_client::Error::refused).
-/// [`ErrorKind::Decode`] means that the row was altered or its key is not
+/// [`ErrorKind::Decode`](rowkey_client::ErrorKind::Decode) means that the row was altered or its key is not
 /// known; other kinds mean that a later attempt may succeed.
 pub trait Sealer: Send + Sync {
     /// Replaces the properties with these names by sealed ones, and adds what opening them needs.
