@@ -1,4 +1,4 @@
-//! The interface to a program's telemetry: the current trace, counters and gauges.
+//! The interface to a program's telemetry: the current trace, counters, gauges and histograms.
 //!
 //! Spans and events are written with `tracing`. One hook, [`Telemetry`], adds what `tracing` does
 //! not cover: the trace that the program is in, and numbers.
@@ -70,6 +70,11 @@ pub trait Telemetry: Send + Sync + 'static {
     fn gauge(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
         let _ = (name, labels, value);
     }
+
+    /// Adds a value to a histogram: a duration in seconds, a size in bytes, or a count.
+    fn record(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
+        let _ = (name, labels, value);
+    }
 }
 
 /// The hook of an account, if it has one. Catches its panics.
@@ -111,6 +116,10 @@ impl Telemetry for Hook {
 
     fn gauge(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
         self.call(|telemetry| telemetry.gauge(name, labels, value));
+    }
+
+    fn record(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
+        self.call(|telemetry| telemetry.record(name, labels, value));
     }
 }
 

@@ -12,6 +12,7 @@
 //! - [`batch`]: the response to a batch, which may have failed with a successful status
 //! - [`redact`]: request targets without sensitive parts
 //! - [`trace`]: spans and events
+//! - [`report`]: what an attempt used, for those that count
 //! - `stand_in`: answers in memory instead of the service, for stubs
 
 pub(crate) mod batch;
@@ -23,6 +24,7 @@ pub(crate) mod parts;
 pub(crate) mod pipeline;
 pub(crate) mod policy;
 pub(crate) mod redact;
+pub(crate) mod report;
 mod request;
 pub(crate) mod retry;
 pub(crate) mod sign;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use http::header::SERVER;
@@ -18,6 +19,7 @@ use super::call::{Call, Host, Reply, Safety};
 use super::failure::{Failure, outcome_of};
 use super::http::{ErrorText, Http, HttpResponse, ReadMode, TransportError, content_type};
 use super::policy::{Additions, Attempt, AttemptResult};
+use super::report::AttemptReport;
 use super::retry::{self, Jitter};
 use super::sign::{Signed, Signer};
 use super::trace;
@@ -182,9 +184,17 @@ impl Pipeline {
             trace::attempt(span, &signed);
             let limit = budget.min(self.options.attempt_timeout);
             let result = self.attempt(signed, mode, limit).await;
-            let status = result.as_ref().ok().map(|answer| answer.status.as_u16());
-            let attempt_result = AttemptResult { status, elapsed: started.elapsed() };
-            self.shared.additions.after(&attempt, attempt_result);
+            let answer = result.as_ref().ok();
+            let report = AttemptReport {
+                call,
+                service: request.service,
+                number: attempts,
+                status: answer.map(|answer| answer.status),
+                sent: request.body.len() as u64,
+                received: answer.and_then(|answer| answer.body.as_ref().ok()).map_or(0, length),
+                elapsed: started.elapsed(),
+            };
+            self.observe(&report, &attempt);
             budget = budget.saturating_sub(started.elapsed());
             let failed = match result {
                 Ok(HttpResponse { status, headers, body: Ok(body), rest })
@@ -251,6 +261,13 @@ impl Pipeline {
             self.shared.clock.sleep(wait).await;
             budget = budget.saturating_sub(wait);
         }
+    }
+
+    /// Passes what an attempt used to all that count.
+    fn observe(&self, report: &AttemptReport<'_>, attempt: &Attempt<'_>) {
+        let AttemptReport { status, elapsed, .. } = *report;
+        let result = AttemptResult { status: status.map(|status| status.as_u16()), elapsed };
+        self.shared.additions.after(attempt, result);
     }
 
     /// The authorization of an attempt that begins now.
@@ -367,6 +384,10 @@ impl Pipeline {
         }
         FailedAttempt { error, outcome, transient: retry::is_transient(status), wait }
     }
+}
+
+fn length(body: &Bytes) -> u64 {
+    body.len() as u64
 }
 
 /// Whether authentication failed, as opposed to authorization.
