@@ -8,6 +8,7 @@ mod access;
 mod adopted;
 mod blob_batches;
 mod blobs;
+mod connections;
 mod counts;
 mod entities;
 mod metadata;

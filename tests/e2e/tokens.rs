@@ -125,9 +125,8 @@ async fn a_token_for_another_audience_is_rejected() -> TestResult {
 #[tokio::test]
 async fn every_credential_works_over_https() -> TestResult {
     let builder = Server::builder().https().oauth();
-    let trust = |builder: StorageAccountBuilder, server: &Server| {
-        builder.http_client(trusting(server).unwrap()).unwrap()
-    };
+    let trust =
+        |builder: StorageAccountBuilder, server: &Server| builder.connections(trusting(server));
     let (server, directory, account) = with_tokens(builder, STORAGE, trust).await?;
     assert!(server.table_endpoint().starts_with("https://127.0.0.1:"));
     let staff = account.table("staff");
@@ -135,7 +134,7 @@ async fn every_credential_works_over_https() -> TestResult {
 
     let by_key = StorageAccount::builder()
         .connection_string(server.connection_string())?
-        .http_client(trusting(&server)?)?
+        .connections(trusting(&server))
         .clock(directory.clock.clone())
         .build()?;
     by_key.table("staff").insert(&employee(1)).await?;
@@ -145,7 +144,7 @@ async fn every_credential_works_over_https() -> TestResult {
     assert!(token.query().contains("&spr=https&"), "not asked for otherwise");
     let by_token = StorageAccount::builder()
         .connection_string(&token.connection_string())?
-        .http_client(trusting(&server)?)?
+        .connections(trusting(&server))
         .build()?;
     assert!(by_token.table("staff").get(Employee::key("sales", 1)).await?.is_some());
     Ok(())
@@ -156,7 +155,7 @@ async fn a_token_authorizes_each_deletion_of_a_batch() -> TestResult {
     let builder = Server::builder().oauth().https();
     let (_server, _, account) = with_tokens(builder, STORAGE, |builder, server| {
         let builder = builder.endpoint(Service::Blob, server.blob_endpoint()).unwrap();
-        builder.http_client(trusting(server).unwrap()).unwrap()
+        builder.connections(trusting(server))
     })
     .await?;
     let photos = account.container("photos");

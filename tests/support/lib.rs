@@ -18,7 +18,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use failure::{TestError, TestResult};
-use rowkey::{StorageAccount, Table};
+use rowkey::{ConnectionOptions, StorageAccount, Table};
 use rowkey_emulator::Server;
 
 /// The environment variable with the connection string of the account in Azure.
@@ -102,11 +102,9 @@ impl Deref for TestTable {
     }
 }
 
-/// A builder of HTTP clients that trust the certificate of a server with HTTPS.
-pub fn trusting(server: &Server) -> Result<reqwest::ClientBuilder, Box<dyn std::error::Error>> {
-    let certificate = server.certificate().unwrap_or_default();
-    let certificate = reqwest::Certificate::from_pem(certificate.as_bytes())?;
-    Ok(reqwest::Client::builder().no_proxy().tls_backend_rustls().tls_certs_only([certificate]))
+/// Connections that trust the certificate of a server with HTTPS.
+pub fn trusting(server: &Server) -> ConnectionOptions {
+    ConnectionOptions::new().trust_only(server.certificate().unwrap_or_default())
 }
 
 /// A name for a table, queue or container that no other test uses, in this process or another. It begins with

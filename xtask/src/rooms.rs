@@ -27,7 +27,8 @@ const HOUSES: [House; 6] = [
     House {
         package: "rowkey-client",
         floors: &[
-            "error options clock backoff",
+            "error clock backoff address",
+            "options",
             "endpoint",
             "credential telemetry",
             "transport",

@@ -130,12 +130,9 @@ impl StorageAccount {
     /// Returns the same account with separate connections.
     ///
     /// The connections belong to the runtime that first uses them, so requests on them do not wait for the
-    /// threads of another runtime. This reads the system's certificates and is as expensive as
-    /// [`build`](StorageAccountBuilder::build).
-    ///
-    /// An account that was given an HTTP client keeps that client and its connections.
+    /// threads of another runtime. Proxy, certificates and time limits are the same.
     pub fn with_own_connections(&self) -> Result<Self> {
-        let pipeline = self.0.pipeline.with_own_connections()?;
+        let pipeline = self.0.pipeline.with_own_connections();
         Ok(Self(Arc::new(Inner { name: self.0.name.clone(), pipeline })))
     }
 

@@ -1,12 +1,16 @@
 //! The endpoints of an account's services.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 
+use bytes::Bytes;
 use http::HeaderValue;
-use reqwest::Url;
+use http::uri::{self, PathAndQuery, Scheme, Uri};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use rowkey_wire::auth::Service;
 
+use crate::address::{Address, Fault};
 use crate::error::{Error, Result};
 
 /// The base of all addresses of a service, validated.
@@ -14,8 +18,8 @@ use crate::error::{Error, Result};
 pub(crate) struct Endpoint {
     /// Scheme, host, port and path, without a slash at the end.
     base: String,
-    /// The same, parsed, with a placeholder path that is never sent: a copy has room for the real path.
-    url: Url,
+    /// Host and port in addresses. Clones share the text.
+    place: uri::Authority,
     /// The path at the start of all addresses, without a slash at the end.
     path: String,
     /// The `Host` header, with the port unless it is the scheme's default.
@@ -53,8 +57,20 @@ pub(crate) enum Flavor {
     Storage,
 }
 
-/// The longest path and query for which an address is built without reallocation.
-const ROOM: usize = 256;
+/// The most bytes in the address of a request, including the query and a shared access signature:
+/// the limit of HTTP libraries. The service's own limit is not documented; 32 KiB are said to be
+/// safe.
+const MAX_URL: usize = 65_534;
+
+/// What may not be in an address as it is, as browsers have it. Names are encoded before; a name that a program did
+/// not encode, such as that of a table, is sent and refused by the service, which says more.
+const INVALID: &AsciiSet =
+    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'<').add(b'>').add(b'`').add(b'{').add(b'}');
+
+/// `text` without characters that are invalid in an address.
+fn encoded(text: &str) -> Cow<'_, str> {
+    utf8_percent_encode(text, INVALID).into()
+}
 
 /// The endpoints of one service of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,50 +105,61 @@ impl Endpoint {
     /// Parses and validates an endpoint. `part` is its name in error messages.
     pub(crate) fn parse(part: &str, text: &str) -> Result<Self> {
         let wrong = |what: &str| Err(Error::invalid(format!("{part} {what}")));
-        let Ok(mut url) = Url::parse(text.trim()) else {
-            return wrong("is not an absolute URL such as https://name.table.core.windows.net");
+        let address = match Address::parse(text) {
+            Ok(address) => address,
+            Err(Fault::Malformed) => {
+                return wrong("is not an absolute URL such as https://name.table.core.windows.net");
+            }
+            Err(Fault::Scheme) => return wrong("is neither http nor https"),
         };
-        let secure = match url.scheme() {
-            "https" => true,
-            "http" => false,
-            _ => return wrong("is neither http nor https"),
-        };
-        if !url.username().is_empty() || url.password().is_some() {
+        if address.has_user {
             return wrong("has a user name or password in it; credentials are given apart");
         }
-        if url.query().is_some() || url.fragment().is_some() {
+        if address.query.is_some() || address.has_fragment {
             return wrong("has a query; a shared access signature is given apart");
         }
-        let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {
-            return wrong("has no host");
-        };
-        let authority = url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-        let Ok(authority) = HeaderValue::try_from(authority) else {
+        let authority = address.authority();
+        let places = (uri::Authority::try_from(&*authority), HeaderValue::try_from(&*authority));
+        let (Ok(place), Ok(authority)) = places else {
             return wrong("has a host that is invalid in a header");
         };
-        let (host, base) = (host.to_owned(), url.as_str().trim_end_matches('/').to_owned());
-        let path = url.path().trim_end_matches('/').to_owned();
-        url.set_path(&"-".repeat(ROOM));
-        Ok(Self { base, url, path, authority, host, port, secure, named: false })
+        let path = encoded(address.path.trim_end_matches('/')).into_owned();
+        let base = format!("{}://{place}{path}", address.scheme());
+        let (port, secure) = (address.port(), address.secure);
+        Ok(Self { base, place, path, authority, host: address.host, port, secure, named: false })
     }
 
     /// The address of a target below this one: a path and perhaps a query, both encoded. `more` is
-    /// added to the query.
-    pub(crate) fn address(&self, target: &str, more: &str) -> Url {
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let mut url = self.url.clone();
-        // Not parsed as a whole: most of the time would go into the host, which is known.
-        if self.path.is_empty() {
-            url.set_path(path);
-        } else {
-            url.set_path(&[&self.path, path].concat());
+    /// added to the query. Fails if the address is too long.
+    pub(crate) fn address(&self, target: &str, more: &str) -> Result<Uri> {
+        let target = target.strip_suffix('?').unwrap_or(target);
+        let mut text = String::with_capacity(self.path.len() + target.len() + 1 + more.len());
+        text.push_str(&self.path);
+        text.push_str(target);
+        if !more.is_empty() {
+            text.push(if target.contains('?') { '&' } else { '?' });
+            text.push_str(more);
         }
-        match (query, more) {
-            ("", "") => {}
-            (one, "") | ("", one) => url.set_query(Some(one)),
-            (query, more) => url.set_query(Some(&[query, "&", more].concat())),
+        let text = match encoded(&text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(encoded) => encoded,
+        };
+        let length = self.scheme().len() + "://".len() + self.place.as_str().len() + text.len();
+        if length > MAX_URL {
+            let what = format!(
+                "the address of the request has {length} bytes, and {MAX_URL} are the most"
+            );
+            return Err(Error::too_large(what).advise(
+                "make the filter, or the list of properties, shorter, or split the query",
+            ));
         }
-        url
+        let invalid = |_| Error::invalid("the address of the request is invalid");
+        let mut parts = uri::Parts::default();
+        parts.scheme = Some(if self.secure { Scheme::HTTPS } else { Scheme::HTTP });
+        parts.authority = Some(self.place.clone());
+        let path = PathAndQuery::from_maybe_shared(Bytes::from(text)).map_err(invalid)?;
+        parts.path_and_query = Some(path);
+        Uri::from_parts(parts).map_err(|_| Error::invalid("the address of the request is invalid"))
     }
 
     pub(crate) fn base(&self) -> &str {

@@ -2,8 +2,11 @@
 //! tests and `cargo bench`. Not part of the stable API.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
-use http::HeaderMap;
+use bytes::Bytes;
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Request, Response};
 use rowkey_entity::internals::{Row, decode as odata};
 pub use rowkey_entity::internals::{fnv1a, not_of_a_store};
 use rowkey_entity::{Entity, Projection, Stored};
@@ -13,12 +16,47 @@ use rowkey_wire::odata::Fields;
 pub use rowkey_wire::shown;
 
 use crate::error::{Error, Result};
+use crate::options::connection::ConnectionOptions;
 use crate::service::wire::{delegation, metadata};
 use crate::table::row::decode_body;
 use crate::table::wire::page;
 use crate::transport::batch as batches;
 use crate::transport::error_body::ErrorBody;
+use crate::transport::http::{Http, ReadMode, TransportError};
 use crate::{blob, queue, table};
+
+/// Posts to a service of another protocol, such as a key vault, by the connections that accounts have.
+#[derive(Clone, Debug)]
+pub struct Posts(Http);
+
+impl Posts {
+    /// For an address with https if `secure`, or else on this machine.
+    pub fn new(secure: bool) -> Result<Self> {
+        Http::new(ConnectionOptions::default(), secure, !secure).map(Self)
+    }
+
+    /// Sends one request once, and returns a response with any status.
+    pub async fn post(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        body: Bytes,
+        limit: Duration,
+    ) -> Result<Response<Bytes>, Box<dyn std::error::Error + Send + Sync>> {
+        let mut request = Request::post(url).body(body)?;
+        *request.headers_mut() = headers;
+        // A length of 0 is sent only if it is said.
+        let length = request.body().len();
+        request.headers_mut().insert(CONTENT_LENGTH, length.into());
+        let sent = tokio::time::timeout(limit, self.0.send(request, ReadMode::Whole)).await;
+        let lost = |error: TransportError| error.source.unwrap_or_else(|| error.what.into());
+        let answer = sent?.map_err(lost)?;
+        let mut response = Response::new(answer.body.map_err(lost)?);
+        *response.status_mut() = answer.status;
+        *response.headers_mut() = answer.headers;
+        Ok(response)
+    }
+}
 
 /// The bodies of responses that [`read`] decodes.
 #[derive(Clone, Copy, Debug)]

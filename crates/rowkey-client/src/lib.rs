@@ -7,15 +7,16 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `rustls` (default) | TLS by rustls and aws-lc-rs, the default of reqwest |
+//! | `rustls` (default) | TLS by rustls and aws-lc-rs, the default of rustls |
 //! | `rustls-no-provider` | TLS by rustls and the provider that the program installs |
 //! | `native-tls` | TLS by the operating system |
 //! | `azure-identity` | accept any credential of azure_core 1.x, such as those of `azure_identity` |
-//! | `reqwest-0_13` | bring your own `reqwest::ClientBuilder` |
 //! | `test-util` | `ManualClock`, a clock that tests advance; `answers`, responses of the service for stubs |
 //! | `wiremock-0_6` | `answers` as responses of wiremock 0.6 |
 
 mod account;
+#[doc(hidden)]
+pub mod address;
 #[cfg(feature = "test-util")]
 pub mod answers;
 mod backoff;
@@ -61,7 +62,7 @@ pub use credential::{
     token::{AccessToken, TokenError, TokenProvider},
 };
 pub use error::{Error, ErrorDetails, ErrorKind, Outcome, Result};
-pub use options::{ClientOptions, RetryOptions, ScanPolicy};
+pub use options::{ClientOptions, RetryOptions, ScanPolicy, connection::ConnectionOptions};
 #[doc(inline)]
 pub use paging::Continuation;
 #[doc(inline)]

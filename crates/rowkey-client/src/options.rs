@@ -1,5 +1,7 @@
 //! Options of a client: plain data with documented defaults.
 
+pub(crate) mod connection;
+
 use std::time::Duration;
 
 /// Options of a client: deadlines, retries, secondary reads, table scans and traces.

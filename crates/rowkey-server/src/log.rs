@@ -1,7 +1,7 @@
 //! Writes the program's log to standard error, and with `--debug FILE` to a file.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -21,14 +21,10 @@ pub(crate) fn start(silent: bool, debug: Option<&Path>) -> io::Result<()> {
     };
     let file = file.map(open).transpose()?.map(|file| {
         tracing_subscriber::fmt::layer()
-            .with_ansi(false)
             .with_writer(Mutex::new(file))
             .with_filter(LevelFilter::DEBUG)
     });
-    let console = tracing_subscriber::fmt::layer()
-        .with_ansi(io::stderr().is_terminal())
-        .with_writer(io::stderr)
-        .with_filter(level);
+    let console = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_filter(level);
     tracing_subscriber::registry().with(console).with(file).init();
     Ok(())
 }

@@ -3,8 +3,12 @@
 mod flags;
 mod log;
 
+#[cfg(unix)]
+use std::future::poll_fn;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
+#[cfg(unix)]
+use std::task::Poll;
 
 use clap::Parser as _;
 use rowkey_emulator::{DEVELOPMENT_KEY, Server};
@@ -16,8 +20,7 @@ use flags::Flags;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let flags = Flags::parse();
     #[cfg(unix)]
     if flags.location.is_some() {
@@ -31,13 +34,18 @@ async fn main() -> ExitCode {
     }
     #[cfg(unix)]
     take_descriptors();
-    match run(flags).await {
+    match serve(flags) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!("{error}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn serve(flags: Flags) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run(flags))
 }
 
 async fn run(flags: Flags) -> io::Result<()> {
@@ -73,12 +81,10 @@ fn told_to_end() -> io::Result<impl Future<Output = ()>> {
 
     let (mut interrupted, mut terminated) =
         (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    Ok(async move {
-        tokio::select! {
-            _ = interrupted.recv() => {}
-            _ = terminated.recv() => {}
-        }
-    })
+    Ok(poll_fn(move |cx| {
+        let is_told = interrupted.poll_recv(cx).is_ready() || terminated.poll_recv(cx).is_ready();
+        if is_told { Poll::Ready(()) } else { Poll::Pending }
+    }))
 }
 
 /// Waits for a signal that ends the program.

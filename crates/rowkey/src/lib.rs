@@ -90,11 +90,10 @@
 //! | `patterns` | the module |
 //! | `store` | the module, and `patterns` |
 //! | `worker`, `encryption` | the module, and `store` |
-//! | `rustls` (default) | TLS by rustls and aws-lc-rs, the default of reqwest |
+//! | `rustls` (default) | TLS by rustls and aws-lc-rs, the default of rustls |
 //! | `rustls-no-provider` | TLS by rustls and the provider that the program installs |
 //! | `native-tls` | TLS by the operating system |
 //! | `azure-identity` | accept any credential of `azure_core` 1.x, such as those of `azure_identity` |
-//! | `reqwest-0_13` | bring your own `reqwest::ClientBuilder` |
 //! | `key-vault` | `encryption`, and `encryption::KeyVault`: key-encryption keys in Azure Key Vault |
 //! | `tracing-subscriber` | `patterns`, and `LogWriter::layer`, which writes events of `tracing` to a log in blobs |
 //! | `test-util` | `ManualClock`, a clock that tests advance; `answers` and `store::answers`, responses of the service for stubs; random bytes chosen by tests |

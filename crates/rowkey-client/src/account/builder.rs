@@ -12,6 +12,7 @@ use crate::credential::{Credential, Scope};
 use crate::endpoint::{ConfiguredEndpoints, Endpoint, Endpoints, SERVICES};
 use crate::error::{Error, Result};
 use crate::options::ClientOptions;
+use crate::options::connection::ConnectionOptions;
 use crate::telemetry::{Hook, Telemetry};
 use crate::transport::http::Http;
 use crate::transport::policy::{Additions, Policy, header, user_agent};
@@ -47,7 +48,7 @@ pub struct StorageAccountBuilder {
     options: ClientOptions,
     clock: Option<Arc<dyn Clock>>,
     telemetry: Hook,
-    http: Option<Http>,
+    connections: ConnectionOptions,
     /// The hosts that secrets may be sent to over plain http.
     http_hosts: Vec<String>,
     seed: Option<u64>,
@@ -228,31 +229,23 @@ impl StorageAccountBuilder {
         self
     }
 
-    /// Sets the HTTP client, for example with another proxy, certificates or pool.
+    /// Sets how the account connects: proxy, trusted certificates, time limits.
     ///
-    /// The client is built here, always without redirects, retries, `Referer` and decompression;
-    /// the builder's settings for these have no effect. Requests are signed for one address, a
-    /// redirect would send a shared access signature and the body to another, and only this crate
-    /// knows which requests may be repeated.
-    ///
-    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the client cannot be built.
+    /// Redirects are never followed: requests are signed for one address, and a redirect would send a shared access
+    /// signature and the body to another.
     ///
     /// ```
-    /// use std::time::Duration;
+    /// use rowkey::{ConnectionOptions, Credential, StorageAccount};
     ///
-    /// use rowkey::{Credential, StorageAccount};
-    ///
-    /// let client = reqwest::Client::builder().connect_timeout(Duration::from_secs(2)).no_proxy();
     /// let account = StorageAccount::builder()
     ///     .credential(Credential::shared_key("contoso", "YmFy")?)
-    ///     .http_client(client)?
+    ///     .connections(ConnectionOptions::new().without_proxy())
     ///     .build()?;
     /// # Ok::<(), rowkey::Error>(())
     /// ```
-    #[cfg(feature = "reqwest-0_13")]
-    pub fn http_client(mut self, client: reqwest::ClientBuilder) -> Result<Self> {
-        self.http = Some(Http::build(client)?);
-        Ok(self)
+    pub fn connections(mut self, options: ConnectionOptions) -> Self {
+        self.connections = options;
+        self
     }
 
     /// Allows shared access signatures and bearer tokens over plain http to this host, for example
@@ -322,10 +315,7 @@ impl StorageAccountBuilder {
                 .advise("give the secondary endpoint, or do not read from it"));
         }
         endpoints.all().try_for_each(|endpoint| credential.check(endpoint))?;
-        let http = match self.http {
-            Some(http) => http,
-            None => Http::new(endpoints.is_secure(), endpoints.is_direct())?,
-        };
+        let http = Http::new(self.connections, endpoints.is_secure(), endpoints.is_direct())?;
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let jitter = self.seed.map_or_else(Jitter::random, Jitter::seeded);
         let jitter = Arc::new(jitter);

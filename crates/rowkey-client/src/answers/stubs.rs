@@ -6,8 +6,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use bytes::Bytes;
 use http::header::HOST;
-use http::{HeaderMap, Method};
+use http::uri::Authority;
+use http::{HeaderMap, Method, Request, Response};
 use rowkey_entity::{Entity, Key};
 use rowkey_wire::code::ErrorCode;
 
@@ -308,19 +310,19 @@ fn is_answered(kind: ErrorKind) -> bool {
 }
 
 /// The answer to a request of a write that is run in memory.
-fn stand_in(state: &Mutex<State>, request: &reqwest::Request) -> Option<reqwest::Response> {
-    let url = request.url();
+fn stand_in(state: &Mutex<State>, request: &Request<Bytes>) -> Option<Response<Bytes>> {
+    let url = request.uri();
     let exchange = Exchange {
-        authority: url.authority(),
+        authority: url.authority().map_or("", Authority::as_str),
         method: request.method(),
         path: url.path(),
         query: url.query().unwrap_or_default(),
         headers: request.headers(),
-        body: request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default(),
+        body: request.body(),
     };
     let answer = state.lock().unwrap_or_else(PoisonError::into_inner).record(&exchange);
     let Answer { status, headers, body } = answer;
-    let mut response = http::Response::builder().status(status);
+    let mut response = Response::builder().status(status);
     for (name, value) in &headers {
         response = response.header(name, value);
     }
@@ -328,5 +330,5 @@ fn stand_in(state: &Mutex<State>, request: &reqwest::Request) -> Option<reqwest:
     if request.method() != Method::HEAD {
         response = response.header("Content-Length", body.len());
     }
-    response.body(body).ok().map(Into::into)
+    response.body(body.into()).ok()
 }

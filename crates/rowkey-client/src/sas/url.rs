@@ -1,11 +1,11 @@
 //! Handles from URLs with a shared access signature, such as those that the portal creates.
 
 use percent_encoding::percent_decode_str;
-use reqwest::Url;
 use rowkey_wire::auth::{PARTS, Service};
 
 use crate::account::StorageAccount;
 use crate::account::builder::StorageAccountBuilder;
+use crate::address::Address;
 use crate::blob::{Blob, Container};
 use crate::credential::Credential;
 use crate::endpoint::{SERVICES, label};
@@ -32,8 +32,8 @@ impl StorageAccount {
     /// # Ok::<(), rowkey::Error>(())
     /// ```
     pub fn from_sas_url(url: &str) -> Result<Self> {
-        let address = Address::parse(url)?;
-        let host = address.url.host_str().unwrap_or_default();
+        let address = Signed::parse(url)?;
+        let host = &address.url.host;
         let is_of = |service: &Service| host.split('.').nth(1) == Some(label(*service));
         let Some(service) = SERVICES.into_iter().find(is_of) else {
             return Err(Error::invalid("the URL does not identify a service")
@@ -59,7 +59,7 @@ impl Table {
     /// # Ok::<(), rowkey::Error>(())
     /// ```
     pub fn from_sas_url(url: &str) -> Result<Self> {
-        let (account, names) = Address::parse(url)?.account(Service::Table, 1)?;
+        let (account, names) = Signed::parse(url)?.account(Service::Table, 1)?;
         Ok(account.table(&names[0]))
     }
 }
@@ -68,7 +68,7 @@ impl Queue {
     /// Creates a handle from a queue's URL with a shared access signature, as
     /// [`Table::from_sas_url`] does for tables.
     pub fn from_sas_url(url: &str) -> Result<Self> {
-        let (account, names) = Address::parse(url)?.account(Service::Queue, 1)?;
+        let (account, names) = Signed::parse(url)?.account(Service::Queue, 1)?;
         Ok(account.queue(&names[0]))
     }
 }
@@ -77,7 +77,7 @@ impl Container {
     /// Creates a handle from a container's URL with a shared access signature, as
     /// [`Table::from_sas_url`] does for tables.
     pub fn from_sas_url(url: &str) -> Result<Self> {
-        let (account, names) = Address::parse(url)?.account(Service::Blob, 1)?;
+        let (account, names) = Signed::parse(url)?.account(Service::Blob, 1)?;
         Ok(account.container(&names[0]))
     }
 }
@@ -86,25 +86,25 @@ impl Blob {
     /// Creates a handle from a blob's URL with a shared access signature, as [`Table::from_sas_url`] does for
     /// tables. The name of the blob may have several segments.
     pub fn from_sas_url(url: &str) -> Result<Self> {
-        let (account, names) = Address::parse(url)?.account(Service::Blob, 2)?;
+        let (account, names) = Signed::parse(url)?.account(Service::Blob, 2)?;
         Ok(account.container(&names[0]).blob(&names[1]))
     }
 }
 
-/// A URL without its signature.
-struct Address {
-    url: Url,
+/// The URL of a resource, and its signature.
+struct Signed {
+    url: Address,
     credential: Credential,
 }
 
-impl Address {
+impl Signed {
     fn parse(text: &str) -> Result<Self> {
         let wrong = |what: &str| Error::invalid(format!("the address {what}"));
-        let mut url = Url::parse(text.trim()).map_err(|_| wrong("is not an absolute URL"))?;
-        let Some(query) = url.query() else {
+        let url = Address::parse(text).map_err(|_| wrong("is not an absolute URL"))?;
+        let Some(query) = url.query.as_deref() else {
             return Err(wrong("has no shared access signature"));
         };
-        if url.fragment().is_some() {
+        if url.has_fragment {
             return Err(wrong("has a fragment").advise("encode `#` in a name as %23"));
         }
         let parameters = query.split('&').filter(|parameter| !parameter.is_empty());
@@ -123,18 +123,16 @@ impl Address {
             seen.push(name);
         }
         let credential = Credential::sas(query)?;
-        url.set_query(None);
         Ok(Self { url, credential })
     }
 
     /// The account, and the `count` names after it in the path. The last name is the rest of the
     /// path.
-    fn account(mut self, service: Service, count: usize) -> Result<(StorageAccount, Vec<String>)> {
-        let path = self.url.path().trim_matches('/').to_owned();
+    fn account(self, service: Service, count: usize) -> Result<(StorageAccount, Vec<String>)> {
+        let path = self.url.path.trim_matches('/').to_owned();
         // The path has the account's name if the host is an IP address or has one label, or if the port is
         // not the default.
-        let is_host_style = self.url.port().is_none()
-            && matches!(self.url.host(), Some(url::Host::Domain(host)) if host.contains('.'));
+        let is_host_style = self.url.port.is_none() && self.url.has_domain();
         let parts = count + usize::from(!is_host_style);
         let segments: Vec<_> =
             path.splitn(parts.max(1), '/').filter(|one| !one.is_empty()).collect();
@@ -153,13 +151,14 @@ impl Address {
         let Ok(names) = names else {
             return Err(Error::invalid("a name in the path of the address is not UTF-8"));
         };
-        self.url.set_path(&account.join("/"));
+        let user = if self.url.has_user { "user@" } else { "" };
+        let (scheme, authority) = (self.url.scheme(), self.url.authority());
+        let url = format!("{scheme}://{user}{authority}/{}", account.join("/"));
         let builder = StorageAccount::builder().credential(self.credential);
-        let url = self.url.as_str();
         let builder: Result<StorageAccountBuilder> = match service {
-            Service::Table => builder.endpoint(Service::Table, url),
-            Service::Queue => builder.endpoint(Service::Queue, url),
-            Service::Blob => builder.endpoint(Service::Blob, url),
+            Service::Table => builder.endpoint(Service::Table, &url),
+            Service::Queue => builder.endpoint(Service::Queue, &url),
+            Service::Blob => builder.endpoint(Service::Blob, &url),
         };
         Ok((builder?.build()?, names))
     }

@@ -1,36 +1,42 @@
 //! The connection pool, one attempt, and the meaning of its failures.
 
 use std::borrow::Cow;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use chrono::{DateTime, Utc};
-use http::{HeaderMap, StatusCode, header};
+use http::header::PROXY_AUTHORIZATION;
+use http::{HeaderMap, Request, StatusCode, header};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper_util::client::legacy::Client;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::headers::{ERROR_CODE, parse_http_date};
 use rowkey_wire::shown;
 
+use super::connect::{BoxError, Connector};
 use super::error_body::ErrorBody;
-use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::error::{ErrorKind, Outcome, Result};
+use crate::options::connection::ConnectionOptions;
 
 /// The longest body that is read whole. Pages have at most a thousand entities and about 4 MiB.
 const MAX_BODY: usize = 64 << 20;
 
-/// The time limit for connecting. Shorter than that of an attempt, so that if a host does not
-/// respond, it is certain that it has not received the request.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long idle connections are kept. Shorter than at the service, so that few requests use a
-/// connection that is being closed.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A pool of connections.
+/// A pool of connections. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Http {
-    client: reqwest::Client,
-    /// Whether the program provided the client's builder, which cannot be cloned.
-    is_given: bool,
+pub(crate) struct Http(Arc<Pool>);
+
+struct Pool {
+    client: Client<Connector, Whole>,
+    connector: Connector,
+    options: ConnectionOptions,
 }
+
+shown!(Pool: options);
 
 /// A response with any status. The body may be truncated.
 #[derive(Debug)]
@@ -53,7 +59,7 @@ pub(crate) enum ReadMode {
 
 /// A body that is read piece by piece.
 pub(crate) struct Chunks {
-    response: Box<reqwest::Response>,
+    body: Box<Received>,
     /// The time limit for a piece.
     limit: Duration,
 }
@@ -61,8 +67,8 @@ pub(crate) struct Chunks {
 impl Chunks {
     /// The next piece, or `None` at the end.
     pub(crate) async fn next(&mut self) -> std::result::Result<Option<Bytes>, TransportError> {
-        match tokio::time::timeout(self.limit, self.response.chunk()).await {
-            Ok(chunk) => chunk.map_err(TransportError::reading),
+        match tokio::time::timeout(self.limit, self.body.chunk()).await {
+            Ok(chunk) => chunk,
             Err(_) => Err(TransportError::timeout()),
         }
     }
@@ -82,108 +88,145 @@ pub(crate) struct TransportError {
     pub(crate) outcome: Outcome,
     /// Invalid and Decode are permanent; Unavailable may be transient.
     pub(crate) kind: ErrorKind,
-    pub(crate) source: Option<reqwest::Error>,
+    pub(crate) source: Option<BoxError>,
 }
 
 impl Http {
     /// A pool for these endpoints: `secure` if one of them uses https, `direct` if none may be reached
-    /// through a proxy.
-    pub(crate) fn new(secure: bool, direct: bool) -> Result<Self> {
-        let mut builder = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .tcp_nodelay(true)
-            // Storage supports only HTTP/1.1. Another crate of the program may have enabled HTTP/2.
-            .http1_only();
-        if direct {
-            builder = builder.no_proxy();
-        }
-        Ok(Self { is_given: false, ..Self::build(tls(builder, secure)?)? })
+    /// through a proxy of the environment.
+    pub(crate) fn new(options: ConnectionOptions, secure: bool, direct: bool) -> Result<Self> {
+        let connector = Connector::new(&options, secure, direct)?;
+        Ok(Self::with(connector, options))
     }
 
-    /// A pool of the same kind, or this one if the program provided it.
-    pub(crate) fn another(&self, secure: bool, direct: bool) -> Result<Self> {
-        if self.is_given { Ok(self.clone()) } else { Self::new(secure, direct) }
+    /// A pool of the same kind.
+    pub(crate) fn another(&self) -> Self {
+        Self::with(self.0.connector.clone(), self.0.options.clone())
     }
 
-    /// A pool from the caller's builder, with the settings that only this crate may decide. It is built here
-    /// because a finished client does not show whether it follows redirects.
-    pub(crate) fn build(builder: reqwest::ClientBuilder) -> Result<Self> {
-        let client = builder
-            // A signature is for one URL and must not be sent to another.
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            // Only the pipeline knows what may be retried. Without the limit of 0, requests would
-            // be cloned even so.
-            .retry(reqwest::retry::never().max_retries_per_request(0))
-            // Blobs are read as they are stored. Another crate of the program may have enabled the
-            // features that decompress them.
-            .no_gzip()
-            .no_brotli()
-            .no_zstd()
-            .no_deflate()
-            .build()
-            .map_err(|error| {
-                Error::invalid("the HTTP client cannot be built").with_source(error.without_url())
-            })?;
-        Ok(Self { client, is_given: true })
+    fn with(connector: Connector, options: ConnectionOptions) -> Self {
+        // Requests are not repeated but on a connection that was closed before anything was sent: only the pipeline
+        // knows what may be retried.
+        let client = Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(options.idle_timeout)
+            .build(connector.clone());
+        Self(Arc::new(Pool { client, connector, options }))
     }
 
     /// Sends a request once and reads the whole response, or the head of a success.
     pub(crate) async fn send(
         &self,
-        request: reqwest::Request,
+        request: Request<Bytes>,
         mode: ReadMode,
     ) -> std::result::Result<HttpResponse, TransportError> {
-        let mut response = self.execute(request).await?;
-        let status = response.status();
+        let (head, mut body) = self.execute(request).await?.into_parts();
+        let (status, headers) = (head.status, head.headers);
         if mode == ReadMode::Head && status.is_success() {
-            let headers = std::mem::take(response.headers_mut());
-            let rest = Chunks { response: Box::new(response), limit: Duration::MAX };
+            let rest = Chunks { body: Box::new(body), limit: Duration::MAX };
             return Ok(HttpResponse { status, headers, body: Ok(Bytes::new()), rest: Some(rest) });
         }
-        let body = read(&mut response).await;
-        let headers = std::mem::take(response.headers_mut());
+        let body = body.read().await;
         Ok(HttpResponse { status, headers, body, rest: None })
     }
-}
 
-impl Http {
     async fn execute(
         &self,
-        request: reqwest::Request,
-    ) -> std::result::Result<reqwest::Response, TransportError> {
+        mut request: Request<Bytes>,
+    ) -> std::result::Result<http::Response<Received>, TransportError> {
         // Stubs learn what a write needs by answering it in memory.
         #[cfg(feature = "test-util")]
         if let Some(response) = super::stand_in::answer(&request) {
-            return Ok(response);
+            return Ok(response.map(|body| Received::InMemory(Whole(body))));
         }
-        self.client.execute(request).await.map_err(TransportError::sending)
+        if let Some(value) = self.0.connector.proxy_authorization(request.uri()) {
+            request.headers_mut().insert(PROXY_AUTHORIZATION, value);
+        }
+        let response = self.0.client.request(request.map(Whole)).await;
+        response.map(|response| response.map(Received::OnTheWay)).map_err(TransportError::sending)
     }
 }
 
-/// Reads the body. Most responses are one chunk, which is returned without a copy.
-async fn read(response: &mut reqwest::Response) -> std::result::Result<Bytes, TransportError> {
-    let Some(first) = response.chunk().await.map_err(TransportError::reading)? else {
-        return Ok(Bytes::new());
-    };
-    let Some(second) = response.chunk().await.map_err(TransportError::reading)? else {
-        return Ok(first);
-    };
-    // The number of announced bytes that are still missing.
-    let rest = response.content_length().and_then(|length| usize::try_from(length).ok());
-    let so_far = first.len() + second.len();
-    let length = rest.map_or(2 * so_far, |rest| so_far.saturating_add(rest));
-    let mut body = BytesMut::with_capacity(length.min(MAX_BODY));
-    body.extend_from_slice(&first);
-    body.extend_from_slice(&second);
-    while let Some(chunk) = response.chunk().await.map_err(TransportError::reading)? {
-        if body.len() + chunk.len() > MAX_BODY {
-            return Err(TransportError::too_long());
-        }
-        body.extend_from_slice(&chunk);
+/// A body in memory, which is sent as one piece.
+struct Whole(Bytes);
+
+impl Body for Whole {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<std::result::Result<Frame<Bytes>, Self::Error>>> {
+        let piece = std::mem::take(&mut self.0);
+        Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
     }
-    Ok(body.freeze())
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.len() as u64)
+    }
+}
+
+/// The body of a response.
+enum Received {
+    OnTheWay(Incoming),
+    /// From stubs.
+    #[cfg(feature = "test-util")]
+    InMemory(Whole),
+}
+
+impl Received {
+    /// The next piece, or `None` at the end. Trailers are skipped: no service sends any.
+    async fn chunk(&mut self) -> std::result::Result<Option<Bytes>, TransportError> {
+        loop {
+            let frame = match self {
+                Self::OnTheWay(body) => poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx))
+                    .await
+                    .transpose()
+                    .map_err(TransportError::reading)?,
+                #[cfg(feature = "test-util")]
+                Self::InMemory(whole) => {
+                    return Ok(Some(std::mem::take(&mut whole.0)).filter(|body| !body.is_empty()));
+                }
+            };
+            match frame.map(Frame::into_data) {
+                Some(Ok(data)) => return Ok(Some(data)),
+                Some(Err(_)) => {}
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// The number of announced bytes that are still missing.
+    fn announced(&self) -> Option<usize> {
+        match self {
+            Self::OnTheWay(body) => usize::try_from(body.size_hint().exact()?).ok(),
+            #[cfg(feature = "test-util")]
+            Self::InMemory(_) => None,
+        }
+    }
+
+    /// Reads the body. Most responses are one chunk, which is returned without a copy.
+    async fn read(&mut self) -> std::result::Result<Bytes, TransportError> {
+        let Some(first) = self.chunk().await? else { return Ok(Bytes::new()) };
+        let Some(second) = self.chunk().await? else { return Ok(first) };
+        let so_far = first.len() + second.len();
+        let length = self.announced().map_or(2 * so_far, |rest| so_far.saturating_add(rest));
+        let mut body = BytesMut::with_capacity(length.min(MAX_BODY));
+        body.extend_from_slice(&first);
+        body.extend_from_slice(&second);
+        while let Some(chunk) = self.chunk().await? {
+            if body.len() + chunk.len() > MAX_BODY {
+                return Err(TransportError::too_long());
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    }
 }
 
 impl TransportError {
@@ -194,30 +237,21 @@ impl TransportError {
     }
 
     #[cold]
-    fn sending(error: reqwest::Error) -> Self {
-        let error = error.without_url();
+    fn sending(error: hyper_util::client::legacy::Error) -> Self {
         if error.is_connect() {
-            Self {
+            return Self {
                 what: "the service could not be reached",
                 outcome: Outcome::NotSent,
                 kind: ErrorKind::Unavailable,
-                source: Some(error),
-            }
-        } else if error.is_builder() {
-            Self {
-                what: "the request could not be built",
-                outcome: Outcome::NotSent,
-                kind: ErrorKind::Invalid,
-                source: Some(error),
-            }
-        } else {
-            Self::unknown("the connection was lost before the response", Some(error))
+                source: Some(error.into()),
+            };
         }
+        Self::unknown("the connection was lost before the response", Some(error.into()))
     }
 
     #[cold]
-    fn reading(error: reqwest::Error) -> Self {
-        Self::unknown("the answer was cut off", Some(error.without_url()))
+    fn reading(error: hyper::Error) -> Self {
+        Self::unknown("the answer was cut off", Some(error.into()))
     }
 
     #[cold]
@@ -225,7 +259,7 @@ impl TransportError {
         Self { kind: ErrorKind::Decode, ..Self::unknown("the answer is over 64 MiB", None) }
     }
 
-    fn unknown(what: &'static str, source: Option<reqwest::Error>) -> Self {
+    fn unknown(what: &'static str, source: Option<BoxError>) -> Self {
         Self { what, outcome: Outcome::Unknown, kind: ErrorKind::Unavailable, source }
     }
 }
@@ -283,35 +317,4 @@ pub(crate) fn advice(
         }
         _ => None,
     }
-}
-
-/// Configures rustls with the operating system's root certificates.
-#[cfg(any(feature = "rustls", feature = "rustls-no-provider"))]
-#[cfg_attr(
-    feature = "rustls",
-    expect(clippy::unnecessary_wraps, reason = "it fails where there is no provider")
-)]
-fn tls(builder: reqwest::ClientBuilder, secure: bool) -> Result<reqwest::ClientBuilder> {
-    // Without a provider, reqwest would panic.
-    #[cfg(not(feature = "rustls"))]
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        return Err(Error::invalid("no cryptography provider of rustls is installed").advise(
-            "install one when the program begins, or use the feature `rustls` of this crate",
-        ));
-    }
-    // Another crate of the program may have enabled native-tls.
-    let builder = builder.tls_backend_rustls();
-    // Reading the system's root certificates takes longer than a whole test against a local server.
-    Ok(if secure { builder } else { builder.tls_certs_only([]) })
-}
-
-/// Configures the operating system's TLS, or none.
-#[cfg(not(any(feature = "rustls", feature = "rustls-no-provider")))]
-fn tls(builder: reqwest::ClientBuilder, secure: bool) -> Result<reqwest::ClientBuilder> {
-    if secure && !cfg!(feature = "native-tls") {
-        return Err(Error::invalid(
-            "an https endpoint needs the feature `rustls` or `native-tls` of this crate",
-        ));
-    }
-    Ok(builder)
 }

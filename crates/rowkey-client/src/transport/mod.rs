@@ -8,6 +8,7 @@
 //! - [`retry`]: which failures are retried, and after which wait
 //! - [`sign`]: the parts that are new on every attempt: date, request id, authorization
 //! - [`http`]: the connection pool, one attempt, and the meaning of its failures
+//! - [`connect`]: new connections, directly or through a proxy; [`tls`]: their TLS
 //! - [`failure`]: errors from unsuccessful responses; [`error_body`]: the bodies of those
 //! - [`batch`]: the response to a batch, which may have failed with a successful status
 //! - [`redact`]: request targets without sensitive parts
@@ -17,6 +18,7 @@
 
 pub(crate) mod batch;
 pub(crate) mod call;
+mod connect;
 pub(crate) mod error_body;
 pub(crate) mod failure;
 pub(crate) mod http;
@@ -30,6 +32,7 @@ pub(crate) mod retry;
 pub(crate) mod sign;
 #[cfg(feature = "test-util")]
 pub(crate) mod stand_in;
+mod tls;
 pub(crate) mod trace;
 
 pub(crate) use call::{Call, Host, Reply, Safety};

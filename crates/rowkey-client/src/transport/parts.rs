@@ -39,8 +39,7 @@ impl Signer {
         let mut body = Vec::with_capacity(parts.requests.len().saturating_mul(512));
         let date = self.date();
         for (number, request) in parts.requests.iter().enumerate() {
-            let url = sign::address(endpoint, &request.target, authority);
-            sign::check_length(&url)?;
+            let url = sign::address(endpoint, &request.target, authority)?;
             let mut headers = HeaderMap::with_capacity(request.headers.len() + 2);
             headers.insert(MS_DATE, date.clone());
             for (name, value) in &request.headers {

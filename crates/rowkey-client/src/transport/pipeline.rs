@@ -68,12 +68,9 @@ impl Pipeline {
         Self { http, shared, options: Arc::new(options) }
     }
 
-    /// The same pipeline with separate connections, or with the same ones if the program provided
-    /// the client.
-    pub(crate) fn with_own_connections(&self) -> Result<Self> {
-        let endpoints = self.endpoints();
-        let http = self.http.another(endpoints.is_secure(), endpoints.is_direct())?;
-        Ok(Self { http, ..self.clone() })
+    /// The same pipeline with separate connections.
+    pub(crate) fn with_own_connections(&self) -> Self {
+        Self { http: self.http.another(), ..self.clone() }
     }
 
     pub(crate) fn telemetry(&self) -> &Hook {
@@ -120,13 +117,13 @@ impl Pipeline {
             let here = &endpoints_of(&self.shared.endpoints, service)?.primary;
             here.check_secret("the shared access signature of the source")?;
         }
-        Ok(from.shared.signer.address(source, target).into())
+        Ok(from.shared.signer.address(source, target)?.to_string())
     }
 
     /// Refuses a target whose URL is too long.
     pub(crate) fn check_length(&self, service: Service, target: &str) -> Result<()> {
         let endpoint = &endpoints_of(&self.shared.endpoints, service)?.primary;
-        self.shared.signer.check_length(endpoint, target)
+        self.shared.signer.address(endpoint, target).map(drop)
     }
 
     /// Boxed, so that it is compiled here, with all that it awaits, and not again in each program; and so

@@ -2,10 +2,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, InvalidHeaderValue, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method};
-use reqwest::Url;
+use http::{HeaderMap, HeaderValue, Method, Uri};
 use rowkey_wire::auth::{SIGNATURE_LEN, Service, Unsigned, authorization, string_to_sign};
 use rowkey_wire::headers::{self, CLIENT_REQUEST_ID, MS_DATE, VERSION};
 use rowkey_wire::shown;
@@ -17,11 +16,6 @@ use crate::credential::{Authority, Credential, SharedKey};
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::transport::Request;
-
-/// The most bytes in the address of a request, including the query and a shared access signature:
-/// the limit of HTTP libraries. The service's own limit is not documented; 32 KiB are said to be
-/// safe.
-const MAX_URL: usize = 65_534;
 
 /// Adds date, request id and authorization to requests.
 #[derive(Debug)]
@@ -36,7 +30,7 @@ pub(crate) struct Signer {
 
 /// A request that is ready to be sent once.
 pub(crate) struct Signed {
-    pub(crate) request: reqwest::Request,
+    pub(crate) request: http::Request<Bytes>,
     /// `x-ms-client-request-id`.
     pub(crate) id: HeaderValue,
 }
@@ -56,11 +50,10 @@ impl Signer {
         additions: &Additions,
         attempt: &mut Attempt<'_>,
     ) -> Result<Signed> {
-        let url = address(endpoint, &request.target, authority);
-        check_length(&url)?;
+        let url = address(endpoint, &request.target, authority)?;
         let mut values = BytesMut::with_capacity(ID + authorization_len(authority));
         let id = self.id(&mut values);
-        // Capacity for the six that follow and the one that the HTTP client adds.
+        // Capacity for the six that follow and the one that a body adds.
         let mut headers = HeaderMap::with_capacity(request.headers.len() + 7);
         // Otherwise the HTTP client would format it for every request.
         headers.insert(HOST, endpoint.authority().clone());
@@ -89,22 +82,16 @@ impl Signer {
             }
             Authority::Nothing | Authority::Sas(_) => {}
         }
-        let mut signed = reqwest::Request::new(request.method.clone(), url);
+        let mut signed = http::Request::new(request.body.clone());
+        *signed.method_mut() = request.method.clone();
+        *signed.uri_mut() = url;
         *signed.headers_mut() = headers;
-        if !request.body.is_empty() {
-            *signed.body_mut() = Some(request.body.clone().into());
-        }
         Ok(Signed { request: signed, id })
     }
 
-    /// The complete URL of a target, with the shared access signature if there is one.
-    pub(crate) fn address(&self, endpoint: &Endpoint, target: &str) -> Url {
+    /// The complete URL of a target, with the shared access signature if there is one. Fails if it is too long.
+    pub(crate) fn address(&self, endpoint: &Endpoint, target: &str) -> Result<Uri> {
         address(endpoint, target, &self.credential.settled())
-    }
-
-    /// Refuses a target whose URL is too long.
-    pub(crate) fn check_length(&self, endpoint: &Endpoint, target: &str) -> Result<()> {
-        check_length(&self.address(endpoint, target))
     }
 
     /// The credential.
@@ -135,19 +122,9 @@ shown! {
     Signed: id
 }
 
-pub(super) fn address(endpoint: &Endpoint, target: &str, authority: &Authority) -> Url {
+pub(super) fn address(endpoint: &Endpoint, target: &str, authority: &Authority) -> Result<Uri> {
     let sas = if let Authority::Sas(sas) = authority { &**sas } else { "" };
     endpoint.address(target, sas)
-}
-
-pub(super) fn check_length(url: &Url) -> Result<()> {
-    let length = url.as_str().len();
-    if length <= MAX_URL {
-        return Ok(());
-    }
-    let what = format!("the address of the request has {length} bytes, and {MAX_URL} are the most");
-    Err(Error::too_large(what)
-        .advise("make the filter, or the list of properties, shorter, or split the query"))
 }
 
 /// The version of the Table service that requests send.
@@ -198,7 +175,7 @@ fn authorization_len(authority: &Authority) -> usize {
 /// Builds the `Authorization` header in `out` and takes it from there.
 pub(super) fn sign(
     key: &SharedKey,
-    url: &Url,
+    url: &Uri,
     headers: &HeaderMap,
     request: &Request,
     out: &mut BytesMut,
@@ -231,8 +208,6 @@ fn take(out: &mut BytesMut) -> std::result::Result<HeaderValue, InvalidHeaderVal
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
     use crate::clock::ManualClock;
     use crate::transport::{Call, Safety};
@@ -281,7 +256,7 @@ mod tests {
             let credential = Credential::shared_key_lite(account, key).unwrap();
             let endpoint = Endpoint::parse("the endpoint", url).unwrap();
             let signed = signed(&signer(credential, date), &endpoint, target).request;
-            assert_eq!(signed.url().as_str(), format!("{url}{target}"));
+            assert_eq!(signed.uri().to_string(), format!("{url}{target}"));
             assert_eq!(signed.headers()[MS_DATE], date);
             assert_eq!(signed.headers()[AUTHORIZATION].to_str().unwrap(), authorization);
             assert!(signed.headers()[AUTHORIZATION].is_sensitive());
@@ -295,7 +270,7 @@ mod tests {
         // All characters of keys, as encoded in URLs: the target is not changed.
         let target = "/t(PartitionKey='%25%2B%20%C3%B4..',RowKey='it''s~!*(x)')";
         let signed = signed(&signer(credential, DATE), &endpoint, target).request;
-        assert_eq!(signed.url().as_str(), format!("http://127.0.0.1:10002/a{target}"));
+        assert_eq!(signed.uri().to_string(), format!("http://127.0.0.1:10002/a{target}"));
     }
 
     const DATE: &str = "Wed, 23 Sep 2015 16:40:05 GMT";
@@ -317,7 +292,7 @@ mod tests {
         let credential = Credential::sas("sv=1&sig=secret").unwrap();
         let endpoint = Endpoint::parse("the endpoint", "https://a.table.core.windows.net").unwrap();
         let signed = signed(&signer(credential, DATE), &endpoint, "/t");
-        assert!(signed.request.url().as_str().ends_with("/t?sv=1&sig=secret"));
+        assert!(signed.request.uri().to_string().ends_with("/t?sv=1&sig=secret"));
         assert!(!format!("{signed:?}").contains("secret"));
     }
 }

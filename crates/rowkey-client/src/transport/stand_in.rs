@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::{Request, Response};
+
 /// Answers a request; `None` sends it to the service.
-pub(crate) type Responder =
-    Arc<dyn Fn(&reqwest::Request) -> Option<reqwest::Response> + Send + Sync>;
+pub(crate) type Responder = Arc<dyn Fn(&Request<Bytes>) -> Option<Response<Bytes>> + Send + Sync>;
 
 tokio::task_local! {
     static RESPONDER: Responder;
@@ -16,6 +18,6 @@ pub(crate) async fn answered_by<F: Future>(responder: Responder, operations: F) 
 }
 
 /// The response to a request of an operation that runs in [`answered_by`].
-pub(super) fn answer(request: &reqwest::Request) -> Option<reqwest::Response> {
+pub(super) fn answer(request: &Request<Bytes>) -> Option<Response<Bytes>> {
     RESPONDER.try_with(|respond| respond(request)).ok().flatten()
 }

@@ -6,13 +6,19 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::Response;
-use http_body_util::{BodyExt as _, Collected, Either};
 use hyper::body::{Body, Frame, SizeHint};
 
 use crate::front::respond::{HttpResponse, ResponseBody};
 
 /// A whole or truncated response.
-pub(crate) type SentResponse = Response<Either<ResponseBody, Cut>>;
+pub(crate) type SentResponse = Response<SentBody>;
+
+/// A whole or truncated body.
+#[derive(Debug)]
+pub(crate) enum SentBody {
+    Whole(ResponseBody),
+    Cut(Cut),
+}
 
 /// The beginning of a body.
 #[derive(Debug)]
@@ -26,23 +32,52 @@ pub(crate) struct Cut {
 
 /// A whole response.
 pub(crate) fn whole(answer: HttpResponse) -> SentResponse {
-    answer.map(Either::Left)
+    answer.map(SentBody::Whole)
 }
 
 /// Truncates a response to its head and at most `bytes` of its body, always less than the whole
 /// body. `None` for a response without a body, which cannot be truncated.
-pub(crate) async fn cut(answer: HttpResponse, bytes: usize) -> Option<SentResponse> {
+pub(crate) fn cut(answer: HttpResponse, bytes: usize) -> Option<SentResponse> {
     let (head, body) = answer.into_parts();
-    let mut data = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
+    let mut data = body.into_bytes();
     let length = data.len();
     data.truncate(bytes.min(length.checked_sub(1)?));
     let cut = Cut { data, announced: length as u64, paused: false };
-    Some(Response::from_parts(head, Either::Right(cut)))
+    Some(Response::from_parts(head, SentBody::Cut(cut)))
 }
 
 /// The error that closes the connection.
 pub(crate) fn closed() -> io::Error {
     io::Error::new(io::ErrorKind::ConnectionAborted, "closed by an injected fault")
+}
+
+impl Body for SentBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        match self.get_mut() {
+            Self::Whole(body) => Pin::new(body).poll_frame(context).map_err(|never| match never {}),
+            Self::Cut(body) => Pin::new(body).poll_frame(context),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Cut(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Cut(body) => body.size_hint(),
+        }
+    }
 }
 
 impl Body for Cut {

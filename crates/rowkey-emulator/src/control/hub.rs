@@ -158,7 +158,7 @@ impl Visit<'_> {
         };
         let sent = match self.rule.as_deref().map(Rule::action) {
             Some(Action::CloseAfterCommit) => None,
-            Some(Action::Truncate(bytes)) => cut::cut(answer, *bytes).await,
+            Some(Action::Truncate(bytes)) => cut::cut(answer, *bytes),
             Some(Action::Delay(duration)) => {
                 note(None);
                 clock.sleep(self.arrived, *duration).await;

@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use compact_str::CompactString;
 use http::StatusCode;
 use rowkey_wire::auth::Service;
 use rowkey_wire::edm::DateTime;
+use smol_str::SmolStr;
 
 use super::fault::is_about;
 use crate::front::operation::Operation;
@@ -58,8 +58,8 @@ pub struct JournalEntry {
     number: u64,
     at: DateTime,
     operation: Operation,
-    account: CompactString,
-    resource: CompactString,
+    account: SmolStr,
+    resource: SmolStr,
     status: Option<StatusCode>,
     committed: bool,
 }
@@ -195,7 +195,7 @@ impl Record {
             at,
             operation: subject.operation,
             account: subject.account.into(),
-            resource: CompactString::from(&*subject.resource),
+            resource: SmolStr::new(&*subject.resource),
             status: None,
             committed: false,
         });

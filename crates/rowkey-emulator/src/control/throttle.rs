@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use compact_str::CompactString;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
+use smol_str::SmolStr;
 
 /// A second in ticks.
 const SECOND: i64 = 10_000_000;
@@ -43,9 +43,9 @@ impl Default for Targets {
 /// The unit that a limit applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Limited {
-    Account(CompactString),
-    Partition(CompactString, CompactString, CompactString),
-    Queue(CompactString, CompactString),
+    Account(SmolStr),
+    Partition(SmolStr, SmolStr, SmolStr),
+    Queue(SmolStr, SmolStr),
 }
 
 /// The current use: for each limit, the instant at which it will be unused again.

@@ -5,16 +5,30 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 
 /// A body whose bytes are all in memory.
+#[cfg_attr(test, derive(Clone))]
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     first: Bytes,
     rest: VecDeque<Bytes>,
     /// The bytes left to send, over all pieces.
     length: u64,
+}
+
+impl Body {
+    /// All bytes, copied together if they are several pieces.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        if self.rest.is_empty() {
+            return self.first;
+        }
+        let mut whole = BytesMut::with_capacity(usize::try_from(self.length).unwrap_or_default());
+        whole.extend_from_slice(&self.first);
+        self.rest.iter().for_each(|piece| whole.extend_from_slice(piece));
+        whole.freeze()
+    }
 }
 
 impl From<Bytes> for Body {
@@ -74,7 +88,8 @@ mod tests {
             let whole = pieces.concat();
             assert_eq!(body.size_hint().exact(), Some(whole.len() as u64));
             assert_eq!(body.is_end_stream(), whole.is_empty());
-            assert_eq!(body.collect().await.unwrap().to_bytes(), whole);
+            assert_eq!(body.clone().into_bytes(), whole);
+            assert_eq!(BodyExt::collect(body).await.unwrap().to_bytes(), whole);
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The body of a request. It is not read until the head has been accepted, so that nothing an
 //! unauthenticated sender writes is buffered.
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
-use http_body_util::BodyExt as _;
-use hyper::body::{Body as _, Incoming};
+use hyper::body::{Body as _, Frame, Incoming};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
@@ -63,7 +64,7 @@ impl RequestBody {
         }
         self.pace.set_full(false);
         let mut length = 0;
-        while let Some(Ok(frame)) = self.incoming.frame().await {
+        while let Some(Ok(frame)) = frame(&mut self.incoming).await {
             length += frame.data_ref().map_or(0, |data| data.len() as u64);
             if length > MAX_UNWANTED {
                 return;
@@ -82,8 +83,8 @@ impl RequestBody {
         let mut first = Bytes::new();
         let mut all: Option<BytesMut> = None;
         let mut length = 0;
-        while let Some(frame) = body.frame().await {
-            let Ok(data) = frame.map_err(io::Error::other)?.into_data() else { continue };
+        while let Some(received) = frame(body).await {
+            let Ok(data) = received.map_err(io::Error::other)?.into_data() else { continue };
             length += data.len();
             if length > max {
                 return Ok(Err(TooLong));
@@ -103,6 +104,11 @@ impl RequestBody {
         }
         Ok(Ok(all.map_or(first, BytesMut::freeze)))
     }
+}
+
+/// The next frame, or `None` at the end.
+pub(crate) async fn frame(body: &mut Incoming) -> Option<hyper::Result<Frame<Bytes>>> {
+    poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await
 }
 
 impl Drop for RequestBody {

@@ -7,6 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use http::{HeaderValue, Request};
 use hyper::body::{Body, Incoming};
 use hyper::rt;
@@ -153,9 +154,10 @@ where
 {
     let Some(idle_timeout) = idle_timeout else { return connection.await };
     let mut connection = pin!(connection);
-    tokio::select! {
-        ended = connection.as_mut() => return ended,
-        () = idle_timeout.expired() => {}
+    if let Either::Left((ended, _)) =
+        select(connection.as_mut(), pin!(idle_timeout.expired())).await
+    {
+        return ended;
     }
     connection.as_mut().graceful_shutdown();
     connection.await

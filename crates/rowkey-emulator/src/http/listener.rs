@@ -3,14 +3,17 @@
 //! Each thread has its own runtime and serves its connections from the first request to the last.
 //! Passing a request to another thread would take longer than answering most requests.
 
+use std::future;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use rowkey_wire::auth::Service;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
@@ -146,9 +149,9 @@ async fn accept(dispatcher: Dispatcher, listener: tokio::net::TcpListener, servi
     let mut is_full = false;
     loop {
         // Removes ended connections at once, even if no new one arrives for a long time.
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            Some(_) = connections.join_next() => {
+        let accepted = match select(pin!(listener.accept()), pin!(end(&mut connections))).await {
+            Either::Left((accepted, _)) => accepted,
+            Either::Right(_) => {
                 dispatcher.open.fetch_sub(1, Ordering::Relaxed);
                 continue;
             }
@@ -191,16 +194,15 @@ async fn serve_dispatched(
 ) {
     let mut connections = JoinSet::new();
     loop {
-        let (stream, peer, service) = tokio::select! {
-            accepted = dispatched.recv() => match accepted {
-                Some(accepted) => accepted,
-                None => return,
-            },
-            Some(_) = connections.join_next() => {
-                open.fetch_sub(1, Ordering::Relaxed);
-                continue;
-            }
-        };
+        let (stream, peer, service) =
+            match select(pin!(dispatched.recv()), pin!(end(&mut connections))).await {
+                Either::Left((Some(accepted), _)) => accepted,
+                Either::Left((None, _)) => return,
+                Either::Right(_) => {
+                    open.fetch_sub(1, Ordering::Relaxed);
+                    continue;
+                }
+            };
         let (state, tls) = (Arc::clone(&state), tls.clone());
         connections.spawn(async move {
             match TcpStream::from_std(stream) {
@@ -208,6 +210,13 @@ async fn serve_dispatched(
                 Err(error) => warn!(%error, "a connection cannot be served"),
             }
         });
+    }
+}
+
+/// Waits until a connection ends, for ever if there is none.
+async fn end(connections: &mut JoinSet<()>) {
+    if connections.join_next().await.is_none() {
+        future::pending().await
     }
 }
 

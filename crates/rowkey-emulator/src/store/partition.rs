@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, btree_map};
 use std::ops::Bound;
 use std::slice;
 
-use compact_str::CompactString;
 use rowkey_wire::key;
+use smol_str::SmolStr;
 
 use super::row::Row;
 
 /// A PartitionKey or a RowKey, ordered as in the service: by UTF-16 code unit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Key(CompactString);
+pub(crate) struct Key(SmolStr);
 
 impl Key {
     /// The key's text.
@@ -23,7 +23,7 @@ impl Key {
 
 impl From<&str> for Key {
     fn from(text: &str) -> Self {
-        Self(CompactString::new(text))
+        Self(SmolStr::new(text))
     }
 }
 

@@ -5,10 +5,6 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use rcgen::{
-    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair,
-    KeyUsagePurpose, date_time_ymd,
-};
 use rowkey_wire::edm::DateTime;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
@@ -17,6 +13,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio_rustls::rustls::{self, InconsistentKeys, ServerConfig};
 
+use super::certificate;
 use crate::clock::ServerClock;
 
 /// How long a generated certificate is valid: the maximum that the strictest clients, Apple's,
@@ -48,28 +45,23 @@ impl Identity {
             usual.into_iter().map(str::to_owned).chain(hosts.iter().cloned()).collect();
         names.sort_unstable();
         names.dedup();
-        let mut params = CertificateParams::new(names).map_err(io::Error::other)?;
-        params.distinguished_name = DistinguishedName::new();
-        params.distinguished_name.push(DnType::CommonName, "rowkey-server");
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        if let Some(name) = names.iter().find(|name| !name.is_ascii()) {
+            return Err(wrong(&format!("the host `{name}` is not ASCII: give it as `xn--..`")));
+        }
         // Clients compare with real time, even when the server's clock is manual.
         let now = ServerClock::real().now();
         let day = |days: i64| -> io::Result<_> {
             let ticks = now.ticks() + days * TICKS_A_DAY;
             let text = DateTime::from_ticks(ticks).map_err(io::Error::other)?.to_string();
             let mut parts = text.split(['-', 'T']);
-            let mut next = || parts.next().unwrap_or_default();
-            let year = next().parse().map_err(io::Error::other)?;
-            let month = next().parse().map_err(io::Error::other)?;
-            Ok(date_time_ymd(year, month, next().parse().map_err(io::Error::other)?))
+            let mut next =
+                || parts.next().unwrap_or_default().parse::<u32>().map_err(io::Error::other);
+            Ok([next()?, next()?, next()?])
         };
-        (params.not_before, params.not_after) = (day(-1)?, day(LIFETIME_DAYS - 1)?);
-        let key = KeyPair::generate().map_err(io::Error::other)?;
-        let certificate = params.self_signed(&key).map_err(io::Error::other)?;
+        let made = certificate::make(&names, day(-1)?, day(LIFETIME_DAYS - 1)?)?;
         Ok(Self {
-            certificate: pem("CERTIFICATE", certificate.der()),
-            key: pem("PRIVATE KEY", key.serialized_der()),
+            certificate: pem("CERTIFICATE", &made.certificate),
+            key: pem("PRIVATE KEY", &made.key),
         })
     }
 

@@ -1,6 +1,8 @@
 //! HTTPS and the server's certificate. Without the feature `tls`, servers speak HTTP.
 
 #[cfg(feature = "tls")]
+mod certificate;
+#[cfg(feature = "tls")]
 mod identity;
 
 use std::io;

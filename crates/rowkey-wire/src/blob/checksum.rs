@@ -2,8 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use crc_fast::{CrcAlgorithm, Digest};
 use md5::{Digest as _, Md5};
+
+use super::crc64::Crc64;
 
 /// An MD5, 16 bytes, as `Content-MD5` carries it in base64.
 pub type Md5Sum = [u8; 16];
@@ -14,18 +15,14 @@ pub type Crc64Sum = [u8; 8];
 /// Computes checksums of a body that is received in pieces. The default computes none.
 #[derive(Clone, Default)]
 pub struct Checksum {
-    crc64: Option<Digest>,
+    crc64: Option<Crc64>,
     md5: Option<Md5>,
 }
 
 impl Checksum {
     /// Computes the requested checksums.
     pub fn new(md5: bool, crc64: bool) -> Self {
-        Self {
-            // The reflected polynomial is 9A6C9329AC4BC9B5, also known from NVMe.
-            crc64: crc64.then(|| Digest::new(CrcAlgorithm::Crc64Nvme)),
-            md5: md5.then(Md5::new),
-        }
+        Self { crc64: crc64.then(Crc64::new), md5: md5.then(Md5::new) }
     }
 
     /// Adds the next piece.
@@ -40,8 +37,7 @@ impl Checksum {
 
     /// The requested checksums of all pieces.
     pub fn finish(self) -> (Option<Md5Sum>, Option<Crc64Sum>) {
-        let crc64 = self.crc64.map(|crc64| crc64.finalize().to_le_bytes());
-        (self.md5.map(|md5| md5.finalize().into()), crc64)
+        (self.md5.map(|md5| md5.finalize().into()), self.crc64.map(Crc64::finish))
     }
 }
 

@@ -11,7 +11,7 @@ use std::fmt::Write;
 )]
 pub(crate) fn write_finite(value: f64, out: &mut impl Write) -> std::fmt::Result {
     debug_assert!(value.is_finite());
-    let mut buffer = ryu::Buffer::new();
+    let mut buffer = zmij::Buffer::new();
     let text = buffer.format_finite(value);
     let (text, sign) = text.strip_prefix('-').map_or((text, ""), |rest| (rest, "-"));
     out.write_str(sign)?;

@@ -4,13 +4,13 @@ use std::io;
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, header};
-use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use rowkey_wire::blob::Sums;
 use rowkey_wire::blob::checksum::{self, Checksum, Crc64Sum, Md5Sum};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
+use crate::front::request_body;
 use crate::front::respond::RequestError;
 use crate::store::blob::Content;
 
@@ -113,7 +113,7 @@ pub(super) fn verify_md5(sent: Option<&[u8]>, upload: &Upload) -> Result<(), Rej
 }
 
 async fn next(body: &mut Incoming) -> Result<Option<Bytes>, RequestError> {
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = request_body::frame(body).await {
         let frame = frame.map_err(io::Error::other)?;
         // Trailers are ignored.
         if let Ok(piece) = frame.into_data() {

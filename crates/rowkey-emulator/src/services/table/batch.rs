@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
-use http_body_util::{BodyExt as _, Collected};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::IsoWriter;
 use rowkey_wire::error::{self, Rejection};
@@ -285,7 +284,7 @@ async fn query(call: &Call<'_>, part: &PartRequest<'_>) -> (String, Bytes) {
     match query_alone(call, part).await {
         Ok(answer) => {
             let (head, body) = answer.into_parts();
-            let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
+            let body = body.into_bytes();
             let text = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok());
             let mut headers: Vec<(&str, &str)> = Vec::with_capacity(8);
             headers.extend(content_id(part));

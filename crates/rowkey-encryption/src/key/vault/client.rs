@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use reqwest::{StatusCode, header};
+use bytes::Bytes;
+use http::{HeaderMap, Response, StatusCode, header};
+use rowkey_client::address::Address;
+use rowkey_client::internals::Posts;
 use rowkey_client::{AccessToken, Clock, Error, ErrorKind, Result, SystemClock, TokenProvider};
 use serde::{Deserialize, Serialize};
-use url::Url;
 use zeroize::Zeroizing;
 
 use super::scope::{Scope, challenged};
@@ -35,7 +37,7 @@ const MARGIN_SECONDS: i64 = 300;
 pub(super) struct VaultKey {
     pub(super) key_id: Box<str>,
     host: Box<str>,
-    http: reqwest::Client,
+    http: Posts,
     tokens: Arc<dyn TokenProvider>,
     clock: Arc<dyn Clock>,
     /// `None` until the vault has returned it.
@@ -77,22 +79,20 @@ struct ErrorBody {
 
 impl VaultKey {
     pub(super) fn new(key_id: &str, tokens: impl TokenProvider + 'static) -> Result<Self> {
-        let url = Url::parse(key_id).map_err(|_| malformed())?;
-        let path: Vec<_> = url.path_segments().ok_or_else(malformed)?.collect();
-        let is_key = matches!(&*path, ["keys", name, version]
+        let address = Address::parse(key_id).map_err(|_| malformed())?;
+        let path: Vec<_> = address.path.split('/').collect();
+        let is_key = matches!(&*path, ["", "keys", name, version]
             if !name.is_empty() && !version.is_empty());
-        let host = url.host_str().unwrap_or_default();
+        let host = &*address.host;
         let is_local = ["localhost", "127.0.0.1", "[::1]"].contains(&host);
-        let is_plain =
-            url.username().is_empty() && url.query().is_none() && url.fragment().is_none();
-        if !is_key || !is_plain || !(url.scheme() == "https" || is_local && url.scheme() == "http")
-        {
+        let is_plain = !address.has_user && address.query.is_none() && !address.has_fragment;
+        if !is_key || !is_plain || !(address.secure || is_local) {
             return Err(malformed());
         }
         Ok(Self {
-            key_id: key_id.into(),
+            key_id: key_id.trim().into(),
             host: host.into(),
-            http: client(url.scheme() == "https")?,
+            http: Posts::new(address.secure)?,
             tokens: Arc::new(tokens),
             clock: Arc::new(SystemClock),
             scope: tokio::sync::Mutex::new(Scope::of_host(host)),
@@ -170,8 +170,7 @@ impl VaultKey {
         if let Some(scope) = &*held {
             return Ok(scope.clone());
         }
-        let answer = self.http.post(url).header(header::CONTENT_LENGTH, 0).send().await;
-        let answer = answer.map_err(|error| self.lost(error))?;
+        let answer = self.post(url, HeaderMap::new(), Vec::new()).await?;
         if answer.status() != StatusCode::UNAUTHORIZED {
             let status = answer.status();
             let wait = wait(&answer);
@@ -193,18 +192,12 @@ impl VaultKey {
     ) -> std::result::Result<Zeroizing<Vec<u8>>, (Error, Option<Duration>)> {
         let scope = self.scope(url).await?;
         let token = self.token(&scope).await.map_err(|error| (error, None))?;
-        let sent = self
-            .http
-            .post(url)
-            .header(header::AUTHORIZATION, token)
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(body)
-            .send();
-        let answer = sent.await.map_err(|error| self.lost(error))?;
+        let json = header::HeaderValue::from_static("application/json");
+        let headers = [(header::AUTHORIZATION, token), (header::CONTENT_TYPE, json)];
+        let answer = self.post(url, headers.into_iter().collect(), body).await?;
         let status = answer.status();
         let wait = wait(&answer);
-        let body = answer.bytes().await.map_err(|error| self.lost(error))?;
-        let body = Zeroizing::new(body.to_vec());
+        let body = Zeroizing::new(answer.into_body().to_vec());
         if status.is_success() {
             return Ok(body);
         }
@@ -270,10 +263,16 @@ impl VaultKey {
         }
     }
 
-    fn lost(&self, error: reqwest::Error) -> (Error, Option<Duration>) {
-        let what = format!("the key vault of `{}` did not respond", self.key_id);
-        let error = error.without_url();
-        (Error::refused(ErrorKind::Unavailable, what).with_source(error), None)
+    async fn post(
+        &self,
+        url: &str,
+        headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> std::result::Result<Response<Bytes>, (Error, Option<Duration>)> {
+        self.http.post(url, headers, body.into(), TIMEOUT).await.map_err(|error| {
+            let what = format!("the key vault of `{}` did not respond", self.key_id);
+            (Error::refused(ErrorKind::Unavailable, what).with_source(error), None)
+        })
     }
 
     fn unexpected(&self, what: &str) -> Error {
@@ -283,7 +282,7 @@ impl VaultKey {
 }
 
 /// How long the vault asks to wait.
-fn wait(answer: &reqwest::Response) -> Option<Duration> {
+fn wait(answer: &Response<Bytes>) -> Option<Duration> {
     let wait = answer.headers().get(header::RETRY_AFTER)?;
     wait.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
@@ -293,27 +292,6 @@ fn malformed() -> Error {
         "it is https://VAULT.vault.azure.net/keys/NAME/VERSION, or that of a managed HSM, and the version must be named: the \
          vault's newest is another one after it was rotated",
     )
-}
-
-/// Configured like the HTTP client for tables.
-fn client(secure: bool) -> Result<reqwest::Client> {
-    let mut builder = reqwest::Client::builder()
-        // A token is for one address, and must not be sent to another.
-        .redirect(reqwest::redirect::Policy::none())
-        .referer(false)
-        .retry(reqwest::retry::never().max_retries_per_request(0))
-        .timeout(TIMEOUT)
-        .http1_only()
-        .tls_backend_rustls();
-    if !secure {
-        // The address is on this machine. Loading the system's root certificates would take longer than the
-        // request.
-        builder = builder.no_proxy().tls_certs_only([]);
-    }
-    builder.build().map_err(|error| {
-        Error::refused(ErrorKind::Invalid, "the HTTP client cannot be built")
-            .with_source(error.without_url())
-    })
 }
 
 impl fmt::Debug for VaultKey {

@@ -1,7 +1,7 @@
 //! The scopes of tokens for a vault: it never receives a token for a service other than its own.
 
+use rowkey_client::address::Address;
 use rowkey_client::{Error, ErrorKind, Result};
-use url::Url;
 
 /// The services whose tokens are valid for all hosts below their own.
 const SERVICES: [&str; 6] = [
@@ -45,8 +45,8 @@ pub(super) fn challenged(challenge: &str, host: &str) -> Result<Scope> {
         return refused("the key vault does not name the resource for tokens");
     };
     let scope = resource.strip_suffix("/.default").unwrap_or(resource).trim_end_matches('/');
-    let named = Url::parse(scope).ok();
-    let named = named.as_ref().and_then(Url::host_str).unwrap_or_default();
+    let named = Address::parse(scope).ok();
+    let named = named.as_ref().map_or("", |address| &address.host);
     if host.eq_ignore_ascii_case(named) || named.contains('.') && is_below(host, named) {
         return Ok(Scope(format!("{scope}/.default")));
     }

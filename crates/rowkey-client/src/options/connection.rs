@@ -1,0 +1,136 @@
+//! Options of connections: proxy, trusted certificates, time limits.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::error::{Error, Result};
+
+/// How an account connects to the service: proxy, trusted certificates, time limits.
+///
+/// Without them, connections take the proxy of the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`;
+/// none to this machine) and trust the certificates of the operating system. Requests follow no redirect: a signature
+/// is for one address.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use rowkey::{ConnectionOptions, Credential, StorageAccount};
+///
+/// let connections = ConnectionOptions::new()
+///     .proxy("http://proxy.contoso.com:3128")?
+///     .connect_timeout(Duration::from_secs(2));
+/// let account = StorageAccount::builder()
+///     .credential(Credential::shared_key("contoso", "YmFy")?)
+///     .connections(connections)
+///     .build()?;
+/// # Ok::<(), rowkey::Error>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "give them to `StorageAccountBuilder::connections`"]
+pub struct ConnectionOptions {
+    pub(crate) proxy: Proxy,
+    /// The certificates to trust, as PEM, instead of those of the operating system.
+    pub(crate) roots: Option<Vec<u8>>,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
+}
+
+/// The proxy of connections.
+#[derive(Clone)]
+pub(crate) enum Proxy {
+    /// The one that environment variables name.
+    Environment,
+    /// The one at this address.
+    At(String),
+    None,
+}
+
+impl Default for ConnectionOptions {
+    fn default() -> Self {
+        Self {
+            proxy: Proxy::Environment,
+            roots: None,
+            // Shorter than the time limit of an attempt, so that if a host does not respond, it is certain that it
+            // has not received the request.
+            connect_timeout: Duration::from_secs(10),
+            // Shorter than at the service, so that few requests use a connection that is being closed.
+            idle_timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+impl ConnectionOptions {
+    /// Returns the defaults.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sends all requests through this proxy, whatever the environment says. Default: the proxy of the environment.
+    ///
+    /// `address` is `http://host:port` or `https://host:port`, with `user:password@` before the host if the proxy asks
+    /// for them. Requests over https pass through a tunnel (`CONNECT`) that the proxy cannot read.
+    ///
+    /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for any other address.
+    ///
+    /// ```
+    /// use rowkey::ConnectionOptions;
+    ///
+    /// assert!(ConnectionOptions::new().proxy("http://proxy.contoso.com:3128").is_ok());
+    /// assert!(ConnectionOptions::new().proxy("proxy.contoso.com").is_err());
+    /// ```
+    pub fn proxy(mut self, address: &str) -> Result<Self> {
+        let parsed = Address::parse(address);
+        if !parsed.is_ok_and(|address| address.path.len() <= 1 && address.query.is_none()) {
+            return Err(Error::invalid("the proxy has no address such as http://host:port")
+                .advise("give scheme, host and port, with user and password before an @ if it asks for them"));
+        }
+        self.proxy = Proxy::At(address.trim().to_owned());
+        Ok(self)
+    }
+
+    /// Connects without a proxy, even if the environment names one.
+    pub fn without_proxy(mut self) -> Self {
+        self.proxy = Proxy::None;
+        self
+    }
+
+    /// Trusts only these certificates, and those that they signed, instead of the operating system's. For a server
+    /// whose certificate no public authority signed, such as `rowkey-server --cert`.
+    ///
+    /// `pem` has one or more certificates. [`build`](crate::StorageAccountBuilder::build) fails with
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it has none, or one that cannot be read.
+    pub fn trust_only(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.roots = Some(pem.into());
+        self
+    }
+
+    /// Sets the longest time for a connection, with the name's resolution, the proxy and TLS. Default: 10 seconds.
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+
+    /// Sets how long unused connections are kept. Default: 60 seconds.
+    pub fn idle_timeout(mut self, limit: Duration) -> Self {
+        self.idle_timeout = limit;
+        self
+    }
+}
+
+/// Shows no address of a proxy: it may contain a password.
+impl fmt::Debug for ConnectionOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let proxy = match self.proxy {
+            Proxy::Environment => "environment",
+            Proxy::At(_) => "given",
+            Proxy::None => "none",
+        };
+        f.debug_struct("ConnectionOptions")
+            .field("proxy", &proxy)
+            .field("trusts_only", &self.roots.is_some())
+            .field("connect_timeout", &self.connect_timeout)
+            .field("idle_timeout", &self.idle_timeout)
+            .finish()
+    }
+}
