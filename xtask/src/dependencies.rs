@@ -88,8 +88,8 @@ pub(crate) fn check(faults: &mut Vec<String>) {
         }
     }
     let (package, compilers) = WITHOUT_C;
-    let tree = edges(package, "", "normal,build", faults);
-    for name in compilers.iter().filter(|name| tree.contains_key(**name)) {
+    let built = edges(package, "", "normal,build", faults);
+    for name in compilers.iter().filter(|name| built.contains_key(**name)) {
         faults.push(format!("{package} must build without a C compiler, and needs {name}"));
     }
     let mut found = BTreeSet::new();

@@ -76,7 +76,7 @@ impl HttpBody for Body {
 
 #[cfg(test)]
 mod tests {
-    use http_body_util::BodyExt as _;
+    use http_body_util::BodyExt;
 
     use super::*;
 
