@@ -27,8 +27,8 @@ const ABOVE: [(&str, &[&str]); 4] = [
     ("rowkey-encryption", &["rowkey-client", "rowkey-patterns", "rowkey-store"]),
 ];
 
-/// How many crates a package may bring with these features, with itself: as many as today. Whoever adds one says what it is
-/// worth, here and on the page.
+/// How many crates a package may bring with these features, with itself: as many as today. Who adds one changes the number
+/// here and on the page.
 const MOST: [(&str, &str, usize); 5] = [
     ("rowkey", "rustls", 76),
     ("rowkey", "rustls,store", 84),

@@ -66,7 +66,7 @@ impl ConnectionOptions {
         Self::default()
     }
 
-    /// Sends all requests through this proxy, whatever the environment says. Default: the proxy of the environment.
+    /// Sends all requests through this proxy, and not through that of the environment. Default: the proxy of the environment.
     ///
     /// `address` is `http://host:port` or `https://host:port`, with `user:password@` before the host if the proxy asks
     /// for them. Requests over https pass through a tunnel (`CONNECT`) that the proxy cannot read.
@@ -100,6 +100,16 @@ impl ConnectionOptions {
     ///
     /// `pem` has one or more certificates. [`build`](crate::StorageAccountBuilder::build) fails with
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it has none, or one that cannot be read.
+    ///
+    /// ```
+    /// use rowkey::{ConnectionOptions, Credential, ErrorKind, StorageAccount};
+    ///
+    /// let builder =
+    ///     StorageAccount::builder().credential(Credential::shared_key("contoso", "YmFy")?);
+    /// let refused = builder.connections(ConnectionOptions::new().trust_only("no certificate")).build();
+    /// assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid);
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
     pub fn trust_only(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.roots = Some(pem.into());
         self
@@ -112,6 +122,15 @@ impl ConnectionOptions {
     }
 
     /// Sets how long unused connections are kept. Default: 60 seconds.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rowkey::ConnectionOptions;
+    ///
+    /// let options = ConnectionOptions::new().idle_timeout(Duration::from_secs(20));
+    /// # let _ = options;
+    /// ```
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
         self.idle_timeout = limit;
         self

@@ -1,4 +1,4 @@
-//! The CRC64 of the storage services, also known from NVMe: reflected, polynomial 9A6C9329AC4BC9B5.
+//! The CRC64 of the storage services, also known from `NVMe`: reflected, polynomial 9A6C9329AC4BC9B5.
 //!
 //! By tables and without SIMD, which Rust has only as unsafe code. The crate for it brings seven others; this takes a
 //! seventh of the time of the MD5 that the same bodies have.
