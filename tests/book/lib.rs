@@ -33,6 +33,7 @@ pages! {
     access: "docs/src/client/access.md",
     errors_and_retry: "docs/src/client/errors-and-retry.md",
     telemetry: "docs/src/client/telemetry.md",
+    testing: "docs/src/client/testing.md",
     bulk_delete: "docs/src/patterns/bulk-delete.md",
     janitor: "docs/src/patterns/janitor.md",
     worker: "docs/src/patterns/worker.md",

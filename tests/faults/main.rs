@@ -8,6 +8,7 @@ mod faults;
 mod operations;
 mod pages;
 mod queues;
+mod requests;
 
 use rowkey::{Entity, StorageAccount, Table};
 use rowkey_emulator::Server;

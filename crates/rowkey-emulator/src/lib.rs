@@ -49,7 +49,7 @@
 //! | `state` | the accounts and settings of a server |
 //! | `services` | the services: they turn requests into operations on the store, and results into responses |
 //! | `http` | sockets, threads, connections, and the steps common to all requests |
-//! | `server` | [`Server`], [`ServerBuilder`], [`Snapshot`], [`Sweep`] |
+//! | `server` | [`Server`], [`ServerBuilder`], [`Snapshot`], [`Sweep`], [`assert_requests`] |
 
 mod account;
 mod clock;
@@ -75,6 +75,8 @@ pub use durable::{SyncPolicy, is_data_file};
 pub use front::operation::Operation;
 pub use rowkey_wire::auth::Service;
 pub use rowkey_wire::code::ErrorCode;
+#[doc(hidden)]
+pub use server::{Counted, Expected, RequestCount};
 pub use server::{
     HeldBack, Server, ServerBuilder, Snapshot, StoredEntity, StoredMessage, StoredQueue,
     StoredTable, Sweep, SweepError, SweepFailure, SweepFault, Swept,

@@ -85,14 +85,18 @@ impl Journal {
     /// about this blob, written `container/name`.
     #[must_use = "the journal itself does not change"]
     pub fn about(self, name: &str) -> Self {
-        self.filter(|entry| is_about(&entry.resource, name))
+        self.filter(|entry| entry.is_about(name))
     }
 
     /// Keeps only requests that came after the last request of an earlier journal.
     #[must_use = "the journal itself does not change"]
     pub fn since(self, earlier: &Self) -> Self {
-        let last = earlier.entries.last().map_or(0, |entry| entry.number);
-        self.filter(|entry| entry.number > last)
+        self.after(earlier.entries.last().map_or(0, |entry| entry.number))
+    }
+
+    /// Keeps only requests that came after the one with this number.
+    pub(crate) fn after(self, number: u64) -> Self {
+        self.filter(|entry| entry.number > number)
     }
 
     /// Keeps only requests that changed something.
@@ -158,6 +162,11 @@ impl JournalEntry {
         &self.resource
     }
 
+    /// Whether it is about this table, queue or container, or something in it.
+    pub(crate) fn is_about(&self, name: &str) -> bool {
+        is_about(&self.resource, name)
+    }
+
     /// The status of its response; `None` before the response, and when the connection was closed
     /// instead of sending it.
     pub fn status(&self) -> Option<u16> {
@@ -216,6 +225,12 @@ impl Record {
     /// The requests recorded so far.
     pub(crate) fn journal(&self) -> Journal {
         Journal { entries: self.entries().kept.iter().cloned().collect() }
+    }
+
+    /// The number of requests that arrived since the server was started.
+    pub(crate) fn received(&self) -> u64 {
+        let entries = self.entries();
+        entries.forgotten + entries.kept.len() as u64
     }
 
     /// Forgets all requests. Numbering continues.

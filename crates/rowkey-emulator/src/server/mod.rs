@@ -3,11 +3,13 @@
 //! | module | contents |
 //! |---|---|
 //! | [`testing`] | the methods of [`Server`] that are for tests |
+//! | [`requests`] | [`assert_requests`](crate::assert_requests): how many requests a piece of code sends |
 //! | [`snapshot`] | [`Snapshot`]: the contents of a server at an instant |
 //! | [`held_back`] | [`HeldBack`]: a secondary that lags |
 //! | [`sweep`] | [`Sweep`]: runs a scenario with every fault at every request |
 
 mod held_back;
+mod requests;
 mod snapshot;
 mod sweep;
 mod testing;
@@ -19,6 +21,8 @@ use std::time::Duration;
 use std::{fmt, io};
 
 pub use held_back::HeldBack;
+#[doc(hidden)]
+pub use requests::{Counted, Expected, RequestCount};
 use rowkey_wire::auth::Service;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::shown;
