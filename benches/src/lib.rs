@@ -1,6 +1,7 @@
 //! Code shared by the programs.
 //!
-//! - [`servers`], [`growth`], [`clients`], [`bulk`], [`indexed`], [`scan`], [`durable`]: the comparisons
+//! - [`servers`], [`growth`], [`patterns`], [`clients`], [`bulk`], [`indexed`], [`scan`], [`durable`]: the comparisons
+//! - [`workloads`]: what [`patterns`] measures
 //! - [`soak`]: a server under load for minutes, and beside long queries
 //! - [`report`]: medians, ratios, goals, tables; [`charts`]: the charts of the book
 //! - [`results`]: figures as files; [`publish`]: tables and charts in README.md and in the book
@@ -17,6 +18,7 @@ pub mod growth;
 pub mod indexed;
 pub mod load;
 pub mod model;
+pub mod patterns;
 pub mod process;
 pub mod publish;
 pub mod report;
@@ -28,3 +30,6 @@ pub mod sign;
 pub mod small;
 pub mod soak;
 pub mod stored;
+// What the test of requests counts, too; that package is in another workspace.
+#[path = "../../tests/support/growth/mod.rs"]
+pub mod workloads;

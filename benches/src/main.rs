@@ -8,12 +8,14 @@ use std::env;
 
 use compare::clients::run::Result;
 use compare::results::{Begun, commit};
-use compare::{bare, bulk, clients, durable, growth, indexed, publish, scan, servers, stored};
+use compare::{
+    bare, bulk, clients, durable, growth, indexed, patterns, publish, scan, servers, stored,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-const PARTS: [&str; 8] =
-    ["servers", "growth", "durable", "clients", "bulk", "indexed", "store", "scan"];
+const PARTS: [&str; 9] =
+    ["servers", "growth", "patterns", "durable", "clients", "bulk", "indexed", "store", "scan"];
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -63,6 +65,10 @@ async fn measure(arguments: &[&str], kept: bool) -> Result<()> {
             "growth" => {
                 let figures = growth::compare(rounds).await?;
                 report.show(part, begun, growth::Growth::tables, figures)?;
+            }
+            "patterns" => {
+                let figures = patterns::compare(rounds).await?;
+                report.show(part, begun, patterns::Patterns::tables, figures)?;
             }
             "clients" => {
                 let figures = clients::compare::compare(rounds, &only).await?;

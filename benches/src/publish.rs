@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use crate::charts;
 use crate::clients::figures::Clients;
 use crate::growth::Growth;
+use crate::patterns::Patterns;
 use crate::report::Table;
 use crate::results::Results;
 use crate::servers::Servers;
@@ -21,6 +22,7 @@ const TABLES: [&str; 4] = ["durable", "bulk", "indexed", "scan"];
 pub fn all() -> io::Result<()> {
     part::<Servers>("servers", Servers::tables, Some(charts::servers))?;
     part::<Growth>("growth", Growth::tables, Some(charts::growth))?;
+    part::<Patterns>("patterns", Patterns::tables, Some(charts::patterns))?;
     part::<Clients>("clients", Clients::tables, Some(charts::clients))?;
     for name in TABLES {
         part::<String>(name, Clone::clone, None)?;

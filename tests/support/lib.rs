@@ -7,6 +7,7 @@
 
 pub mod erased;
 mod failure;
+pub mod growth;
 pub mod random;
 pub mod recorded;
 pub mod rows;

@@ -110,5 +110,9 @@ fn round(value: f64, step: f64) -> String {
 }
 
 fn short(size: usize) -> String {
-    if size >= 1_000_000 { format!("{}M", size / 1_000_000) } else { format!("{}k", size / 1_000) }
+    match size {
+        0..1_000 => size.to_string(),
+        1_000..1_000_000 => format!("{}k", size / 1_000),
+        _ => format!("{}M", size / 1_000_000),
+    }
 }

@@ -4,7 +4,7 @@
 //! - [`svg`]: shapes and text
 //! - [`bars`]: ratios on a logarithmic axis
 //! - [`lines`]: cost by size
-//! - this module: the three charts
+//! - this module: the four charts
 
 #![expect(clippy::cast_precision_loss, reason = "what is drawn is less precise anyway")]
 
@@ -14,6 +14,7 @@ mod svg;
 
 use crate::clients::figures::Clients;
 use crate::growth::{BYTES, Growth, SIZES};
+use crate::patterns::Patterns;
 use crate::process::Kind;
 use crate::report::{Goal, Rounds, figure};
 use crate::servers::Servers;
@@ -104,6 +105,32 @@ pub fn growth(growth: &Growth) -> String {
         note: "Dashed: what rowkey-server may cost at 1,000,000 at most. Lower is better.",
         at: &SIZES,
         panels,
+    }
+    .draw()
+}
+
+/// CPU time of an element of patterns, by the number of elements.
+pub fn patterns(patterns: &Patterns) -> String {
+    let sizes = |row: &crate::patterns::Row| -> Vec<usize> {
+        row.sizes.iter().map(|measured| measured.elements).collect()
+    };
+    let at = patterns.subjects.first().map(sizes).unwrap_or_default();
+    // Rows of one entity are at most 98, so they have an axis of their own: the table has them.
+    let rows = patterns.subjects.iter().filter(|row| sizes(row) == at);
+    let panels = rows.map(|row| Panel {
+        name: row.name.clone(),
+        series: vec![Series {
+            name: "client and server",
+            tone: Tone::Ours,
+            values: row.cpu_of_an_element(),
+        }],
+        goal: None,
+    });
+    Lines {
+        title: "Patterns: CPU microseconds per element, by the number of elements",
+        note: "A line that does not rise is linear growth. Client and server in one process.",
+        at: &at,
+        panels: panels.collect(),
     }
     .draw()
 }
