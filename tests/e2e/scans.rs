@@ -10,7 +10,8 @@ use rowkey_tests::{Fixture, TestResult};
 
 /// An entity with whole copies whose rows look like its own, and with copies of a part.
 #[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(partition = "shop_{shop}", row = "order_{id:4}", rename_all = "PascalCase")]
+// `by_day` gets a few copies.
+#[entity(append_ok, partition = "shop_{shop}", row = "order_{id:4}", rename_all = "PascalCase")]
 #[entity(
     index(name = by_courier, partition = "shop_{courier}", row = "order_{id:4}_{shop}"),
     index(name = by_day, partition = "day_{day:8}", row = "{shop}_{id:4}", copy(cents))

@@ -11,7 +11,8 @@ use rowkey_tests::sweep::{account, sample};
 
 /// A mail with a text that stays in the row if it is small.
 #[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(store, partition = "{user}", row = "mail_{id:4}", rename_all = "PascalCase")]
+// `by_day` gets a few copies.
+#[entity(store, append_ok, partition = "{user}", row = "mail_{id:4}", rename_all = "PascalCase")]
 #[entity(index(name = by_sender, row = "sender_{sender}", many))]
 #[entity(index(name = by_day, partition = "day_{day}", row = "{user}_{id:4}"))]
 struct Mail {
@@ -29,7 +30,8 @@ struct Mail {
 
 /// The same mails in a program without the options.
 #[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(store, partition = "{user}", row = "mail_{id:4}", rename_all = "PascalCase")]
+// `by_day` gets a few copies.
+#[entity(store, append_ok, partition = "{user}", row = "mail_{id:4}", rename_all = "PascalCase")]
 #[entity(index(name = by_sender, row = "sender_{sender}", many))]
 #[entity(index(name = by_day, partition = "day_{day}", row = "{user}_{id:4}"))]
 struct Older {

@@ -253,7 +253,8 @@ async fn copies_follow_into_expired_entities_and_go_with_an_expired_source() -> 
 }
 
 #[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(store, partition = "all", row = "thing_{id:4}")]
+// `elsewhere` gets a few copies.
+#[entity(store, append_ok, partition = "all", row = "thing_{id:4}")]
 #[entity(index(name = by_day, row = "day_{day}", many))]
 #[entity(index(name = elsewhere, partition = "day_{day}", row = "{id:4}"))]
 struct OldNote {
@@ -263,7 +264,8 @@ struct OldNote {
 }
 
 #[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(store, partition = "all", row = "thing_{id:4}")]
+// `elsewhere` gets a few copies.
+#[entity(store, append_ok, partition = "all", row = "thing_{id:4}")]
 #[entity(index(name = by_day, row = "day_{day}", many))]
 #[entity(index(name = elsewhere, partition = "day_{day}", row = "{id:4}"))]
 struct Note {

@@ -29,6 +29,8 @@ pub(crate) struct Container {
     pub(crate) compat: Option<Ident>,
     /// Whether every row has the types of the fields.
     pub(crate) exact: bool,
+    /// Whether all inserts may go to one end of the table or of a partition.
+    pub(crate) append_ok: bool,
     /// The integer type as which an enum is stored.
     pub(crate) repr: Option<LitStr>,
 }
@@ -102,6 +104,7 @@ impl Container {
             store: None,
             compat: None,
             exact: false,
+            append_ok: false,
             repr: None,
         };
         let always: &[&str] = if names { &["crate", "rename_all"] } else { &["crate"] };
@@ -119,6 +122,10 @@ impl Container {
             }
             if name == "exact" {
                 this.exact = true;
+                return Ok(());
+            }
+            if name == "append_ok" {
+                this.append_ok = true;
                 return Ok(());
             }
             if name == serde::IGNORE {

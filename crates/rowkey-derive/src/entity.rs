@@ -6,6 +6,7 @@ use syn::{DeriveInput, Path, Result};
 
 use crate::attrs::{DefaultValue, System};
 use crate::declaration::Declarations;
+use crate::growing;
 use crate::keys;
 use crate::model::{Field, Keys, Model, VERSION, plain};
 use crate::names::constant;
@@ -24,12 +25,14 @@ pub(crate) fn entity(input: &DeriveInput) -> Result<TokenStream> {
     let columns = columns(&model);
     let entity = entity_impl(&model, &keys);
     let checks = keys::format_checks(&model, &keys);
+    let warnings = growing::warnings(&model, &keys);
     let inherent = inherent(&model, &quote! { #items #declared #columns });
     Ok(quote! {
         #inherent
         #projection
         #entity
         #checks
+        #warnings
     })
 }
 

@@ -52,6 +52,8 @@ pub(crate) struct Keys {
     pub(crate) declarations: Declarations,
     /// Whether the entity is written through a store.
     pub(crate) store: bool,
+    /// Whether all inserts may go to one end of the table or of a partition.
+    pub(crate) append_ok: bool,
 }
 
 impl Keys {
@@ -97,8 +99,17 @@ pub(crate) struct Field<'a> {
 
 impl<'a> Model<'a> {
     pub(crate) fn entity(input: &'a DeriveInput) -> Result<(Self, Keys)> {
-        let own =
-            ["partition", "row", "kind", "discriminator", "version", "store", "compat", "exact"];
+        let own = [
+            "partition",
+            "row",
+            "kind",
+            "discriminator",
+            "version",
+            "store",
+            "compat",
+            "exact",
+            "append_ok",
+        ];
         let allowed = [&own[..], &Declarations::words()].concat();
         let mut container = Container::parse(input, "entity", &allowed, true)?;
         let fields = named_fields(input, "Entity")?;
@@ -118,7 +129,8 @@ impl<'a> Model<'a> {
         };
         let mut keys = match (template(&partition, false), template(&row, true)) {
             (Ok(partition), Ok(row)) => {
-                Keys { partition, row, declarations: Declarations::default(), store: false }
+                let declarations = Declarations::default();
+                Keys { partition, row, declarations, store: false, append_ok: container.append_ok }
             }
             (Err(mut partition), Err(row)) => {
                 partition.combine(row);

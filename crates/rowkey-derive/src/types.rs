@@ -17,9 +17,18 @@ pub(crate) fn vec_of(ty: &Type) -> Option<&Type> {
 
 /// Whether a type is `BlobRef` or an `Option` of it, recognized by its spelling.
 pub(crate) fn is_reference(ty: &Type) -> bool {
+    is_named(ty, &["BlobRef"])
+}
+
+/// Whether a type, or the `T` of an `Option<T>`, has one of these names, recognized by its spelling.
+pub(crate) fn is_named(ty: &Type, names: &[&str]) -> bool {
     match option_of(ty).unwrap_or(ty) {
-        Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "BlobRef"),
-        Type::Group(group) => is_reference(&group.elem),
+        Type::Path(path) => path
+            .path
+            .segments
+            .last()
+            .is_some_and(|last| names.iter().any(|name| last.ident == name)),
+        Type::Group(group) => is_named(&group.elem, names),
         _ => false,
     }
 }

@@ -204,7 +204,8 @@ fn a_value_outside_the_range_of_its_format_is_an_invalid_key() {
 #[test]
 fn a_format_truncates_to_its_resolution() {
     #[derive(Entity)]
-    #[entity(partition = "{a:date}", row = "{b:unix_ms,unpadded}")]
+    // Only its keys matter here.
+    #[entity(append_ok, partition = "{a:date}", row = "{b:unix_ms,unpadded}")]
     struct Row {
         a: DateTime<Utc>,
         b: DateTime<Utc>,
@@ -240,7 +241,8 @@ fn a_separator_is_unambiguous_if_parts_cannot_contain_it() {
 #[test]
 fn text_before_a_hyphen_is_escaped_and_dates_are_not() {
     #[derive(Entity)]
-    #[entity(partition = "all", row = "{day}T{hour:2}Z{name}-{mark:x4}g{rest}")]
+    // Only its keys matter here.
+    #[entity(append_ok, partition = "all", row = "{day}T{hour:2}Z{name}-{mark:x4}g{rest}")]
     struct Row {
         day: NaiveDate,
         hour: u8,
@@ -279,8 +281,9 @@ fn a_field_in_both_keys_is_read_from_the_finer_format() {
 
 #[test]
 fn index_templates_accept_the_formats_of_key_templates() {
+    // Only its keys matter here.
     #[derive(Entity)]
-    #[entity(partition = "{shop}", row = "id_{id:N}")]
+    #[entity(append_ok, partition = "{shop}", row = "id_{id:N}")]
     #[entity(index(name = by_day, row = "day_{at:yyyyMMdd}-{number:unpadded,unordered}", many))]
     #[entity(index(name = by_number, row = "number_{number:unpadded}"))]
     #[entity(index(name = by_time, partition = "time_{at:date}", row = "{at:iso3}_{id:N}"))]

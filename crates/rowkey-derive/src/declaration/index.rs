@@ -89,6 +89,11 @@ impl Kind for Indexes {
         of.flatten().collect()
     }
 
+    fn elsewhere(&self) -> Vec<(&Template, &Template)> {
+        let copies = self.resolved.iter().filter(|index| !index.claims);
+        copies.filter_map(|index| Some((index.partition.as_ref()?, &index.row))).collect()
+    }
+
     fn constant(&self, model: &Model<'_>, _: &Keys) -> Option<TokenStream> {
         constant(model, &self.resolved)
     }

@@ -94,6 +94,11 @@ pub(crate) trait Kind {
         Vec::new()
     }
 
+    /// The templates of the PartitionKey and RowKey of rows in other partitions of which each insert writes one.
+    fn elsewhere(&self) -> Vec<(&Template, &Template)> {
+        Vec::new()
+    }
+
     /// The properties that a row has for this kind besides those of the fields.
     fn properties(&self, model: &Model<'_>) -> Vec<String> {
         let _ = model;
@@ -237,6 +242,11 @@ impl Declarations {
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
         let templates = self.kinds().into_iter().flat_map(Kind::templates);
         templates.collect::<Vec<_>>().into_iter().flat_map(Template::parts)
+    }
+
+    /// The keys of the rows in other partitions of which each insert writes one.
+    pub(crate) fn elsewhere(&self) -> Vec<(&Template, &Template)> {
+        self.kinds().into_iter().flat_map(Kind::elsewhere).collect()
     }
 
     /// The properties that a row has besides those of the fields.
