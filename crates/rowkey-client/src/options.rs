@@ -4,7 +4,7 @@ pub(crate) mod connection;
 
 use std::time::Duration;
 
-/// Options of a client: deadlines, retries, secondary reads, table scans and traces.
+/// Options of a client: deadlines, retries, secondary reads, table scans, traces and warnings.
 ///
 /// Plain data. Change what you need and keep the defaults for the rest:
 ///
@@ -34,6 +34,13 @@ pub struct ClientOptions {
     /// Whether traces show keys and filter literals, which may be personal data. Credentials are
     /// never shown. Default: `false`.
     pub record_keys: bool,
+    /// From this duration on, an operation writes a warning "slow call": all its attempts, and the waits
+    /// between them. [`Duration::MAX`] switches that off. Default: 5 seconds, after which the service ends
+    /// a page of a query by itself.
+    pub slow: Duration,
+    /// The number of pages after which a query that reads on writes a warning "query of many pages", once.
+    /// [`u64::MAX`] switches that off. Default: 100, which are up to 100,000 entities.
+    pub many_pages: u64,
 }
 
 impl Default for ClientOptions {
@@ -45,6 +52,8 @@ impl Default for ClientOptions {
             read_from_secondary: false,
             scan_policy: ScanPolicy::default(),
             record_keys: false,
+            slow: Duration::from_secs(5),
+            many_pages: 100,
         }
     }
 }

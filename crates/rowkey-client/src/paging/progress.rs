@@ -86,6 +86,11 @@ pub(crate) struct PagePermit {
 }
 
 impl PagePermit {
+    /// The number of pages before it.
+    pub(crate) fn pages(self) -> u64 {
+        self.pages
+    }
+
     /// Waits for the page, up to its time limit.
     pub(crate) async fn wait<T>(self, page: impl Future<Output = Result<T>>) -> Result<T> {
         let Some(left) = self.left else { return page.await };

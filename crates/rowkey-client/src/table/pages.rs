@@ -15,7 +15,7 @@ use super::azurite;
 use super::handle::Table;
 use super::plan::Plan;
 use crate::error::{Error, Result};
-use crate::paging::progress::{Limits, Progress};
+use crate::paging::progress::{Limits, PagePermit, Progress};
 use crate::paging::{Continuation, Stream};
 use crate::table::wire::page::{self, PageError};
 use crate::table::wire::{decode as headers, encode};
@@ -167,7 +167,7 @@ impl<P: Projection> Reader<P> {
         let source = Arc::clone(&self.source);
         let mut top = self.row_limits.top();
         for _ in 0..MAX_CUTS {
-            let permit = self.progress.admit().map_err(|error| source.named(error))?;
+            let permit = source.admit(&mut self.progress)?;
             let reply = permit.wait(source.request(&from, top)).await;
             let reply = reply.map_err(|error| source.named(error))?;
             self.began = self.began.or_else(|| date_of(&reply));
@@ -195,7 +195,7 @@ impl<P: Projection> Reader<P> {
             return Ok(None);
         };
         let source = &self.source;
-        let permit = self.progress.admit().map_err(|error| source.named(error))?;
+        let permit = source.admit(&mut self.progress)?;
         let reply = permit.wait(source.request(&from, self.row_limits.top())).await;
         let reply = reply.map_err(|error| source.named(error))?;
         let decoded = source.read(&from, &reply, self.row_limits)?;
@@ -365,6 +365,28 @@ impl<P: Projection> Source<P> {
             let is_there = usize::from(part) < self.plan.filters.len();
             is_there.then_some(Continuation { query, part, token: None, secondary: false })
         }
+    }
+
+    /// Admits the next page, and warns once if the query reads very many.
+    pub(super) fn admit(&self, progress: &mut Progress<Continuation>) -> Result<PagePermit> {
+        let permit = progress.admit().map_err(|error| self.named(error))?;
+        if permit.pages() == self.table.pipeline().options().many_pages {
+            self.warn(permit.pages());
+        }
+        Ok(permit)
+    }
+
+    /// One event for a query, when it asks for the page after the last usual one.
+    #[cold]
+    fn warn(&self, pages: u64) {
+        tracing::warn!(
+            target: "rowkey",
+            operation = OPERATION,
+            resource = self.table.name(),
+            cost = %self.plan.cost,
+            pages,
+            "query of many pages"
+        );
     }
 
     /// Adds the operation and the table to an error of this query.

@@ -69,10 +69,10 @@ impl<P: Projection + Send + 'static> Responses<P> {
         let Some(from) = self.next.take().filter(|_| !self.row_limits.is_done()) else { return };
         let top = self.row_limits.top();
         let source = Arc::clone(&self.source);
-        let permit = match self.progress.admit() {
+        let permit = match source.admit(&mut self.progress) {
             Ok(permit) => permit,
             Err(error) => {
-                self.ready = Some(Err(source.named(error)));
+                self.ready = Some(Err(error));
                 return;
             }
         };

@@ -2,7 +2,10 @@
 
 use std::fmt::{Debug, Write};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use futures_util::TryStreamExt as _;
+use rowkey_entity::DynamicEntity;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -137,5 +140,89 @@ async fn an_expected_status_is_not_traced_as_an_error() {
         let notes = traced(&script, options(), call).await;
         assert_eq!(notes.lines().filter(|line| line.starts_with("ERROR")).count(), errors);
         assert!(notes.contains("http.response.status_code=404"), "{notes}");
+    }
+}
+
+/// The warnings with this message.
+fn warnings<'a>(notes: &'a str, message: &str) -> Vec<&'a str> {
+    let of = format!("message={message}");
+    notes.lines().filter(|line| line.starts_with("WARN") && line.contains(&of)).collect()
+}
+
+#[tokio::test]
+async fn a_slow_call_is_one_warning_with_all_its_attempts_and_without_keys() {
+    let busy = || refusal("503 No", "ServerBusy");
+    // Two waits of 0.8 and 1.6 seconds, give or take a fifth, pass on the account's clock.
+    for (slow, events) in [(Duration::from_secs(1), 1), (Duration::from_secs(60), 0)] {
+        let script = Script::start([busy(), busy(), answer("200 OK", "", "{}")]);
+        let options = ClientOptions { slow, ..options() };
+        let notes = traced(&script, options, call()).await;
+        let warnings = warnings(&notes, "slow call");
+        assert_eq!(warnings.len(), events, "{notes}");
+        let Some(warning) = warnings.first() else { continue };
+        let requests = script.requests();
+        let id = header(&requests[2], "x-ms-client-request-id").unwrap();
+        for field in [
+            "operation=\"GetEntity\"",
+            "resource=\"orders\"",
+            "attempts=3",
+            "status=200",
+            &format!("client_request_id=\"{id}\""),
+        ] {
+            assert!(warning.contains(field), "{field} not in {warning}");
+        }
+        let took = warning.split("duration_ms=").nth(1).unwrap().split(' ').next().unwrap();
+        assert!((1_900..3_000).contains(&took.parse::<u64>().unwrap()), "{warning}");
+        assert!(!warning.contains("private"), "{warning}");
+    }
+}
+
+#[tokio::test]
+async fn a_slow_call_that_fails_is_logged_too_and_the_limit_can_be_off() {
+    for (slow, events) in [(Duration::ZERO, 1), (Duration::MAX, 0)] {
+        let script = Script::start([refusal("400 No", "InvalidInput")]);
+        let options = ClientOptions { slow, ..options() };
+        let notes = traced(&script, options, call()).await;
+        let warnings = warnings(&notes, "slow call");
+        assert_eq!(warnings.len(), events, "{notes}");
+        assert!(warnings.iter().all(|line| line.contains("status=400 ")), "{notes}");
+    }
+}
+
+#[tokio::test]
+async fn a_query_of_many_pages_is_one_warning_with_its_cost() {
+    let page = |number: usize| {
+        let token = format!(
+            "Content-Type: application/json;odata=minimalmetadata\r\n\
+             x-ms-continuation-NextPartitionKey: private{number}\r\n"
+        );
+        answer("200 OK", if number < 5 { &token } else { "" }, r#"{"value":[]}"#)
+    };
+    for (many_pages, events) in [(2, 1), (4, 1), (5, 0), (u64::MAX, 0)] {
+        for way in 0..4 {
+            let script = Script::start((1..=5).map(page));
+            let notes = Notes::default();
+            let _second = tracing::Dispatch::new(Notes::default());
+            let guard = tracing::subscriber::set_default(notes.clone());
+            let options = ClientOptions { many_pages, ..options() };
+            let (account, _) = script.account(options);
+            let query = account.table("orders").scan::<DynamicEntity>();
+            let read = match way {
+                0 => query.all().await.map(|all| all.len()),
+                1 => query.stream().try_collect::<Vec<_>>().await.map(|all| all.len()),
+                2 => query.prefetch().pages().try_collect::<Vec<_>>().await.map(|_| 0),
+                _ => query.pages().try_collect::<Vec<_>>().await.map(|_| 0),
+            };
+            drop(guard);
+            assert_eq!((read.unwrap(), script.requests().len()), (0, 5));
+            let notes = notes.text();
+            let warnings = warnings(&notes, "query of many pages");
+            assert_eq!(warnings.len(), events, "{many_pages}, {way}: {notes}");
+            for warning in warnings {
+                assert!(warning.contains("cost=table scan"), "{warning}");
+                assert!(warning.contains(&format!("pages={many_pages}")), "{warning}");
+                assert!(!warning.contains("private"), "{warning}");
+            }
+        }
     }
 }

@@ -14,6 +14,7 @@
 //! - [`redact`]: request targets without sensitive parts
 //! - [`trace`]: spans and events
 //! - [`report`]: what an attempt used, for those that count
+//! - [`slow`]: the log of slow calls
 //! - `stand_in`: answers in memory instead of the service, for stubs
 
 pub(crate) mod batch;
@@ -30,6 +31,7 @@ pub(crate) mod report;
 mod request;
 pub(crate) mod retry;
 pub(crate) mod sign;
+mod slow;
 #[cfg(feature = "test-util")]
 pub(crate) mod stand_in;
 mod tls;

@@ -22,6 +22,7 @@ use super::policy::{Additions, Attempt, AttemptResult};
 use super::report::AttemptReport;
 use super::retry::{self, Jitter};
 use super::sign::{Signed, Signer};
+use super::slow::Timed;
 use super::trace;
 use crate::clock::Clock;
 use crate::credential::{Authority, Credential, Scope};
@@ -139,9 +140,11 @@ impl Pipeline {
                 .map_err(|error| error.of(call.operation, call.resource))?;
             let mut route = Route::new(endpoints, &self.options, &call)?;
             let span = trace::operation(&call, &request, route.endpoint(), &self.options);
-            let run = self.run(&request, &call, &mut route, mode, &span);
+            let mut timed = Timed::begin(self.options.slow, || self.clock().elapsed());
+            let run = self.run(&request, &call, &mut route, mode, (&span, &mut timed));
             let result = run.instrument(span.clone()).await;
             trace::finish(&span, &call, &result);
+            timed.end(&call, &result, || self.clock().elapsed());
             result
         };
         perform.boxed()
@@ -153,7 +156,7 @@ impl Pipeline {
         call: &Call<'_>,
         route: &mut Route<'_>,
         mode: ReadMode,
-        span: &tracing::Span,
+        (span, timed): (&tracing::Span, &mut Timed),
     ) -> Result<Reply> {
         let retry = &self.options.retry;
         // Not from the account's clock: a step of the system time must not end an operation, and
@@ -179,6 +182,7 @@ impl Pipeline {
                 Err(error) => return Err(error.of(call.operation, call.resource)),
             };
             trace::attempt(span, &signed);
+            timed.attempt(&signed.id);
             let limit = budget.min(self.options.attempt_timeout);
             let result = self.attempt(signed, mode, limit).await;
             let answer = result.as_ref().ok();
