@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
 use futures_util::TryStreamExt as _;
-use rowkey::patterns::spread::{Spread, Traffic};
+use rowkey::patterns::spread::Spread;
 use rowkey::{ClientOptions, Entity, ErrorKind, ManualClock, RetryOptions, StorageAccount};
 use rowkey_emulator::{Server, Targets};
 
@@ -30,26 +30,25 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .connection_string(server.connection_string())?
         .clock(ManualClock::new("2026-01-01T00:00:00Z".parse()?))
         .options(ClientOptions { retry, ..ClientOptions::default() })
+        .hot_partitions(128)
         .build()?;
     let table = account.table("readings");
     table.create_if_missing().await?;
 
     // ANCHOR: detect
-    // 400 readings into one partition: a hundred are taken. The detector counts each.
-    let traffic = Traffic::new(&account);
+    // 400 readings into one partition: a hundred are taken. The account counts each.
     let mut taken = 0;
     for n in 0..400 {
-        let reading = reading(20_251_231, 0, n);
-        traffic.wrote(&reading);
-        match table.insert(&reading).await {
+        match table.insert(&reading(20_251_231, 0, n)).await {
             Ok(_) => taken += 1,
             Err(error) if error.kind() == ErrorKind::Throttled => {}
             Err(error) => return Err(error.into()),
         }
     }
     assert_eq!(taken, 100);
-    let report = traffic.report();
-    assert!(report.loads[0].is_append_only());
+    let report = account.hot_partitions();
+    assert!(report.partitions[0].is_append_only());
+    assert_eq!(report.partitions[0].throttled, 300);
     println!("{report}");
     // ANCHOR_END: detect
 

@@ -40,6 +40,7 @@ pages! {
     migrate_data: "docs/src/migrate/data.md",
     migrate_azure_data_tables: "docs/src/migrate/azure-data-tables.md",
     migrate_others: "docs/src/migrate/others.md",
+    hot_partitions: "docs/src/client/hot-partitions.md",
     in_tests: "docs/src/server/in-tests.md",
     faults: "docs/src/server/faults.md",
 }

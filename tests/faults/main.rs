@@ -5,6 +5,7 @@ mod blobs;
 mod changes;
 mod control;
 mod faults;
+mod hot_partitions;
 mod operations;
 mod pages;
 mod queues;

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::edm::Value;
-use rowkey::patterns::spread::{Found, Gather, Order, Spread, Traffic};
+use rowkey::hot_partitions::Order;
+use rowkey::patterns::spread::{Found, Gather, Spread};
 use rowkey::{
-    ClientOptions, Continuation, Entity, ErrorKind, Outcome, Partition, RetryOptions, Table,
+    ClientOptions, Continuation, Entity, ErrorKind, ManualClock, Outcome, Partition, RetryOptions,
+    StorageAccount, Table,
 };
 use rowkey_emulator::{Operation, Pages, Server, Targets};
 use rowkey_tests::sweep::{account, once, sweep};
@@ -262,23 +264,29 @@ async fn several_buckets_accept_a_load_that_one_partition_rejects() -> TestResul
 }
 
 #[tokio::test]
-async fn the_detector_reports_an_append_only_partition_and_not_buckets() -> TestResult {
-    let (server, table) = started().await?;
+async fn the_account_reports_an_append_only_partition_and_not_buckets() -> TestResult {
+    let server = Server::builder().manual_clock().start().await?;
+    let account = StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .clock(ManualClock::auto_advancing(server.clock().now().to_chrono()))
+        .hot_partitions(128)
+        .build()?;
+    let table = account.table("events");
+    table.create().await?;
     for (buckets, concerns) in [(1, 1), (16, 0)] {
         let spread = Spread::over(buckets)?;
-        let traffic = Traffic::new(table.account());
+        account.clear_hot_partitions();
         for at in 0..400 {
             let bucket = spread.next_bucket();
             let entry = Event { day: format!("{buckets}"), bucket, ..event(&spread, at, "x") };
             table.insert(&entry).await?;
-            traffic.wrote(&entry);
         }
-        let report = traffic.report();
+        let report = account.hot_partitions();
         assert_eq!(report.concerns().count(), concerns, "{report}");
-        assert_eq!(report.writes, 400);
-        let first = &report.loads[0];
+        assert_eq!(report.entities, 400);
+        let first = &report.partitions[0];
         assert_eq!(
-            (&*first.partition_key, first.writes),
+            (&*first.partition_key, first.entities),
             (&*format!("{buckets}_000"), 400 / u64::from(buckets))
         );
         if buckets == 1 {
@@ -391,23 +399,24 @@ async fn merging_agrees_with_a_sorted_list() -> TestResult {
 }
 
 #[tokio::test]
-async fn concurrent_tasks_share_the_round_robin_counter_and_statistics() -> TestResult {
-    let (_server, table) = started().await?;
-    let (spread, traffic) = (Spread::over(4)?, Traffic::new(table.account()));
+async fn concurrent_tasks_share_the_round_robin_counter() -> TestResult {
+    let (server, table) = started().await?;
+    let spread = Spread::over(4)?;
     stream::iter(0..40)
         .map(|at| {
-            let (table, spread, traffic) = (&table, &spread, &traffic);
+            let (table, spread) = (&table, &spread);
             async move {
                 let entry = Event { bucket: spread.next_bucket(), ..event(spread, at, "x") };
                 table.insert(&entry).await?;
-                traffic.wrote(&entry);
                 Ok::<(), rowkey::Error>(())
             }
         })
         .buffer_unordered(8)
         .try_collect::<()>()
         .await?;
-    let writes: Vec<_> = traffic.report().loads.iter().map(|load| load.writes).collect();
-    assert_eq!(writes, [10, 10, 10, 10]);
+    let stored = server.snapshot();
+    let stored = stored.table("events").unwrap();
+    let rows = (0..4).map(|bucket| stored.partition(&format!("d_{bucket:03}")).count());
+    assert_eq!(rows.collect::<Vec<_>>(), [10, 10, 10, 10]);
     Ok(())
 }

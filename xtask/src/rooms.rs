@@ -30,7 +30,7 @@ const HOUSES: [House; 6] = [
             "error clock backoff address",
             "options",
             "endpoint",
-            "credential telemetry",
+            "credential hot_partitions telemetry",
             "transport",
             "account",
             "paging",

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::clock::Clock;
 use crate::endpoint::Flavor;
 use crate::error::Result;
+use crate::hot_partitions::HotPartitions;
 use crate::options::ClientOptions;
 use crate::telemetry::Telemetry;
 use crate::transport::Pipeline;
@@ -145,6 +146,21 @@ impl StorageAccount {
     /// Returns the receiver of traces, counters and gauges, for libraries that are built on the account.
     pub fn telemetry(&self) -> &dyn Telemetry {
         self.0.pipeline.telemetry()
+    }
+
+    /// Returns which partitions get most of the requests of this account and its clones, since it was built or
+    /// [cleared](Self::clear_hot_partitions). Sends nothing. Empty unless
+    /// [`StorageAccountBuilder::hot_partitions`] switched it on.
+    ///
+    /// Other programs are not counted: if several write, a partition is hotter than each of them reports. The
+    /// report has PartitionKeys: treat it as you treat the data. See [`HotPartitions`] for an example.
+    pub fn hot_partitions(&self) -> HotPartitions {
+        self.0.pipeline.hot().report()
+    }
+
+    /// Resets the counts of [`hot_partitions`](Self::hot_partitions), to report an hour instead of all time.
+    pub fn clear_hot_partitions(&self) {
+        self.0.pipeline.hot().clear();
     }
 
     fn new(name: String, pipeline: Pipeline) -> Self {

@@ -25,6 +25,7 @@ mod clock;
 mod credential;
 mod endpoint;
 mod error;
+pub mod hot_partitions;
 #[doc(hidden)]
 pub mod internals;
 mod options;

@@ -396,7 +396,11 @@ impl<P: Projection> Source<P> {
     }
 
     pub(super) fn call(&self, from: &Continuation) -> Call<'_> {
-        Call::new(OPERATION, self.table.name(), Safety::Read).at(from.host())
+        let call = Call::new(OPERATION, self.table.name(), Safety::Read).at(from.host());
+        match &self.plan.partition {
+            Some(key) => call.in_partition(key, 1),
+            None => call,
+        }
     }
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Plan {
     /// The filter of each part, as OData text; `None` for no filter. There are no parts if nothing
     /// can match.
     pub(crate) filters: Vec<Option<String>>,
+    /// The PartitionKey, if the query reads one partition.
+    pub(crate) partition: Option<String>,
     /// The cost of the most expensive part.
     pub(crate) cost: Cost,
     /// `$select`, keys included.
@@ -69,7 +71,11 @@ impl Plan {
             )));
         }
         let (checks, select) = (rows.checks().to_vec(), select.map(with_keys));
-        Ok(Self { filters, cost, select, checks, copies: &[] })
+        let partition = match partitions {
+            (Bound::Included(from), Bound::Included(to)) if from == to => Some(from.clone()),
+            _ => None,
+        };
+        Ok(Self { filters, partition, cost, select, checks, copies: &[] })
     }
 
     /// Skips the copies of these indexes.

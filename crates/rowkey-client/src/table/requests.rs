@@ -49,6 +49,8 @@ impl Table {
     pub(crate) async fn insert_row(&self, row: Result<Row, EncodeError>) -> Result<ETag> {
         let call = Call::new("InsertEntity", self.name(), Safety::Insert).expecting(&[409]);
         let row = row.map_err(|error| Error::from(error).of(call.operation, call.resource))?;
+        let call = call.in_partition(&row.keys.0, 1);
+        let call = call.writing(&row.keys.1);
         let reply = self.send(encode::insert(self.name(), row.body.into()), call).await?;
         written(&reply, &call)
     }
@@ -62,6 +64,8 @@ impl Table {
         let call = Call::new(operation, self.name(), Safety::Conditional).expecting(&[404, 412]);
         let row = row.map_err(|error| Error::from(error).of(call.operation, call.resource))?;
         let keys = (&*row.keys.0, &*row.keys.1);
+        let call = call.in_partition(keys.0, 1);
+        let call = call.writing(keys.1);
         let request = encode::replace(self.name(), keys, condition, Bytes::from(row.body));
         let reply = self.send(request, call).await?;
         written(&reply, &call)
@@ -76,6 +80,8 @@ impl Table {
         let call = Call::new(operation, self.name(), Safety::Conditional).expecting(&[404, 412]);
         let row = row.map_err(|error| Error::from(error).of(call.operation, call.resource))?;
         let keys = (&*row.keys.0, &*row.keys.1);
+        let call = call.in_partition(keys.0, 1);
+        let call = call.writing(keys.1);
         let body = Bytes::from(row.body);
         let request = encode::merge(self.flavor(), self.name(), keys, condition, body);
         let reply = self.send(request, call).await?;
@@ -91,6 +97,8 @@ impl Table {
         let call = Call::new("DeleteEntity", self.name(), Safety::Conditional).expecting(expected);
         let keys =
             keys.map_err(|error| Error::no_such_key(error).of(call.operation, call.resource))?;
+        let call = call.in_partition(keys.0, 1);
+        let call = call.writing(keys.1);
         self.send(encode::delete(self.name(), keys, condition), call).await
     }
 
@@ -102,6 +110,7 @@ impl Table {
         let call = Call::new("GetEntity", self.name(), Safety::Read).expecting(&[404]);
         let (partition_key, row_key) =
             keys.map_err(|error| Error::no_such_key(error).of(call.operation, call.resource))?;
+        let call = call.in_partition(partition_key, 1);
         let request = encode::get(self.name(), partition_key, row_key, select);
         match self.send(request, call).await {
             Ok(reply) => Ok(Some(reply)),

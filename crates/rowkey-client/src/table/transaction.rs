@@ -289,6 +289,14 @@ impl Transaction {
         let call = Call::new(OPERATION, table.name(), safety)
             .expecting(&[404, 409, 412])
             .batch_of(operations.len());
+        let call = match operations.first() {
+            Some(first) => call.in_partition(&first.partition_key, operations.len()),
+            None => call,
+        };
+        let call = match operations.last() {
+            Some(last) => call.writing(&last.row_key),
+            None => call,
+        };
         let mut out = BatchWriter::new(&table.pipeline().unique_id());
         out.reserve(size);
         let address = [table.endpoint(), "/", table.name()].concat();
@@ -321,6 +329,7 @@ impl Transaction {
         let (content_type, body) =
             encode_query(&table.pipeline().unique_id(), &target, &[ACCEPT, VERSION]);
         let call = Call::new(OPERATION, table.name(), Safety::Read).expecting(&[404]).batch_of(1);
+        let call = call.in_partition(partition_key, 1);
         let reply = match table.send(encode::batch(&content_type, body), call).await {
             Ok(reply) => reply,
             Err(error) if is_missing_entity(&error) => return Ok(None),

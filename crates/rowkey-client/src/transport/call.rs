@@ -24,6 +24,25 @@ pub(crate) struct Call<'a> {
     pub(crate) batch: Option<usize>,
     /// The requests in its body, each of which is authorized and answered separately.
     pub(crate) parts: Option<Parts<'a>>,
+    /// The partition that it reads or writes, if it is one.
+    pub(crate) partition: Option<InPartition<'a>>,
+}
+
+/// What an operation does in one partition.
+#[derive(Clone, Copy)]
+pub(crate) struct InPartition<'a> {
+    pub(crate) key: &'a str,
+    /// The entities that it names; 1 for a query.
+    pub(crate) entities: usize,
+    /// The RowKey that it writes, the last one of a transaction.
+    pub(crate) written: Option<&'a str>,
+}
+
+// Omits the keys.
+impl std::fmt::Debug for InPartition<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InPartition").field("entities", &self.entities).finish_non_exhaustive()
+    }
 }
 
 /// The failures after which an operation may be retried. (A request that was not sent, or that the
@@ -84,6 +103,7 @@ impl<'a> Call<'a> {
             host: Host::Any,
             batch: None,
             parts: None,
+            partition: None,
         }
     }
 
@@ -102,6 +122,18 @@ impl<'a> Call<'a> {
     /// Sets the requests in its body.
     pub(crate) fn with_parts(mut self, parts: Parts<'a>) -> Self {
         self.parts = Some(parts);
+        self
+    }
+
+    /// Sets the partition in which it reads or writes entities.
+    pub(crate) fn in_partition(mut self, key: &'a str, entities: usize) -> Self {
+        self.partition = Some(InPartition { key, entities, written: None });
+        self
+    }
+
+    /// Sets the RowKey that it writes, the last one of a transaction.
+    pub(crate) fn writing(mut self, row_key: &'a str) -> Self {
+        self.partition = self.partition.map(|at| InPartition { written: Some(row_key), ..at });
         self
     }
 

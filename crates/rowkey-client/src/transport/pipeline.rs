@@ -28,6 +28,7 @@ use crate::clock::Clock;
 use crate::credential::{Authority, Credential, Scope};
 use crate::endpoint::{Endpoint, Endpoints, ServiceEndpoints};
 use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::hot_partitions::tracker::Tracker;
 use crate::options::ClientOptions;
 use crate::telemetry::Hook;
 use crate::transport::Request;
@@ -52,6 +53,7 @@ pub(crate) struct Shared {
     pub(crate) scope: Scope,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) telemetry: Hook,
+    pub(crate) hot: Tracker,
     pub(crate) additions: Additions,
     pub(crate) jitter: Arc<Jitter>,
     /// Whether a response has shown that the table service is Azurite.
@@ -76,6 +78,10 @@ impl Pipeline {
 
     pub(crate) fn telemetry(&self) -> &Hook {
         &self.shared.telemetry
+    }
+
+    pub(crate) fn hot(&self) -> &Tracker {
+        &self.shared.hot
     }
 
     pub(crate) fn options(&self) -> &ClientOptions {
@@ -269,6 +275,7 @@ impl Pipeline {
         let AttemptReport { status, elapsed, .. } = *report;
         let result = AttemptResult { status: status.map(|status| status.as_u16()), elapsed };
         self.shared.additions.after(attempt, result);
+        self.shared.hot.add(|| report.touch(self.clock()));
     }
 
     /// The authorization of an attempt that begins now.

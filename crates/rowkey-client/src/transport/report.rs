@@ -6,6 +6,8 @@ use http::StatusCode;
 use rowkey_wire::auth::Service;
 
 use super::call::Call;
+use crate::clock::Clock;
+use crate::hot_partitions::tracker::Touch;
 
 /// One request that was sent, when it is over.
 #[derive(Clone, Copy, Debug)]
@@ -24,4 +26,19 @@ pub(crate) struct AttemptReport<'a> {
     pub(crate) received: u64,
     /// From before the attempt was sent until its response was read.
     pub(crate) elapsed: Duration,
+}
+
+impl<'a> AttemptReport<'a> {
+    /// What it did in a partition of a table, if it was about one.
+    pub(crate) fn touch(&self, clock: &dyn Clock) -> Option<Touch<'a>> {
+        let at = self.call.partition?;
+        Some(Touch {
+            table: self.call.resource,
+            partition_key: at.key,
+            written: at.written,
+            entities: at.entities as u64,
+            is_throttled: self.status == Some(StatusCode::SERVICE_UNAVAILABLE),
+            second: clock.now().timestamp(),
+        })
+    }
 }

@@ -5,7 +5,8 @@
 //! PartitionKey spreads the writes over several partitions.
 //!
 //! - [`Spread`]: the choice of the bucket; the ordered read over all buckets · [`Gather`], [`Found`]
-//! - [`Traffic`]: counts the writes of this client, with a [`Report`] of hot and append-only partitions
+//!
+//! [`StorageAccount::hot_partitions`](rowkey_client::StorageAccount::hot_partitions) reports which partitions need it.
 //!
 //! ```
 //! use futures_util::TryStreamExt as _;
@@ -45,10 +46,8 @@ use rowkey_client::key::bucket_of;
 use rowkey_client::{Entity, Error, ErrorKind, Partition, Result, Table};
 
 mod gather;
-mod traffic;
 
 pub use gather::{Found, Gather};
-pub use traffic::{Load, Order, Report, Traffic};
 
 /// The maximum number of buckets that one read can query.
 const MAX_BUCKETS: u16 = 1000;
