@@ -19,6 +19,8 @@ pub struct Row {
     pub keys: (String, String),
     /// The JSON of the request.
     pub body: Vec<u8>,
+    /// The bytes of the entity as the service counts them.
+    pub size: usize,
 }
 
 impl Row {
@@ -53,7 +55,8 @@ impl Row {
         let keys = Key::of(entity).into_parts()?;
         let mut out = RowWriter::new(room, &keys.0, &keys.1).encrypting(encrypted);
         entity.encode(&mut out);
-        Ok(Self { body: out.finish()?, keys })
+        let (body, size) = out.finish()?;
+        Ok(Self { keys, body, size })
     }
 
     /// The PartitionKey and the RowKey.
@@ -65,7 +68,7 @@ impl Row {
 impl fmt::Debug for Row {
     /// Shows neither the keys nor the properties.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Row").field("size", &self.body.len()).finish_non_exhaustive()
+        f.debug_struct("Row").field("size", &self.size).finish_non_exhaustive()
     }
 }
 

@@ -59,8 +59,30 @@ impl EncodedRow {
         self.row.keys()
     }
 
-    /// The size of the encoded properties in bytes.
+    /// The size of the entity in bytes as the service counts it, for the limit of 1 MiB and for the bill of storage.
+    ///
+    /// 4 bytes, 2 for each UTF-16 unit of the keys and of the names of properties, 8 for each property, and its value: 2
+    /// for each UTF-16 unit of a text and 4, the length of a binary value and 4, and the width of other types. This is
+    /// Microsoft's formula of 2011, "How the size of an entity is calculated".
+    ///
+    /// ```
+    /// use rowkey::DynamicEntity;
+    /// use rowkey::table::EncodedRow;
+    ///
+    /// let mut note = DynamicEntity::new("sales", "1");
+    /// assert_eq!(EncodedRow::of(&note)?.size(), 4 + 2 * 6);
+    /// note.set("City", "K\u{f6}ln");
+    /// assert_eq!(EncodedRow::of(&note)?.size(), 4 + 2 * 6 + 8 + 2 * 4 + 2 * 4 + 4);
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
     pub fn size(&self) -> usize {
+        self.row.size
+    }
+
+    /// The length of the entity's JSON in bytes, which counts for the 4 MiB of a transaction.
+    ///
+    /// [`Transaction::payload_size`](crate::Transaction::payload_size) is that of all operations with their headers.
+    pub fn payload_size(&self) -> usize {
         self.row.body.len()
     }
 }

@@ -352,7 +352,7 @@ impl Transaction {
         let before =
             self.operations.last().and_then(|last| Some(last.body.as_ref()?.bytes().len()));
         match Row::like(before, entity) {
-            Ok(Row { keys, body }) => self.push(verb, keys, condition, Some(Body::Own(body))),
+            Ok(Row { keys, body, .. }) => self.push(verb, keys, condition, Some(Body::Own(body))),
             Err(error) => self.fail(error.into()),
         }
         self

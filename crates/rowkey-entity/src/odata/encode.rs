@@ -55,8 +55,9 @@ impl EntityWriter {
         write_value(&mut self.body, value);
     }
 
-    /// Ends the entity. Returns its JSON, or the first reason why it cannot be stored.
-    pub(crate) fn finish(mut self) -> Result<Vec<u8>, EncodeError> {
+    /// Ends the entity. Returns its JSON and its size as the service counts, or the first reason why it
+    /// cannot be stored.
+    pub(crate) fn finish(mut self) -> Result<(Vec<u8>, usize), EncodeError> {
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -67,7 +68,7 @@ impl EntityWriter {
             return Err(EncodeError::TooLarge { size: self.size });
         }
         self.body.push(b'}');
-        Ok(self.body)
+        Ok((self.body, self.size))
     }
 
     fn check(&mut self, name: &str, value: &ValueRef<'_>) {

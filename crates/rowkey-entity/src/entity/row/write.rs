@@ -200,7 +200,7 @@ impl RowWriter {
         self.error.get_or_insert_with(|| (name.to_owned(), error));
     }
 
-    pub(crate) fn finish(self) -> Result<Vec<u8>, EncodeError> {
+    pub(crate) fn finish(self) -> Result<(Vec<u8>, usize), EncodeError> {
         match self.error {
             Some((name, error)) => Err(EncodeError::Property { name, error }),
             None => self.out.finish(),

@@ -160,8 +160,8 @@ impl Wide {
         }
         let (partition_key, row_key) = (&*row.partition_key, &*row.row_key);
         let part = Part { partition_key, row_key, of: None, properties: &rows[0].1 };
-        let of_head = EncodedRow::of(&part)?.size();
-        let payload = of_head + encoded.iter().map(EncodedRow::size).sum::<usize>();
+        let of_head = EncodedRow::of(&part)?.payload_size();
+        let payload = of_head + encoded.iter().map(EncodedRow::payload_size).sum::<usize>();
         if payload > MAX_PAYLOAD {
             return refused(format!(
                 "they take more than the {MAX_PAYLOAD} bytes that a transaction has"

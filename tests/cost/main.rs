@@ -1,0 +1,3 @@
+//! What requests cost: the sizes of entities, and what meters and explanations say beside what the server counts.
+
+mod sizes;
