@@ -31,6 +31,7 @@ const HOUSES: [House; 6] = [
             "options",
             "endpoint",
             "credential hot_partitions telemetry",
+            "cost",
             "transport",
             "account",
             "paging",

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::clock::Clock;
+use crate::cost::Meter;
 use crate::endpoint::Flavor;
 use crate::error::Result;
 use crate::hot_partitions::HotPartitions;
@@ -125,6 +126,32 @@ impl StorageAccount {
     #[must_use = "the account itself does not change"]
     pub fn with_options(&self, options: ClientOptions) -> Self {
         let pipeline = self.0.pipeline.with_options(options);
+        Self(Arc::new(Inner { name: self.0.name.clone(), pipeline }))
+    }
+
+    /// Returns the same account, with the same connections and one more meter: it counts the requests of all handles
+    /// that are made from the returned account.
+    ///
+    /// Stores, workers and jobs use the handles they are given, so build them from this account.
+    ///
+    /// ```
+    /// use rowkey::StorageAccount;
+    /// use rowkey::cost::Meter;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let meter = Meter::new();
+    /// let account = account.with_meter(&meter);
+    /// account.table("orders").create().await?;
+    /// account.queue("jobs").create().await?;
+    /// assert_eq!(meter.usage().requests(), 2);
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "the account itself does not change"]
+    pub fn with_meter(&self, meter: &Meter) -> Self {
+        let pipeline = self.0.pipeline.with_meter(meter);
         Self(Arc::new(Inner { name: self.0.name.clone(), pipeline }))
     }
 

@@ -152,3 +152,13 @@ pub fn decode_page<P: Projection>(body: &[u8]) -> Result<Vec<Stored<P>>> {
     .map_err(|error| Error::decode(format!("{error:?}")))?;
     Ok(entities)
 }
+
+/// Runs a future whose requests are sent because of the declaration `name`: meters list them under it.
+pub async fn declared<F: Future>(name: &str, future: F) -> F::Output {
+    crate::cost::declared(name.into(), future).await
+}
+
+/// The bytes of the request that puts a message.
+pub fn message_len(body: &queue::Body) -> u64 {
+    queue::wire::encode::message(body.as_str()).len() as u64
+}

@@ -22,6 +22,7 @@ pub mod answers;
 mod backoff;
 pub mod blob;
 mod clock;
+pub mod cost;
 mod credential;
 mod endpoint;
 mod error;

@@ -86,6 +86,11 @@ impl Hook {
         Self(Some(telemetry))
     }
 
+    /// Whether the program has one.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.0.is_some()
+    }
+
     fn call<R>(&self, call: impl FnOnce(&dyn Telemetry) -> R) -> Option<R> {
         let telemetry = self.0.as_deref()?;
         let called = catch_unwind(AssertUnwindSafe(|| call(telemetry)));

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use rowkey::cost::{Class, PriceTable, Usage};
 use rowkey::rounds::Rounds;
 use rowkey::store::Store;
 use rowkey::{ClientOptions, Entity, ErrorKind, RetryOptions, StorageAccount, Table};
@@ -48,6 +49,16 @@ async fn orders() -> TestResult<(Server, StorageAccount, Table)> {
 }
 
 pub(super) const CASES: &[Case] = &[
+    case("set it with `PriceTable::per_10_000`", || {
+        async {
+            let used = Usage::of(Class::TableScan, 1);
+            let prices = PriceTable::new("USD");
+            let error = refused(prices.of(&used))?;
+            prices.per_10_000(Class::TableScan, "0.01".parse()?).of(&used)?;
+            Ok(error)
+        }
+        .boxed()
+    }),
     case("read it, or upsert", || {
         async {
             let (_server, _, table) = orders().await?;

@@ -13,6 +13,7 @@ use super::{ContainerProperties, Written};
 use crate::account::StorageAccount;
 use crate::blob::wire::decode;
 use crate::blob::wire::encode::{self, Conditions as Wire};
+use crate::cost::Meter;
 use crate::error::{Error, ErrorKind, Result};
 use crate::options::ClientOptions;
 use crate::service::AccessPolicy;
@@ -77,6 +78,24 @@ impl Container {
     #[must_use = "the handle itself does not change"]
     pub fn with_options(&self, options: ClientOptions) -> Self {
         Self { account: self.account.with_options(options), ..self.clone() }
+    }
+
+    /// Returns a handle for the same container with one more [meter](crate::cost::Meter), which counts its requests.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let meter = rowkey::cost::Meter::new();
+    /// account.container("files").with_meter(&meter).create().await?;
+    /// assert_eq!(meter.usage().requests(), 1);
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "the handle itself does not change"]
+    pub fn with_meter(&self, meter: &Meter) -> Self {
+        Self { account: self.account.with_meter(meter), ..self.clone() }
     }
 
     /// Returns a handle for the same container whose operations succeed only if these conditions

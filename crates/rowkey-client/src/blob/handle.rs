@@ -17,6 +17,7 @@ use super::{ContentHeaders, CopyStatus, Properties, Written};
 use crate::account::StorageAccount;
 use crate::blob::wire::decode;
 use crate::blob::wire::encode::{self, BlobPath, Conditions as Wire, DeleteSnapshots};
+use crate::cost::Meter;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
 use crate::service::wire::metadata::metadata_error;
@@ -99,6 +100,25 @@ impl Blob {
     #[must_use = "the handle itself does not change"]
     pub fn with_options(&self, options: ClientOptions) -> Self {
         Self { account: self.account.with_options(options), ..self.clone() }
+    }
+
+    /// Returns a handle for the same blob with one more [meter](crate::cost::Meter), which counts its requests.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let meter = rowkey::cost::Meter::new();
+    /// let file = account.container("files").blob("notes.txt");
+    /// assert!(file.with_meter(&meter).get().await?.is_none());
+    /// assert_eq!(meter.usage().requests(), 1);
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "the handle itself does not change"]
+    pub fn with_meter(&self, meter: &Meter) -> Self {
+        Self { account: self.account.with_meter(meter), ..self.clone() }
     }
 
     /// Returns a handle for the same blob whose operations succeed only if these conditions hold.

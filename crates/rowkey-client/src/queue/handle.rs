@@ -8,6 +8,7 @@ use rowkey_wire::queue::check_name;
 use rowkey_wire::xml;
 
 use crate::account::StorageAccount;
+use crate::cost::Meter;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::options::ClientOptions;
 use crate::queue::wire::{decode, encode};
@@ -69,6 +70,24 @@ impl Queue {
     #[must_use = "the handle itself does not change"]
     pub fn with_options(&self, options: ClientOptions) -> Self {
         Self { name: self.name.clone(), account: self.account.with_options(options) }
+    }
+
+    /// Returns a handle for the same queue with one more [meter](crate::cost::Meter), which counts its requests.
+    ///
+    /// ```
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let meter = rowkey::cost::Meter::new();
+    /// account.queue("jobs").with_meter(&meter).create().await?;
+    /// assert_eq!(meter.usage().requests(), 1);
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "the handle itself does not change"]
+    pub fn with_meter(&self, meter: &Meter) -> Self {
+        Self { account: self.account.with_meter(meter), ..self.clone() }
     }
 
     /// Creates the queue. Fails with [`ErrorKind::AlreadyExists`] if it exists.

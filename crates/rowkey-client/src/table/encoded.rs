@@ -7,6 +7,7 @@ use rowkey_entity::Entity;
 use rowkey_entity::internals::Row;
 use rowkey_wire::etag::Match;
 
+use crate::cost::{Class, Usage};
 use crate::error::Result;
 
 /// An encoded entity: its keys and its encoded properties, without its type.
@@ -77,6 +78,21 @@ impl EncodedRow {
     /// ```
     pub fn size(&self) -> usize {
         self.row.size
+    }
+
+    /// What a write of this row alone uses: one request, with its bytes.
+    ///
+    /// ```
+    /// use rowkey::cost::Class;
+    /// use rowkey::table::EncodedRow;
+    ///
+    /// let row = EncodedRow::of(&rowkey::DynamicEntity::new("sales", "1"))?;
+    /// let usage = row.usage();
+    /// assert_eq!((usage.transactions(Class::TableWrite), usage.sent()), (1, row.payload_size() as u64));
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
+    pub fn usage(&self) -> Usage {
+        Usage::of(Class::TableWrite, 1).with_bytes(self.payload_size() as u64, 0)
     }
 
     /// The length of the entity's JSON in bytes, which counts for the 4 MiB of a transaction.

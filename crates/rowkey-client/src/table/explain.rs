@@ -9,6 +9,7 @@ use rowkey_wire::filter::{self, Filter};
 use super::cost::Cost;
 use super::handle::Table;
 use super::plan::Plan;
+use crate::cost::{Class, Usage};
 use crate::error::Result;
 use crate::paging::Continuation;
 use crate::table::wire::encode;
@@ -21,6 +22,9 @@ use crate::table::wire::encode;
 pub struct Explanation {
     /// The rows that the service reads.
     pub cost: Cost,
+    /// The transactions of the first request of each part. A query takes one for each page of up to 1,000 entities that
+    /// it reads.
+    pub usage: Usage,
     /// The first request of each part. A query has several parts only when a long list is split, or
     /// when a range of values is several ranges of keys.
     pub requests: Vec<ExplainedRequest>,
@@ -79,8 +83,9 @@ impl Explanation {
                 headers: headers.collect(),
             })
         });
-        let compared = compared(plan);
-        Ok(Self { cost: plan.cost, requests: parts.collect::<Result<_>>()?, compared })
+        let (compared, requests) = (compared(plan), parts.collect::<Result<Vec<_>>>()?);
+        let usage = Usage::of(Class::TableScan, requests.len() as u64);
+        Ok(Self { cost: plan.cost, usage, requests, compared })
     }
 }
 

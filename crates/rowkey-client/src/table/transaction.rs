@@ -16,6 +16,7 @@ use super::requests::is_missing_entity;
 use super::row::decode_body;
 use super::wire::batch::{BatchWriter, encode_query};
 use super::wire::encode;
+use crate::cost::{Class, Usage};
 use crate::endpoint::Flavor;
 use crate::error::{Error, Result};
 use crate::transport::batch::{PartResponse, decode_response};
@@ -228,6 +229,23 @@ impl Transaction {
     /// The size of the request body in bytes.
     pub fn payload_size(&self) -> usize {
         payload_size(self.operations.len(), self.size)
+    }
+
+    /// What sending the transaction uses: one transaction of the class `batch write`, whatever the number of its
+    /// operations, and the bytes of its body.
+    ///
+    /// ```
+    /// # use rowkey::{DynamicEntity, StorageAccount};
+    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// # let table = account.table("readings");
+    /// use rowkey::cost::Class;
+    ///
+    /// let two = table.transaction().insert(&DynamicEntity::new("p", "1")).insert(&DynamicEntity::new("p", "2"));
+    /// assert_eq!(two.usage().transactions(Class::TableBatchWrite), 1);
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
+    pub fn usage(&self) -> Usage {
+        Usage::of(Class::TableBatchWrite, 1).with_bytes(self.payload_size() as u64, 0)
     }
 
     /// The number of operations.

@@ -20,6 +20,7 @@ use rowkey_wire::shown;
 
 use super::connect::{BoxError, Connector};
 use super::error_body::ErrorBody;
+use crate::cost;
 use crate::error::{ErrorKind, Outcome, Result};
 use crate::options::connection::ConnectionOptions;
 
@@ -62,15 +63,26 @@ pub(crate) struct Chunks {
     body: Box<Received>,
     /// The time limit for a piece.
     limit: Duration,
+    /// What counts the pieces.
+    received: Option<cost::Received>,
 }
 
 impl Chunks {
     /// The next piece, or `None` at the end.
     pub(crate) async fn next(&mut self) -> std::result::Result<Option<Bytes>, TransportError> {
-        match tokio::time::timeout(self.limit, self.body.chunk()).await {
-            Ok(chunk) => chunk,
-            Err(_) => Err(TransportError::timeout()),
+        let chunk = match tokio::time::timeout(self.limit, self.body.chunk()).await {
+            Ok(chunk) => chunk?,
+            Err(_) => return Err(TransportError::timeout()),
+        };
+        if let (Some(received), Some(chunk)) = (&self.received, &chunk) {
+            received.add(chunk.len() as u64);
         }
+        Ok(chunk)
+    }
+
+    /// Counts the pieces.
+    pub(crate) fn counted_by(&mut self, received: cost::Received) {
+        self.received = Some(received);
     }
 
     /// The time limit for a piece.
@@ -123,7 +135,7 @@ impl Http {
         let (head, mut body) = self.execute(request).await?.into_parts();
         let (status, headers) = (head.status, head.headers);
         if mode == ReadMode::Head && status.is_success() {
-            let rest = Chunks { body: Box::new(body), limit: Duration::MAX };
+            let rest = Chunks { body: Box::new(body), limit: Duration::MAX, received: None };
             return Ok(HttpResponse { status, headers, body: Ok(Bytes::new()), rest: Some(rest) });
         }
         let body = body.read().await;

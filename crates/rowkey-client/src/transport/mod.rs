@@ -13,7 +13,7 @@
 //! - [`batch`]: the response to a batch, which may have failed with a successful status
 //! - [`redact`]: request targets without sensitive parts
 //! - [`trace`]: spans and events
-//! - [`report`]: what an attempt used, for those that count
+//! - [`report`]: what an attempt used, for those that count · [`metered`]: what meters make of it
 //! - [`slow`]: the log of slow calls
 //! - `stand_in`: answers in memory instead of the service, for stubs
 
@@ -23,6 +23,7 @@ mod connect;
 pub(crate) mod error_body;
 pub(crate) mod failure;
 pub(crate) mod http;
+mod metered;
 pub(crate) mod parts;
 pub(crate) mod pipeline;
 pub(crate) mod policy;

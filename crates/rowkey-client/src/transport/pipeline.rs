@@ -18,6 +18,7 @@ use super::batch;
 use super::call::{Call, Host, Reply, Safety};
 use super::failure::{Failure, outcome_of};
 use super::http::{ErrorText, Http, HttpResponse, ReadMode, TransportError, content_type};
+use super::metered;
 use super::policy::{Additions, Attempt, AttemptResult};
 use super::report::AttemptReport;
 use super::retry::{self, Jitter};
@@ -25,6 +26,7 @@ use super::sign::{Signed, Signer};
 use super::slow::Timed;
 use super::trace;
 use crate::clock::Clock;
+use crate::cost::{Meter, Meters};
 use crate::credential::{Authority, Credential, Scope};
 use crate::endpoint::{Endpoint, Endpoints, ServiceEndpoints};
 use crate::error::{Error, ErrorKind, Outcome, Result};
@@ -42,6 +44,7 @@ pub(crate) struct Pipeline {
     http: Http,
     shared: Arc<Shared>,
     options: Arc<ClientOptions>,
+    meters: Meters,
 }
 
 /// The state that all handles of an account share.
@@ -62,13 +65,18 @@ pub(crate) struct Shared {
 
 impl Pipeline {
     pub(crate) fn new(http: Http, options: ClientOptions, shared: Shared) -> Self {
-        Self { http, shared: Arc::new(shared), options: Arc::new(options) }
+        let (shared, options) = (Arc::new(shared), Arc::new(options));
+        Self { http, shared, options, meters: Meters::default() }
     }
 
     /// The same connections with other options.
     pub(crate) fn with_options(&self, options: ClientOptions) -> Self {
-        let (http, shared) = (self.http.clone(), Arc::clone(&self.shared));
-        Self { http, shared, options: Arc::new(options) }
+        Self { options: Arc::new(options), ..self.clone() }
+    }
+
+    /// The same connections with one more meter.
+    pub(crate) fn with_meter(&self, meter: &Meter) -> Self {
+        Self { meters: self.meters.with(meter), ..self.clone() }
     }
 
     /// The same pipeline with separate connections.
@@ -190,7 +198,12 @@ impl Pipeline {
             trace::attempt(span, &signed);
             timed.attempt(&signed.id);
             let limit = budget.min(self.options.attempt_timeout);
-            let result = self.attempt(signed, mode, limit).await;
+            let counting =
+                metered::begin(&self.meters, &self.shared.telemetry, call, &signed.request);
+            let mut result = self.attempt(signed, mode, limit).await;
+            if let Some(counting) = counting {
+                metered::end(counting, call, &mut result);
+            }
             let answer = result.as_ref().ok();
             let report = AttemptReport {
                 call,

@@ -171,7 +171,7 @@ fn handle(queue: &str, id: &str, pop_receipt: &str) -> String {
     target
 }
 
-fn message(text: &str) -> String {
+pub(crate) fn message(text: &str) -> String {
     let mut writer = Writer::request();
     writer.reserve(text.len() + 80);
     writer.start("QueueMessage");
