@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rowkey_client::blob::Check;
+use rowkey_client::internals::declared;
 use rowkey_client::{Blob, Error, Outcome, Result};
 use rowkey_patterns::internals::try_all;
 
 use super::announce::Announcer;
+use super::caused::caused_by;
 use crate::plan::Plan;
 
 /// Blobs uploaded at once.
@@ -74,7 +76,7 @@ pub(super) async fn upload(plan: &Plan) -> Result<()> {
         let [(partition, in_partition), (row, in_row), (op, of_op)] = &upload.metadata;
         let metadata = [(*partition, &**in_partition), (*row, &**in_row), (*op, &**of_op)];
         let put = upload.blob.put(upload.content.clone()).metadata(&metadata).check(Check::Crc64);
-        let sent = put.send().await;
+        let sent = declared(upload.property, put.send()).await;
         sent.map_err(|error| error.during(format!("property `{}`", upload.property)))
     });
     try_all(uploads, UPLOADS).await.map(drop)
@@ -87,7 +89,9 @@ pub(super) async fn forget(announcer: &Announcer, plan: &Plan, in_doubt: bool) {
         return;
     }
     let blobs: Vec<_> = plan.uploads.iter().map(|upload| &upload.blob).collect();
-    for error in announcer.batches.delete(&blobs).await.into_iter().filter_map(Result::err) {
+    let names = plan.uploads.iter().map(|upload| upload.property);
+    let deleted = caused_by(names, announcer.batches.delete(&blobs)).await;
+    for error in deleted.into_iter().filter_map(Result::err) {
         tracing::debug!(%error, "a blob is left to a sweep");
     }
 }

@@ -16,6 +16,7 @@ use rowkey_patterns::internals::try_all;
 
 use super::Executor;
 use super::announce::Announcer;
+use super::caused::caused_by;
 use super::claim::claim;
 use super::remembered::Row;
 use crate::layer::deciding::{Deciding, is_undecodable};
@@ -77,7 +78,8 @@ pub(crate) async fn claim_all<'p>(
             let mut alone = 0;
             while !left.is_empty() {
                 if left.len() > 1 && alone < ALONE {
-                    match insert(table, &left, &plan.op).await {
+                    let names = left.iter().map(|new| new.index);
+                    match caused_by(names, insert(table, &left, &plan.op)).await {
                         Ok(etags) => {
                             let all = left.into_iter().zip(etags);
                             claimed.extend(all.map(|(new, etag)| Claimed { new, etag }));
@@ -113,7 +115,8 @@ pub(crate) async fn claim_all<'p>(
                     claimed.push(Claimed::unanswered(new));
                     claimed.len() - 1
                 });
-                let made = claim(table, announcer, new, &plan.op, in_doubt).await;
+                let made = claim(table, announcer, new, &plan.op, in_doubt);
+                let made = caused_by([new.index], made).await;
                 let etag = made.map_err(|error| error.at_operation(plan.step_of(&new.owner.1)))?;
                 claimed[at].etag = Some(etag);
             }
@@ -222,7 +225,9 @@ pub(crate) async fn release(
                 transaction.delete(key(*at), Match::ETag(claims[*at].1.clone()))
             };
             if chunk.len() > 1 {
-                match chunk.iter().fold(table.transaction(), delete).submit().await {
+                let names = chunk.iter().map(|at| &*claims[*at].0.name);
+                let deletion = chunk.iter().fold(table.transaction(), delete).submit();
+                match caused_by(names, deletion).await {
                     Ok(_) => continue,
                     Err(error) if is_undecodable(&error) => return Err(error),
                     Err(_) => {}
@@ -230,7 +235,8 @@ pub(crate) async fn release(
             }
             for at in chunk {
                 let (claim, etag) = claims[*at];
-                match table.table().delete(key(*at), Match::ETag(etag.clone())).await {
+                let deletion = table.table().delete(key(*at), Match::ETag(etag.clone()));
+                match caused_by([&*claim.name], deletion).await {
                     Ok(()) => {}
                     Err(error) if is_undecodable(&error) => return Err(error),
                     // It is looked at again.

@@ -14,6 +14,7 @@ use rowkey_client::{DynamicEntity, ETag, Outcome, Partition, Result};
 use rowkey_patterns::internals::try_all;
 
 use super::announce::Announcer;
+use super::caused::caused_by;
 use super::group::{self, READS};
 use super::noted::Noted;
 use super::remembered::{Remembered, Row};
@@ -91,7 +92,8 @@ pub(crate) async fn look_at_claims(table: &Deciding, plan: &mut Plan) -> Result<
     if keys.is_empty() {
         return Ok(());
     }
-    let rows = group::read(table, &keys).await?;
+    let names = plan.released.iter().filter(unread).map(|one| &*one.reference.name);
+    let rows = caused_by(names, group::read(table, &keys)).await?;
     let unread = plan.released.iter_mut().filter(|released| released.etag.is_none());
     for (released, found) in unread.zip(rows) {
         let claim = &mut released.reference;
@@ -112,7 +114,8 @@ pub(crate) async fn look_at_claims(table: &Deciding, plan: &mut Plan) -> Result<
 async fn look_at(table: &Deciding, rows: &[(usize, &RowElsewhere)]) -> Result<Vec<(usize, Known)>> {
     let Some((_, RowElsewhere { place, .. })) = rows.first() else { return Ok(Vec::new()) };
     let keys: Vec<_> = rows.iter().map(|(_, row)| &row.place.keys).collect();
-    let found = group::read(place.deciding(table), &keys).await;
+    let names = rows.iter().map(|(_, row)| row.index);
+    let found = caused_by(names, group::read(place.deciding(table), &keys)).await;
     let found = match found.map_err(|error| place.named(error)) {
         Ok(found) => found,
         Err(error) if place.may_be_left(&error) => {
@@ -167,7 +170,8 @@ pub(crate) async fn write_rows(
             group::operation(table, of_all[at]).map(|one| (one, vec![at]))
         };
         let Some((transaction, group)) = sent else { break };
-        match transaction.submit().await {
+        let names = group.iter().map(|one| of_all[*one].index);
+        match caused_by(names, transaction.submit()).await {
             Ok(etags) => {
                 for (one, etag) in group.into_iter().zip(etags) {
                     let (target, row) = all[one];
@@ -253,7 +257,9 @@ pub(crate) async fn free(
     });
     let (targets, blobs): (Vec<_>, Vec<_>) = freed.unzip();
     let mut left = Vec::new();
-    for (target, deleted) in targets.into_iter().zip(announcer.batches.delete(&blobs).await) {
+    let names = targets.iter().map(|target| &*target.declaration);
+    let deleted = caused_by(names, announcer.batches.delete(&blobs)).await;
+    for (target, deleted) in targets.into_iter().zip(deleted) {
         match deleted {
             Ok(()) => {
                 let done = Ok(Settled::Done);

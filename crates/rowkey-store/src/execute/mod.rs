@@ -11,6 +11,7 @@
 //! - `settle`: the changes in other places after the commit: by the writer, and by what is stored
 //! - `settler`: the same for one type, through its declarations · `release`: a claim · `noted`: notes on it
 //! - `resume`: a worker that continues a write
+//! - `caused`: which declarations cause a request · `predict`: the requests of a plan, before it runs
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey_client::internals::declared;
 use rowkey_client::{ETag, Error, Outcome, Result};
 use rowkey_patterns::internals::try_all;
 
@@ -30,12 +32,14 @@ use crate::row::times::KEPT;
 
 pub(crate) mod announce;
 pub(crate) mod blobs;
+mod caused;
 pub(crate) mod claim;
 pub(crate) mod commit;
 pub(crate) mod ending;
 pub(crate) mod group;
 pub(crate) mod inline;
 pub(crate) mod noted;
+pub(crate) mod predict;
 pub(crate) mod release;
 pub(crate) mod remembered;
 pub(crate) mod resume;
@@ -186,7 +190,7 @@ impl Executor {
     /// list.
     async fn check_joined(&self, plan: &Plan) -> Result<()> {
         let checked = plan.joined.iter().map(|joined| async move {
-            match joined.at.row(&self.table).await {
+            match declared(joined.list.name, joined.at.row(&self.table)).await {
                 Ok(Some(found)) => check_join(&found.entity, joined.list, &joined.listed),
                 Ok(None) => Ok(()),
                 // The write does not wait for a table that is unavailable.

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey_client::index::{Index, Scope};
+use rowkey_client::internals::declared;
 use rowkey_client::{Entity, Error, ErrorKind, Result, Table};
 
 use super::announce::Announcer;
@@ -190,7 +191,7 @@ fn settle_target<'a>(
 ) -> BoxFuture<'a, Result<Settled>> {
     async move {
         // A panic in one declaration must end neither the worker nor a committed write.
-        let settle = async { begin().await };
+        let settle = declared(name, async { begin().await });
         let one = match AssertUnwindSafe(settle).catch_unwind().await {
             Ok(one) => one,
             Err(_) => Err(Error::refused(ErrorKind::Unexpected, "the declaration panicked")
@@ -216,10 +217,11 @@ fn release_all<'a>(
             let is_it = |index: &Index| index.scope == Scope::Claim && index.name == claim.name;
             let released = match indexes.iter().position(is_it) {
                 Some(position) => {
-                    release((deciding, announcer), op, claim, (demands, position)).await
+                    let released = release((deciding, announcer), op, claim, (demands, position));
+                    declared(&claim.name, released).await
                 }
                 // Only a program that declares the unique value can tell whether the entity has it.
-                None => to_release(deciding, op, claim).await.map(|found| {
+                None => declared(&claim.name, to_release(deciding, op, claim)).await.map(|found| {
                     noted.undeclared.extend(found.map(|_| claim.name.clone()));
                     Settled::Done
                 }),

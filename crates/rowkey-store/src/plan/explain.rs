@@ -1,48 +1,47 @@
 //! Explanations: a plan as readable text.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use rowkey_client::Result;
+use rowkey_client::cost::{Class, Usage};
 
-use super::inline::{Effect, Known};
 use super::{Plan, Source, Write};
 
 /// A write plan as text: its requests, its operations and their conditions, without keys and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explanation {
     lines: Vec<String>,
-    reads: usize,
-    requests: usize,
+    reads: Usage,
+    writes: Usage,
     operations: usize,
 }
 
 impl Explanation {
-    pub(crate) fn of(plan: &Plan) -> Result<Self> {
+    /// Explains a plan that took `read` to make and uses `writes` when it is run.
+    pub(crate) fn of(plan: &Plan, read: Usage, writes: Usage) -> Result<Self> {
         let operations = plan.operations()?;
-        let mut explained = Self::default();
+        // As for reads that are not made yet, without what was received and what was not billed.
+        let reads = read.iter().map(|(class, count)| Usage::of(class, count)).sum();
+        let mut explained = Self { reads, ..Self::default() };
         if plan.heads_read > 0 {
-            explained.read("the entity, on the primary", plan.heads_read);
+            explained.lines.push("read: the entity, on the primary".to_owned());
         }
         if !plan.rows.is_empty() {
-            explained.read("rows beside it, on the primary", plan.rows.len());
+            explained.lines.push("read: rows beside it, on the primary".to_owned());
         }
         if !plan.joined.is_empty() {
-            explained.read("lists elsewhere that it joins, on the primary", plan.joined.len());
+            let joined = "lists elsewhere that it joins, on the primary";
+            explained.read(joined, Class::TableRead, plan.joined.len());
         }
         let Self { mut lines, reads, .. } = explained;
-        let mut requests = 1;
         for upload in &plan.uploads {
             lines.push(format!("prepare: upload the blob of {}", upload.property));
-            requests += 1;
         }
         if plan.has_op_row() {
             lines.push("prepare: put a message, hidden".to_owned());
-            requests += 3;
         }
         for claim in &plan.claims {
             lines.push(format!("prepare: claim a value of {}", claim.index));
-            requests += 1;
         }
         for edit in &operations {
             let what = match &edit.source {
@@ -64,63 +63,82 @@ impl Explanation {
             };
             lines.push(format!("commit: {verb} the {what}, {condition}"));
         }
-        // Each entity whose targets are not written at once is read again at the end.
-        let mut entities = BTreeSet::new();
         for target in &plan.targets {
             lines.push(format!("settle: {}", target.declaration));
-            let inline = plan.inline.iter().find(|inline| inline.target == *target);
-            requests += match inline.map(|inline| &inline.effect) {
-                Some(Effect::Row(row)) if row.known == Known::New => 1,
-                Some(Effect::Row(row)) if matches!(row.known, Known::Present(_)) => 1,
-                // It is looked at before the commit.
-                Some(Effect::Row(_)) => 2,
-                Some(Effect::Free(_)) => 1,
-                None => {
-                    entities.insert(&target.row_key);
-                    3
-                }
-            };
         }
         for released in &plan.released {
             lines.push(format!("settle: release a value of {}", released.reference.name));
-            // It is looked at before the commit, unless this program remembers it.
-            requests += if released.etag.is_some() { 1 } else { 2 };
         }
-        requests += entities.len();
-        Ok(Self { lines, reads, requests, operations: operations.len() })
+        Ok(Self { lines, reads, writes, operations: operations.len() })
     }
 
     /// Adds a number of read requests.
-    pub(crate) fn read(&mut self, what: &str, requests: usize) {
+    pub(crate) fn read(&mut self, what: &str, class: Class, requests: usize) {
         self.lines.push(format!("read: {what}"));
-        self.reads = self.reads.saturating_add(requests);
+        self.reads += Usage::of(class, requests as u64);
     }
 
     /// Explains a single merge request that changes properties and reads nothing.
     pub(crate) fn merge(properties: usize) -> Self {
         let line = format!("commit: merge {properties} properties into the entity, if it is there");
-        Self { lines: vec![line], reads: 0, requests: 1, operations: 1 }
+        let writes = Usage::of(Class::TableWrite, 1);
+        Self { lines: vec![line], reads: Usage::default(), writes, operations: 1 }
     }
 
     /// Appends another plan, which runs after this one.
     pub(crate) fn add(&mut self, entities: usize, other: &Self) {
-        let Self { reads, requests, operations, .. } = other;
+        let Self { reads, writes, operations, .. } = other;
         self.lines.push(format!("transaction: {entities} entities, {operations} operations"));
-        self.reads += reads;
-        self.requests += requests;
+        self.reads += *reads;
+        self.writes += *writes;
         self.operations += operations;
     }
 
     /// The number of read requests: those that make the plan, and those that return the results of
     /// a query.
     pub fn reads(&self) -> usize {
-        self.reads
+        count(self.reads)
     }
 
     /// The most requests that the plan takes without failures and competing writers, not counting
     /// the [`reads`](Self::reads).
     pub fn requests(&self) -> usize {
-        self.requests
+        count(self.writes)
+    }
+
+    /// The most transactions by billing class that the plan takes without failures and competing writers, with the
+    /// [`reads`](Self::reads), and the bytes of the bodies that it sends. How many bytes are received is not known before.
+    ///
+    /// A [`PriceTable`](rowkey_client::cost::PriceTable) prices it, and a [`Meter`](rowkey_client::cost::Meter) counts what
+    /// the write used.
+    ///
+    /// ```
+    /// # use rowkey::store::Store;
+    /// # use rowkey::{Entity, StorageAccount};
+    /// use rowkey::cost::{Class, Meter};
+    ///
+    /// #[derive(Clone, Debug, PartialEq, Entity)]
+    /// #[entity(store, partition = "{tenant}", row = "user_{id:6}")]
+    /// #[entity(unique(name = by_email, value = "{email:lower}"))]
+    /// struct User { tenant: String, id: u32, email: String }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let users = Store::<User>::builder(account.table("users")).queue(account.queue("users")).build()?;
+    /// # users.create_if_missing().await?;
+    /// let user = User { tenant: "contoso".into(), id: 1, email: "ada@contoso.com".into() };
+    /// let planned = users.explain().insert(&user).await?.usage();
+    /// assert_eq!(planned.transactions(Class::TableBatchWrite), 1);
+    ///
+    /// let meter = Meter::new();
+    /// meter.scope(users.insert(&user)).await?;
+    /// assert_eq!(meter.usage().sent(), planned.sent());
+    /// # Ok(()) }
+    /// ```
+    pub fn usage(&self) -> Usage {
+        self.reads + self.writes
     }
 
     /// The number of operations in the transaction, of at most 100.
@@ -129,15 +147,22 @@ impl Explanation {
     }
 }
 
+fn count(usage: Usage) -> usize {
+    usize::try_from(usage.requests()).unwrap_or(usize::MAX)
+}
+
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for line in &self.lines {
             writeln!(f, "{line}")?;
         }
-        write!(f, "{} operations, at most {} requests", self.operations, self.requests)?;
-        match self.reads {
-            0 => Ok(()),
-            reads => write!(f, " and {reads} reads"),
+        write!(f, "{} operations, at most {} requests", self.operations, self.requests())?;
+        match self.reads() {
+            0 => {}
+            reads => write!(f, " and {reads} reads")?,
         }
+        let classes = self.usage();
+        let classes = classes.iter().map(|(class, count)| format!("{count} {class}"));
+        write!(f, ": {}", classes.collect::<Vec<_>>().join(", "))
     }
 }

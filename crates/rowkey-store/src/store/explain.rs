@@ -3,6 +3,7 @@
 use std::fmt;
 
 use futures_util::{StreamExt as _, stream};
+use rowkey_client::cost::Meter;
 use rowkey_client::{Entity, Key, Properties, Result};
 use rowkey_patterns::internals::pack;
 
@@ -10,6 +11,7 @@ use super::bulk::Group;
 use super::if_match::IfMatch;
 use super::{ReadHead, Store, parts};
 use crate::execute::inline::recall;
+use crate::execute::predict::predict;
 use crate::plan::Plan;
 use crate::plan::explain::Explanation;
 use crate::row::op::Op;
@@ -59,41 +61,48 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         Explain(self)
     }
 
-    /// Explains a plan, with what this program remembers of the rows that it wrote.
-    pub(super) fn explained(&self, mut plan: Plan) -> Result<Explanation> {
+    /// Explains a plan that is made now, with what this program remembers of the rows that it wrote. The reads of the
+    /// plan are those that making it takes.
+    pub(super) async fn explained(
+        &self,
+        planned: impl Future<Output = Result<Plan>> + Send,
+    ) -> Result<Explanation> {
+        let meter = Meter::new();
+        let mut plan = meter.scope(planned).await?;
         if let Some(announcer) = &self.inner.announcer {
             recall(announcer, &mut plan);
         }
-        Explanation::of(&plan)
+        let writes = predict(&self.inner.deciding, &mut plan)?;
+        Explanation::of(&plan, meter.usage(), writes)
     }
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
     /// Explains [`Store::insert`]. Reads the rows that declarations edit.
     pub async fn insert(&self, entity: &E) -> Result<Explanation> {
-        let explained = async { self.of(&keys_of(entity)?, None, Some(entity)).await };
-        self.named(explained.await)
+        let planned = async { self.plan(&keys_of(entity)?, None, Some(entity)).await };
+        self.named(self.0.explained(planned).await)
     }
 
     /// Explains [`Store::replace_if`].
     pub async fn replace_if(&self, entity: &E, version: impl Into<IfMatch>) -> Result<Explanation> {
         let condition = version.into();
-        let explained = async {
+        let planned = async {
             let keys = keys_of(entity)?;
             let before = self.0.read_if(&keys, &condition).await?;
-            self.of(&keys, Some(before), Some(entity)).await
+            self.plan(&keys, Some(before), Some(entity)).await
         };
-        self.named(explained.await)
+        self.named(self.0.explained(planned).await)
     }
 
     /// Explains [`Store::upsert`].
     pub async fn upsert(&self, entity: &E) -> Result<Explanation> {
-        let explained = async {
+        let planned = async {
             let keys = keys_of(entity)?;
-            let before = self.0.read(&keys).await?;
-            self.of(&keys, before, Some(entity)).await
+            let before = self.0.replaced(self.0.read_before(&keys).await?);
+            self.plan(&keys, before, Some(entity)).await
         };
-        self.named(explained.await)
+        self.named(self.0.explained(planned).await)
     }
 
     /// Explains [`Store::update`].
@@ -113,25 +122,25 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
         condition: Option<&IfMatch>,
         change: impl FnOnce(&mut E, &mut Properties, &[String]) + Send,
     ) -> Result<Explanation> {
-        let explained = async {
+        let planned = async {
             let keys = parts(&key)?;
             let mut before = self.0.read_to_change(&keys, condition).await?;
             let mut after = before.entity.clone();
             let crate::row::Head { unknown, sealed, .. } = &mut before.head;
             change(&mut after, unknown, sealed);
-            self.of(&keys, Some(before), Some(&after)).await
+            self.plan(&keys, Some(before), Some(&after)).await
         };
-        self.named(explained.await)
+        self.named(self.0.explained(planned).await)
     }
 
     /// Explains [`Store::delete`].
     pub async fn delete(&self, key: Key<E>) -> Result<Explanation> {
-        let explained = async {
+        let planned = async {
             let keys = parts(&key)?;
-            let before = self.0.read(&keys).await?;
-            self.of(&keys, before, None).await
+            let before = self.0.read_before(&keys).await?;
+            self.plan(&keys, before, None).await
         };
-        self.named(explained.await)
+        self.named(self.0.explained(planned).await)
     }
 
     /// Explains [`Store::load`], with a line for each of its transactions, and their totals.
@@ -143,30 +152,34 @@ impl<E: Entity + Clone + Send + Sync + 'static> Explain<'_, E> {
             let mut groups = pack(stream::iter(groups));
             let mut all = Explanation::default();
             while let Some(group) = groups.next().await {
-                let (count, plan) = group.plan().await?;
-                all.add(count, &store.explained(plan)?);
+                let mut count = 0;
+                let planned = async {
+                    let (entities, plan) = group.plan().await?;
+                    count = entities;
+                    Ok(plan)
+                };
+                let explained = store.explained(planned).await?;
+                all.add(count, &explained);
             }
             Ok(all)
         };
         self.named(explained.await)
     }
 
-    async fn of(
+    async fn plan(
         &self,
         keys: &Keys,
         before: Option<ReadHead<E>>,
         after: Option<&E>,
-    ) -> Result<Explanation> {
-        if before.is_none() && after.is_none() {
-            let mut nothing = Explanation::default();
-            nothing.read("the entity, which is not there", 1);
-            return Ok(nothing);
-        }
+    ) -> Result<Plan> {
         let op = Op::random(self.0.inner.deciding.clock().now())?;
         let mut plan = Plan::new(keys.0.clone(), op);
-        plan.heads_read = usize::from(before.is_some());
-        self.0.add(&mut plan, keys, before.as_ref(), after).await?;
-        self.0.explained(plan)
+        // A deletion of an entity that does not exist reads it and writes nothing.
+        if before.is_some() || after.is_some() {
+            plan.heads_read = usize::from(before.is_some());
+            self.0.add(&mut plan, keys, before.as_ref(), after).await?;
+        }
+        Ok(plan)
     }
 
     fn named(&self, explained: Result<Explanation>) -> Result<Explanation> {

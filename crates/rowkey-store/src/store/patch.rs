@@ -323,7 +323,7 @@ impl<'s, E: Entity + Clone + Send + Sync + 'static> Patch<'s, E> {
         }
         if !self.reads() {
             return match Self::layout() {
-                Some(layout) => store.explained(self.plan(layout)?),
+                Some(layout) => store.explained(async { self.plan(layout) }).await,
                 None => Ok(Explanation::merge(self.changes.len())),
             };
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures_util::future;
 use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use rowkey_client::cost::Class;
 use rowkey_client::index::{Copied, IndexRange, ListKey, Scope};
 use rowkey_client::internals::shown;
 use rowkey_client::{
@@ -203,23 +204,26 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
         let mut explanation = Explanation::default();
         match &self.source.0 {
             Rows::Entities(_) => {
-                explanation.read("rows of a partition, 1,000 per request", pages);
+                let rows = "rows of a partition, 1,000 per request";
+                explanation.read(rows, Class::TableScan, pages);
                 if self.store.inner.layers.is_wide() {
-                    explanation.read("the further rows of each entity that has some", entities);
+                    let rows = "the further rows of each entity that has some";
+                    explanation.read(rows, Class::TableScan, entities);
                 }
             }
             Rows::Index(position, _) => {
                 let index = &E::DECLARED.indexes[*position];
                 let rows = format!("rows of the index {}, 1,000 per request", index.name);
-                explanation.read(&rows, pages);
+                explanation.read(&rows, Class::TableScan, pages);
                 let is_whole = self.store.inner.layers.copies_are_whole();
                 if !is_whole || (index.scope, index.copy) != (Scope::SamePartition, Copied::All) {
-                    explanation.read("each entity", entities);
+                    explanation.read("each entity", Class::TableRead, entities);
                 }
             }
             Rows::List(list) => {
-                explanation.read(&format!("the list {}", list.list().name), 1);
-                explanation.read("each entity", entities);
+                let name = format!("the list {}", list.list().name);
+                explanation.read(&name, Class::TableRead, 1);
+                explanation.read("each entity", Class::TableRead, entities);
             }
         }
         explanation

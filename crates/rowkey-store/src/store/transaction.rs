@@ -389,7 +389,7 @@ where
 
     /// Explains the transaction without sending it. Sends the reads of the plan, and runs the changes.
     pub async fn explain(&self) -> Result<Explanation> {
-        self.store.explained(self.plan().await?)
+        self.store.explained(self.plan()).await
     }
 
     async fn plan(&self) -> Result<Plan> {

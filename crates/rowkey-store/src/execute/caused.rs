@@ -1,0 +1,15 @@
+//! The declarations that cause a request, by whose names meters list it.
+
+use std::collections::BTreeSet;
+
+use rowkey_client::internals::declared;
+
+/// Runs a future whose requests these declarations share. Their names are joined by `+`.
+pub(super) async fn caused_by<'n, F: Future>(
+    names: impl IntoIterator<Item = &'n str>,
+    requests: F,
+) -> F::Output {
+    let names: BTreeSet<_> = names.into_iter().collect();
+    let names = names.into_iter().collect::<Vec<_>>().join("+");
+    declared(&names, requests).await
+}
