@@ -12,7 +12,7 @@
 //! - `rows`, `delete`: loading and deleting entities of plain types
 //! - `several`: [`Jobs`], several jobs as one
 //! - `checkpoint`: [`Checkpoint`], the position of a job as text that can be stored
-//! - `report`: [`Report`], the result of a job
+//! - `report`: [`Report`], the result of a job · `usage`: what a job uses, before it runs
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,6 +28,7 @@ pub(crate) mod pack;
 mod report;
 pub(crate) mod rows;
 mod several;
+mod usage;
 mod walk;
 
 pub use checkpoint::Checkpoint;

@@ -177,7 +177,7 @@ where
 }
 
 /// The step of [`Job::count`].
-type CountPage<P> = fn(Page<P>) -> Ready<Result<Report>>;
+pub(super) type CountPage<P> = fn(Page<P>) -> Ready<Result<Report>>;
 
 impl<P, F, Fut> Job<'_, Walking<P, F>>
 where
