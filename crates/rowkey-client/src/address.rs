@@ -47,15 +47,15 @@ impl Address {
         let (rest, query) = rest.split_once('?').map_or((rest, None), |(a, b)| (a, Some(b)));
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (user, place) = authority.rsplit_once('@').unwrap_or(("", authority));
-        let (host, port) = host_and_port(place).ok_or(Fault::Malformed)?;
+        let default = if secure { 443 } else { 80 };
+        let (host, port) = host_and_port(place, default).ok_or(Fault::Malformed)?;
         if text.chars().any(char::is_control) {
             return Err(Fault::Malformed);
         }
-        let default = if secure { 443 } else { 80 };
         Ok(Self {
             secure,
             host,
-            port: port.filter(|port| *port != default),
+            port: (port != default).then_some(port),
             has_user: !user.is_empty(),
             path: path.to_owned(),
             query: query.map(str::to_owned),
@@ -92,27 +92,25 @@ fn is_scheme(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
-fn host_and_port(text: &str) -> Option<(String, Option<u16>)> {
+fn host_and_port(text: &str, default: u16) -> Option<(String, u16)> {
     if let Some(rest) = text.strip_prefix('[') {
         let (ip, port) = rest.split_once(']')?;
-        return Some((format!("[{}]", ip.parse::<Ipv6Addr>().ok()?), number(port)?));
+        return Some((format!("[{}]", ip.parse::<Ipv6Addr>().ok()?), number(port, default)?));
     }
     let (host, port) = text.split_at(text.find(':').unwrap_or(text.len()));
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let is_host = !host.is_empty() && host.len() <= 253 && host.bytes().all(is_part);
     is_host.then_some(())?;
-    Some((host.to_ascii_lowercase(), number(port)?))
+    Some((host.to_ascii_lowercase(), number(port, default)?))
 }
 
-/// The port after a colon, which may be missing.
-fn number(text: &str) -> Option<Option<u16>> {
+/// The port after a colon; with neither, the default.
+fn number(text: &str, default: u16) -> Option<u16> {
     match text.strip_prefix(':') {
-        Some("") => Some(None),
-        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            digits.parse().ok().map(Some)
-        }
+        Some("") => Some(default),
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().ok(),
         Some(_) => None,
-        None => text.is_empty().then_some(None),
+        None => text.is_empty().then_some(default),
     }
 }
 

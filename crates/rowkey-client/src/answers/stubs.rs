@@ -330,5 +330,5 @@ fn stand_in(state: &Mutex<State>, request: &Request<Bytes>) -> Option<Response<B
     if request.method() != Method::HEAD {
         response = response.header("Content-Length", body.len());
     }
-    response.body(body.into()).ok()
+    response.body(body).ok()
 }

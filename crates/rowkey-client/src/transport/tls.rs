@@ -79,6 +79,10 @@ mod with_rustls {
     }
 
     /// The provider that the program installed, or else that of the feature `rustls`.
+    #[cfg_attr(
+        feature = "rustls",
+        expect(clippy::unnecessary_wraps, reason = "it fails where there is no provider")
+    )]
     fn provider() -> Result<Arc<CryptoProvider>> {
         if let Some(installed) = CryptoProvider::get_default() {
             return Ok(Arc::clone(installed));

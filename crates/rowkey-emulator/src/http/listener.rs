@@ -216,7 +216,7 @@ async fn serve_dispatched(
 /// Waits until a connection ends, for ever if there is none.
 async fn end(connections: &mut JoinSet<()>) {
     if connections.join_next().await.is_none() {
-        future::pending().await
+        future::pending::<()>().await;
     }
 }
 

@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn lanes_words_and_bytes_give_the_same_sum() {
-        let body: Vec<_> = (0..3000_u32).map(|n| (n * n >> 3).to_le_bytes()[0]).collect();
+        let body: Vec<_> = (0..3000_u32).map(|n| ((n * n) >> 3).to_le_bytes()[0]).collect();
         let by_bytes = |body: &[u8]| of(&body.chunks(1).collect::<Vec<_>>());
         for length in [0, 1, 7, 8, 9, 255, 1023, 1024, 1025, 2047, 2048, 3000] {
             let body = &body[..length];
