@@ -1,5 +1,6 @@
 //! What meters make of an attempt: whether it is billed, and as what.
 
+use bytes::Bytes;
 use rowkey_wire::code::ErrorCode;
 
 use super::batch;
@@ -14,11 +15,10 @@ pub(super) fn begin<'a>(
     meters: &Meters,
     telemetry: &'a Hook,
     call: &Call<'_>,
-    request: &reqwest::Request,
+    request: &http::Request<Bytes>,
 ) -> Option<Counting<'a>> {
-    let sent = request.body().and_then(reqwest::Body::as_bytes).map_or(0, <[u8]>::len);
     let parts = call.parts.map(|parts| parts.requests.len());
-    Counting::begin(meters, telemetry, call.operation, parts, sent as u64)
+    Counting::begin(meters, telemetry, call.operation, parts, request.body().len() as u64)
 }
 
 /// Counts an attempt that is over. The pieces of a body that is read later are counted as they are read.
