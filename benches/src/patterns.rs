@@ -1,5 +1,7 @@
 //! What patterns cost by the number of their elements: the requests of a piece of work, and its CPU time.
 
+#![expect(clippy::cast_precision_loss, reason = "some thousands")]
+
 use serde::{Deserialize, Serialize};
 
 use crate::clients::run::Result;
@@ -146,7 +148,6 @@ fn hundredths(value: f64) -> f64 {
     (value * 100.0).round() / 100.0
 }
 
-#[expect(clippy::cast_precision_loss, reason = "some thousands")]
 fn float(number: usize) -> f64 {
     number as f64
 }

@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use rowkey::{ClientOptions, Clock, ManualClock, RetryOptions, StorageAccount};
-use rowkey_emulator::Server;
+use rowkey_emulator::{JournalEntry, Server};
 
 mod stores;
 mod tasks;
@@ -194,17 +194,17 @@ impl Machine {
     }
 
     /// Advances both clocks.
-    pub(self) fn wait(&self, time: Duration) {
+    fn wait(&self, time: Duration) {
         self.server.clock().advance(time);
         self.clock.advance(time);
     }
 
     /// The cost of a piece of work.
-    pub(self) async fn cost(
+    async fn cost(
         &self,
         work: impl Future<Output = Result<(), Error>> + Send,
     ) -> Result<Cost, Error> {
-        let received = || self.server.journal().iter().last().map_or(0, |entry| entry.number());
+        let received = || self.server.journal().iter().last().map_or(0, JournalEntry::number);
         let (before, begun) = (received(), (self.cpu)());
         work.await?;
         let cpu = (self.cpu)().saturating_sub(begun);

@@ -52,9 +52,9 @@ struct Sold {
 
 /// The figures of a group.
 #[derive(Clone, Debug, PartialEq, Entity)]
-#[entity(partition = "{group:6}", row = "summary")]
+#[entity(partition = "{number:6}", row = "summary")]
 struct Group {
-    group: u32,
+    number: u32,
     sold: i64,
     cents: i64,
     least: Option<i64>,
