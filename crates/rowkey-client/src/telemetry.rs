@@ -2,6 +2,10 @@
 //!
 //! Spans and events are written with `tracing`. One hook, [`Telemetry`], adds what `tracing` does
 //! not cover: the trace that the program is in, and numbers.
+//!
+//! - this file: [`Telemetry`], the hook of an account, [`TraceParent`]
+//! - `metrics`: [`METRICS`], the names of all numbers
+//! - `series`: the limits on the values of attributes
 
 use std::fmt;
 use std::future::Future;
@@ -14,13 +18,26 @@ use tracing::field::display;
 
 use crate::error::{Error, Result};
 
+#[doc(hidden)]
+pub mod metrics;
+mod series;
+
+pub use metrics::{METRICS, Metric, MetricKind};
+pub(crate) use series::{Attributes, Series};
+pub use series::{MAX_NAMES, OTHER};
+
 /// A hook that connects the libraries on an account to a program's telemetry. Every method has a
 /// default.
 ///
 /// Pass it to [`StorageAccountBuilder::telemetry`](crate::StorageAccountBuilder::telemetry); it
-/// serves stores, workers and janitors on that account. Its methods are called while requests and
-/// tasks are processed, from any thread: they must not block. A panic in a method is logged and has
-/// no other effect.
+/// serves the client, stores, workers, jobs and janitors on that account. Its methods are called while
+/// requests and tasks are processed, from any thread: they must not block. A panic in a method is
+/// logged and has no other effect.
+///
+/// [`METRICS`] lists everything that [`count`](Self::count), [`gauge`](Self::gauge),
+/// [`record`](Self::record) and [`adjust`](Self::adjust) are called with. No attribute has a key or a
+/// value of an entity, and each has few values: of the names that a program or a server chooses, the first
+/// [`MAX_NAMES`] are passed, and [`OTHER`] for the rest.
 ///
 /// ```
 /// use std::collections::BTreeMap;
@@ -75,15 +92,25 @@ pub trait Telemetry: Send + Sync + 'static {
     fn record(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
         let _ = (name, labels, value);
     }
+
+    /// Adds a positive or negative number to an up-down counter, which is 0 in the beginning.
+    fn adjust(&self, name: &'static str, labels: &[(&'static str, &str)], change: i64) {
+        let _ = (name, labels, change);
+    }
 }
 
-/// The hook of an account, if it has one. Catches its panics.
+/// The hook of an account, if it has one. Catches its panics, and bounds the number of its series.
 #[derive(Clone, Default)]
-pub(crate) struct Hook(Option<Arc<dyn Telemetry>>);
+pub(crate) struct Hook(Option<Arc<Installed>>);
+
+struct Installed {
+    telemetry: Arc<dyn Telemetry>,
+    series: Series,
+}
 
 impl Hook {
     pub(crate) fn new(telemetry: Arc<dyn Telemetry>) -> Self {
-        Self(Some(telemetry))
+        Self(Some(Arc::new(Installed { telemetry, series: Series::default() })))
     }
 
     /// Whether the program has one.
@@ -91,8 +118,14 @@ impl Hook {
         self.0.is_some()
     }
 
-    fn call<R>(&self, call: impl FnOnce(&dyn Telemetry) -> R) -> Option<R> {
-        let telemetry = self.0.as_deref()?;
+    /// The hook, and what bounds its series, for those who report several values at once.
+    pub(crate) fn installed(&self) -> Option<(&Self, &Series)> {
+        Some((self, &self.0.as_ref()?.series))
+    }
+
+    /// Calls the hook with attributes that are bounded already.
+    pub(crate) fn call<R>(&self, call: impl FnOnce(&dyn Telemetry) -> R) -> Option<R> {
+        let telemetry = &*self.0.as_deref()?.telemetry;
         let called = catch_unwind(AssertUnwindSafe(|| call(telemetry)));
         if called.is_err() {
             tracing::error!(target: "rowkey", "the telemetry of an account panicked");
@@ -116,15 +149,35 @@ impl Telemetry for Hook {
     }
 
     fn count(&self, name: &'static str, labels: &[(&'static str, &str)], add: u64) {
-        self.call(|telemetry| telemetry.count(name, labels, add));
+        self.bounded(labels, |telemetry, labels| telemetry.count(name, labels, add));
     }
 
     fn gauge(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
-        self.call(|telemetry| telemetry.gauge(name, labels, value));
+        self.bounded(labels, |telemetry, labels| telemetry.gauge(name, labels, value));
     }
 
     fn record(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
-        self.call(|telemetry| telemetry.record(name, labels, value));
+        self.bounded(labels, |telemetry, labels| telemetry.record(name, labels, value));
+    }
+
+    fn adjust(&self, name: &'static str, labels: &[(&'static str, &str)], change: i64) {
+        self.bounded(labels, |telemetry, labels| telemetry.adjust(name, labels, change));
+    }
+}
+
+impl Hook {
+    /// Calls the hook with bounded attributes.
+    fn bounded(
+        &self,
+        labels: &[(&'static str, &str)],
+        call: impl FnOnce(&dyn Telemetry, &[(&'static str, &str)]),
+    ) {
+        let Some((hook, series)) = self.installed() else { return };
+        let mut bounded = Attributes::new();
+        for (attribute, value) in labels {
+            bounded.push(attribute, series.bounded(attribute, value));
+        }
+        hook.call(|telemetry| call(telemetry, bounded.as_slice()));
     }
 }
 
