@@ -170,7 +170,7 @@ impl StorageAccount {
         self.0.pipeline.clock()
     }
 
-    /// Returns the receiver of traces, counters and gauges, for libraries that are built on the account.
+    /// Returns the receiver of traces and metrics, for libraries that are built on the account.
     pub fn telemetry(&self) -> &dyn Telemetry {
         self.0.pipeline.telemetry()
     }

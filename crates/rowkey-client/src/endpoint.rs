@@ -26,6 +26,8 @@ pub(crate) struct Endpoint {
     authority: HeaderValue,
     host: String,
     port: u16,
+    /// The port as an attribute of metrics.
+    port_text: Box<str>,
     secure: bool,
     /// Whether the caller allowed secrets over http to this host by name.
     named: bool,
@@ -126,7 +128,8 @@ impl Endpoint {
         let path = encoded(address.path.trim_end_matches('/')).into_owned();
         let base = format!("{}://{place}{path}", address.scheme());
         let (port, secure) = (address.port(), address.secure);
-        Ok(Self { base, place, path, authority, host: address.host, port, secure, named: false })
+        let (host, port_text) = (address.host, port.to_string().into());
+        Ok(Self { base, place, path, authority, host, port, port_text, secure, named: false })
     }
 
     /// The address of a target below this one: a path and perhaps a query, both encoded. `more` is
@@ -176,6 +179,10 @@ impl Endpoint {
 
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    pub(crate) fn port_text(&self) -> &str {
+        &self.port_text
     }
 
     pub(crate) fn is_secure(&self) -> bool {

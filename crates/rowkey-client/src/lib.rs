@@ -45,7 +45,7 @@ mod transport;
 pub use rowkey_entity::{
     Arg, BlobRef, Column, DecodeError, DynamicEntity, ETag, EncodeError, Entity, EntitySet,
     FailedRow, Filter, FilterError, Flatten, Key, KeyPart, Match, Operator, Partition, Projection,
-    Properties, Property, Rows, Stored, TIMESTAMP, edm, entity, index, key,
+    Properties, Property, Receipt, Rows, Stored, TIMESTAMP, edm, entity, index, key,
 };
 pub use rowkey_wire::code::ErrorCode;
 

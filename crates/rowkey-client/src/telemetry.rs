@@ -6,6 +6,7 @@
 //! - this file: [`Telemetry`], the hook of an account, [`TraceParent`]
 //! - `metrics`: [`METRICS`], the names of all numbers
 //! - `series`: the limits on the values of attributes
+//! - `tally`: [`with_receipt`], what the requests of a call used
 
 use std::fmt;
 use std::future::Future;
@@ -21,10 +22,14 @@ use crate::error::{Error, Result};
 #[doc(hidden)]
 pub mod metrics;
 mod series;
+pub(crate) mod tally;
 
 pub use metrics::{METRICS, Metric, MetricKind};
-pub(crate) use series::{Attributes, Series};
-pub use series::{MAX_NAMES, OTHER};
+pub(crate) use series::{Attributes, Series, status_text};
+pub use series::{MAX_NAMES, OTHER, error_type};
+#[doc(hidden)]
+pub use tally::receipt_so_far;
+pub use tally::with_receipt;
 
 /// A hook that connects the libraries on an account to a program's telemetry. Every method has a
 /// default.

@@ -56,6 +56,7 @@ pub use entity::{
     flatten::Flatten,
     properties::Properties,
     property::Property,
+    receipt::Receipt,
     row::DecodeError,
     stored::Stored,
     traits::{Entity, Projection, Rows},

@@ -6,6 +6,7 @@ use rowkey_wire::etag::ETag;
 use rowkey_wire::odata::Fields;
 
 use crate::EncodeError;
+use crate::entity::receipt::Receipt;
 use crate::entity::row::{RowReader, RowWriter};
 use crate::entity::{DecodeError, Entity, Projection, Stored};
 use crate::key::Key;
@@ -105,6 +106,6 @@ impl<P: Projection> Stored<P> {
             // Without metadata the ETag can be derived from the Timestamp.
             None => ETag::from_timestamp(timestamp),
         };
-        Ok(Self { entity, etag, timestamp })
+        Ok(Self { entity, etag, timestamp, receipt: Receipt::default() })
     }
 }

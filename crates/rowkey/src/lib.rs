@@ -79,7 +79,7 @@
 //! - [`Queue`]: messages, received with a pop receipt; [`queue::Body`] sets how their text is
 //!   encoded.
 //! - [`Container`] and [`Blob`]: written at once or in pieces, under conditions and leases.
-//! - [`telemetry`]: traces, counters and gauges, besides the spans of `tracing`.
+//! - [`telemetry`]: traces and metrics, besides the spans of `tracing`; [`Receipt`]: what a call used.
 //! - [`Error`]: [`ErrorKind`] says what to do, [`Outcome`] whether the operation was applied,
 //!   [`ErrorDetails`] holds the rest.
 //!

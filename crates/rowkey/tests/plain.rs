@@ -3,7 +3,7 @@
 use rowkey::KeyPart;
 use rowkey::edm::{DateTime, Guid};
 use rowkey::key::{KeyReadError, KeyWriter, PartFormat};
-use rowkey::{DynamicEntity, Entity, Key, Properties, Stored};
+use rowkey::{DynamicEntity, Entity, Key, Properties, Receipt, Stored};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -136,7 +136,8 @@ fn an_entity_round_trips_through_the_json_of_an_api() {
     // The same entity as returned by the service.
     let timestamp: DateTime = "2026-11-20T10:00:00Z".parse().unwrap();
     let etag = rowkey::ETag::from_timestamp(timestamp);
-    let stored = Stored { entity: DynamicEntity::of(&sale).unwrap(), etag, timestamp };
+    let receipt = Receipt::default();
+    let stored = Stored { entity: DynamicEntity::of(&sale).unwrap(), etag, timestamp, receipt };
     let odata = stored.to_odata_json().unwrap();
     let read = Stored::<DynamicEntity>::from_odata_json(&odata).unwrap();
     assert_eq!(read, stored);

@@ -225,7 +225,7 @@ impl StorageAccountBuilder {
         self
     }
 
-    /// Sets the receiver of this account's traces, counters and gauges. Default: none; tasks and writes carry
+    /// Sets the receiver of this account's traces and metrics. Default: none; tasks and writes carry
     /// the trace of [`TraceParent::scope`](crate::telemetry::TraceParent::scope) even then.
     pub fn telemetry(mut self, telemetry: Arc<dyn Telemetry>) -> Self {
         self.telemetry = Hook::new(telemetry);

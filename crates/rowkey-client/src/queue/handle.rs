@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use rowkey_wire::auth::Service;
 use rowkey_wire::queue::check_name;
 use rowkey_wire::xml;
 
@@ -290,6 +291,19 @@ impl Queue {
     pub(super) async fn send(&self, request: Request, call: Call<'_>) -> Result<Reply> {
         self.check_name(call.operation)?;
         self.account.pipeline().send(request, call).await
+    }
+
+    /// Reports how many messages a response has.
+    pub(super) fn returned(&self, call: &Call<'_>, reply: &Reply, messages: usize) {
+        self.account.pipeline().returned(Service::Queue, call, reply, messages);
+    }
+
+    /// The attributes `server.address` and `server.port` of the queue's metrics; `None` if the account has no
+    /// queue endpoint.
+    #[doc(hidden)]
+    pub fn server(&self) -> Option<(&str, &str)> {
+        let endpoint = &self.account.pipeline().endpoints().of(Service::Queue)?.primary;
+        Some((endpoint.host(), endpoint.port_text()))
     }
 
     pub(crate) fn check_name(&self, operation: &'static str) -> Result<()> {

@@ -76,8 +76,9 @@ impl Queue {
         check_count(count).map_err(named)?;
         let hidden = seconds(hidden, 1..=MAX_VISIBILITY_SECONDS, HIDDEN).map_err(named)?;
         let reply = self.send(encode::get(self.name(), count, Some(hidden)), call).await?;
-        let messages =
-            decoded(&reply, &call)?.into_iter().map(|message| Message::of(message, None));
+        let messages = decoded(&reply, &call)?;
+        self.returned(&call, &reply, messages.len());
+        let messages = messages.into_iter().map(|message| Message::of(message, None));
         messages.collect::<Option<_>>().ok_or_else(|| incomplete(&call, &reply))
     }
 
@@ -103,7 +104,9 @@ impl Queue {
         let call = Call::new("PeekMessages", self.name(), Safety::Read);
         check_count(count).map_err(|error| error.of(call.operation, call.resource))?;
         let reply = self.send(encode::peek(self.name(), count), call).await?;
-        Ok(decoded(&reply, &call)?.into_iter().map(Peeked::of).collect())
+        let messages = decoded(&reply, &call)?;
+        self.returned(&call, &reply, messages.len());
+        Ok(messages.into_iter().map(Peeked::of).collect())
     }
 
     /// Changes the body of a received message, or how long it stays hidden. Nothing is sent before

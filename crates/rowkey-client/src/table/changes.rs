@@ -372,7 +372,8 @@ impl<P: Projection + Send + 'static> Changes<P> {
 
     /// The entity in a row, unless this version was returned before.
     fn unseen(&mut self, row: Stored<Row<P>>) -> Result<Option<Stored<P>>> {
-        let Stored { entity: Keyed { partition_key, row_key, entity }, etag, timestamp } = row;
+        let Stored { entity, etag, timestamp, receipt } = row;
+        let Keyed { partition_key, row_key, entity } = entity;
         let keys = (partition_key, row_key);
         if self.seen.get(&keys).is_some_and(|(known, _)| *known == etag) {
             return Ok(None);
@@ -384,7 +385,7 @@ impl<P: Projection + Send + 'static> Changes<P> {
         let entity = entity.map_err(|row| {
             Error::of_rows(vec![row]).of("QueryEntities", self.query.table_name())
         })?;
-        Ok(Some(Stored { entity, etag, timestamp }))
+        Ok(Some(Stored { entity, etag, timestamp, receipt }))
     }
 }
 

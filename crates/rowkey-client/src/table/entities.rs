@@ -9,7 +9,7 @@ use std::vec;
 use futures_util::StreamExt as _;
 use rowkey_entity::entity::RowReader;
 use rowkey_entity::internals::decode;
-use rowkey_entity::{FailedRow, Projection, Stored};
+use rowkey_entity::{FailedRow, Projection, Receipt, Stored};
 use rowkey_wire::odata::Fields;
 use tokio::task::coop;
 
@@ -63,6 +63,9 @@ struct Unread {
     position: Position,
     /// Without the body.
     answer: Response,
+    receipt: Receipt,
+    /// How many rows were read.
+    rows: usize,
 }
 
 impl<P> Unpin for Entities<P> {}
@@ -120,10 +123,12 @@ impl<P: Projection + Send + 'static> Entities<P> {
             return Ok(());
         }
         self.responses.advance(cx, &from, self.source.after(from.part, &reply));
+        let receipt = reply.receipt();
         let body = std::mem::take(&mut reply.body);
         let text = decode::owned_text(body.into())
             .map_err(|error| Error::from(error).of_answer(&self.source.call(&from), &reply))?;
-        self.page = Some(Unread { text, position: Position::default(), answer: (from, reply) });
+        let (position, answer) = (Position::default(), (from, reply));
+        self.page = Some(Unread { text, position, answer, receipt, rows: 0 });
         Ok(())
     }
 
@@ -140,7 +145,9 @@ impl<P: Projection + Send + 'static> Entities<P> {
         let mut fields = std::mem::take(&mut self.fields).recycle();
         let mut page = PageReader::resume(&unread.text, unread.position);
         let entity = loop {
-            match page.next(&mut fields) {
+            let next = page.next(&mut fields);
+            unread.rows += usize::from(matches!(next, Ok(true)));
+            match next {
                 Ok(true) if self.source.passes_over(&fields) => {}
                 Ok(true) => match Stored::decode(&mut fields) {
                     Err(error) if error.is_index_copy() => {}
@@ -148,7 +155,9 @@ impl<P: Projection + Send + 'static> Entities<P> {
                         let row = FailedRow::of(&RowReader::new(&fields), &error);
                         break Err(Error::of_rows(vec![row]));
                     }
-                    Ok(entity) => break Ok(Some(entity)),
+                    Ok(entity) => {
+                        break Ok(Some(Stored { receipt: unread.receipt.clone(), ..entity }));
+                    }
                 },
                 Ok(false) => break Ok(None),
                 Err(error) => break Err(error.into()),
@@ -159,6 +168,7 @@ impl<P: Projection + Send + 'static> Entities<P> {
         let (from, reply) = &unread.answer;
         let entity = entity.map_err(|error| error.of_answer(&self.source.call(from), reply));
         if let Ok(None) = entity {
+            self.source.returned(from, reply, unread.rows);
             self.page = None;
         }
         entity

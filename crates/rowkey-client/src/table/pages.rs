@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
 use rowkey_entity::entity::RowReader;
-use rowkey_entity::{FailedRow, Projection, Stored};
+use rowkey_entity::{FailedRow, Projection, Receipt, Stored};
+use rowkey_wire::auth::Service;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::headers::parse_http_date;
 use rowkey_wire::odata::Fields;
@@ -31,6 +32,8 @@ pub struct Page<P> {
     pub entities: Vec<Stored<P>>,
     /// Where the query resumes, right after the last entity of the page; `None` at the end.
     pub continuation: Option<Continuation>,
+    /// What reading the page used. The sum, if it took several requests.
+    pub receipt: Receipt,
 }
 
 /// The position of a running query.
@@ -183,7 +186,7 @@ impl<P: Projection> Reader<P> {
             self.next.clone_from(&continuation);
             let entities = decoded.whole();
             let entities = entities.map_err(|e| e.of_answer(&source.call(&from), &reply))?;
-            return Ok(Some(Page { entities, continuation }));
+            return Ok(Some(Page { entities, continuation, receipt: reply.receipt() }));
         }
         Err(source.named(too_many()))
     }
@@ -227,10 +230,12 @@ impl<P: Projection> Reader<P> {
 
     /// Reads a page with as many entities as are wanted, or all if there are fewer.
     pub(super) async fn filled(mut self) -> Result<Page<P>> {
-        let mut page = Page { entities: Vec::new(), continuation: None };
+        let mut page =
+            Page { entities: Vec::new(), continuation: None, receipt: Receipt::default() };
         while let Some(next) = self.next().await? {
             page.entities.extend(next.entities);
             page.continuation = next.continuation;
+            page.receipt.add(&next.receipt);
         }
         Ok(page)
     }
@@ -297,7 +302,10 @@ impl<P: Projection> Source<P> {
             has_more: false,
             passed: 0,
         };
+        let receipt = reply.receipt();
+        let mut rows = 0;
         page::page(&reply.body, |fields| {
+            rows += 1;
             if decoded.has_more {
                 return Ok(());
             }
@@ -311,7 +319,9 @@ impl<P: Projection> Source<P> {
             }
             decoded.used += 1;
             match Stored::decode(fields) {
-                Ok(stored) => decoded.entities.push(stored),
+                Ok(stored) => {
+                    decoded.entities.push(Stored { receipt: receipt.clone(), ..stored });
+                }
                 Err(error) if error.is_index_copy() => decoded.passed += 1,
                 Err(error) => {
                     let row = FailedRow::of(&RowReader::new(fields), &error);
@@ -324,7 +334,13 @@ impl<P: Projection> Source<P> {
             PageError::Body(error) => Error::from(error).of_answer(&self.call(from), reply),
             PageError::Entity(never) => match never {},
         })?;
+        self.returned(from, reply, rows);
         Ok(decoded)
+    }
+
+    /// Reports how many rows a response has.
+    pub(super) fn returned(&self, from: &Continuation, reply: &Reply, rows: usize) {
+        self.table.pipeline().returned(Service::Table, &self.call(from), reply, rows);
     }
 
     /// Whether to skip a row that was received.
@@ -345,7 +361,8 @@ impl<P: Projection> Source<P> {
         }
         row_limits.take(&decoded);
         let entities = decoded.whole().map_err(|e| e.of_answer(&self.call(from), reply))?;
-        Ok(Page { entities, continuation: self.after(from.part, reply) })
+        let continuation = self.after(from.part, reply);
+        Ok(Page { entities, continuation, receipt: reply.receipt() })
     }
 
     /// Whether a stream continues after the error: if it is about rows, and not about a response.

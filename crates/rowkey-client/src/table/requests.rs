@@ -4,6 +4,7 @@ use bytes::Bytes;
 use rowkey_entity::internals::Row;
 use rowkey_entity::key::KeyError;
 use rowkey_entity::{EncodeError, Projection, Stored};
+use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::etag::{ETag, Match};
 
@@ -26,12 +27,12 @@ impl Table {
     }
 
     pub(crate) fn endpoint(&self) -> &str {
-        self.pipeline().endpoints().base(rowkey_wire::auth::Service::Table)
+        self.pipeline().endpoints().base(Service::Table)
     }
 
     /// Empty if there is no secondary endpoint.
     pub(crate) fn secondary_endpoint(&self) -> &str {
-        let place = self.pipeline().endpoints().of(rowkey_wire::auth::Service::Table);
+        let place = self.pipeline().endpoints().of(Service::Table);
         place.and_then(|place| place.secondary.as_ref()).map_or("", |endpoint| endpoint.base())
     }
 
@@ -121,8 +122,11 @@ impl Table {
 
     pub(crate) fn decode_one<P: Projection>(&self, reply: &Reply) -> Result<Stored<P>> {
         let call = Call::new("GetEntity", self.name(), Safety::Read);
-        decode_body(&reply.body, headers::etag_text(&reply.headers))
-            .map_err(|error| error.of_answer(&call, reply))
+        let mut stored = decode_body(&reply.body, headers::etag_text(&reply.headers))
+            .map_err(|error| error.of_answer(&call, reply))?;
+        stored.receipt = reply.receipt();
+        self.pipeline().returned(Service::Table, &call, reply, 1);
+        Ok(stored)
     }
 }
 

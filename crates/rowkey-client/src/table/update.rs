@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rowkey_entity::internals::{Row, names};
 use rowkey_entity::key::KeyError;
-use rowkey_entity::{Entity, Key, Stored};
+use rowkey_entity::{Entity, Key, Receipt, Stored};
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::etag::{ETag, Match};
 
@@ -12,6 +12,7 @@ use super::handle::Table;
 use super::unknown::{Carrying, Known};
 use crate::backoff::doubled;
 use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::telemetry::with_receipt;
 use crate::transport::Reply;
 
 /// How often a change is tried before the caller gets the conflict.
@@ -66,9 +67,18 @@ impl Table {
         key: Key<E>,
         mut change: impl FnMut(&mut E),
     ) -> Result<Stored<E>> {
+        let (updated, receipt) = with_receipt(self.update_rounds(key, &mut change)).await;
+        updated.map(|stored| Stored { receipt, ..stored })
+    }
+
+    async fn update_rounds<E: Entity>(
+        &self,
+        key: Key<E>,
+        change: &mut impl FnMut(&mut E),
+    ) -> Result<Stored<E>> {
         let keys = key.parts();
         for round in 1..MAX_ROUNDS {
-            match self.update_once(keys, &mut change).await {
+            match self.update_once(keys, change).await {
                 Err(error)
                     if error.kind() == ErrorKind::Conflict
                         && error.outcome() == Outcome::Rejected => {}
@@ -79,7 +89,7 @@ impl Table {
                 self.pipeline().pause(longest).await;
             }
         }
-        self.update_once(keys, &mut change).await
+        self.update_once(keys, change).await
     }
 
     async fn update_once<E: Entity>(
@@ -88,7 +98,8 @@ impl Table {
         change: &mut impl FnMut(&mut E),
     ) -> Result<Stored<E>> {
         let read: Stored<Known<E>> = self.decode_one(&self.read(keys).await?)?;
-        let Stored { entity: Known { mut entity, unknown, stored }, etag, timestamp } = read;
+        let Stored { entity, etag, timestamp, .. } = read;
+        let Known { mut entity, unknown, stored } = entity;
         change(&mut entity);
         let row =
             Row::of(&entity).map_err(|error| Error::from(error).of("UpdateEntity", self.name()))?;
@@ -142,5 +153,5 @@ impl Table {
 /// The entity with the ETag of its last write, from which its Timestamp is derived.
 fn now_stored<E>(entity: E, before: DateTime, etag: ETag) -> Stored<E> {
     let timestamp = etag.timestamp().unwrap_or(before);
-    Stored { entity, etag, timestamp }
+    Stored { entity, etag, timestamp, receipt: Receipt::default() }
 }

@@ -164,8 +164,8 @@ metrics! {
         "Number of runs of a janitor's chores, by their end."
         &["rowkey.chore", "rowkey.outcome"];
     JOB_REQUESTS = Counter "rowkey.job.requests" "{request}"
-        "Number of requests that jobs sent, and whether they have to be repeated."
-        &["rowkey.job", "db.collection.name", "rowkey.outcome"];
+        "Number of HTTP requests that jobs sent."
+        JOB;
     JOB_ENTITIES = Counter "rowkey.job.entities" "{entity}"
         "Number of entities that jobs processed, by the verdict."
         &["rowkey.job", "db.collection.name", "rowkey.verdict"];
@@ -220,7 +220,8 @@ const HTTP: &[&str] = &[
     "server.port",
 ];
 
-const STORE_WRITE: &[&str] = &["db.collection.name", "rowkey.operation.name", "rowkey.outcome"];
+const STORE_WRITE: &[&str] =
+    &["db.collection.name", "rowkey.operation.name", "rowkey.outcome", "error.type"];
 
 const JOB: &[&str] = &["rowkey.job", "db.collection.name"];
 

@@ -99,10 +99,17 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// The value of `error.type` for a failed operation: the service's error code if it is a known one, [`OTHER`]
-/// for other codes, the HTTP status if there was no code, and the name of the [`ErrorKind`] if there was no
-/// response.
-pub(crate) fn error_type(error: &Error) -> &str {
+/// Returns the value of `error.type` for a failed operation: the service's error code if it is a known one,
+/// [`OTHER`] for other codes, the HTTP status if there was no code, and the name of the [`ErrorKind`] if there
+/// was no response.
+///
+/// ```
+/// use rowkey::telemetry::error_type;
+/// use rowkey::{Error, ErrorKind};
+///
+/// assert_eq!(error_type(&Error::refused(ErrorKind::TooLarge, "9 rows; 8 are allowed")), "TooLarge");
+/// ```
+pub fn error_type(error: &Error) -> &str {
     match (error.code(), error.details().status) {
         (Some(code), _) => known(code),
         (None, Some(status)) => status_text(status),

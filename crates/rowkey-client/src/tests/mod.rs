@@ -8,11 +8,15 @@
 //! - [`pieces`]: messages and blobs whose responses are lost or truncated
 //! - [`policies`]: headers and policies that a program adds
 //! - [`spans`]: the content of traces
+//! - [`metrics`]: metrics of operations and attempts
+//! - [`receipts`]: what successful operations used
 
 mod attempts;
 mod credentials;
+mod metrics;
 mod pieces;
 mod policies;
+mod receipts;
 mod script;
 mod secondary;
 mod spans;

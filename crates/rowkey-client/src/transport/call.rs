@@ -1,7 +1,10 @@
 //! The input and the output of the pipeline: the description of an operation, and the response.
 
+use std::time::Duration;
+
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use rowkey_entity::Receipt;
 
 use super::http::Chunks;
 use super::parts::Parts;
@@ -90,6 +93,14 @@ pub(crate) struct Reply {
     pub(crate) ambiguous: bool,
     /// Whether the response came from the secondary.
     pub(crate) secondary: bool,
+    /// The client's id of the last attempt.
+    pub(crate) client_id: HeaderValue,
+    /// From the beginning of the first attempt.
+    pub(crate) elapsed: Duration,
+    /// The bytes in the bodies of all attempts.
+    pub(crate) sent: u64,
+    /// The bytes in the bodies of all responses.
+    pub(crate) received: u64,
 }
 
 impl<'a> Call<'a> {
@@ -148,6 +159,15 @@ impl Reply {
     /// The service's id of the request.
     pub(crate) fn request_id(&self) -> Option<&str> {
         self.headers.get(rowkey_wire::headers::REQUEST_ID)?.to_str().ok()
+    }
+
+    /// What the operation used.
+    pub(crate) fn receipt(&self) -> Receipt {
+        let mut receipt = Receipt::default();
+        receipt.sent(self.attempts, self.sent);
+        receipt.answered(self.request_id(), self.client_id.to_str().ok(), self.received);
+        receipt.took(self.elapsed);
+        receipt
     }
 
     /// The endpoint for a continuation of this response.

@@ -15,7 +15,7 @@ use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rowkey_wire::code::ErrorCode;
-use rowkey_wire::headers::{ERROR_CODE, parse_http_date};
+use rowkey_wire::headers::{ERROR_CODE, REQUEST_ID, parse_http_date};
 use rowkey_wire::shown;
 
 use super::connect::{BoxError, Connector};
@@ -47,6 +47,22 @@ pub(crate) struct HttpResponse {
     pub(crate) body: std::result::Result<Bytes, TransportError>,
     /// The body of a success, if only the head was requested.
     pub(crate) rest: Option<Chunks>,
+}
+
+impl HttpResponse {
+    /// The bytes of the body that were read, or will be, as the head says.
+    pub(crate) fn length(&self) -> u64 {
+        match &self.body {
+            Ok(_) if self.rest.is_some() => content_length(&self.headers).unwrap_or(0),
+            Ok(body) => body.len() as u64,
+            Err(_) => 0,
+        }
+    }
+
+    /// The service's id of the request.
+    pub(crate) fn request_id(&self) -> Option<&str> {
+        self.headers.get(REQUEST_ID)?.to_str().ok()
+    }
 }
 
 /// How much of a successful response is read before it is returned. (Others are always read whole.)
@@ -97,6 +113,8 @@ shown!(Chunks: limit);
 #[derive(Debug)]
 pub(crate) struct TransportError {
     pub(crate) what: &'static str,
+    /// The same as one word, for metrics.
+    pub(crate) class: &'static str,
     pub(crate) outcome: Outcome,
     /// Invalid and Decode are permanent; Unavailable may be transient.
     pub(crate) kind: ErrorKind,
@@ -245,7 +263,7 @@ impl TransportError {
     /// A timeout: how far the request got is unknown.
     #[cold]
     pub(crate) fn timeout() -> Self {
-        Self::unknown("timed out before the response was complete", None)
+        Self::unknown("timed out before the response was complete", "timeout", None)
     }
 
     #[cold]
@@ -253,27 +271,38 @@ impl TransportError {
         if error.is_connect() {
             return Self {
                 what: "the service could not be reached",
+                class: "unreachable",
                 outcome: Outcome::NotSent,
                 kind: ErrorKind::Unavailable,
                 source: Some(error.into()),
             };
         }
-        Self::unknown("the connection was lost before the response", Some(error.into()))
+        Self::unknown(
+            "the connection was lost before the response",
+            "disconnected",
+            Some(error.into()),
+        )
     }
 
     #[cold]
     fn reading(error: hyper::Error) -> Self {
-        Self::unknown("the answer was cut off", Some(error.into()))
+        Self::unknown("the answer was cut off", "truncated", Some(error.into()))
     }
 
     #[cold]
     fn too_long() -> Self {
-        Self { kind: ErrorKind::Decode, ..Self::unknown("the answer is over 64 MiB", None) }
+        let unknown = Self::unknown("the answer is over 64 MiB", "too_long", None);
+        Self { kind: ErrorKind::Decode, ..unknown }
     }
 
-    fn unknown(what: &'static str, source: Option<BoxError>) -> Self {
-        Self { what, outcome: Outcome::Unknown, kind: ErrorKind::Unavailable, source }
+    fn unknown(what: &'static str, class: &'static str, source: Option<BoxError>) -> Self {
+        Self { what, class, outcome: Outcome::Unknown, kind: ErrorKind::Unavailable, source }
     }
+}
+
+/// The length of a response's body, as its head says.
+pub(crate) fn content_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// The content type of a response's body.

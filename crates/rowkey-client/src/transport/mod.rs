@@ -13,6 +13,7 @@
 //! - [`batch`]: the response to a batch, which may have failed with a successful status
 //! - [`redact`]: request targets without sensitive parts
 //! - [`trace`]: spans and events
+//! - [`measure`]: metrics of operations and attempts
 //! - [`report`]: what an attempt used, for those that count · [`metered`]: what meters make of it
 //! - [`slow`]: the log of slow calls
 //! - `stand_in`: answers in memory instead of the service, for stubs
@@ -23,6 +24,7 @@ mod connect;
 pub(crate) mod error_body;
 pub(crate) mod failure;
 pub(crate) mod http;
+pub(crate) mod measure;
 mod metered;
 pub(crate) mod parts;
 pub(crate) mod pipeline;

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use http::header::SERVER;
@@ -18,6 +17,7 @@ use super::batch;
 use super::call::{Call, Host, Reply, Safety};
 use super::failure::{Failure, outcome_of};
 use super::http::{ErrorText, Http, HttpResponse, ReadMode, TransportError, content_type};
+use super::measure::{self, AttemptTimer, OperationTimer};
 use super::metered;
 use super::policy::{Additions, Attempt, AttemptResult};
 use super::report::AttemptReport;
@@ -32,7 +32,7 @@ use crate::endpoint::{Endpoint, Endpoints, ServiceEndpoints};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::hot_partitions::tracker::Tracker;
 use crate::options::ClientOptions;
-use crate::telemetry::Hook;
+use crate::telemetry::{Hook, tally};
 use crate::transport::Request;
 
 /// Sends requests: signs and retries them, and reports whether the outcome of a failure is known.
@@ -155,8 +155,11 @@ impl Pipeline {
             let mut route = Route::new(endpoints, &self.options, &call)?;
             let span = trace::operation(&call, &request, route.endpoint(), &self.options);
             let mut timed = Timed::begin(self.options.slow, || self.clock().elapsed());
+            let (hook, first) = (&self.shared.telemetry, route.endpoint());
+            let timer = OperationTimer::begin(hook, &call, request.service, first);
             let run = self.run(&request, &call, &mut route, mode, (&span, &mut timed));
             let result = run.instrument(span.clone()).await;
+            timer.end(route.endpoint(), &result);
             trace::finish(&span, &call, &result);
             timed.end(&call, &result, || self.clock().elapsed());
             result
@@ -180,9 +183,12 @@ impl Pipeline {
         let mut ambiguous = false;
         let mut renewed = false;
         let mut last_of_primary = None;
+        let mut received = 0_u64;
+        let mut begun = None;
         loop {
             attempts += 1;
             let started = Instant::now();
+            let begun = *begun.get_or_insert(started);
             let authority = match self.settle(route.endpoint(), budget).await {
                 Ok(authority) => authority,
                 Err(error) if ambiguous => return Err(error.with_outcome(Outcome::Unknown)),
@@ -198,24 +204,33 @@ impl Pipeline {
             trace::attempt(span, &signed);
             timed.attempt(&signed.id);
             let limit = budget.min(self.options.attempt_timeout);
-            let counting =
-                metered::begin(&self.meters, &self.shared.telemetry, call, &signed.request);
+            let sent = signed.request.body().len() as u64;
+            tally::sent(sent);
+            let (hook, endpoint) = (&self.shared.telemetry, route.endpoint());
+            let counting = metered::begin(&self.meters, hook, call, &signed.request);
+            let timer = AttemptTimer::begin(hook, &request.method, endpoint, sent);
             let mut result = self.attempt(signed, mode, limit).await;
+            timer.end(&result);
             if let Some(counting) = counting {
                 metered::end(counting, call, &mut result);
             }
+            let ended = Instant::now();
+            let elapsed = ended - started;
             let answer = result.as_ref().ok();
             let report = AttemptReport {
                 call,
-                service: request.service,
-                number: attempts,
                 status: answer.map(|answer| answer.status),
-                sent: request.body.len() as u64,
-                received: answer.and_then(|answer| answer.body.as_ref().ok()).map_or(0, length),
-                elapsed: started.elapsed(),
+                received: answer.map_or(0, HttpResponse::length),
+                elapsed,
             };
             self.observe(&report, &attempt);
-            budget = budget.saturating_sub(started.elapsed());
+            tally::answered(
+                answer.and_then(HttpResponse::request_id),
+                Some(attempt.client_request_id()),
+                report.received,
+            );
+            received += report.received;
+            budget = budget.saturating_sub(elapsed);
             let failed = match result {
                 Ok(HttpResponse { status, headers, body: Ok(body), rest })
                     if status.is_success() =>
@@ -234,15 +249,26 @@ impl Pipeline {
                     } else {
                         let secondary = route.at_secondary();
                         let rest = rest.map(|rest| rest.with_limit(self.options.attempt_timeout));
-                        let reply =
-                            Reply { status, headers, body, rest, attempts, ambiguous, secondary };
-                        return Ok(reply);
+                        return Ok(Reply {
+                            status,
+                            headers,
+                            body,
+                            rest,
+                            attempts,
+                            ambiguous,
+                            secondary,
+                            client_id: attempt.into_id(),
+                            elapsed: ended - begun,
+                            sent: sent.saturating_mul(attempts.into()),
+                            received,
+                        });
                     }
                 }
                 Ok(answer) => self.refused(call, answer, attempts, ambiguous),
                 Err(broken) => FailedAttempt::broken(call, broken, attempts, ambiguous),
             };
             ambiguous |= failed.outcome == Outcome::Unknown && call.safety != Safety::Read;
+            measure::failed(hook, endpoint, &failed.error);
 
             // A key may have been rotated or a token revoked since the attempt began.
             if !renewed
@@ -252,6 +278,7 @@ impl Pipeline {
             {
                 renewed = true;
                 trace::retry(call, &failed.error, attempts, Duration::ZERO);
+                measure::retried(hook, endpoint, &failed.error, Duration::ZERO);
                 continue;
             }
 
@@ -274,6 +301,7 @@ impl Pipeline {
                 });
             }
             trace::retry(call, &failed.error, attempts, wait);
+            measure::retried(hook, endpoint, &failed.error, wait);
             if !route.at_secondary() && !stale {
                 last_of_primary = Some(failed.error);
             }
@@ -295,6 +323,14 @@ impl Pipeline {
     async fn settle(&self, endpoint: &Endpoint, limit: Duration) -> Result<Authority> {
         let clock = &*self.shared.clock;
         self.credential().settle(&self.shared.scope, endpoint, clock, limit).await
+    }
+
+    /// Reports how many rows or messages the response to a read has.
+    pub(crate) fn returned(&self, service: Service, call: &Call<'_>, reply: &Reply, number: usize) {
+        let Ok(endpoints) = endpoints_of(&self.shared.endpoints, service) else { return };
+        let secondary = endpoints.secondary.as_ref().filter(|_| reply.secondary);
+        let endpoint = secondary.unwrap_or(&endpoints.primary);
+        measure::returned(&self.shared.telemetry, service, call, endpoint, number);
     }
 
     pub(crate) fn credential(&self) -> &Credential {
@@ -407,10 +443,6 @@ impl Pipeline {
     }
 }
 
-fn length(body: &Bytes) -> u64 {
-    body.len() as u64
-}
-
 /// Whether authentication failed, as opposed to authorization.
 #[cold]
 fn is_about_credential(error: &Error) -> bool {
@@ -443,7 +475,7 @@ struct FailedAttempt {
 impl FailedAttempt {
     #[cold]
     fn broken(call: &Call<'_>, broken: TransportError, attempts: u32, ambiguous: bool) -> Self {
-        let TransportError { what, outcome, kind, source } = broken;
+        let TransportError { what, outcome, kind, source, class: _ } = broken;
         let unknown = ambiguous && call.safety != Safety::Read;
         let shown = if unknown { Outcome::Unknown } else { outcome };
         let mut error = Error::transport(call, kind, what, shown, attempts);

@@ -106,6 +106,11 @@ impl<'a> Attempt<'a> {
         self.id = id.clone();
     }
 
+    /// The client's id, when the attempt is over.
+    pub(super) fn into_id(self) -> HeaderValue {
+        self.id
+    }
+
     /// Returns the attempt's `x-ms-client-request-id`, which is in the service's logs.
     pub fn client_request_id(&self) -> &str {
         self.id.to_str().unwrap_or_default()

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use http::StatusCode;
-use rowkey_wire::auth::Service;
 
 use super::call::Call;
 use crate::clock::Clock;
@@ -14,13 +13,8 @@ use crate::hot_partitions::tracker::Touch;
 pub(crate) struct AttemptReport<'a> {
     /// The operation that it is an attempt of.
     pub(crate) call: &'a Call<'a>,
-    pub(crate) service: Service,
-    /// Counted from 1.
-    pub(crate) number: u32,
     /// The status of the response; `None` if there was none.
     pub(crate) status: Option<StatusCode>,
-    /// The bytes of the request's body.
-    pub(crate) sent: u64,
     /// The bytes of the response's body that were read. Those of a body that is read later are not
     /// among them.
     pub(crate) received: u64,

@@ -20,6 +20,12 @@ use crate::error::{Error, Result};
 use crate::options::ClientOptions;
 use crate::transport::Request;
 
+/// The `db.system.name` of tables.
+pub(super) const TABLES: &str = "azure.tables";
+
+/// The `messaging.system` of queues.
+pub(super) const MESSAGING: &str = "azure_queues";
+
 /// The span of an operation.
 pub(crate) fn operation(
     call: &Call<'_>,
@@ -39,6 +45,7 @@ pub(crate) fn operation(
         db.system.name = Empty,
         db.operation.name = Empty,
         db.collection.name = Empty,
+        db.operation.batch.size = Empty,
         messaging.system = Empty,
         messaging.destination.name = Empty,
         az.storage.container = Empty,
@@ -57,15 +64,19 @@ pub(crate) fn operation(
     match request.service {
         Service::Blob => span.record("az.storage.container", call.resource),
         Service::Queue => {
-            span.record("messaging.system", "azure_queues");
+            span.record("messaging.system", MESSAGING);
             span.record("messaging.destination.name", call.resource)
         }
         Service::Table => {
-            span.record("db.system.name", "azure.tables");
+            span.record("db.system.name", TABLES);
             span.record("db.operation.name", call.operation);
             span.record("db.collection.name", call.resource)
         }
     };
+    // The conventions know no batches of one.
+    if let Some(operations) = call.batch.filter(|operations| *operations > 1) {
+        span.record("db.operation.batch.size", operations);
+    }
     if options.record_keys {
         // Without the shared access signature, which is added only when the request is sent.
         span.record("url.path", &*request.target);

@@ -4,6 +4,7 @@
 //! - `row`: [`RowWriter`] and [`RowReader`], which those implementations write to and read from
 //! - `property`: [`Property`], a value of one of the eight EDM types · `number`: those that are numbers
 //! - `convert`: values that are stored as another type than their own
+//! - `receipt`: [`Receipt`](crate::Receipt), what a successful call used
 //! - `stored`: [`Stored`], an entity with the ETag and Timestamp it was read with
 //! - `derive`: what the code of derives calls, such as how an `EntitySet` distinguishes its types
 //! - `blob_ref`: [`BlobRef`](crate::BlobRef), a field whose content is in a blob
@@ -27,6 +28,7 @@ mod odata;
 mod odata_tests;
 pub(crate) mod properties;
 pub(crate) mod property;
+pub(crate) mod receipt;
 pub(crate) mod row;
 mod serial;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use rowkey_wire::odata::{Field, Fields, Scalar, render};
 
 use super::dynamic::DynamicEntity;
 use super::properties::Properties;
+use super::receipt::Receipt;
 use super::row::DecodeError;
 use super::stored::Stored;
 use crate::EncodeError;
@@ -104,7 +105,7 @@ impl Stored<DynamicEntity> {
             Some(tag) => ETag::new(&**tag),
             None => ETag::from_timestamp(timestamp),
         };
-        Ok(Self { entity, etag, timestamp })
+        Ok(Self { entity, etag, timestamp, receipt: Receipt::default() })
     }
 }
 

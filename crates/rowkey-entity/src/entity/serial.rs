@@ -13,6 +13,7 @@ use serde::ser::{Error as _, Serialize, SerializeMap, SerializeStruct as _, Seri
 
 use super::dynamic::DynamicEntity;
 use super::properties::Properties;
+use super::receipt::Receipt;
 use super::stored::Stored;
 
 const PARTITION_KEY: &str = "PartitionKey";
@@ -80,7 +81,7 @@ impl<'de, E: Deserialize<'de>> Deserialize<'de> for Stored<E> {
             return serial::read(deserializer, ReadStored(PhantomData));
         }
         let Members { entity, etag, timestamp } = Members::deserialize(deserializer)?;
-        Ok(Self { entity, etag, timestamp })
+        Ok(Self { entity, etag, timestamp, receipt: Receipt::default() })
     }
 }
 
@@ -245,6 +246,7 @@ impl<'de, E: Deserialize<'de>> Read<'de> for ReadStored<E> {
             entity: entity.ok_or_else(|| missing("entity"))?,
             etag: etag.ok_or_else(|| missing("etag"))?,
             timestamp: timestamp.ok_or_else(|| missing("timestamp"))?,
+            receipt: Receipt::default(),
         })
     }
 }

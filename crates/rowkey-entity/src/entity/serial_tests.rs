@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::Stored;
 use super::properties::Properties;
+use super::receipt::Receipt;
 use crate::DynamicEntity;
 use crate::key::tests::Random;
 
@@ -17,7 +18,8 @@ fn date() -> DateTime {
 }
 
 fn stored<E>(entity: E) -> Stored<E> {
-    Stored { entity, etag: ETag::from_timestamp(date()), timestamp: date() }
+    let receipt = Receipt::default();
+    Stored { entity, etag: ETag::from_timestamp(date()), timestamp: date(), receipt }
 }
 
 #[test]
@@ -58,7 +60,8 @@ fn a_null_is_an_absent_property_and_the_order_of_members_is_free() {
         "timestamp": date(), "more": ["x"], "etag": "tag", "entity": 1,
     }))
     .unwrap();
-    assert_eq!(stored, Stored { entity: 1, etag: ETag::new("tag"), timestamp: date() });
+    let receipt = Receipt::default();
+    assert_eq!(stored, Stored { entity: 1, etag: ETag::new("tag"), timestamp: date(), receipt });
 }
 
 fn refused<T: DeserializeOwned + std::fmt::Debug>(json: &str) -> String {

@@ -3,6 +3,8 @@
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::etag::{ETag, Match};
 
+use super::receipt::Receipt;
+
 /// An entity with the ETag and the Timestamp it was read with.
 ///
 /// Change it and write it back: `table.replace(&stored)` succeeds only if no other writer changed
@@ -12,7 +14,7 @@ use rowkey_wire::etag::{ETag, Match};
 ///
 /// With serde it is an object with the members `entity`, `etag` and `timestamp`. A client of an API
 /// returns this object to change the version that it saw.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Stored<E> {
     /// The entity.
     pub entity: E,
@@ -20,6 +22,17 @@ pub struct Stored<E> {
     pub etag: ETag,
     /// When the service wrote that version.
     pub timestamp: DateTime,
+    /// What reading it used. All entities of a page have that of the request for the page. It is neither
+    /// compared nor serialized.
+    pub receipt: Receipt,
+}
+
+/// Compares the entity, the ETag and the Timestamp.
+impl<E: PartialEq> PartialEq for Stored<E> {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { entity, etag, timestamp, receipt: _ } = self;
+        *entity == other.entity && *etag == other.etag && *timestamp == other.timestamp
+    }
 }
 
 impl<E> Stored<E> {

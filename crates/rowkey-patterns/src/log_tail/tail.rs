@@ -234,10 +234,11 @@ impl<E: Entity + Send + 'static> Tail<E> {
 }
 
 fn row<E: Entity>(stored: Stored<Keyed<Result<E, FailedRow>>>) -> Found<E> {
-    let Stored { entity: Keyed { entity, partition_key, row_key }, etag, timestamp } = stored;
+    let Stored { entity: keyed, etag, timestamp, receipt } = stored;
+    let Keyed { entity, partition_key, row_key } = keyed;
     let ticks = ticks_in::<E>(&row_key);
     let entry = match (entity, ticks) {
-        (Ok(entity), Some(_)) => Ok(Stored { entity, etag, timestamp }),
+        (Ok(entity), Some(_)) => Ok(Stored { entity, etag, timestamp, receipt }),
         (Err(failed), _) => Err(failed),
         (Ok(_), None) => {
             let reason = "its RowKey does not begin with 19 digits of inverted ticks; keep other rows out of the \

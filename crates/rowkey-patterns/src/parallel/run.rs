@@ -274,7 +274,7 @@ impl<P: Projection + Send + 'static> Results<P> {
             let State::Failed(error) = branch.state else { return None };
             return Some(Err(Failure { query: number, row: None, error }));
         };
-        let Stored { entity, etag, timestamp } = page.rows.next()?;
+        let Stored { entity, etag, timestamp, receipt } = page.rows.next()?;
         let Keyed { partition_key, row_key, entity } = entity;
         branch.position.after = Some((partition_key.clone(), row_key.clone()));
         let table = branch.table.clone();
@@ -288,7 +288,7 @@ impl<P: Projection + Send + 'static> Results<P> {
         self.left = self.left.map(|left| left.saturating_sub(1));
         Some(match entity {
             Ok(entity) => {
-                let stored = Stored { entity, etag, timestamp };
+                let stored = Stored { entity, etag, timestamp, receipt };
                 Ok(Found { query: number, partition_key, row_key, stored })
             }
             Err(row) => {

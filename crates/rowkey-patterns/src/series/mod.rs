@@ -475,9 +475,9 @@ impl<V: Property> Series<V> {
     }
 
     fn stored_period<E>(&self, stored: Stored<Raw<E>>) -> Result<Stored<Period<E, V>>> {
-        let Stored { entity, etag, timestamp } = stored;
+        let Stored { entity, etag, timestamp, receipt } = stored;
         match self.period(entity) {
-            Ok(entity) => Ok(Stored { entity, etag, timestamp }),
+            Ok(entity) => Ok(Stored { entity, etag, timestamp, receipt }),
             Err(row) => Err(Error::of_rows(vec![row]).of("Series", self.table.name())),
         }
     }

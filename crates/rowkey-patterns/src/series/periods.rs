@@ -69,15 +69,16 @@ impl<E: Entity + Send + 'static, V: Property + Send + 'static> Periods<E, V> {
         from: Option<Continuation>,
     ) -> Result<Page<Period<E, V>>> {
         let name = self.series.table.name().to_owned();
-        let Page { entities, continuation } = self.page_results(periods, from).await?;
+        let Page { entities, continuation, receipt } = self.page_results(periods, from).await?;
         let mut failed = Vec::new();
-        let whole = entities.into_iter().filter_map(|Stored { entity, etag, timestamp }| {
-            let entity = entity.map_err(|row| failed.push(row)).ok()?;
-            Some(Stored { entity, etag, timestamp })
-        });
+        let whole =
+            entities.into_iter().filter_map(|Stored { entity, etag, timestamp, receipt }| {
+                let entity = entity.map_err(|row| failed.push(row)).ok()?;
+                Some(Stored { entity, etag, timestamp, receipt })
+            });
         let whole = whole.collect();
         if failed.is_empty() {
-            Ok(Page { entities: whole, continuation })
+            Ok(Page { entities: whole, continuation, receipt })
         } else {
             Err(Error::of_rows(failed).of("Series", &name))
         }
@@ -115,13 +116,14 @@ impl<E: Entity + Send + 'static, V: Property + Send + 'static> Periods<E, V> {
         periods: u32,
         from: Option<Continuation>,
     ) -> Result<Page<Result<Period<E, V>, FailedRow>>> {
-        let Page { entities, continuation } = self.query.results().page(periods, from).await?;
-        let read = |Stored { entity, etag, timestamp }: Stored<Result<Raw<E>, FailedRow>>| Stored {
-            entity: entity.and_then(|raw| self.series.period(raw)),
-            etag,
-            timestamp,
+        let page = self.query.results().page(periods, from).await?;
+        let Page { entities, continuation, receipt } = page;
+        let read = |stored: Stored<Result<Raw<E>, FailedRow>>| {
+            let Stored { entity, etag, timestamp, receipt } = stored;
+            let entity = entity.and_then(|raw| self.series.period(raw));
+            Stored { entity, etag, timestamp, receipt }
         };
-        Ok(Page { entities: entities.into_iter().map(read).collect(), continuation })
+        Ok(Page { entities: entities.into_iter().map(read).collect(), continuation, receipt })
     }
 
     /// Reads them as a stream. A period that does not decode is an error that names its row

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey_client::table::Stream;
+use rowkey_client::telemetry::with_receipt;
 use rowkey_client::{
     Continuation, Entity, Error, ErrorKind, Filter, Page, Partition, Query, Result, Stored, Table,
 };
@@ -190,10 +191,12 @@ impl<E: Entity + Send + 'static> Gather<E> {
         self.after = from.or(self.after);
         self.page_size = self.page_size.or(Some(entities.min(LARGEST_PAGE)));
         let wanted = usize::try_from(entities).unwrap_or(usize::MAX);
-        let mut found: Vec<_> = self.stream().take(wanted).try_collect().await?;
+        let (found, receipt) = with_receipt(self.stream().take(wanted).try_collect()).await;
+        let mut found: Vec<_> = found?;
         let last = found.last().filter(|_| found.len() == wanted);
         let continuation = last.map(Found::continuation);
-        Ok(Page { entities: found.drain(..).map(|found| found.stored).collect(), continuation })
+        let entities = found.drain(..).map(|found| found.stored).collect();
+        Ok(Page { entities, continuation, receipt })
     }
 
     /// Reads the results as a stream. An error ends it; resume after the last entity returned. A row that does

@@ -156,11 +156,11 @@ impl Layers {
     ) -> Result<Option<Stored<Head<E>>>> {
         if self.is_empty() {
             let read = table.get_as::<Whole<E>>(key).await?;
-            return Ok(read.map(|Stored { entity: Whole(entity), etag, timestamp }| Stored {
-                entity,
-                etag,
-                timestamp,
-            }));
+            let unwrapped = |stored: Stored<Whole<E>>| {
+                let Stored { entity: Whole(entity), etag, timestamp, receipt } = stored;
+                Stored { entity, etag, timestamp, receipt }
+            };
+            return Ok(read.map(unwrapped));
         }
         match table.get_as::<DynamicEntity>(key).await? {
             Some(stored) => self.open(table, stored).await,
@@ -187,15 +187,16 @@ impl Layers {
         stored: Stored<DynamicEntity>,
     ) -> Result<Option<Stored<Head<E>>>> {
         if self.is_empty() {
-            let Stored { entity: row, etag, timestamp } = stored;
+            let Stored { entity: row, etag, timestamp, receipt } = stored;
             let Whole(entity) = row.read_as()?;
-            return Ok(Some(Stored { entity, etag, timestamp }));
+            return Ok(Some(Stored { entity, etag, timestamp, receipt }));
         }
         let Some(opened) = self.open_rows(table, stored).await? else { return Ok(None) };
-        let Stored { entity: Opened { row, sealed, mark, closed }, etag, timestamp } = opened;
+        let Stored { entity, etag, timestamp, receipt } = opened;
+        let Opened { row, sealed, mark, closed } = entity;
         let Whole::<E>(head) = row.read_beside_sealed(&sealed)?;
         let entity = Head { mark, closed: Some(closed), sealed, ..head };
-        Ok(Some(Stored { entity, etag, timestamp }))
+        Ok(Some(Stored { entity, etag, timestamp, receipt }))
     }
 
     /// Opens the rows of a stored head, without decoding them.
@@ -277,12 +278,13 @@ impl Layers {
         stored: Stored<DynamicEntity>,
         beside: Beside,
     ) -> Result<Stored<Opened>> {
-        let Stored { entity: mut row, etag, timestamp } = stored;
+        let Stored { entity: mut row, etag, timestamp, receipt } = stored;
         let mark = text(&row, MARK).map(str::to_owned);
         row.remove(MARK);
         let closed = self.closed(row.clone(), beside);
         let sealed = self.open_row(table, &mut row).await?;
-        Ok(Stored { entity: Opened { row, sealed, mark, closed }, etag, timestamp })
+        let entity = Opened { row, sealed, mark, closed };
+        Ok(Stored { entity, etag, timestamp, receipt })
     }
 
     /// Opens a whole copy in the index at `position`. Its bytes are those of its entity and open at any

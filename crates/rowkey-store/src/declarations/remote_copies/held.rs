@@ -6,7 +6,8 @@ use futures_util::future::BoxFuture;
 use futures_util::{FutureExt as _, TryStreamExt as _};
 use rowkey_client::edm::Value;
 use rowkey_client::{
-    Continuation, DynamicEntity, ETag, Entity, Error, Outcome, Page, Result, Stored, Transaction,
+    Continuation, DynamicEntity, ETag, Entity, Error, Outcome, Page, Receipt, Result, Stored,
+    Transaction,
 };
 use rowkey_patterns::internals::try_all;
 
@@ -139,7 +140,7 @@ impl<T: Entity + Clone + Send + Sync + 'static> Holder<T> {
             Self::Table(table) => table,
             Self::Store(store) => store.deciding(),
         };
-        let Page { entities, continuation } = read(table, &walk.rows, walk.from()).await?;
+        let Page { entities, continuation, .. } = read(table, &walk.rows, walk.from()).await?;
         let held = match self {
             Self::Table(_) => {
                 let rows = entities.into_iter();
@@ -266,7 +267,7 @@ fn read<'a>(
     async move {
         if let Some(keys) = rows.keys() {
             let entities = table.row(&keys).await?.into_iter().collect();
-            return Ok(Page { entities, continuation: None });
+            return Ok(Page { entities, continuation: None, receipt: Receipt::default() });
         }
         let query = table.query(rows.partition()).page_size(PAGE);
         let query = match from {
@@ -277,7 +278,9 @@ fn read<'a>(
         let page = query.pages().try_next().await;
         // An unanswered read changed nothing.
         let page = page.map_err(|error| error.with_outcome(Outcome::Rejected))?;
-        Ok(page.unwrap_or(Page { entities: Vec::new(), continuation: None }))
+        let empty =
+            || Page { entities: Vec::new(), continuation: None, receipt: Receipt::default() };
+        Ok(page.unwrap_or_else(empty))
     }
     .boxed()
 }
