@@ -6,6 +6,7 @@ use futures_util::future::{BoxFuture, Either, select};
 use futures_util::stream::{BoxStream, FuturesUnordered};
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use rowkey_client::internals::shown;
+use rowkey_client::telemetry::with_receipt;
 use rowkey_client::{Error, ErrorCode, ErrorKind, Result, Table};
 
 use super::{Attempt, Interrupted, Job, Report, Run, Target, Verdict};
@@ -140,7 +141,8 @@ where
     pub async fn run(self) -> Result<Report, Interrupted> {
         let (run, table, work) = self.start(Vec::new())?;
         let is_finished = run.state().checkpoint.is_finished();
-        let loaded = if is_finished { Ok(()) } else { work.load(&run, &table).await };
+        let load = async { if is_finished { Ok(()) } else { work.load(&run, &table).await } };
+        let (loaded, _) = with_receipt(load).await;
         run.end(loaded)
     }
 }

@@ -13,6 +13,7 @@
 //! - `several`: [`Jobs`], several jobs as one
 //! - `checkpoint`: [`Checkpoint`], the position of a job as text that can be stored
 //! - `report`: [`Report`], the result of a job · `usage`: what a job uses, before it runs
+//! - `measure`: metrics
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,6 +24,7 @@ mod checkpoint;
 mod delete;
 mod limiter;
 mod load;
+mod measure;
 mod pace;
 pub(crate) mod pack;
 mod report;
@@ -235,8 +237,10 @@ impl<'a, W> Job<'a, W> {
             },
             None => first,
         };
-        let most_failed = checkpoint.report().total.failed.saturating_add(self.stop_after);
-        let state = Mutex::new(State { checkpoint, on_progress: self.on_progress });
+        let counts = checkpoint.report().total;
+        let most_failed = counts.failed.saturating_add(self.stop_after);
+        let measures = measure::Measures::new(&self.table, counts);
+        let state = Mutex::new(State { checkpoint, on_progress: self.on_progress, measures });
         let Self { name, pace, concurrency, table, work, .. } = self;
         Ok((Run { name, pace, concurrency, most_failed, units: None, state }, table, work))
     }
@@ -255,6 +259,7 @@ struct Run<'a> {
 struct State<'a> {
     checkpoint: Checkpoint,
     on_progress: OnProgress<'a>,
+    measures: measure::Measures,
 }
 
 impl<'a> Run<'a> {
@@ -294,7 +299,8 @@ impl<'a> Run<'a> {
     }
 
     fn tell(&self, state: &mut State<'_>) {
-        let State { checkpoint, on_progress } = state;
+        let State { checkpoint, on_progress, measures } = state;
+        measures.tell(&self.name, &self.pace, checkpoint, self.units);
         let requests = self.pace.requests();
         on_progress(&Progress { checkpoint, units: self.units, requests });
     }

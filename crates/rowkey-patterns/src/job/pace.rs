@@ -233,6 +233,18 @@ impl Pace {
         &self.shared.account
     }
 
+    /// How many requests per second to the account are allowed now; `None` for no limit.
+    pub(super) fn requests_allowed(&self) -> Option<f64> {
+        let now = self.clock().now();
+        let state = self.state();
+        let ceiling = state.requests_ceiling.per_second;
+        let ceiling = (ceiling > 0).then(|| f64::from(ceiling));
+        match (state.account.rate(now), ceiling) {
+            (Some(rate), Some(ceiling)) => Some(rate.min(ceiling)),
+            (rate, ceiling) => rate.or(ceiling),
+        }
+    }
+
     /// The number of requests sent so far, by all clones.
     pub fn requests(&self) -> Requests {
         self.state().requests

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::TryStreamExt as _;
 use rowkey_client::entity::RowReader;
 use rowkey_client::table::Stream;
+use rowkey_client::telemetry::with_receipt;
 use rowkey_client::{
     DecodeError, DynamicEntity, Error, ErrorCode, FailedRow, Filter, Operator, Page, Projection,
     Query, Result, ScanPolicy, Stored, Table,
@@ -266,7 +267,8 @@ where
         run.units = Some(all as u64);
         let range = |at| work.range(&run, &table, &splits, at);
         let left = (0..ranges).filter(|at| !run.is_done(*at));
-        let walked = try_all(left.map(range), run.concurrency).await;
+        let walk = try_all(left.map(range), run.concurrency);
+        let (walked, _) = with_receipt(walk).await;
         run.end(walked.map(drop))
     }
 }
@@ -368,9 +370,9 @@ fn splits(mut keys: Vec<String>) -> Vec<String> {
 fn readable<P>(page: Page<Result<P, FailedRow>>) -> (Page<P>, Report) {
     let mut report = Report::default();
     let mut entities = Vec::with_capacity(page.entities.len());
-    for Stored { entity, etag, timestamp } in page.entities {
+    for Stored { entity, etag, timestamp, receipt } in page.entities {
         match entity {
-            Ok(entity) => entities.push(Stored { entity, etag, timestamp }),
+            Ok(entity) => entities.push(Stored { entity, etag, timestamp, receipt }),
             Err(row) => {
                 let error = Error::of_rows(vec![row.clone()]);
                 let keys = (&*row.partition_key, &*row.row_key);
@@ -378,7 +380,8 @@ fn readable<P>(page: Page<Result<P, FailedRow>>) -> (Page<P>, Report) {
             }
         }
     }
-    (Page { entities, continuation: page.continuation }, report)
+    let Page { continuation, receipt, .. } = page;
+    (Page { entities, continuation, receipt }, report)
 }
 
 impl Run<'_> {

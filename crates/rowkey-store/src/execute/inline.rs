@@ -18,7 +18,7 @@ use super::caused::caused_by;
 use super::group::{self, READS};
 use super::noted::Noted;
 use super::remembered::{Remembered, Row};
-use super::settler::report;
+use super::settler::{SettledBy, report};
 use crate::declaring::settling::Settled;
 use crate::layer::deciding::{Deciding, is_lost, is_undecodable};
 use crate::layer::place::Place;
@@ -178,7 +178,7 @@ pub(crate) async fn write_rows(
                     is_done[one] = true;
                     row.wrote(&announcer.rows, etag);
                     let done = Ok(Settled::Done);
-                    report(table.table(), op, &target.declaration, &done);
+                    report((table.table(), SettledBy::Writer), op, &target.declaration, &done);
                     left.retain(|other| other != target);
                 }
             }
@@ -263,7 +263,7 @@ pub(crate) async fn free(
         match deleted {
             Ok(()) => {
                 let done = Ok(Settled::Done);
-                report(table.table(), op, &target.declaration, &done);
+                report((table.table(), SettledBy::Writer), op, &target.declaration, &done);
             }
             Err(_) => left.push(target.clone()),
         }

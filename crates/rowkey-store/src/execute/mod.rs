@@ -167,7 +167,7 @@ impl Executor {
         };
         group::remember(announcer, &plan, &op.1, claimed);
         // The head that was just written confirms new claims, so they need no settling.
-        let mut noted = Noted { in_doubt, ..Noted::default() };
+        let mut noted = Noted { in_doubt, by_writer: true, ..Noted::default() };
         let settled = self.settle(announcer, &plan, &op, &mut noted).await;
         self.end(announcer, &plan, announced, settled, &noted).await?;
         let settled = if noted.missed { Settled::Pending } else { settled };

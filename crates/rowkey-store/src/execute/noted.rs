@@ -10,6 +10,8 @@ use crate::row::op::Target;
 /// Notes made while a write is settled.
 #[derive(Default)]
 pub(crate) struct Noted {
+    /// Whether the writer settles, and not a worker.
+    pub(crate) by_writer: bool,
     /// Whether a request may take effect later.
     pub(crate) in_doubt: bool,
     /// Targets that must not be settled again.

@@ -8,6 +8,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey_client::index::{Index, Scope};
 use rowkey_client::internals::declared;
+use rowkey_client::telemetry::metrics;
 use rowkey_client::{Entity, Error, ErrorKind, Result, Table};
 
 use super::announce::Announcer;
@@ -147,7 +148,8 @@ impl<E: Entity + Send + Sync + 'static> TypeSettler<E> {
             };
             let (name, address) = (declaration.name(), &*target.address);
             let begin = Box::new(move || declaration.settle(settling, address));
-            let one = settle_target(self.deciding.table(), op, name, begin).await;
+            let by = if noted.by_writer { SettledBy::Writer } else { SettledBy::Worker };
+            let one = settle_target((self.deciding.table(), by), op, name, begin).await;
             moved.extend(settling.take_moved().into_iter().map(|one| (target.clone(), one)));
             if declaration.settles_once() && matches!(one, Ok(Settled::Done)) {
                 noted.finished.push(target.clone());
@@ -184,7 +186,7 @@ type Begin<'a> = Box<dyn FnOnce() -> BoxFuture<'a, Result<Settled>> + Send + 'a>
 
 /// Settles a target by the declaration `name`, and reports the result.
 fn settle_target<'a>(
-    table: &'a Table,
+    (table, by): (&'a Table, SettledBy),
     op: &'a Keys,
     name: &'a str,
     begin: Begin<'a>,
@@ -197,7 +199,7 @@ fn settle_target<'a>(
             Err(_) => Err(Error::refused(ErrorKind::Unexpected, "the declaration panicked")
                 .advise("fix the declaration; its targets are settled again later")),
         };
-        report(table, op, name, &one);
+        report((table, by), op, name, &one);
         one.map_err(|error| error.during(name.to_owned()))
     }
     .boxed()
@@ -233,20 +235,37 @@ fn release_all<'a>(
     .boxed()
 }
 
+/// Who settles a target.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SettledBy {
+    /// The writer, before its call returns.
+    Writer,
+    Worker,
+}
+
 /// Reports the result of a target, and the lag of its declaration.
-pub(crate) fn report(table: &Table, op: &Keys, declaration: &str, settled: &Result<Settled>) {
+pub(crate) fn report(
+    (table, by): (&Table, SettledBy),
+    op: &Keys,
+    declaration: &str,
+    settled: &Result<Settled>,
+) {
     let account = table.account();
-    let labels = [("table", table.name()), ("declaration", declaration)];
+    let labels = [("db.collection.name", table.name()), ("rowkey.declaration", declaration)];
     let lag = created_of(&op.1).map(|created| account.clock().now() - created);
     if let Some(Ok(lag)) = lag.map(|lag| lag.to_std()) {
-        account.telemetry().gauge("rowkey.store.lag", &labels, lag.as_secs_f64());
+        account.telemetry().gauge(metrics::STORE_LAG.name, &labels, lag.as_secs_f64());
     }
     let outcome = match settled {
         Ok(Settled::Done) => "done",
         Ok(Settled::Pending) => "pending",
         Err(_) => "failed",
     };
+    let by = match by {
+        SettledBy::Writer => "writer",
+        SettledBy::Worker => "worker",
+    };
     let [table, declaration] = labels;
-    let labels = [table, declaration, ("outcome", outcome)];
-    account.telemetry().count("rowkey.store.settled", &labels, 1);
+    let labels = [table, declaration, ("rowkey.outcome", outcome), ("rowkey.settled_by", by)];
+    account.telemetry().count(metrics::STORE_SETTLED.name, &labels, 1);
 }

@@ -23,7 +23,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
-use rowkey_client::{DynamicEntity, Entity, Error, Key, Result, Table};
+use rowkey_client::{DynamicEntity, Entity, Error, Key, Receipt, Result, Table};
 use rowkey_patterns::job::Report;
 
 use crate::declarations::Named;
@@ -48,6 +48,7 @@ mod explain;
 mod if_match;
 mod list;
 mod manifest;
+mod measured;
 mod orphans;
 mod parts;
 mod patch;
@@ -72,6 +73,7 @@ pub use explain::Explain;
 pub use if_match::{IfMatch, IfMatchError};
 use manifest::Manifest;
 pub use manifest::Stage;
+use measured::{ended, with_its_receipt};
 pub use patch::Patch;
 pub use query::{Page, Query, Selection};
 pub use sweep::Sweeping;
@@ -172,14 +174,25 @@ pub type Step = Box<
     dyn Fn(rowkey_client::Page<DynamicEntity>) -> BoxFuture<'static, Result<Report>> + Send + Sync,
 >;
 
-/// The result of a write.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The result of a write. Two are equal if their versions and what is settled are.
+#[derive(Clone, Debug)]
 pub struct Written {
     /// The new version of the entity.
     pub version: Version,
     /// Whether everything outside the transaction agrees already. A worker settles pending targets.
     pub settled: Settled,
+    /// What all requests of the write used.
+    pub receipt: Receipt,
 }
+
+impl PartialEq for Written {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { version, settled, receipt: _ } = self;
+        *version == other.version && *settled == other.settled
+    }
+}
+
+impl Eq for Written {}
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// Inserts a new entity. Costs one request if no declaration is outside the partition.
@@ -192,15 +205,16 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     ///
     /// [`ErrorKind::AlreadyExists`]: rowkey_client::ErrorKind::AlreadyExists
     pub async fn insert(&self, entity: &E) -> Result<Written> {
-        let keys = keys_of(entity).map_err(|error| self.named("Insert", error))?;
-        let mut rounds = self.rounds(&keys);
-        let written = match self.write(&keys, None, Some(entity), &mut rounds).await {
-            Err(error) => self.insert_over(&keys, entity, error, &mut rounds).await,
-            written => written,
+        let insert = async {
+            let keys = keys_of(entity)?;
+            let mut rounds = self.rounds(&keys);
+            let written = match self.write(&keys, None, Some(entity), &mut rounds).await {
+                Err(error) => self.insert_over(&keys, entity, error, &mut rounds).await,
+                written => written,
+            };
+            written.map(|(written, _)| ended(version_of(&written)))
         };
-        written
-            .map(|(written, _)| version_of(&written))
-            .map_err(|error| self.named("Insert", error))
+        self.measured("Insert", insert).await.map(with_its_receipt)
     }
 
     /// Replaces an entity that has this version, or meets this [condition](IfMatch). Costs one read and the write.
@@ -242,9 +256,9 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let condition = version.into();
         let replace = async {
             let keys = keys_of(entity)?;
-            self.write_if(&keys, &condition, Some(entity)).await
+            self.write_if(&keys, &condition, Some(entity)).await.map(ended)
         };
-        replace.await.map_err(|error| self.named("Replace", error))
+        self.measured("Replace", replace).await.map(with_its_receipt)
     }
 
     /// Inserts or replaces an entity. Costs one read and the write.
@@ -255,7 +269,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             loop {
                 let before = self.replaced(self.read_before(&keys).await?);
                 let error = match self.write(&keys, before, Some(entity), &mut rounds).await {
-                    Ok((written, _)) => return Ok(version_of(&written)),
+                    Ok((written, _)) => return Ok(ended(version_of(&written))),
                     Err(error) => error,
                 };
                 if !is_race(&error) || !rounds.again().await {
@@ -263,7 +277,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 }
             }
         };
-        upsert.await.map_err(|error| self.named("Upsert", error))
+        self.measured("Upsert", upsert).await.map(with_its_receipt)
     }
 
     /// Reads the entity, changes it, and writes it if the version is still the one that was read. Repeats this
@@ -344,13 +358,13 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 let mut before = self.read_to_change(&keys, condition).await?;
                 let after = match before.change(&keys, change)? {
                     Ok(after) => after,
-                    Err(refused) => return Ok(Err(refused)),
+                    Err(refused) => return Ok((Err(refused), None)),
                 };
                 let written = self.write(&keys, Some(before), Some(&after), &mut rounds).await;
                 let error = match written {
                     Ok((written, _)) => {
-                        let version = version_of(&written).version;
-                        return Ok(Ok(Versioned { entity: after, version }));
+                        let Written { version, settled, .. } = version_of(&written);
+                        return Ok((Ok(Versioned { entity: after, version }), Some(settled)));
                     }
                     Err(error) => error,
                 };
@@ -359,7 +373,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
                 }
             }
         };
-        update.await.map_err(|error| self.named("Update", error))
+        self.measured("Update", update).await.map(|(updated, _)| updated)
     }
 
     /// Writes the entity unchanged, together with every row that its declarations demand. Use it after a
@@ -399,18 +413,22 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let keys = parts(&key)?;
             let mut rounds = self.rounds(&keys);
             loop {
-                let Some(before) = self.read_before(&keys).await? else { return Ok(false) };
+                let Some(before) = self.read_before(&keys).await? else { return Ok((false, None)) };
                 let after = before.entity.clone();
                 let rounds_left = &mut rounds;
-                let written =
-                    self.write_all(&keys, Some(before), Some(&after), true, rounds_left).await;
-                let Err(error) = written else { return Ok(true) };
+                let error = match self
+                    .write_all(&keys, Some(before), Some(&after), true, rounds_left)
+                    .await
+                {
+                    Ok((written, _)) => return Ok((true, Some(written.settled))),
+                    Err(error) => error,
+                };
                 if !is_race(&error) || !rounds.again().await {
                     return Err(error);
                 }
             }
         };
-        rewrite.await.map_err(|error| self.named("Rewrite", error))
+        self.measured("Rewrite", rewrite).await.map(|(exists, _)| exists)
     }
 
     /// Deletes the entity and all its rows; returns whether it existed. Costs one read and the
@@ -420,16 +438,17 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             let keys = parts(&key)?;
             let mut rounds = self.rounds(&keys);
             loop {
-                let Some(before) = self.read_before(&keys).await? else { return Ok(false) };
-                let Err(error) = self.write(&keys, Some(before), None, &mut rounds).await else {
-                    return Ok(true);
+                let Some(before) = self.read_before(&keys).await? else { return Ok((false, None)) };
+                let error = match self.write(&keys, Some(before), None, &mut rounds).await {
+                    Ok((written, _)) => return Ok((true, Some(written.settled))),
+                    Err(error) => error,
                 };
                 if !is_race(&error) || !rounds.again().await {
                     return Err(error);
                 }
             }
         };
-        delete.await.map_err(|error| self.named("Delete", error))
+        self.measured("Delete", delete).await.map(|(existed, _)| existed)
     }
 
     /// Deletes the entity if it has this version, or meets this [condition](IfMatch). Costs one read and the
@@ -443,9 +462,10 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         let condition = version.into();
         let delete = async {
             let keys = parts(&key)?;
-            self.write_if(&keys, &condition, None).await.map(drop)
+            let written = self.write_if(&keys, &condition, None).await?;
+            Ok(((), Some(written.settled)))
         };
-        delete.await.map_err(|error| self.named("Delete", error))
+        self.measured("Delete", delete).await.map(|((), _)| ())
     }
 
     /// Replaces or deletes an entity that meets the condition.

@@ -9,8 +9,10 @@ use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
 use rowkey_client::cost::Class;
 use rowkey_client::index::{Copied, IndexRange, ListKey, Scope};
 use rowkey_client::internals::shown;
+use rowkey_client::telemetry::with_receipt;
 use rowkey_client::{
-    Continuation, DynamicEntity, Entity, Error, ErrorKind, Filter, Partition, Projection, Result,
+    Continuation, DynamicEntity, Entity, Error, ErrorKind, Filter, Partition, Projection, Receipt,
+    Result,
 };
 
 use super::Store;
@@ -93,6 +95,8 @@ pub struct Page<E> {
     pub entities: Vec<Versioned<E>>,
     /// The start of the next page; `None` after the last page.
     pub continuation: Option<Continuation>,
+    /// What all requests for the page used.
+    pub receipt: Receipt,
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
@@ -182,6 +186,15 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
     /// nothing is sent. [`ErrorKind::Decode`] if rows do not decode
     /// ([`failed_rows`](rowkey_client::ErrorDetails::failed_rows)).
     pub async fn page(self, entities: u32, from: Option<Continuation>) -> Result<Page<E>> {
+        let (page, receipt) = with_receipt(self.filled(entities, from)).await;
+        page.map(|(entities, continuation)| Page { entities, continuation, receipt })
+    }
+
+    async fn filled(
+        self,
+        entities: u32,
+        from: Option<Continuation>,
+    ) -> Result<(Vec<Versioned<E>>, Option<Continuation>)> {
         let mut rows = Vec::new();
         let mut from = from;
         loop {
@@ -192,7 +205,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Query<E> {
             if from.is_none() || rows.len() >= usize::try_from(entities).unwrap_or(usize::MAX) {
                 let found = whole(stream::iter(rows)).await;
                 let entities = found.map_err(|error| self.store.named("Query", error))?;
-                return Ok(Page { entities, continuation: from });
+                return Ok((entities, from));
             }
         }
     }

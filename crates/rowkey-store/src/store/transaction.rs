@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::future::{BoxFuture, FutureExt as _};
 use rowkey_client::rounds::Rounds;
 use rowkey_client::table::EncodedRow;
-use rowkey_client::{ETag, Entity, Error, ErrorKind, Key, Properties, Result};
+use rowkey_client::{ETag, Entity, Error, ErrorKind, Key, Properties, Receipt, Result};
 
 use super::if_match::IfMatch;
 use super::version::Version;
@@ -99,14 +99,25 @@ struct Step<'t> {
     add: Box<dyn Add + 't>,
 }
 
-/// The result of a transaction.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The result of a transaction. Two are equal if their versions and what is settled are.
+#[derive(Clone, Debug)]
 pub struct Submitted {
     /// The new version of each entity, in order; `None` for a deleted entity.
     pub versions: Vec<Option<Version>>,
     /// Whether everything outside the transaction agrees already. A worker settles pending targets.
     pub settled: Settled,
+    /// What all requests of the transaction used.
+    pub receipt: Receipt,
 }
+
+impl PartialEq for Submitted {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { versions, settled, receipt: _ } = self;
+        *versions == other.versions && *settled == other.settled
+    }
+}
+
+impl Eq for Submitted {}
 
 impl<'t, E: Entity + Clone + Send + Sync + 'static> Transaction<'t, E> {
     pub(super) fn new(store: &'t Store<E>) -> Self {
@@ -348,8 +359,14 @@ where
     }
 
     async fn sent(self) -> Result<Submitted> {
-        let table = self.store.inner.table.clone();
-        self.run().await.map_err(|error| error.of("Transaction", table.name()))
+        let store = self.store;
+        let run = async {
+            let submitted = self.run().await?;
+            let settled = submitted.settled;
+            Ok((submitted, Some(settled)))
+        };
+        let (submitted, receipt) = store.measured("Transaction", run).await?;
+        Ok(Submitted { receipt, ..submitted })
     }
 
     async fn run(self) -> Result<Submitted> {
@@ -365,7 +382,8 @@ where
             let (mark, deleted) = (plan.op.mark().to_owned(), deleted(&plan));
             let error = match executor.run(plan).await {
                 Ok(Ran::Done { etags, settled }) => {
-                    return Ok(Submitted { versions: versions(etags, &deleted, &mark), settled });
+                    let versions = versions(etags, &deleted, &mark);
+                    return Ok(Submitted { versions, settled, receipt: Receipt::default() });
                 }
                 Ok(Ran::Stale(error)) => error,
                 Err(error) if self.runs_again(&error) => error,

@@ -10,7 +10,8 @@ use futures_util::future::BoxFuture;
 use rowkey_client::rounds::Rounds;
 use rowkey_client::table::EncodedRow;
 use rowkey_client::{
-    Blob, DynamicEntity, ETag, Entity, Error, ErrorKind, Match, Outcome, Properties, Result, Stored,
+    Blob, DynamicEntity, ETag, Entity, Error, ErrorKind, Match, Outcome, Properties, Receipt,
+    Result, Stored,
 };
 use rowkey_patterns::internals::try_all;
 
@@ -336,7 +337,7 @@ pub(super) fn version_of(written: &OneWritten) -> Written {
         // The response was lost; the mark identifies the version as well.
         None => Version::of_mark(&written.mark),
     };
-    Written { version, settled: written.settled }
+    Written { version, settled: written.settled, receipt: Receipt::default() }
 }
 
 /// A head that was read in order to write it.

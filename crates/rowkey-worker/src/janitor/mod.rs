@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use rowkey_client::internals::shown;
+use rowkey_client::telemetry::metrics;
 use rowkey_client::{ClientOptions, Error, ErrorKind, Result};
 use rowkey_patterns::lease_lock::LeaseLock;
 use serde::{Deserialize, Serialize};
@@ -232,7 +233,8 @@ impl Janitor {
             Outcome::Panicked(_) => "panicked",
         };
         let telemetry = self.lock.blob().account().telemetry();
-        telemetry.count("rowkey.janitor.runs", &[("chore", chore), ("outcome", outcome)], 1);
+        let attributes = [("rowkey.chore", &**chore), ("rowkey.outcome", outcome)];
+        telemetry.count(metrics::JANITOR_RUNS.name, &attributes, 1);
         let Some(observer) = &self.observer else { return };
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| observer(report))) {
             tracing::error!(panic = text(panic), "the observer of a janitor panicked");

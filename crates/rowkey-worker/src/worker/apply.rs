@@ -1,9 +1,11 @@
 //! Ends a message as decided: sends the requests, traces the result, and counts it.
 
+use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use rowkey_client::queue::Body;
+use rowkey_client::telemetry::{OTHER, metrics};
 use rowkey_client::{ErrorKind, Outcome, Result};
 
 use super::ending::{Ending, Failure};
@@ -149,25 +151,34 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         drop(counts);
         self.tell_in_flight();
         let queue = self.label();
-        self.telemetry().count("rowkey.worker.ended", &[queue, ("outcome", outcome)], 1);
+        let outcome = ("rowkey.outcome", outcome);
+        self.telemetry().count(metrics::WORKER_ENDED.name, &[queue, outcome], 1);
         let failure = match ended {
             Ok((Step::Poisoned, Ending::DeadLetter { failure, .. })) => Some(failure),
             Ok((_, ending)) => ending.failed_attempt().map(|(failure, _)| failure),
             Err(_) => None,
         };
         if let Some(Failure { cause, .. }) = failure {
-            // A message can name any cause. Series must stay few.
-            let cause = match cause {
-                Cause::Other(_) => "Other".to_owned(),
-                cause => cause.to_string(),
-            };
-            self.telemetry().count("rowkey.worker.failed", &[queue, ("cause", &cause)], 1);
+            let cause = attribute_of(cause);
+            self.telemetry().count(
+                metrics::WORKER_FAILED.name,
+                &[queue, ("error.type", &cause)],
+                1,
+            );
         }
     }
 
     /// The number of tasks that are read or handled, including those that block after their time limit.
     pub(super) fn at_work(&self) -> usize {
         self.running.load(Ordering::Relaxed)
+    }
+}
+
+/// The cause as an attribute of metrics. A message can name any cause, and series must stay few.
+pub(super) fn attribute_of(cause: &Cause) -> Cow<'static, str> {
+    match cause {
+        Cause::Other(_) => OTHER.into(),
+        cause => cause.to_string().into(),
     }
 }
 

@@ -13,12 +13,13 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Either, select};
-use rowkey_client::telemetry::TraceParent;
+use rowkey_client::telemetry::{TraceParent, metrics};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, watch};
 use tracing::Instrument as _;
 
 use super::ending::{Failure, Processed};
+use super::measure::Timer;
 use super::{Attempt, Done, Handler};
 use crate::dead_letters::Cause;
 use crate::panics::{spawn, text};
@@ -75,8 +76,9 @@ impl<T: Task, H: Handler<T>> Isolated<T, H> {
         };
         hold.limit(time_limit);
         let queue = tasks.queue();
-        let label = ("queue", queue.name());
-        queue.account().telemetry().count("rowkey.worker.attempts", &[label], 1);
+        let label = ("messaging.destination.name", queue.name());
+        queue.account().telemetry().count(metrics::WORKER_ATTEMPTS.name, &[label], 1);
+        let timer = Timer::begin(queue);
         let handled = async {
             match handler.handle(task, attempt).await {
                 Ok(done) => Processed::Done(done),
@@ -84,10 +86,12 @@ impl<T: Task, H: Handler<T>> Isolated<T, H> {
             }
         };
         let handled = AssertUnwindSafe(in_trace(envelope.trace, handled)).catch_unwind();
-        match handled.await {
+        let processed = match handled.await {
             Ok(processed) => processed,
             Err(panic) => Processed::Failed(Failure::panicked("the handler", &text(panic))),
-        }
+        };
+        timer.end(&processed);
+        processed
     }
 
     /// Starts the task. What is in `working` is dropped when it has ended, even if nothing awaits it.

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use rowkey_client::internals::shown;
 use rowkey_client::queue::Message;
-use rowkey_client::telemetry::Telemetry;
+use rowkey_client::telemetry::{Telemetry, metrics};
 use rowkey_client::{Clock, Queue, Result};
 use rowkey_patterns::Waits;
 use tokio::sync::{RwLock, watch};
@@ -27,6 +27,7 @@ mod ending;
 mod handler;
 mod hold;
 mod isolated;
+mod measure;
 mod places;
 mod process;
 mod run;
@@ -352,7 +353,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         let oldest = ages.max().unwrap_or_default();
         self.counting().oldest = oldest;
         let label = [self.label()];
-        self.telemetry().gauge("rowkey.worker.oldest", &label, oldest.as_secs_f64());
+        self.telemetry().gauge(metrics::WORKER_OLDEST.name, &label, oldest.as_secs_f64());
         Ok(Batch { asked, messages })
     }
 
@@ -371,7 +372,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
     /// Reports how many handlers have not ended, as a metric.
     fn tell_in_flight(&self) {
         let in_flight = u32::try_from(self.at_work()).unwrap_or(u32::MAX);
-        self.telemetry().gauge("rowkey.worker.in_flight", &[self.label()], in_flight.into());
+        self.telemetry().gauge(metrics::WORKER_IN_FLIGHT.name, &[self.label()], in_flight.into());
     }
 
     fn telemetry(&self) -> &dyn Telemetry {
@@ -380,7 +381,7 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
 
     /// The metric label with the queue's name.
     fn label(&self) -> (&'static str, &str) {
-        ("queue", self.tasks.queue().name())
+        ("messaging.destination.name", self.tasks.queue().name())
     }
 
     fn clock(&self) -> &dyn Clock {

@@ -1,0 +1,93 @@
+//! Metrics of jobs: what was done since the previous report, at which rate, and what is left.
+
+use std::time::Duration;
+
+use rowkey_client::Table;
+use rowkey_client::telemetry::{metrics, receipt_so_far};
+
+use super::Checkpoint;
+use super::pace::Pace;
+use super::report::Counts;
+
+/// The shortest time over which a rate is measured.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// What a run of a job has reported.
+pub(super) struct Measures {
+    table: Box<str>,
+    counts: Counts,
+    requests: u32,
+    /// The examined items at a time of the account's clock, from which the rate is measured.
+    rated: (u64, Duration),
+}
+
+impl Measures {
+    /// Begins a run of a job on `table`, which has these results already.
+    pub(super) fn new(table: &Table, counts: Counts) -> Self {
+        let rated = (counts.examined, table.account().clock().elapsed());
+        Self { table: table.name().into(), counts, requests: 0, rated }
+    }
+
+    /// Reports what was done since the last time.
+    pub(super) fn tell(
+        &mut self,
+        job: &str,
+        pace: &Pace,
+        checkpoint: &Checkpoint,
+        units: Option<u64>,
+    ) {
+        let telemetry = pace.account().telemetry();
+        let attributes = [("rowkey.job", job), ("db.collection.name", &*self.table)];
+        let requests = receipt_so_far().attempts();
+        let sent = requests.saturating_sub(self.requests);
+        if sent > 0 {
+            telemetry.count(metrics::JOB_REQUESTS.name, &attributes, sent.into());
+        }
+        self.requests = requests;
+        let counts = checkpoint.report().total;
+        for (verdict, count) in verdicts(&counts, &self.counts) {
+            if count > 0 {
+                let [job, table] = attributes;
+                let attributes = [job, table, ("rowkey.verdict", verdict)];
+                telemetry.count(metrics::JOB_ENTITIES.name, &attributes, count);
+            }
+        }
+        self.counts = counts;
+        let (examined, since) = self.rated;
+        let now = pace.account().clock().elapsed();
+        let elapsed = now.saturating_sub(since);
+        if elapsed >= INTERVAL {
+            let rate = as_f64(counts.examined.saturating_sub(examined)) / elapsed.as_secs_f64();
+            telemetry.gauge(metrics::JOB_RATE.name, &attributes, rate);
+            self.rated = (counts.examined, now);
+        }
+        if let Some(rate) = pace.requests_allowed() {
+            telemetry.gauge(metrics::JOB_PACE.name, &attributes, rate);
+        }
+        if let Some(units) = units {
+            let left = units.saturating_sub(checkpoint.done());
+            telemetry.gauge(metrics::JOB_BACKLOG.name, &attributes, as_f64(left));
+            let done = as_f64(units - left) / as_f64(units.max(1));
+            telemetry.gauge(metrics::JOB_PROGRESS.name, &attributes, done);
+        }
+    }
+}
+
+/// How much each verdict grew.
+fn verdicts(now: &Counts, before: &Counts) -> [(&'static str, u64); 7] {
+    [
+        ("right", now.right, before.right),
+        ("missing", now.missing, before.missing),
+        ("stale", now.stale, before.stale),
+        ("orphaned", now.orphaned, before.orphaned),
+        ("unreadable", now.unreadable, before.unreadable),
+        ("failed", now.failed, before.failed),
+        ("skipped", now.skipped, before.skipped),
+    ]
+    .map(|(verdict, now, before)| (verdict, now.saturating_sub(before)))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts of rows are far below 2^53")]
+fn as_f64(count: u64) -> f64 {
+    count as f64
+}
