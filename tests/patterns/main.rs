@@ -13,6 +13,7 @@ mod lease_lock;
 mod log_blob;
 mod log_tail;
 mod lookup;
+mod metrics;
 mod on_change;
 mod outbox;
 mod parallel;

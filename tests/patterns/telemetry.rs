@@ -144,8 +144,9 @@ async fn counters_and_gauges_report_the_results_of_tasks_and_writes() -> TestRes
     for item in ["chair", "lamp", "sofa"] {
         prices.transaction().insert(&price(item)).task(&tell(item, 2)).submit().await?;
     }
-    let declaration = "table=prices declaration=tell";
-    assert_eq!(kept.counted(&format!("rowkey.store.settled {declaration} outcome=done")), 3);
+    let declaration = "db.collection.name=prices rowkey.declaration=tell";
+    let settled = format!("rowkey.store.settled {declaration} rowkey.outcome=done");
+    assert_eq!(kept.counted(&format!("{settled} rowkey.settled_by=writer")), 3);
     assert_eq!(kept.measured(&format!("rowkey.store.lag {declaration}")), Some(0.0));
 
     let clock = ManualClock::new(server.clock().now().to_chrono() + Duration::from_secs(90));
@@ -168,14 +169,19 @@ async fn counters_and_gauges_report_the_results_of_tasks_and_writes() -> TestRes
         let _ = worker.step().await?;
     }
     let counted = |series: &str| kept.counted(&format!("rowkey.worker.{series}"));
-    assert_eq!(counted("attempts queue=tells"), 3);
-    assert_eq!(counted("ended queue=tells outcome=handled"), 1);
-    assert_eq!(counted("ended queue=tells outcome=deferred"), 1);
-    assert_eq!(counted("ended queue=tells outcome=retried"), 1);
-    assert_eq!(counted("failed queue=tells cause=Unavailable"), 1);
-    assert_eq!(counted("failed queue=tells cause=Panic"), 1);
-    assert_eq!(kept.measured("rowkey.worker.in_flight queue=tells"), Some(0.0));
-    assert_eq!(kept.measured("rowkey.worker.oldest queue=tells"), Some(90.0));
+    let ended =
+        |outcome| format!("ended messaging.destination.name=tells rowkey.outcome={outcome}");
+    assert_eq!(counted("attempts messaging.destination.name=tells"), 3);
+    assert_eq!(counted(&ended("handled")), 1);
+    assert_eq!(counted(&ended("deferred")), 1);
+    assert_eq!(counted(&ended("retried")), 1);
+    assert_eq!(counted("failed messaging.destination.name=tells error.type=Unavailable"), 1);
+    assert_eq!(counted("failed messaging.destination.name=tells error.type=Panic"), 1);
+    assert_eq!(
+        kept.measured("rowkey.worker.in_flight messaging.destination.name=tells"),
+        Some(0.0)
+    );
+    assert_eq!(kept.measured("rowkey.worker.oldest messaging.destination.name=tells"), Some(90.0));
     Ok(())
 }
 
@@ -192,8 +198,14 @@ async fn causes_that_messages_name_are_one_series() -> TestResult {
         Ok(Done::Applied)
     });
     while worker.step().await? != Step::Idle {}
-    assert_eq!(kept.counted("rowkey.worker.failed queue=tells cause=Panic"), 1);
-    assert_eq!(kept.counted("rowkey.worker.failed queue=tells cause=Other"), 2);
+    assert_eq!(
+        kept.counted("rowkey.worker.failed messaging.destination.name=tells error.type=Panic"),
+        1
+    );
+    assert_eq!(
+        kept.counted("rowkey.worker.failed messaging.destination.name=tells error.type=_OTHER"),
+        2
+    );
     Ok(())
 }
 
