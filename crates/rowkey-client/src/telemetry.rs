@@ -5,6 +5,7 @@
 //!
 //! - this file: [`Telemetry`], the hook of an account, [`TraceParent`]
 //! - `metrics`: [`METRICS`], the names of all numbers
+//! - `cache`: what adapters keep of a series
 //! - `series`: the limits on the values of attributes
 //! - `tally`: [`with_receipt`], what the requests of a call used
 
@@ -19,11 +20,14 @@ use tracing::field::display;
 
 use crate::error::{Error, Result};
 
+mod cache;
 #[doc(hidden)]
 pub mod metrics;
 mod series;
 pub(crate) mod tally;
 
+#[doc(hidden)]
+pub use cache::SeriesCache;
 pub use metrics::{METRICS, Metric, MetricKind};
 pub(crate) use series::{Attributes, Series, status_text};
 pub use series::{MAX_NAMES, OTHER, error_type};
