@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 /// How many series each level has room for. A series is in one of the first [`PROBES`] slots behind its hash, so a level is
-/// given up long before it is full.
+/// given up long before it is full. Powers of 2.
 const LEVELS: [usize; 3] = [512, 4_096, 32_768];
 const PROBES: usize = 8;
 
@@ -43,7 +43,7 @@ impl<T> SeriesCache<T> {
         for (level, slots) in LEVELS.into_iter().zip(&self.levels) {
             let slots = slots.get_or_init(|| (0..level).map(|_| OnceLock::new()).collect());
             for probe in 0..PROBES {
-                let slot = &slots[hash.wrapping_add(probe) % level];
+                let slot = &slots[hash.wrapping_add(probe) & (level - 1)];
                 let series = slot.get_or_init(|| {
                     let labels = labels.iter().map(|(key, value)| (*key, (*value).into()));
                     Box::new(Series { name, labels: labels.collect(), value: make() })
