@@ -20,7 +20,9 @@ const WITHOUT_C: (&str, [&str; 5]) =
     ("rowkey-without-c", ["bindgen", "cc", "cmake", "pkg-config", "vcpkg"]);
 
 /// The crates above the client, and which crates of the workspace each may name. None names the wire crate.
-const ABOVE: [(&str, &[&str]); 4] = [
+const ABOVE: [(&str, &[&str]); 6] = [
+    ("rowkey-metrics", &["rowkey-client"]),
+    ("rowkey-otel", &["rowkey-client"]),
     ("rowkey-patterns", &["rowkey-client"]),
     ("rowkey-store", &["rowkey-client", "rowkey-patterns"]),
     ("rowkey-worker", &["rowkey-client", "rowkey-patterns", "rowkey-store"]),
@@ -29,19 +31,21 @@ const ABOVE: [(&str, &[&str]); 4] = [
 
 /// How many crates a package may bring with these features, with itself: as many as today. Who adds one changes the number
 /// here and on the page.
-const MOST: [(&str, &str, usize); 5] = [
+const MOST: [(&str, &str, usize); 7] = [
     ("rowkey", "rustls", 76),
     ("rowkey", "rustls,store", 84),
     ("rowkey", "rustls,worker,encryption,patterns", 102),
     ("rowkey-emulator", "", 54),
     ("rowkey-server", "", 110),
+    ("rowkey-metrics", "", 74),
+    ("rowkey-otel", "", 80),
 ];
 
 /// The page with these numbers.
 const PAGE: &str = "docs/src/client/building.md";
 
 /// What users name, with a version that is at least as new. The other packages call hidden items of one another.
-const NAMED_BY_USERS: [&str; 2] = ["rowkey", "rowkey-emulator"];
+const NAMED_BY_USERS: [&str; 4] = ["rowkey", "rowkey-emulator", "rowkey-metrics", "rowkey-otel"];
 
 /// Whose duplicates are listed. The other crates bring no others.
 const LISTED: [&str; 3] = ["rowkey", "rowkey-emulator", "rowkey-server"];

@@ -9,11 +9,13 @@ use crate::structure::{collect, root};
 
 /// How many functions without an example each crate has. New ones come with an example, so lower a figure
 /// when it falls, and do not raise it.
-const WITHOUT: [(&str, usize); 7] = [
+const WITHOUT: [(&str, usize); 9] = [
     ("rowkey-client", 15),
     ("rowkey-emulator", 6),
     ("rowkey-encryption", 5),
     ("rowkey-entity", 0),
+    ("rowkey-metrics", 0),
+    ("rowkey-otel", 0),
     ("rowkey-patterns", 2),
     ("rowkey-store", 5),
     ("rowkey-worker", 7),

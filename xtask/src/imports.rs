@@ -14,7 +14,8 @@ const PRELUDE: &str = "AsyncFn AsyncFnMut AsyncFnOnce AsMut AsRef Box Clone Copy
 
 /// Crates, and what stands for one.
 const CRATES: &str = "std core crate self super axum bool char f64 i32 i64 str u8 u16 u32 u64 usize azure_identity chrono csv \
-     futures_util reqwest rowkey rowkey_emulator rowkey_entity serde serde_json tokio tracing tracing_subscriber \
+     futures_util metrics_exporter_prometheus opentelemetry opentelemetry_sdk reqwest rowkey rowkey_emulator rowkey_entity \
+     rowkey_metrics rowkey_otel serde serde_json tokio tracing tracing_opentelemetry tracing_subscriber \
      wiremock";
 
 /// Those of them that are types.
