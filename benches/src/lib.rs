@@ -2,7 +2,8 @@
 //!
 //! - [`servers`], [`growth`], [`patterns`], [`clients`], [`bulk`], [`indexed`], [`scan`], [`durable`]: the comparisons
 //! - [`workloads`]: what [`patterns`] measures
-//! - [`soak`]: a server under load for minutes, and beside long queries
+//! - [`soak`]: a server under load for minutes, and beside long queries; a service on our client
+//! - [`dashboard`]: the metrics of that service as a page, and as a dashboard of Grafana
 //! - [`report`]: medians, ratios, goals, tables; [`charts`]: the charts of the book
 //! - [`results`]: figures as files; [`publish`]: tables and charts in README.md and in the book
 //! - [`bare`]: the minimal server; [`process`]: servers as processes, their CPU and memory
@@ -13,6 +14,7 @@ pub mod bare;
 pub mod bulk;
 pub mod charts;
 pub mod clients;
+pub mod dashboard;
 pub mod durable;
 pub mod growth;
 pub mod indexed;

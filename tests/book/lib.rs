@@ -14,6 +14,8 @@ macro_rules! pages {
 pages! {
     readme: "README.md",
     readme_of_the_client: "crates/rowkey/README.md",
+    readme_of_metrics: "crates/rowkey-metrics/README.md",
+    readme_of_otel: "crates/rowkey-otel/README.md",
     introduction: "docs/src/introduction.md",
     quickstart: "docs/src/quickstart.md",
     keys: "docs/src/concepts/keys.md",
@@ -34,6 +36,7 @@ pages! {
     errors_and_retry: "docs/src/client/errors-and-retry.md",
     telemetry: "docs/src/client/telemetry.md",
     testing: "docs/src/client/testing.md",
+    dashboards: "docs/src/client/dashboards.md",
     bulk_delete: "docs/src/patterns/bulk-delete.md",
     janitor: "docs/src/patterns/janitor.md",
     worker: "docs/src/patterns/worker.md",

@@ -3,6 +3,7 @@
 //! - [`run`]: a thousand idle connections, busy and misbehaving ones; the measurements, and the verdict
 //! - [`work`]: the busy ones; [`odd`]: slow, half-closed, short-lived ones
 //! - [`beside`]: point gets beside a client that reads a million entities
+//! - [`service`]: a service on our client, and its dashboard
 //! - [`requests`], [`socket`], [`figures`]: the requests, the connections, and the counters
 
 pub mod beside;
@@ -10,5 +11,6 @@ pub(crate) mod figures;
 pub(crate) mod odd;
 pub(crate) mod requests;
 pub mod run;
+pub mod service;
 pub(crate) mod socket;
 pub(crate) mod work;
