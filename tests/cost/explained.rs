@@ -125,7 +125,8 @@ async fn every_write_uses_what_was_explained() -> TestResult {
         let plan = parcels.explain().delete(key(id)).await?;
         assert!(compare(&server, "delete", &plan, parcels.delete(key(id))).await?);
     }
-    let transaction = || parcels.transaction().insert(&parcel(11, None)).insert(&parcel(12, None));
+    let (one, other) = (parcel(11, None), parcel(12, None));
+    let transaction = || parcels.transaction().insert(&one).insert(&other);
     let plan = transaction().explain().await?;
     compare(&server, "a transaction", &plan, transaction().submit()).await?;
     let left = server.snapshot();

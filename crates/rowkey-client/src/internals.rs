@@ -2,6 +2,7 @@
 //! tests and `cargo bench`. Not part of the stable API.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -154,8 +155,11 @@ pub fn decode_page<P: Projection>(body: &[u8]) -> Result<Vec<Stored<P>>> {
 }
 
 /// Runs a future whose requests are sent because of the declaration `name`: meters list them under it.
-pub async fn declared<F: Future>(name: &str, future: F) -> F::Output {
-    crate::cost::declared(name.into(), future).await
+pub fn declared<F: Future>(
+    name: impl Into<Arc<str>>,
+    future: F,
+) -> impl Future<Output = F::Output> {
+    crate::cost::declared(name.into(), future)
 }
 
 /// The bytes of the request that puts a message.

@@ -22,7 +22,7 @@ macro_rules! reads_and_writes {
         #[test]
         fn $name() {
             #[derive(Entity)]
-            #[entity(partition = "all", row = $row)]
+            #[entity(append_ok, partition = "all", row = $row)]
             struct Row {
                 value: $ty,
             }

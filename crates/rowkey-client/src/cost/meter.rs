@@ -133,9 +133,12 @@ impl Meter {
     /// assert_eq!((request.usage().requests(), call.usage().requests()), (2, 1));
     /// # Ok(()) }
     /// ```
-    pub async fn scope<F: Future>(&self, future: F) -> F::Output {
-        let outer = SCOPES.try_with(Clone::clone).unwrap_or_default();
-        SCOPES.scope(outer.with(self), future).await
+    pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
+        let future = Box::pin(future);
+        async {
+            let outer = SCOPES.try_with(Clone::clone).unwrap_or_default();
+            SCOPES.scope(outer.with(self), future).await
+        }
     }
 
     fn add(&self, usage: Usage, declaration: Option<&Arc<str>>) {
@@ -159,8 +162,9 @@ impl fmt::Debug for Meter {
 }
 
 /// Runs a future whose requests are sent because of the declaration `name`.
-pub(crate) async fn declared<F: Future>(name: Arc<str>, future: F) -> F::Output {
-    DECLARATION.scope(name, future).await
+pub(crate) fn declared<F: Future>(name: Arc<str>, future: F) -> impl Future<Output = F::Output> {
+    // Boxed, so that futures that contain this one do not grow with each layer.
+    DECLARATION.scope(name, Box::pin(future))
 }
 
 /// The meters of a handle or of a scope.

@@ -19,7 +19,7 @@ struct Tally {
 ///
 /// Every request counts that the future sends while it is polled: of any handle and account, of calls that
 /// fail, and of calls that the future drops. Requests of tasks that it spawns do not count. Sends nothing
-/// itself, and allocates once.
+/// itself, and allocates twice.
 ///
 /// ```
 /// use rowkey::telemetry::with_receipt;
@@ -40,13 +40,17 @@ struct Tally {
 /// assert!(receipt.bytes_sent() > 0 && receipt.request_id().is_some());
 /// # Ok(()) }
 /// ```
-pub async fn with_receipt<F: Future>(call: F) -> (F::Output, Receipt) {
-    let tally = Arc::new(Tally { sum: Mutex::default(), of: TALLY.try_with(Arc::clone).ok() });
-    let begun = Instant::now();
-    let output = TALLY.scope(Arc::clone(&tally), call).await;
-    let mut receipt = tally.sum.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    receipt.took(begun.elapsed());
-    (output, receipt)
+pub fn with_receipt<F: Future>(call: F) -> impl Future<Output = (F::Output, Receipt)> {
+    // Boxed, so that futures that contain this one do not grow with each layer.
+    let call = Box::pin(call);
+    async {
+        let tally = Arc::new(Tally { sum: Mutex::default(), of: TALLY.try_with(Arc::clone).ok() });
+        let begun = Instant::now();
+        let output = TALLY.scope(Arc::clone(&tally), call).await;
+        let mut receipt = tally.sum.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        receipt.took(begun.elapsed());
+        (output, receipt)
+    }
 }
 
 /// Returns what the call that [`with_receipt`] runs has used until now, without its duration.
@@ -60,9 +64,12 @@ pub(crate) fn sent(bytes: u64) {
     add(|sum| sum.sent(1, bytes));
 }
 
-/// Counts the response to an attempt.
-pub(crate) fn answered(id: Option<&str>, client_id: Option<&str>, bytes: u64) {
-    add(|sum| sum.answered(id, client_id, bytes));
+/// Counts the response to an attempt, with the ids of the service and of the client.
+pub(crate) fn answered<'a>(bytes: u64, ids: impl Fn() -> (Option<&'a str>, Option<&'a str>)) {
+    add(|sum| {
+        let (id, client_id) = ids();
+        sum.answered(id, client_id, bytes);
+    });
 }
 
 fn add(change: impl Fn(&mut Receipt)) {

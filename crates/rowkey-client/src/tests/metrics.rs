@@ -28,7 +28,9 @@ impl Recorded {
         for (label, value) in labels {
             assert!(metric.attributes.contains(label), "{name} {label}");
             if !label.starts_with("server.") {
-                series += &format!(" {label}={value}");
+                for part in [" ", label, "=", value] {
+                    series.push_str(part);
+                }
             }
         }
         let names: BTreeSet<_> = labels.iter().map(|(label, _)| label).collect();

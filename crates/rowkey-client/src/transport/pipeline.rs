@@ -224,11 +224,9 @@ impl Pipeline {
                 elapsed,
             };
             self.observe(&report, &attempt);
-            tally::answered(
-                answer.and_then(HttpResponse::request_id),
-                Some(attempt.client_request_id()),
-                report.received,
-            );
+            tally::answered(report.received, || {
+                (answer.and_then(HttpResponse::request_id), Some(attempt.client_request_id()))
+            });
             received += report.received;
             budget = budget.saturating_sub(elapsed);
             let failed = match result {

@@ -193,7 +193,7 @@ impl fmt::Debug for Receipt {
             .field("request_id", &self.request_id())
             .field("client_request_id", &self.client_request_id())
             .field("attempts", &self.attempts)
-            .field("duration", &self.duration())
+            .field("duration", &Duration::from_nanos(self.nanos))
             .field("bytes_sent", &self.sent)
             .field("bytes_received", &self.received)
             .finish()

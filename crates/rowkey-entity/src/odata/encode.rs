@@ -144,7 +144,7 @@ mod tests {
     fn json(name: &str, value: &ValueRef<'_>) -> String {
         let mut out = EntityWriter::with_capacity(64, "p", "r");
         out.property(name, value);
-        String::from_utf8(out.finish().unwrap()).unwrap()
+        String::from_utf8(out.finish().unwrap().0).unwrap()
     }
 
     #[test]

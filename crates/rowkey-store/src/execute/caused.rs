@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use rowkey_client::internals::declared;
 
 /// Runs a future whose requests these declarations share. Their names are joined by `+`.
-pub(super) async fn caused_by<'n, F: Future>(
-    names: impl IntoIterator<Item = &'n str>,
+pub(super) fn caused_by<'n, F: Future, N: IntoIterator<Item = &'n str>>(
+    names: N,
     requests: F,
-) -> F::Output {
+) -> impl Future<Output = F::Output> + use<F, N> {
     let names: BTreeSet<_> = names.into_iter().collect();
     let names = names.into_iter().collect::<Vec<_>>().join("+");
-    declared(&names, requests).await
+    declared(names, requests)
 }

@@ -136,7 +136,9 @@ fn written_elsewhere(table: &Deciding, plan: &Plan) -> Usage {
             continue;
         }
         let Some((transaction, group)) = group::together(table, &rows, &is_done, at) else { break };
-        group.into_iter().for_each(|one| is_done[one] = true);
+        for one in group {
+            is_done[one] = true;
+        }
         all += of_transaction(&transaction);
     }
     all

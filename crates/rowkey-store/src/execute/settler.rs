@@ -220,13 +220,15 @@ fn release_all<'a>(
             let released = match indexes.iter().position(is_it) {
                 Some(position) => {
                     let released = release((deciding, announcer), op, claim, (demands, position));
-                    declared(&claim.name, released).await
+                    declared(&*claim.name, released).await
                 }
                 // Only a program that declares the unique value can tell whether the entity has it.
-                None => declared(&claim.name, to_release(deciding, op, claim)).await.map(|found| {
-                    noted.undeclared.extend(found.map(|_| claim.name.clone()));
-                    Settled::Done
-                }),
+                None => {
+                    declared(&*claim.name, to_release(deciding, op, claim)).await.map(|found| {
+                        noted.undeclared.extend(found.map(|_| claim.name.clone()));
+                        Settled::Done
+                    })
+                }
             };
             all = both(all, released);
         }
