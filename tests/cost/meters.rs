@@ -85,7 +85,8 @@ async fn receiving_is_class_1_only_if_it_returns_messages() -> TestResult {
 async fn each_attempt_counts_and_a_throttled_one_is_not_billed() -> TestResult {
     let (server, account) = start().await?;
     let orders = account.table("orders");
-    server.inject(Fault::on(Operation::GetEntity).nth(1).times(2).reject(ErrorCode::SERVER_BUSY));
+    let _busy = server
+        .inject(Fault::on(Operation::GetEntity).nth(1).times(2).reject(ErrorCode::SERVER_BUSY));
     let meter = Meter::new();
     meter.scope(orders.get(key("1"))).await?;
     let usage = meter.take();
@@ -94,7 +95,7 @@ async fn each_attempt_counts_and_a_throttled_one_is_not_billed() -> TestResult {
     assert!(meter.usage().is_empty());
 
     // The service may have carried out a request whose response is lost.
-    server.inject(Fault::on(Operation::GetEntity).nth(1).close_after_commit());
+    let _lost = server.inject(Fault::on(Operation::GetEntity).nth(1).close_after_commit());
     meter.scope(orders.get(key("1"))).await?;
     let usage = meter.usage();
     assert_eq!((usage.requests(), usage.unbilled()), (2, 0));
@@ -137,7 +138,9 @@ async fn two_meters_count_one_request_once_each() -> TestResult {
     assert_eq!((one.usage().requests(), other.usage().requests()), (2, 2));
     // Spawned tasks do not inherit a scope.
     let orders = account.table("orders");
-    one.scope(async { tokio::spawn(async move { orders.get(key("1")).await }).await }).await??;
+    #[expect(clippy::disallowed_methods, reason = "a task of the program")]
+    let spawn = |task| tokio::spawn(task);
+    one.scope(async { spawn(async move { orders.get(key("1")).await }).await }).await??;
     assert_eq!(one.usage().requests(), 2);
     Ok(())
 }

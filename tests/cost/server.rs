@@ -33,7 +33,7 @@ fn class(operation: Operation) -> Option<Class> {
 }
 
 /// The billed transactions in a journal, without bytes, which it does not have, and without deletions in batches of blobs.
-pub fn billed(journal: &Journal) -> Usage {
+pub(crate) fn billed(journal: &Journal) -> Usage {
     let billed = journal.iter().filter(|entry| entry.status().is_none_or(|status| status < 500));
     billed
         .map(|entry| {
@@ -44,12 +44,12 @@ pub fn billed(journal: &Journal) -> Usage {
 }
 
 /// The transactions since `before`, without bytes.
-pub fn since(server: &Server, before: &Journal) -> Usage {
+pub(crate) fn since(server: &Server, before: &Journal) -> Usage {
     billed(&server.journal().since(before))
 }
 
 /// A usage without bytes, and without deletions in batches of blobs.
-pub fn transactions(usage: &Usage) -> Usage {
+pub(crate) fn transactions(usage: &Usage) -> Usage {
     let batches = usage.transactions(Class::BlobOther) > 0;
     let all = usage.iter().filter(|(class, _)| !batches || *class != Class::BlobDelete);
     all.map(|(class, count)| Usage::of(class, count)).sum()

@@ -31,7 +31,7 @@ fn entity(random: &mut Random, row: &str) -> DynamicEntity {
     entity.partition_key.push_str(random.pick(&["", "é", "日", "😀"]));
     for number in 0..random.below(200) {
         let value = match random.below(8) {
-            0 => Value::Binary(vec![7; random.below(500) as usize].into()),
+            0 => Value::Binary(vec![7; random.below(500) as usize]),
             1 => Value::Boolean(random.one_in(2)),
             2 => Value::DateTime(DateTime::from_ticks(i64::from(random.below(u32::MAX))).unwrap()),
             3 => Value::Double(f64::from(random.below(1000))),
@@ -40,7 +40,7 @@ fn entity(random: &mut Random, row: &str) -> DynamicEntity {
             6 => Value::Int64(i64::from(random.below(1000))),
             _ => Value::String(text(random)),
         };
-        entity.set(&format!("{}{number}", random.pick(&["P", "Größe", "名前"])), value);
+        entity.set(format!("{}{number}", random.pick(&["P", "Größe", "名前"])), value);
     }
     entity
 }
@@ -63,7 +63,7 @@ fn fill(entity: &mut DynamicEntity, until: usize) {
         let bytes = (left - empty).min(MOST_BINARY);
         let after = left - empty - bytes;
         let bytes = if after > 0 && after < 2 * empty { bytes - 2 * empty } else { bytes };
-        entity.set(&name, Value::Binary(vec![1; bytes].into()));
+        entity.set(&name, Value::Binary(vec![1; bytes]));
     }
 }
 
@@ -80,7 +80,7 @@ async fn the_largest_entity_of_the_client_is_the_largest_of_the_server() -> Test
         let bytes = 100 - (8 + 2 * "Rest".len() + 4);
         let rest = |bytes: usize| {
             let mut rest = DynamicEntity::new(&*whole.partition_key, &*whole.row_key);
-            rest.set("Rest", Value::Binary(vec![2; bytes].into()));
+            rest.set("Rest", Value::Binary(vec![2; bytes]));
             rest
         };
         // The server counts the merged entity, so its limit is met without that of the client.
@@ -89,10 +89,10 @@ async fn the_largest_entity_of_the_client_is_the_largest_of_the_server() -> Test
         assert_eq!(refused.outcome(), Outcome::Rejected);
         table.upsert_merge(&rest(bytes)).await?;
 
-        whole.set("Rest", Value::Binary(vec![2; bytes].into()));
+        whole.set("Rest", Value::Binary(vec![2; bytes]));
         assert_eq!(size(&whole), MOST);
         table.upsert(&whole).await?;
-        whole.set("Rest", Value::Binary(vec![2; bytes + 1].into()));
+        whole.set("Rest", Value::Binary(vec![2; bytes + 1]));
         let refused = table.upsert(&whole).await.unwrap_err();
         assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
         assert!(refused.to_string().contains(&(MOST + 1).to_string()), "{refused}");
@@ -111,7 +111,7 @@ async fn the_payload_is_what_counts_for_a_transaction() -> TestResult {
     let entity = |row: u32| {
         let mut entity = DynamicEntity::new("p", format!("{row:03}"));
         for number in 0..5 {
-            entity.set(&format!("P{number}"), "\u{1}".repeat(32 * 1024));
+            entity.set(format!("P{number}"), "\u{1}".repeat(32 * 1024));
         }
         entity
     };

@@ -141,7 +141,8 @@ async fn leases_copies_and_appends_are_answered() -> TestResult {
         log.set_metadata(&[("by", "ada")]).await?;
         lease.release().await
     };
-    let stubs = Stubs::new().holding(text.put("one").send()).await?.planning(writes()).await?;
+    let holding = Stubs::new().holding(text.put("one").send()).await?;
+    let stubs = Box::pin(holding.planning(writes())).await?;
     stubs.mount(&server).await;
 
     let mut lease = text.acquire_lease(Duration::from_secs(30)).await?.ok_or("it is held")?;
