@@ -16,7 +16,7 @@ pub use figures::{Measured, Row, Servers, Start};
 use crate::load::{Load, Operation, count, percentile};
 use crate::process::{KINDS, Kind, SERVICES, Server, Service};
 use crate::requests::{PER_PARTITION, Writer};
-use workloads::{FLAT, SMALL, WORKLOADS, Workload};
+use workloads::{FLAT, SMALL, WIDE, WORKLOADS, Workload};
 
 struct Contender {
     kind: Kind,
@@ -93,10 +93,11 @@ impl Contender {
         let mut load = Load::open(self.server.host(Service::Blob), 1).await?;
         load.ask(&blobs.create_container()).await?;
         let mut load = Load::open(self.server.host(Service::Table), 4).await?;
-        for table in ["inserts", "batches", "small", "flat"] {
+        for table in ["inserts", "batches", "small", "wide", "flat"] {
             load.ask(&tables.create_table(table)).await?;
         }
         seed(&mut load, tables, "small", SMALL, PER_PARTITION).await?;
+        seed(&mut load, tables, "wide", WIDE, WIDE).await?;
         seed(&mut load, tables, "flat", FLAT, FLAT).await
     }
 
