@@ -34,6 +34,8 @@ pub(crate) mod touched;
 pub(crate) mod transaction;
 
 #[cfg(test)]
+mod filter_tests;
+#[cfg(test)]
 mod model_tests;
 #[cfg(test)]
 mod scan_tests;

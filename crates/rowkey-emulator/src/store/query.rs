@@ -15,6 +15,12 @@ use super::table::Table;
 /// 50 microseconds, which is the longest that other requests wait for it.
 pub(crate) const STEP: usize = 512;
 
+/// The number of rows that are read at once, see [`Compiled::candidates`].
+const AHEAD: usize = 16;
+
+/// The number of rows that cost as much as one, when reading [`AHEAD`] shows that they do not match.
+const SKIPPED: usize = 4;
+
 /// The rendered bytes of a row that cost as much as scanning one row.
 const BYTES: usize = 512;
 
@@ -123,7 +129,10 @@ impl Scan {
             return Step::End;
         }
         let mut seen = 0;
-        for (partition_key, partition) in table.partitions(partition_keys.from.as_ref()) {
+        let mut ahead = Vec::with_capacity(AHEAD);
+        'partitions: for (partition_key, partition) in
+            table.partitions(partition_keys.from.as_ref())
+        {
             if partition_keys.ends_before(partition_key) {
                 return Step::End;
             }
@@ -146,29 +155,46 @@ impl Scan {
                 _ => {}
             }
             seen += 1;
-            for (row_key, row) in partition.from(range.from.as_ref()) {
-                if range.ends_before(row_key) {
-                    break;
+            let mut rows = partition.from(range.from.as_ref());
+            loop {
+                ahead.clear();
+                ahead.extend(rows.by_ref().take(AHEAD));
+                let Some((last, _)) = ahead.last() else { break };
+                let candidates = filter.candidates(&ahead);
+                if candidates == 0
+                    && seen < STEP
+                    && *room > 0
+                    && cut.is_none()
+                    && !range.ends_before(last)
+                    && !window.ends_before(partition_key, last)
+                {
+                    seen += AHEAD / SKIPPED;
+                    continue;
                 }
-                if window.ends_before(partition_key, row_key) {
-                    return Step::End;
-                }
-                if *room == 0 || *cut == Some(Cut::Rows(0)) {
-                    return Step::Page((partition_key.clone(), row_key.clone()));
-                }
-                if seen >= STEP && partition.is_large() {
-                    *at = Some((partition_key.clone(), row_key.clone()));
-                    *inside = Some(table.version());
-                    return Step::Pause;
-                }
-                seen += 1;
-                if let Some(Cut::Rows(left)) = cut {
-                    *left -= 1;
-                }
-                if filter.matches(partition_key, row_key, row) {
-                    *room -= 1;
-                    seen += row.rendered_len() / BYTES;
-                    take(partition_key, row_key, row);
+                for (index, (row_key, row)) in ahead.iter().enumerate() {
+                    if range.ends_before(row_key) {
+                        continue 'partitions;
+                    }
+                    if window.ends_before(partition_key, row_key) {
+                        return Step::End;
+                    }
+                    if *room == 0 || *cut == Some(Cut::Rows(0)) {
+                        return Step::Page((partition_key.clone(), (*row_key).clone()));
+                    }
+                    if seen >= STEP && partition.is_large() {
+                        *at = Some((partition_key.clone(), (*row_key).clone()));
+                        *inside = Some(table.version());
+                        return Step::Pause;
+                    }
+                    seen += 1;
+                    if let Some(Cut::Rows(left)) = cut {
+                        *left -= 1;
+                    }
+                    if candidates & 1 << index != 0 && filter.matches(partition_key, row_key, row) {
+                        *room -= 1;
+                        seen += row.rendered_len() / BYTES;
+                        take(partition_key, row_key, row);
+                    }
                 }
             }
         }

@@ -106,10 +106,14 @@ impl Row {
         // The usual comparisons build no value.
         match constant {
             ValueRef::Boolean(b) => Some(self.boolean(slot).cmp(b)),
-            ValueRef::DateTime(b) => Some(i64::from_le_bytes(self.array(slot.at)).cmp(&b.ticks())),
-            ValueRef::Double(b) => f64::from_le_bytes(self.array(slot.at)).partial_cmp(b),
-            ValueRef::Int32(b) => Some(i32::from_le_bytes(self.array(slot.at)).cmp(b)),
-            ValueRef::Int64(b) => Some(i64::from_le_bytes(self.array(slot.at)).cmp(b)),
+            ValueRef::DateTime(b) => Some(i64::from_le_bytes(self.fixed(slot)).cmp(&b.ticks())),
+            ValueRef::Double(b) => f64::from_le_bytes(self.fixed(slot)).partial_cmp(b),
+            ValueRef::Int32(b) => Some(i32::from_le_bytes(self.fixed(slot)).cmp(b)),
+            ValueRef::Int64(b) => Some(i64::from_le_bytes(self.fixed(slot)).cmp(b)),
+            // The order of UTF-16 is that of the bytes, unless both have characters beyond ASCII.
+            ValueRef::String(b) if self.end(slot.index) & CLEAN != 0 => {
+                Some(unquoted(self.written(slot)).cmp(b.as_bytes()))
+            }
             ValueRef::String(b) => Some(key::compare(&self.text(slot), b)),
             other => self.value(slot).compare(other),
         }
@@ -167,6 +171,22 @@ impl Row {
             Type::Double => self.value(slot).is_annotated(),
             other => other.is_annotated(),
         }
+    }
+
+    /// The value of a number or an instant.
+    #[inline]
+    pub(crate) fn fixed<const N: usize>(&self, slot: &Slot) -> [u8; N] {
+        self.array(slot.at)
+    }
+
+    /// Reads the end of a value, so that it is in the cache.
+    pub(crate) fn end_touched(&self, slot: &Slot) -> u8 {
+        self.data.get(slot.index * END_WIDTH).copied().unwrap_or_default()
+    }
+
+    /// Reads the start of a value, so that it is in the cache.
+    pub(crate) fn text_touched(&self, slot: &Slot) -> u8 {
+        self.written(slot).first().copied().unwrap_or_default()
     }
 
     /// The end of a value in the text, with the bit that tells whether it is clean.
