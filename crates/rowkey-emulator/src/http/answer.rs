@@ -29,7 +29,7 @@ use crate::services::arrival::Arrival;
 use crate::services::table::answer::Admitted;
 use crate::services::{blob, queue, table};
 use crate::state::State;
-use crate::wire::options::Options;
+use crate::wire::options::{self, Options};
 use crate::wire::table::parse;
 
 /// The first version that returns the client's request id.
@@ -246,7 +246,7 @@ fn context(state: &State, service: Service, request: &Parts) -> ResponseContext 
 /// The version of a request without the header: that of its query or its signature.
 fn unsaid_version(query: &str) -> HeaderValue {
     let option = |name: &str| {
-        let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        let mut pairs = options::pairs(query).filter_map(|pair| options::split_once(pair, b'='));
         let value = pairs.find(|(known, _)| *known == name)?.1;
         head::is_version(value.as_bytes()).then(|| respond::value(value.to_owned()))
     };

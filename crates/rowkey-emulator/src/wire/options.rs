@@ -17,10 +17,10 @@ impl<'a> Options<'a> {
         if query.is_empty() {
             return Ok(Self::default());
         }
-        let pairs = query.bytes().filter(|byte| *byte == b'&').count().saturating_add(1);
-        let mut options = Vec::with_capacity(pairs);
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let count = query.bytes().filter(|byte| *byte == b'&').count().saturating_add(1);
+        let mut options = Vec::with_capacity(count);
+        for pair in pairs(query).filter(|pair| !pair.is_empty()) {
+            let (name, value) = split_once(pair, b'=').unwrap_or((pair, ""));
             if name == "sig" {
                 continue;
             }
@@ -38,6 +38,24 @@ impl<'a> Options<'a> {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
     }
+}
+
+/// The options of a query string as they are written.
+pub(crate) fn pairs(query: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(query);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let (pair, others) = split_once(text, b'&').map_or((text, None), |(a, b)| (a, Some(b)));
+        rest = others;
+        Some(pair)
+    })
+}
+
+/// Splits text at the first occurrence of an ASCII byte. `str::split_once` prepares a search that
+/// takes several times as long as texts this short.
+pub(crate) fn split_once(text: &str, at: u8) -> Option<(&str, &str)> {
+    let at = text.bytes().position(|byte| byte == at)?;
+    Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
 /// Decodes a name or a value in a query string.

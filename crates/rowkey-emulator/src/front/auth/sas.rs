@@ -1,6 +1,8 @@
 //! Verifies shared access signatures, and determines their permissions.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
@@ -20,6 +22,7 @@ use crate::store::Key;
 use crate::store::query::Window;
 use crate::tls::Https;
 use crate::wire;
+use crate::wire::options::{pairs, split_once};
 
 /// The parameters of signatures besides [`PARTS`]: the signature itself, and a directory's depth.
 /// Each parameter may occur once.
@@ -27,7 +30,7 @@ const OTHER_PARAMETERS: [&str; 2] = ["sig", "sdd"];
 
 /// Whether a query carries a signature, in any case of the parameter's name.
 pub(super) fn is_signed(query: &str) -> bool {
-    query.split('&').any(|pair| parameter(pair).eq_ignore_ascii_case("sig"))
+    pairs(query).any(|pair| parameter(pair).eq_ignore_ascii_case("sig"))
 }
 
 /// Verifies the signature in a query, and returns its permissions.
@@ -37,21 +40,9 @@ pub(super) fn verify(
     request: &Parts,
     query: &str,
 ) -> Result<Access, Rejection> {
-    check_parameters(query)?;
-    let mut sas = Sas::from_query(query)
-        .ok_or_else(|| failed("sig is missing", "sig is mandatory. Cannot be empty"))?;
-    if sas.version.is_none() {
-        return Err(failed("sv is missing", "sv is mandatory. Cannot be empty"));
-    }
-    check_version(&sas, caller.service)?;
-    // A part with a line break could imitate several parts of the string to sign.
-    if sas.check().is_err() {
-        return Err(failed(
-            "a part of the signature holds a control character",
-            "The signature's parameters must not hold control characters.",
-        ));
-    }
-    let resource = resource(&sas, caller).ok_or_else(|| not_for_this(&sas, caller))?;
+    let sas = parse(query, caller.service)?;
+    let sas = &*sas;
+    let resource = resource(sas, caller).ok_or_else(|| not_for_this(sas, caller))?;
     let text = sas.string_to_sign(&account.name, resource);
     let genuine = |key: &SigningKey| match &sas.delegation {
         Some(delegation) => {
@@ -68,7 +59,7 @@ pub(super) fn verify(
         ));
     }
     if let Some(delegation) = &sas.delegation {
-        check_delegation(&sas, delegation, caller)?;
+        check_delegation(sas, delegation, caller)?;
     }
     let policy = match &sas.identifier {
         Some(_) if sas.is_account() => {
@@ -82,20 +73,75 @@ pub(super) fn verify(
         None => None,
     };
     let policy = policy.unwrap_or_default();
-    check_terms(&sas, &policy, caller.now)?;
-    check_origin(&sas, caller, request)?;
+    check_terms(sas, &policy, caller.now)?;
+    check_origin(sas, caller, request)?;
     let scope = if sas.is_account() {
         Scope::Account {
-            services: sas.services.take().unwrap_or_default(),
-            resource_types: sas.resource_types.take().unwrap_or_default(),
+            services: sas.services.clone().unwrap_or_default(),
+            resource_types: sas.resource_types.clone().unwrap_or_default(),
         }
     } else if let Resource::Table(name) = resource {
-        Scope::Table { name: name.to_owned(), window: window(&sas)? }
+        Scope::Table { name: name.to_owned(), window: window(sas)? }
     } else {
         Scope::Resource
     };
-    let permissions = sas.permissions.or(policy.permission).unwrap_or_default();
+    let permissions = sas.permissions.clone().or(policy.permission).unwrap_or_default();
     Ok(Access::Sas(Box::new(Grant { scope, permissions })))
+}
+
+/// The number of queries whose parts are remembered.
+const REMEMBERED: usize = 8;
+/// The longest query that is remembered.
+const MAX_REMEMBERED: usize = 1024;
+
+/// The parts of the signature in a query, if they are well formed.
+///
+/// Programs send one signature with many requests, and splitting and decoding it takes four times as
+/// long as verifying it. So the last few are remembered, by their whole text. Only what the text
+/// alone decides is: the signature and its terms are verified for each request.
+fn parse(query: &str, service: Service) -> Result<Rc<Sas>, Rejection> {
+    thread_local! {
+        static PARSED: RefCell<Vec<(Box<str>, Rc<Sas>)>> = const { RefCell::new(Vec::new()) };
+    }
+    let known = PARSED.with_borrow_mut(|parsed| {
+        let at = parsed.iter().position(|(known, _)| is_same(known, query))?;
+        // The one that was used last comes first.
+        parsed[..=at].rotate_right(1);
+        parsed.first().map(|(_, sas)| Rc::clone(sas))
+    });
+    if let Some(sas) = known {
+        check_version(&sas, service)?;
+        return Ok(sas);
+    }
+    check_parameters(query)?;
+    let sas = Sas::from_query(query)
+        .ok_or_else(|| failed("sig is missing", "sig is mandatory. Cannot be empty"))?;
+    if sas.version.is_none() {
+        return Err(failed("sv is missing", "sv is mandatory. Cannot be empty"));
+    }
+    check_version(&sas, service)?;
+    // A part with a line break could imitate several parts of the string to sign.
+    if sas.check().is_err() {
+        return Err(failed(
+            "a part of the signature holds a control character",
+            "The signature's parameters must not hold control characters.",
+        ));
+    }
+    let sas = Rc::new(sas);
+    if query.len() <= MAX_REMEMBERED {
+        PARSED.with_borrow_mut(|parsed| {
+            parsed.truncate(REMEMBERED - 1);
+            parsed.insert(0, (query.into(), Rc::clone(&sas)));
+        });
+    }
+    Ok(sas)
+}
+
+/// Whether two queries are the same. The time depends on their lengths alone: how long a comparison
+/// takes that ends at the first difference tells about the signatures of others.
+fn is_same(known: &str, query: &str) -> bool {
+    let pairs = known.bytes().zip(query.bytes());
+    known.len() == query.len() && pairs.fold(0, |different, (a, b)| different | (a ^ b)) == 0
 }
 
 /// Rejects a signature of a version that does not have its kind.
@@ -276,8 +322,8 @@ fn window(sas: &Sas) -> Result<Window, Rejection> {
 /// parser of the query might use a value that is not signed.
 fn check_parameters(query: &str) -> Result<(), Rejection> {
     let mut seen: Vec<&'static str> = Vec::with_capacity(16);
-    for pair in query.split('&') {
-        let written = pair.split_once('=').map_or(pair, |(name, _)| name);
+    for pair in pairs(query) {
+        let written = split_once(pair, b'=').map_or(pair, |(name, _)| name);
         let name = parameter(pair);
         let mut names = PARTS.iter().chain(&OTHER_PARAMETERS);
         let known = names.find(|known| known.eq_ignore_ascii_case(&name));
@@ -304,7 +350,10 @@ fn check_parameters(query: &str) -> Result<(), Rejection> {
 
 /// The decoded name of a parameter in a query.
 fn parameter(pair: &str) -> Cow<'_, str> {
-    let name = pair.split_once('=').map_or(pair, |(name, _)| name);
+    let name = split_once(pair, b'=').map_or(pair, |(name, _)| name);
+    if !name.bytes().any(|byte| byte == b'%') {
+        return Cow::Borrowed(name);
+    }
     percent_decode_str(name).decode_utf8_lossy()
 }
 

@@ -174,3 +174,73 @@ fn a_control_character_in_any_sas_field_is_rejected() {
         }
     }
 }
+
+/// The parts of the last queries are remembered; what they permit is not.
+#[test]
+fn a_signature_that_was_accepted_before_is_verified_again() {
+    let failed = Some(ErrorCode::AUTHENTICATION_FAILED);
+    let (account, query) = (account(), signed(&[("sip", "127.0.0.1")]));
+    for _ in 0..2 {
+        assert_eq!(code_of(&account, &query), None);
+        let code = |caller| authenticate(&account, caller, &request(&query)).err().map(|r| r.code);
+        let later = DateTime::from_ticks(now().ticks() + 2 * 36_000_000_000).unwrap();
+        assert_eq!(code(Caller { now: later, ..caller() }), failed, "expired");
+        let elsewhere = Caller { address: [127, 0, 0, 2].into(), ..caller() };
+        assert_eq!(code(elsewhere), Some(ErrorCode::AUTHORIZATION_SOURCE_IP_MISMATCH));
+        let queue = Caller { service: Service::Queue, ..caller() };
+        assert_eq!(code(queue), failed, "another service");
+        let rules = Rules { strict: Strictness::Strict, names: Names::Blocked };
+        let other = [("acc".to_owned(), vec!["YmF6".to_owned()])];
+        let other = account::accounts(&other, rules, 0).unwrap().remove(0);
+        assert_eq!(code_of(&other, &query), failed, "another key");
+    }
+}
+
+#[test]
+fn a_policy_that_was_changed_or_revoked_permits_nothing_more() {
+    let account = account();
+    let set = |policies: Vec<SignedIdentifier>| {
+        let (..) = account.change_store(|store| {
+            store.table_mut("things").unwrap().set_policies(policies);
+        });
+    };
+    let policy = |expiry: &str| SignedIdentifier {
+        id: "p".to_owned(),
+        start: None,
+        expiry: Some(expiry.parse().unwrap()),
+        permission: Some("r".to_owned()),
+    };
+    let query = signed(&[("si", "p"), ("sp", ""), ("se", "")]);
+    let failed = Some(ErrorCode::AUTHENTICATION_FAILED);
+    for _ in 0..2 {
+        set(vec![policy("2026-01-01T12:30:00Z")]);
+        assert_eq!(code_of(&account, &query), None);
+        set(vec![policy("2026-01-01T11:30:00Z")]);
+        assert_eq!(code_of(&account, &query), failed, "expired by its policy");
+        set(Vec::new());
+        assert_eq!(code_of(&account, &query), failed, "revoked");
+    }
+}
+
+#[test]
+fn signatures_are_told_apart_however_many_are_used() {
+    let account = account();
+    let queries: Vec<String> = (0..20)
+        .map(|n| signed(&[("spk", &*format!("p{n}")), ("epk", &*format!("p{n}"))]))
+        .collect();
+    for round in 0..3 {
+        for (number, query) in queries.iter().enumerate() {
+            let access = authenticate(&account, caller(), &request(query)).unwrap();
+            let window = access.window();
+            let key = |text: String| crate::store::Key::from(text.as_str());
+            let row = key("r".to_owned());
+            for other in 0..queries.len() {
+                let is_own = window.contains(&key(format!("p{other}")), &row);
+                assert_eq!(is_own, other == number, "round {round}");
+            }
+            let forged = query.replace("sp=raud", "sp=r");
+            let refused = Some(ErrorCode::AUTHENTICATION_FAILED);
+            assert_eq!(code_of(&account, &forged), refused, "round {round}");
+        }
+    }
+}
