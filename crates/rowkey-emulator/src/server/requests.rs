@@ -24,7 +24,7 @@ const LINES: usize = 50;
 /// ```
 /// # use std::io::{Read as _, Write as _};
 /// # /// Sends a request without a signature, which the server refuses.
-/// # async fn tables(server: &Server) -> std::io::Result<String> {
+/// # async fn tables(server: &rowkey_emulator::Server) -> std::io::Result<String> {
 /// #     let endpoint = server.table_endpoint().trim_start_matches("http://");
 /// #     let (host, account) = endpoint.split_once('/').unwrap();
 /// #     let mut connection = std::net::TcpStream::connect(host)?;
