@@ -1,11 +1,13 @@
 //! The server's clock: the machine's or a manual one, either of which can be advanced.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::select;
 use rowkey_wire::edm::DateTime;
 use tokio::sync::{oneshot, watch};
 
@@ -73,17 +75,14 @@ impl ServerClock {
             if left == 0 {
                 return;
             }
-            let real = async {
+            let real = pin!(async {
                 match self.0.fixed {
                     None => machine_sleep(Duration::from_nanos(left.saturating_mul(100))).await,
                     Some(_) => std::future::pending().await,
                 }
-            };
+            });
             // The sender lives as long as `self`, so waiting cannot fail.
-            tokio::select! {
-                () = real => {}
-                _ = moved.changed() => {}
-            }
+            select(real, pin!(moved.changed())).await;
         }
     }
 }
