@@ -40,7 +40,7 @@ const LINES: usize = 50;
 ///
 /// let server = Server::start().await?;
 /// let response = assert_requests!(server, 1, async { tables(&server).await })?;
-/// assert!(response.starts_with("HTTP/1.1 403"));
+/// assert!(response.starts_with("HTTP/1.1 401"));
 /// assert_requests!(server, ..=2, tables(&server))?;
 /// assert_requests!(server, Operation::QueryTables => 1, tables(&server))?;
 /// assert_requests!(server, "orders" => 0, tables(&server))?;
