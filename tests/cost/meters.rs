@@ -202,7 +202,9 @@ async fn transactions_are_a_metric() -> TestResult {
         .build()?;
     account.table("orders").create().await?;
     account.table("orders").get(key("1")).await?;
-    let of = |class: &str| format!(r#"[("service", "table"), ("class", "{class}")] 1"#);
+    let of = |class: &str| {
+        format!(r#"[("rowkey.billing.service", "table"), ("rowkey.billing.class", "{class}")] 1"#)
+    };
     assert_eq!(*counters.0.lock().unwrap(), [of("write"), of("read")], "it needs no meter");
     Ok(())
 }

@@ -37,8 +37,8 @@ const MOST: [(&str, &str, usize); 7] = [
     ("rowkey", "rustls,worker,encryption,patterns", 102),
     ("rowkey-emulator", "", 54),
     ("rowkey-server", "", 110),
-    ("rowkey-metrics", "", 74),
-    ("rowkey-otel", "", 80),
+    ("rowkey-metrics", "", 67),
+    ("rowkey-otel", "", 73),
 ];
 
 /// The page with these numbers.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::class::{Class, is_billed};
 use super::usage::Usage;
-use crate::telemetry::{Hook, Telemetry as _};
+use crate::telemetry::{Hook, Telemetry as _, metrics};
 
 /// Counts what requests use: all requests of an account or a handle that it is [attached](crate::StorageAccount::with_meter)
 /// to, and all requests of a future in its [`scope`](Self::scope).
@@ -281,8 +281,9 @@ impl Drop for Counting<'_> {
         let usage = Usage::of_request(class, parts, is_billed(status, is_unauthenticated));
         self.counters.add(usage.with_bytes(self.sent, received));
         for (class, count) in usage.iter() {
-            let labels = [("service", class.service()), ("class", class.name())];
-            self.telemetry.count("rowkey.client.transactions", &labels, count);
+            let (service, class) = (class.service(), class.name());
+            let labels = [("rowkey.billing.service", service), ("rowkey.billing.class", class)];
+            self.telemetry.count(metrics::TRANSACTIONS.name, &labels, count);
         }
     }
 }

@@ -92,6 +92,15 @@ impl PriceTable {
     }
 
     /// Sets the price of a gigabyte of responses, for a program outside of the region. Default: free.
+    ///
+    /// ```
+    /// use rowkey::cost::{PriceTable, Usage};
+    ///
+    /// let prices = PriceTable::new("USD").per_gb_received("0.087".parse()?);
+    /// let page = Usage::default().with_bytes(0, 1 << 29);
+    /// assert_eq!(prices.of(&page)?.to_string(), "0.0435");
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
     #[must_use = "the table is returned"]
     pub fn per_gb_received(mut self, price: Amount) -> Self {
         self.per_gb_received = price;

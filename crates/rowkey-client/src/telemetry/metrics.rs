@@ -127,6 +127,9 @@ metrics! {
     THROTTLED = Counter "rowkey.client.throttled" "{request}"
         "Number of HTTP requests that the service refused because it was busy."
         &["error.type", "server.address", "server.port"];
+    TRANSACTIONS = Counter "rowkey.client.transactions" "{transaction}"
+        "Number of billed transactions, by billing class."
+        &["rowkey.billing.service", "rowkey.billing.class"];
     RETRIES = Counter "rowkey.client.retries" "{retry}"
         "Number of attempts that the client repeated, by the reason."
         &["error.type", "server.address", "server.port"];
