@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Returns `first` doubled this number of times, up to `longest`.
-pub(crate) fn doubled(first: Duration, doublings: u32, longest: Duration) -> Duration {
+pub fn doubled(first: Duration, doublings: u32, longest: Duration) -> Duration {
     first.saturating_mul(2_u32.saturating_pow(doublings)).min(longest)
 }
 

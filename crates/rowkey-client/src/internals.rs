@@ -16,6 +16,7 @@ use rowkey_wire::multipart::BatchError;
 use rowkey_wire::odata::Fields;
 pub use rowkey_wire::shown;
 
+pub use crate::backoff::doubled;
 use crate::error::{Error, Result};
 use crate::options::connection::ConnectionOptions;
 use crate::service::wire::{delegation, metadata};

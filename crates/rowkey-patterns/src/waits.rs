@@ -3,6 +3,8 @@
 use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
 
+use rowkey_client::internals::doubled;
+
 /// Exponential waits with jitter: each is twice as long as the one before, reduced at random by up to half,
 /// so that programs that started together do not send requests together.
 ///
@@ -33,7 +35,7 @@ impl Waits {
     /// Returns the wait after `others` earlier ones: from half to all of `least`, doubled `others`
     /// times.
     pub fn after(&self, others: u32) -> Duration {
-        let longest = self.least.saturating_mul(2_u32.saturating_pow(others)).min(self.most);
+        let longest = doubled(self.least, others, self.most);
         // Each `RandomState` has its own random keys. 16 bits are enough, and convert exactly.
         let drawn = RandomState::new().hash_one(others) & 0xFFFF;
         let fraction = f64::from(u16::try_from(drawn).unwrap_or_default()) / 65536.0;

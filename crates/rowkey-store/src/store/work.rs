@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, FutureExt as _, select};
+use rowkey_client::internals::doubled;
 use rowkey_client::queue::{Body, Message};
 use rowkey_client::{
     DynamicEntity, Entity, Error, ErrorKind, Key, Match, Partition, Result, Table,
@@ -314,7 +315,7 @@ impl Receiver {
 
     async fn resume_message(&self, announcer: &Announcer, message: &Message) -> Result<Resumed> {
         let received = message.dequeue_count.saturating_sub(1);
-        let later = LONGEST.min(RECEIVED * 2_u32.pow(received.min(10)));
+        let later = doubled(RECEIVED, received, LONGEST);
         let notice = message.base64().and_then(|text| Notice::read(&text));
         let resumed = match notice {
             Ok(Some(notice)) => self.resume(&notice).await,
@@ -337,7 +338,7 @@ impl Receiver {
             }
             // Visible at once: this worker or another one continues.
             Ok(Resumed::More) => Duration::ZERO,
-            Ok(Resumed::Soon) => SOON * 2_u32.pow(received.min(6)),
+            Ok(Resumed::Soon) => doubled(SOON, received, SOON * 60),
             Ok(Resumed::Again(delay)) => *delay,
             // The message appears again in a minute.
             Err(error) if error.is_retryable() => return resumed,

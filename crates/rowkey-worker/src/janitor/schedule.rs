@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use rowkey_client::blob::Content;
+use rowkey_client::internals::doubled;
 use rowkey_client::{Clock, Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -107,8 +108,7 @@ impl Schedule {
     pub(super) fn due(&self, chore: &Chore) -> i64 {
         let Some(entry) = self.chores.get(chore.name()) else { return i64::MAX };
         let wait = if entry.failures > 0 {
-            let doubled = 2_u32.saturating_pow(entry.failures - 1);
-            RETRY.saturating_mul(doubled).min(chore.every)
+            doubled(RETRY, entry.failures - 1, chore.every)
         } else {
             let wait = if entry.ran { chore.every } else { chore.first_after };
             wait.saturating_add(chore.jitter.mul_f64(fraction(chore.name(), entry.at)))
