@@ -7,7 +7,8 @@ use std::error::Error;
 use std::path::Path;
 
 use futures_util::stream;
-use rowkey::patterns::job::{Job, Pace};
+use rowkey::pace::Pace;
+use rowkey::patterns::job::Job;
 use rowkey::{Entity, ErrorKind, Outcome, StorageAccount, Transaction};
 use rowkey_emulator::{Operation, Server};
 
@@ -31,7 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     // The file is sorted by code, so its 57 states alternate; up to 64 partitions are packed at a time.
     // Rows are streamed, so this works for files of any size. All jobs of a program share a pace.
-    let pace = Pace::new(&account).entities_per_second(100_000);
+    let pace = Pace::background().entities_per_second(100_000);
     let report = Job::upsert(&table, stream::iter(airports.clone()))
         .pace(pace.clone())
         .progress(|progress| assert!(progress.report().total.right <= 3376))

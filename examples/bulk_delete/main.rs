@@ -10,7 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 use futures_util::future::select;
 use futures_util::stream;
-use rowkey::patterns::job::{Checkpoint, Job, Pace, Walk};
+use rowkey::pace::Pace;
+use rowkey::patterns::job::{Checkpoint, Job, Walk};
 use rowkey::{Entity, StorageAccount, Table};
 use rowkey_emulator::{Operation, Server};
 use tokio::sync::Notify;
@@ -60,7 +61,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // entities per second and no more.
     let checkpoint: Checkpoint = stored.parse()?;
     println!("{} deleted, and then the program was killed", checkpoint.report().total.right);
-    let pace = Pace::new(&account).entities_per_second(1000);
+    let pace = Pace::background().entities_per_second(1000);
     let report = Job::delete(outdated(&table)).pace(pace).resume(checkpoint).run().await?;
     println!("{} deleted", report.total.right);
     assert_eq!((report.total.right, report.is_clean()), (245, true));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::{future, stream};
 use rowkey::edm::Value;
-use rowkey::patterns::job::{Job, Pace, Report};
+use rowkey::patterns::job::{Job, Report};
 use rowkey::{DynamicEntity, Entity, ErrorCode, ErrorKind, StorageAccount, Table};
 use rowkey_emulator::{Fault, Operation, Server, Snapshot};
 use rowkey_tests::random::{Random, Seed, seeds};
@@ -261,7 +261,7 @@ async fn the_report_is_correct_if_any_request_fails() -> TestResult {
                 let rows = stream::iter(readings(&["a", "b"], 150));
                 let load =
                     if inserts { Job::insert(&table, rows) } else { Job::upsert(&table, rows) };
-                load.concurrency(1).pace(Pace::new(account).seeded(7)).run().await
+                load.concurrency(1).run().await
             },
             async |_, _| Ok(()),
             |snapshot, report| {

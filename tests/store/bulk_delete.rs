@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::{future, stream};
-use rowkey::patterns::job::{Checkpoint, Interrupted, Job, Pace, Report, Walk};
+use rowkey::pace::Pace;
+use rowkey::patterns::job::{Checkpoint, Interrupted, Job, Report, Walk};
 use rowkey::store::Store;
 use rowkey::{Entity, ErrorCode, ErrorKind, Match, StorageAccount, Table};
 use rowkey_emulator::{Fault, Operation, Pages, Server, Snapshot};
@@ -155,7 +156,7 @@ async fn deletions_respect_the_maximum_rate() -> TestResult {
     fill(&table, &["a"], 250).await?;
     let begun = clock.slept().len();
     let all = Walk::new(&table, |table| table.query(Event::partition("a")));
-    let pace = Pace::new(&account).entities_per_second(50);
+    let pace = Pace::background().entities_per_second(50);
     assert_eq!(Job::delete(all).pace(pace).run().await?.total.right, 250);
     // 250 are read and 200 deleted before the last 50 are.
     let waited: Duration = clock.slept()[begun..].iter().sum();
@@ -178,7 +179,7 @@ async fn delete(
     kept: &mut Option<String>,
 ) -> Result<Report, Interrupted> {
     let walk = unimportant(&account.table("events"), 30).split_partitions(["b"]);
-    let job = Job::delete(walk).concurrency(1).pace(Pace::new(account).seeded(7));
+    let job = Job::delete(walk).concurrency(1);
     let job = match kept.as_deref().and_then(|text| text.parse().ok()) {
         Some(checkpoint) => job.resume(checkpoint),
         None => job,

@@ -1,6 +1,7 @@
 //! Everything of a tenant, in several stores and tables, is deleted by one job with one report.
 
-use rowkey::patterns::job::{Checkpoint, Job, Jobs, Pace, Walk};
+use rowkey::pace::Pace;
+use rowkey::patterns::job::{Checkpoint, Job, Jobs, Walk};
 use rowkey::store::Store;
 use rowkey::{Entity, ErrorKind, StorageAccount, Table};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Snapshot};
@@ -87,7 +88,7 @@ async fn one_job_deletes_everything_of_a_tenant_and_nothing_of_others() -> TestR
     let others = ["contoso2", "fabrikam"].map(|tenant| rows_of(&server.snapshot(), tenant));
     assert!(rows_of(&server.snapshot(), "contoso") > 18, "with copies and claims elsewhere");
     let mut told = Vec::new();
-    let jobs = everything(&account)?.pace(Pace::new(&account).requests_per_second(10_000));
+    let jobs = everything(&account)?.pace(Pace::background().requests_per_second(10_000));
     assert!(format!("{jobs:?}").contains("desks"));
     let report = jobs
         .progress(|progress| {

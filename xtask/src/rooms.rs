@@ -28,9 +28,10 @@ const HOUSES: [House; 6] = [
         package: "rowkey-client",
         floors: &[
             "error clock backoff address",
-            "options",
             "endpoint",
             "credential hot_partitions telemetry",
+            "pace",
+            "options",
             "cost",
             "transport",
             "account",

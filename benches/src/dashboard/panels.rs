@@ -164,7 +164,7 @@ fn jobs() -> Section {
         },
         Panel {
             title: "Pace of jobs",
-            note: "Requests allowed. Falls while the service is busy.",
+            note: "Requests sent. Falls while the service is busy.",
             unit: Unit::PerSecond,
             queries: vec![Query::new("rowkey.job.pace", Show::Max).by("rowkey.job")],
         },

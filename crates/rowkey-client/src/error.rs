@@ -289,6 +289,11 @@ impl Error {
         self
     }
 
+    /// The advice, unless it is that of the kind.
+    pub(crate) fn advice(&self) -> Option<&str> {
+        self.0.advice.as_deref()
+    }
+
     /// Names the larger operation of which this one was a part, before the rest of the message. For
     /// layers that send several requests. `what` must not quote keys, values or credentials.
     ///

@@ -25,6 +25,7 @@ use crate::table::wire::page;
 use crate::transport::batch as batches;
 use crate::transport::error_body::ErrorBody;
 use crate::transport::http::{Http, ReadMode, TransportError};
+pub use crate::transport::is_past_deadline;
 use crate::{blob, queue, table};
 
 /// Posts to a service of another protocol, such as a key vault, by the connections that accounts have.

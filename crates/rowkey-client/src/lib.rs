@@ -30,6 +30,7 @@ pub mod hot_partitions;
 #[doc(hidden)]
 pub mod internals;
 mod options;
+pub mod pace;
 mod paging;
 pub mod queue;
 pub mod rounds;

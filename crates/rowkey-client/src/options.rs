@@ -1,12 +1,14 @@
-//! Options of a client: plain data with documented defaults.
+//! Options of a client: data with documented defaults.
 
 pub(crate) mod connection;
 
 use std::time::Duration;
 
-/// Options of a client: deadlines, retries, secondary reads, table scans, traces and warnings.
+use crate::pace::{Hedge, Pace};
+
+/// Options of a client: deadlines, retries, pace, secondary and hedged reads, table scans, traces and warnings.
 ///
-/// Plain data. Change what you need and keep the defaults for the rest:
+/// Change what you need and keep the defaults for the rest:
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,6 +33,11 @@ pub struct ClientOptions {
     pub read_from_secondary: bool,
     /// What happens to a query that reads more than one partition. Default: [`ScanPolicy::Warn`].
     pub scan_policy: ScanPolicy,
+    /// The pace at which requests are sent, unless they run in [`Pace::scope`]. Default: `None`: they do not
+    /// wait.
+    pub pace: Option<Pace>,
+    /// Whether slow reads are sent twice, for the first answer. Default: `None`.
+    pub hedge: Option<Hedge>,
     /// Whether traces show keys and filter literals, which may be personal data. Credentials are
     /// never shown. Default: `false`.
     pub record_keys: bool,
@@ -51,6 +58,8 @@ impl Default for ClientOptions {
             retry: RetryOptions::default(),
             read_from_secondary: false,
             scan_policy: ScanPolicy::default(),
+            pace: None,
+            hedge: None,
             record_keys: false,
             slow: Duration::from_secs(5),
             many_pages: 100,
@@ -63,6 +72,10 @@ impl Default for ClientOptions {
 /// The wait before attempt *n* + 1 is about `base_delay` doubled *n* - 1 times, with a random
 /// deviation of up to a fifth, and at most `max_delay`. A wait that the service asks for
 /// (`Retry-After`) takes precedence.
+///
+/// All retries of an account and its clones share a budget
+/// ([`StorageAccountBuilder::retry_budget`](crate::StorageAccountBuilder::retry_budget)), so that they do not
+/// add to an outage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryOptions {
     /// The maximum number of attempts; 1 means no retry, and 0 counts as 1. Default: 4.

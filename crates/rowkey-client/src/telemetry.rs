@@ -183,7 +183,8 @@ impl Hook {
     ) {
         let Some((hook, series)) = self.installed() else { return };
         let mut bounded = Attributes::new();
-        for (attribute, value) in labels {
+        // An operation on the account has no resource.
+        for (attribute, value) in labels.iter().filter(|(_, value)| !value.is_empty()) {
             bounded.push(attribute, series.bounded(attribute, value));
         }
         hook.call(|telemetry| call(telemetry, bounded.as_slice()));

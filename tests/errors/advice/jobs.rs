@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::{FutureExt as _, stream};
-use rowkey::patterns::job::{Attempt, Batch, Job, Pace, Report, Verdict, Walk};
+use rowkey::pace::Pace;
+use rowkey::patterns::job::{Attempt, Batch, Job, Report, Verdict, Walk};
 use rowkey::store::{Declaration, Store, StoreBuilder, View};
 use rowkey::{Clock as _, DynamicEntity, Entity, Key, StorageAccount, Table, Transaction};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
@@ -158,7 +159,7 @@ pub(super) const CASES: &[Case] = &[
                 .build()?;
             let table = account.table("readings");
             let busy = server.inject(Fault::any().reject(ErrorCode::SERVER_BUSY));
-            let pace = Pace::new(&account).seeded(1);
+            let pace = Pace::background();
             let pace = pace.until(timeline.now() + Duration::from_secs(600));
             let job = Job::count(walk(&table)).pace(pace).run();
             let Err(interrupted) = timeline.run(job).await else {

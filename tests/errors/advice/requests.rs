@@ -211,6 +211,25 @@ pub(super) const CASES: &[Case] = &[
         }
         .boxed()
     }),
+    case("the account's retry budget is used up; try again when the service has recovered", || {
+        async {
+            let (server, ..) = orders().await?;
+            let account = StorageAccount::builder()
+                .connection_string(server.connection_string())?
+                .clock(rowkey_tests::sweep::waiting(&server)?.1)
+                .retry_budget(1)
+                .build()?;
+            let table = account.table("orders");
+            let down = Fault::on(Operation::GetEntity).times(100).reject(ErrorCode::SERVER_BUSY);
+            let down = server.inject(down);
+            let error = refused(table.get(Order::key("contoso", 1)).await)?;
+            assert_eq!(down.hits(), 2, "one retry");
+            drop(down);
+            table.get(Order::key("contoso", 1)).await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
     case("allow a longer `timeout`, or try again later", || {
         async {
             let (server, ..) = orders().await?;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use futures_util::{TryStreamExt as _, stream};
-use rowkey::patterns::job::{Job, Pace, Walk};
+use rowkey::pace::Pace;
+use rowkey::patterns::job::{Job, Walk};
 use rowkey::patterns::lookup::Lookup;
 use rowkey::patterns::parallel::Parallel;
 use rowkey::patterns::rollover::{Period, Rollover};
@@ -64,7 +65,7 @@ async fn loads_reads_and_deletions_send_the_documented_number_of_requests() -> T
 
     // Ten a page, two hundred a second, read and deleted: five waits of a twentieth of a second.
     let pages = Walk::new(&table, |table| table.query(Seat::partition("blue")).page_size(10));
-    let delete = Job::delete(pages).pace(Pace::new(&account).entities_per_second(200));
+    let delete = Job::delete(pages).pace(Pace::background().entities_per_second(200));
     let (deleted, sent) = requests_of(&server, delete.run()).await;
     assert_eq!(deleted?.total.right, 30);
     assert!(sent.len() <= 8, "{} requests for three pages", sent.len());
@@ -76,7 +77,7 @@ async fn a_repair_and_a_sweep_end_after_their_last_page() -> TestResult {
     let (server, account) = start().await?;
     let table = filled(account.table("seats")).await?;
     let seats = Store::<Indexed>::builder(table).build()?;
-    let pace = Pace::new(&account).requests_per_second(100);
+    let pace = Pace::background().requests_per_second(100);
     let (report, sent) = requests_of(&server, seats.repair().pace(pace.clone()).run()).await;
     assert_eq!(report?.part("by_guest").repaired, 30);
     // An entity and its copy are read; then the entity, what lies at the key of its copy, and it is

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use futures_util::future::join;
 use rowkey::StorageAccount;
-use rowkey::patterns::job::{Pace, Target};
+use rowkey::pace::Pace;
 use rowkey::patterns::{lease_lock::LeaseLock, log_blob::BlobLog};
 use rowkey::worker::partitions::{Owned, Partitions};
 use rowkey::worker::{Attempt, Done, Task, Tasks, Worker, Workers};
@@ -188,16 +188,21 @@ async fn an_idle_log_sends_no_request() -> TestResult {
 #[tokio::test]
 async fn a_maximum_rate_is_respected() -> TestResult {
     let (server, account) = start().await?;
-    let pace = Pace::new(&account).entities_per_second(100);
-    let target = Target::partition(&account.table("jobs"), "p");
+    let pace = Pace::background().entities_per_second(100);
+    let table = account.table("jobs");
+    table.create_if_missing().await?;
     let start = account.clock().now();
-    let ((), sent) = requests_of(&server, async {
-        for _ in 0..5 {
-            assert!(pace.run(target, 10, |_| async { Ok(()) }).await.is_ok());
+    let (stored, sent) = requests_of(&server, async {
+        for batch in 0..5 {
+            let rows = (0..10).map(|row| DynamicEntity::new("p", format!("{batch}-{row}")));
+            let rows = rows.fold(table.transaction(), |all, row| all.upsert(&row));
+            pace.scope(rows.submit()).await?;
         }
+        rowkey::Result::Ok(())
     })
     .await;
-    assert!(sent.is_empty());
+    stored?;
+    assert_eq!(sent.len(), 5);
     // The first goes at once, and 40 more take 400 milliseconds at a hundred a second.
     let taken = account.clock().now() - start;
     assert!(taken >= chrono::TimeDelta::milliseconds(390), "{taken}");

@@ -7,9 +7,7 @@ mod throttled;
 use std::sync::Mutex;
 
 use futures_util::stream;
-use rowkey::patterns::job::{
-    Attempt, Batch, Checkpoint, Interrupted, Job, Pace, Report, Target, Verdict, Walk, paced,
-};
+use rowkey::patterns::job::{Attempt, Batch, Checkpoint, Interrupted, Job, Report, Verdict, Walk};
 use rowkey::{DynamicEntity, Filter, Operator, Page, Result, StorageAccount, Table, Transaction};
 use rowkey_emulator::{Server, Snapshot};
 use rowkey_tests::TestResult;
@@ -41,7 +39,6 @@ impl Batch for Rows {
 
 /// The same groups each time: two of each partition.
 fn groups(table: &Table) -> Vec<Rows> {
-    let table = paced(table);
     let halves = (0..2 * PARTITIONS).map(|half| {
         let rows = if half < PARTITIONS { 0..ROWS / 2 } else { ROWS / 2..ROWS };
         let partition = format!("p{}", half % PARTITIONS);
@@ -61,7 +58,7 @@ const COPIED: u64 = 2 * ROWS as u64;
 async fn load_all(account: &StorageAccount, told: &Told) -> Result<Report, Interrupted> {
     let table = account.table("readings");
     let job = Job::load("import", &table, stream::iter(groups(&table)));
-    let job = job.concurrency(1).pace(Pace::new(account).seeded(7));
+    let job = job.concurrency(1);
     let job = job.progress(|progress| told.tell(progress.checkpoint));
     match told.last() {
         Some(checkpoint) => job.resume(checkpoint).run().await,
@@ -74,7 +71,7 @@ async fn count_all(account: &StorageAccount, told: &Told) -> Result<Report, Inte
     let walk =
         Walk::new(&account.table("readings"), |table| table.scan::<DynamicEntity>().page_size(2));
     let job = Job::count(walk.split_partitions(["p1", "p3"]));
-    let job = job.concurrency(1).pace(Pace::new(account).seeded(7));
+    let job = job.concurrency(1);
     let job = job.progress(|progress| told.tell(progress.checkpoint));
     match told.last() {
         Some(checkpoint) => job.resume(checkpoint).run().await,
@@ -85,19 +82,17 @@ async fn count_all(account: &StorageAccount, told: &Told) -> Result<Report, Inte
 /// Copies the rows of two partitions to another table, a page of two at a time: a step that sends
 /// requests.
 async fn copy_all(account: &StorageAccount, told: &Told) -> Result<Report, Interrupted> {
-    let pace = Pace::new(account).seeded(7);
     let walk = Walk::new(&account.table("readings"), |table| {
         let two = Filter::dynamic("PartitionKey", Operator::Less, "p2");
         table.scan::<DynamicEntity>().filter(two).page_size(2)
     });
-    let copies = paced(&account.table("copies"));
+    let copies = account.table("copies");
     let copy = |page: Page<DynamicEntity>| {
-        let (copies, pace) = (copies.clone(), pace.clone());
+        let copies = copies.clone();
         async move {
             let mut report = Report::default();
             for row in page.entities {
-                let target = Target::partition(&copies, &row.entity.partition_key);
-                pace.run(target, 1, |_| copies.upsert(&row.entity)).await?;
+                copies.upsert(&row.entity).await?;
                 report.note(None, Verdict::Missing, 1);
                 report.repaired(None, 1);
             }
@@ -105,7 +100,7 @@ async fn copy_all(account: &StorageAccount, told: &Told) -> Result<Report, Inter
         }
     };
     let job = Job::walk("copy", walk.split_partitions(["p1"]), copy);
-    let job = job.concurrency(1).pace(pace.clone());
+    let job = job.concurrency(1);
     let job = job.progress(|progress| told.tell(progress.checkpoint));
     match told.last() {
         Some(checkpoint) => job.resume(checkpoint).run().await,

@@ -10,7 +10,8 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use futures_util::future::{Either, select};
 use futures_util::stream;
-use rowkey::patterns::job::{Checkpoint, Pace};
+use rowkey::pace::Pace;
+use rowkey::patterns::job::Checkpoint;
 use rowkey::store::Store;
 use rowkey::{Clock as _, ErrorKind, ManualClock, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Injected, Server};
@@ -135,7 +136,7 @@ async fn a_repair_waits_for_the_account_and_resumes_from_its_checkpoint() -> Tes
     }
     let is_down = down(&server);
     let (accounts, clock) = waiting(&server)?;
-    let pace = Pace::new(&accounts.current).until(clock.now() + TimeDelta::minutes(10));
+    let pace = Pace::background().until(clock.now() + TimeDelta::minutes(10));
     let stopped = accounts.store()?.repair().pace(pace).run().await.unwrap_err();
     assert_eq!(stopped.error.kind(), ErrorKind::Throttled, "{}", stopped.error);
     assert!(!stopped.checkpoint.is_finished());

@@ -9,11 +9,15 @@ use super::connection_string::{Parts, missing};
 use super::consistency::{Defaults, SETTERS, contradiction};
 use crate::clock::{Clock, SystemClock};
 use crate::credential::{Credential, Scope};
-use crate::endpoint::{ConfiguredEndpoints, Endpoint, Endpoints, SERVICES};
+use crate::endpoint::{ConfiguredEndpoints, Endpoint, Endpoints, Flavor, SERVICES};
 use crate::error::{Error, Result};
 use crate::hot_partitions::tracker::Tracker;
 use crate::options::ClientOptions;
 use crate::options::connection::ConnectionOptions;
+use crate::pace::Targets;
+use crate::pace::budget::{Budget, RETRIES};
+use crate::pace::governor::Governor;
+use crate::pace::hedge::Hedging;
 use crate::telemetry::{Hook, Telemetry};
 use crate::transport::http::Http;
 use crate::transport::policy::{Additions, Policy, header, user_agent};
@@ -55,6 +59,8 @@ pub struct StorageAccountBuilder {
     /// The hosts that secrets may be sent to over plain http.
     http_hosts: Vec<String>,
     seed: Option<u64>,
+    targets: Option<Targets>,
+    retries: Option<u32>,
 }
 
 impl StorageAccountBuilder {
@@ -283,9 +289,39 @@ impl StorageAccountBuilder {
         self
     }
 
+    /// Sets the highest rates of paced requests. Default: the documented [`Targets`] of Azure Storage, and
+    /// none for Azure Cosmos DB. Applies to requests with a [`Pace`](crate::pace::Pace), which includes jobs.
+    pub fn targets(mut self, targets: Targets) -> Self {
+        self.targets = Some(targets);
+        self
+    }
+
+    /// Sets how many retries in a row may fail before the account sends no more. Default: 100. 0 means that
+    /// nothing is retried, and [`u32::MAX`] that there is no limit.
+    ///
+    /// The account and its clones share a token bucket, as in the SDKs of AWS: a retry takes 5 tokens, and gets
+    /// them back if its operation succeeds; an operation that succeeds at once adds one. When it is empty, an
+    /// operation fails with the error of its last attempt, which says so. Background requests
+    /// ([`Pace::background`](crate::pace::Pace::background)) are repeated at the rate that the service accepts,
+    /// and need no budget for what it refuses.
+    ///
+    /// ```
+    /// use rowkey::StorageAccount;
+    ///
+    /// let account = StorageAccount::builder()
+    ///     .connection_string("UseDevelopmentStorage=true")?
+    ///     .retry_budget(20)
+    ///     .build()?;
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
+    pub fn retry_budget(mut self, retries: u32) -> Self {
+        self.retries = Some(retries);
+        self
+    }
+
     /// Makes waits and request ids the same in every run.
-    #[cfg(test)]
-    pub(crate) fn seed(mut self, seed: u64) -> Self {
+    #[cfg(any(test, feature = "test-util"))]
+    pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
@@ -333,7 +369,14 @@ impl StorageAccountBuilder {
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let jitter = self.seed.map_or_else(Jitter::random, Jitter::seeded);
         let jitter = Arc::new(jitter);
+        let targets = self.targets.unwrap_or_else(|| match endpoints.flavor() {
+            Flavor::Cosmos => Targets::UNLIMITED,
+            Flavor::Storage => Targets::default(),
+        });
         let shared = Shared {
+            governor: Governor::new(Arc::clone(&clock), self.telemetry.clone(), targets),
+            retries: Budget::new(self.retries.unwrap_or(RETRIES)),
+            hedging: Hedging::default(),
             scope: scope(self.audience.as_deref().unwrap_or(endpoints.audience())),
             signer: Signer::new(credential, Arc::clone(&clock), Arc::clone(&jitter)),
             endpoints,

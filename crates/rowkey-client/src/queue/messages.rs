@@ -9,6 +9,7 @@ use rowkey_wire::limits::{MAX_MESSAGES, MAX_VISIBILITY_SECONDS};
 use super::handle::Queue;
 use super::message::{Body, Message, Peeked};
 use crate::error::{Error, Outcome, Result};
+use crate::pace::load::Load;
 use crate::queue::wire::encode::Lifetime;
 use crate::queue::wire::{decode, encode};
 use crate::service::unreadable;
@@ -71,7 +72,9 @@ impl Queue {
     /// ```
     pub async fn receive(&self, count: u32, hidden: Duration) -> Result<Vec<Message>> {
         // The secondary cannot hide messages.
-        let call = Call::new("GetMessages", self.name(), Safety::Read).at(Host::Primary);
+        let call = Call::new("GetMessages", self.name(), Safety::Read)
+            .counting(Load::Messages)
+            .at(Host::Primary);
         let named = |error: Error| error.of(call.operation, call.resource);
         check_count(count).map_err(named)?;
         let hidden = seconds(hidden, 1..=MAX_VISIBILITY_SECONDS, HIDDEN).map_err(named)?;
@@ -101,7 +104,7 @@ impl Queue {
     /// # Ok(()) }
     /// ```
     pub async fn peek(&self, count: u32) -> Result<Vec<Peeked>> {
-        let call = Call::new("PeekMessages", self.name(), Safety::Read);
+        let call = Call::new("PeekMessages", self.name(), Safety::Read).counting(Load::Messages);
         check_count(count).map_err(|error| error.of(call.operation, call.resource))?;
         let reply = self.send(encode::peek(self.name(), count), call).await?;
         let messages = decoded(&reply, &call)?;
@@ -196,14 +199,17 @@ impl Queue {
     }
 
     pub(super) async fn delete_of(&self, id: &str, receipt: &str) -> Result<()> {
-        let call = Call::new("DeleteMessage", self.name(), Safety::Conditional);
+        let call =
+            Call::new("DeleteMessage", self.name(), Safety::Conditional).counting(Load::Messages);
         check_parts(id, receipt).map_err(|error| error.of(call.operation, call.resource))?;
         self.send(encode::delete_message(self.name(), id, receipt), call).await?;
         Ok(())
     }
 
     pub(super) async fn delete_of_if_exists(&self, id: &str, receipt: &str) -> Result<bool> {
-        let call = Call::new("DeleteMessage", self.name(), Safety::Conditional).expecting(&[404]);
+        let call = Call::new("DeleteMessage", self.name(), Safety::Conditional)
+            .counting(Load::Messages)
+            .expecting(&[404]);
         check_parts(id, receipt).map_err(|error| error.of(call.operation, call.resource))?;
         match self.send(encode::delete_message(self.name(), id, receipt), call).await {
             Ok(_) => Ok(true),
@@ -221,7 +227,8 @@ impl Queue {
         body: Option<&Body>,
         hidden: Duration,
     ) -> Result<decode::Updated> {
-        let call = Call::new("UpdateMessage", self.name(), Safety::Conditional);
+        let call =
+            Call::new("UpdateMessage", self.name(), Safety::Conditional).counting(Load::Messages);
         let named = |error: Error| error.of(call.operation, call.resource);
         check_parts(id, receipt).map_err(named)?;
         body.map_or(Ok(()), Body::check).map_err(named)?;
@@ -273,7 +280,7 @@ impl Put {
     /// before anything is sent.
     pub async fn send(self) -> Result<Message> {
         let Self { queue, body, lifetime, hidden, error } = self;
-        let call = Call::new("PutMessage", queue.name(), Safety::Never);
+        let call = Call::new("PutMessage", queue.name(), Safety::Never).counting(Load::Messages);
         let hidden = checked(&body, lifetime, hidden, error)
             .map_err(|error| error.of(call.operation, call.resource))?;
         let request = encode::put(queue.name(), body.as_str(), lifetime, hidden);

@@ -16,6 +16,7 @@ use super::azurite;
 use super::handle::Table;
 use super::plan::Plan;
 use crate::error::{Error, Result};
+use crate::pace::load::Load;
 use crate::paging::progress::{Limits, PagePermit, Progress};
 use crate::paging::{Continuation, Stream};
 use crate::table::wire::page::{self, PageError};
@@ -335,6 +336,7 @@ impl<P: Projection> Source<P> {
             PageError::Entity(never) => match never {},
         })?;
         self.returned(from, reply, rows);
+        self.table.pipeline().count_read(&self.call(from), decoded.used);
         Ok(decoded)
     }
 
@@ -413,11 +415,12 @@ impl<P: Projection> Source<P> {
     }
 
     pub(super) fn call(&self, from: &Continuation) -> Call<'_> {
-        let call = Call::new(OPERATION, self.table.name(), Safety::Read).at(from.host());
-        match &self.plan.partition {
-            Some(key) => call.in_partition(key, 1),
-            None => call,
-        }
+        let filter = || self.plan.filters.get(usize::from(from.part)).and_then(Option::as_deref);
+        let load = match &self.plan.partition {
+            Some(key) => Load::Partition { key, entities: 0, written: None },
+            None => Load::Scan { filter: filter().unwrap_or_default() },
+        };
+        Call::new(OPERATION, self.table.name(), Safety::Read).counting(load).at(from.host())
     }
 }
 

@@ -136,6 +136,24 @@ metrics! {
     RETRY_DELAY = Histogram "rowkey.client.retry.delay" "s"
         "Waits of the client before it repeats an attempt."
         &["server.address", "server.port"], SECONDS;
+    RETRIES_WITHHELD = Counter "rowkey.client.retries.withheld" "{retry}"
+        "Number of attempts that were not repeated because the account's retry budget was used up."
+        &["error.type", "server.address", "server.port"];
+    HEDGES = Counter "rowkey.client.hedges" "{request}"
+        "Number of second requests of slow reads."
+        RESOURCE;
+    PACE_WAIT_DURATION = Histogram "rowkey.pace.wait.duration" "s"
+        "Waits of requests before they are sent, if they wait."
+        PACE, SECONDS;
+    PACE_WAITING = Gauge "rowkey.pace.waiting" "{request}"
+        "Number of requests that wait before they are sent."
+        &["rowkey.priority"];
+    PACE_PUSHBACKS = Counter "rowkey.pace.pushbacks" "{request}"
+        "Number of paced requests that were refused as too many, or not answered."
+        PACE;
+    PACE_RATE = Gauge "rowkey.pace.rate" "{unit}/s"
+        "Entities or requests per second that a target accepts, of the target of a resource that changed last; without a resource, of the account."
+        RESOURCE;
     STORE_WRITE_DURATION = Histogram "rowkey.store.write.duration" "s"
         "Duration of a store's writes, with all their requests."
         STORE_WRITE, SECONDS;
@@ -176,7 +194,7 @@ metrics! {
         "Entities per second that a job has processed since its previous report."
         JOB;
     JOB_PACE = Gauge "rowkey.job.pace" "{request}/s"
-        "Requests per second to the account that the pace of a job allows now, if it limits them."
+        "Requests per second that were sent at the pace of a job since its previous report, by all that share it."
         JOB;
     JOB_BACKLOG = Gauge "rowkey.job.backlog" "{unit}"
         "Number of a job's units of work that are not done, if their number is known."
@@ -225,6 +243,17 @@ const HTTP: &[&str] = &[
 
 const STORE_WRITE: &[&str] =
     &["db.collection.name", "rowkey.operation.name", "rowkey.outcome", "error.type"];
+
+/// One of the first three: of the service.
+const PACE: &[&str] = &[
+    "db.collection.name",
+    "messaging.destination.name",
+    "rowkey.container.name",
+    "rowkey.priority",
+];
+
+const RESOURCE: &[&str] =
+    &["db.collection.name", "messaging.destination.name", "rowkey.container.name"];
 
 const JOB: &[&str] = &["rowkey.job", "db.collection.name"];
 

@@ -4,6 +4,7 @@
 //! - [`script`]: the scripted server
 //! - [`attempts`]: retries, delays, and errors
 //! - [`credentials`]: credentials that change while in use
+//! - [`pacing`]: paces, the retry budget, second requests of reads
 //! - [`secondary`]: reads at the secondary
 //! - [`pieces`]: messages and blobs whose responses are lost or truncated
 //! - [`policies`]: headers and policies that a program adds
@@ -14,6 +15,7 @@
 mod attempts;
 mod credentials;
 mod metrics;
+mod pacing;
 mod pieces;
 mod policies;
 mod receipts;

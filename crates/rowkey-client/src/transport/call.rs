@@ -8,6 +8,7 @@ use rowkey_entity::Receipt;
 
 use super::http::Chunks;
 use super::parts::Parts;
+use crate::pace::load::Load;
 
 /// An operation as the pipeline sees it: its name, and when it may be retried.
 #[derive(Clone, Copy, Debug)]
@@ -27,25 +28,8 @@ pub(crate) struct Call<'a> {
     pub(crate) batch: Option<usize>,
     /// The requests in its body, each of which is authorized and answered separately.
     pub(crate) parts: Option<Parts<'a>>,
-    /// The partition that it reads or writes, if it is one.
-    pub(crate) partition: Option<InPartition<'a>>,
-}
-
-/// What an operation does in one partition.
-#[derive(Clone, Copy)]
-pub(crate) struct InPartition<'a> {
-    pub(crate) key: &'a str,
-    /// The entities that it names; 1 for a query.
-    pub(crate) entities: usize,
-    /// The RowKey that it writes, the last one of a transaction.
-    pub(crate) written: Option<&'a str>,
-}
-
-// Omits the keys.
-impl std::fmt::Debug for InPartition<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InPartition").field("entities", &self.entities).finish_non_exhaustive()
-    }
+    /// What it counts for at the service's scalability targets.
+    pub(crate) load: Load<'a>,
 }
 
 /// The failures after which an operation may be retried. (A request that was not sent, or that the
@@ -114,7 +98,7 @@ impl<'a> Call<'a> {
             host: Host::Any,
             batch: None,
             parts: None,
-            partition: None,
+            load: Load::Whole,
         }
     }
 
@@ -136,15 +120,23 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Sets the partition in which it reads or writes entities.
-    pub(crate) fn in_partition(mut self, key: &'a str, entities: usize) -> Self {
-        self.partition = Some(InPartition { key, entities, written: None });
+    /// Sets what it counts for at the service's scalability targets.
+    pub(crate) fn counting(mut self, load: Load<'a>) -> Self {
+        self.load = load;
         self
     }
 
-    /// Sets the RowKey that it writes, the last one of a transaction.
+    /// Counts entities of a partition.
+    pub(crate) fn in_partition(self, key: &'a str, entities: usize) -> Self {
+        let entities = u32::try_from(entities).unwrap_or(u32::MAX);
+        self.counting(Load::Partition { key, entities, written: None })
+    }
+
+    /// Sets the RowKey that it writes in its partition, the last one of a transaction.
     pub(crate) fn writing(mut self, row_key: &'a str) -> Self {
-        self.partition = self.partition.map(|at| InPartition { written: Some(row_key), ..at });
+        if let Load::Partition { written, .. } = &mut self.load {
+            *written = Some(row_key);
+        }
         self
     }
 

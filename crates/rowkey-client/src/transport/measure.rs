@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::telemetry::metrics::{
     BATCH_OPERATIONS, BLOB_OPERATION_DURATION, DB_OPERATION_DURATION, DB_RETURNED_ROWS,
     HTTP_ACTIVE, HTTP_DURATION, HTTP_REQUEST_SIZE, HTTP_RESPONSE_SIZE, MESSAGING_CONSUMED,
-    MESSAGING_OPERATION_DURATION, MESSAGING_SENT, RETRIES, RETRY_DELAY, THROTTLED,
+    MESSAGING_OPERATION_DURATION, MESSAGING_SENT, RETRIES, RETRIES_WITHHELD, RETRY_DELAY, THROTTLED,
 };
 use crate::telemetry::{Attributes, Hook, Series, error_type, status_text};
 
@@ -205,6 +205,12 @@ pub(crate) fn retried(hook: &Hook, endpoint: &Endpoint, error: &Error, wait: Dur
     push_server(&mut attributes, endpoint);
     let seconds = wait.as_secs_f64();
     hook.call(|hook| hook.record(RETRY_DELAY.name, attributes.as_slice(), seconds));
+}
+
+/// Counts an attempt that does not follow a failed one, because the retry budget is used up.
+#[cold]
+pub(crate) fn withheld(hook: &Hook, endpoint: &Endpoint, error: &Error) {
+    count_failure(hook, endpoint, error, RETRIES_WITHHELD.name);
 }
 
 fn count_failure(hook: &Hook, endpoint: &Endpoint, error: &Error, metric: &'static str) {

@@ -5,6 +5,8 @@
 //! - [`request`]: [`Request`], an operation before it is dated and signed
 //! - [`parts`]: the requests in the body of a batch of blobs, each of which is authorized
 //! - [`policy`]: headers and hooks that a program adds to every request
+//! - [`pacing`]: when an attempt may be sent, and what its result says about the rate
+//! - [`hedging`]: the second request of a slow read
 //! - [`retry`]: which failures are retried, and after which wait
 //! - [`sign`]: the parts that are new on every attempt: date, request id, authorization
 //! - [`http`]: the connection pool, one attempt, and the meaning of its failures
@@ -23,9 +25,11 @@ pub(crate) mod call;
 mod connect;
 pub(crate) mod error_body;
 pub(crate) mod failure;
+mod hedging;
 pub(crate) mod http;
 pub(crate) mod measure;
 mod metered;
+mod pacing;
 pub(crate) mod parts;
 pub(crate) mod pipeline;
 pub(crate) mod policy;
@@ -41,5 +45,6 @@ mod tls;
 pub(crate) mod trace;
 
 pub(crate) use call::{Call, Host, Reply, Safety};
+pub use pacing::is_past_deadline;
 pub(crate) use pipeline::{Pipeline, Shared};
 pub(crate) use request::Request;

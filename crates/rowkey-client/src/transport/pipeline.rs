@@ -16,9 +16,11 @@ use tracing::Instrument;
 use super::batch;
 use super::call::{Call, Host, Reply, Safety};
 use super::failure::{Failure, outcome_of};
+use super::hedging::{Raced, Sending};
 use super::http::{ErrorText, Http, HttpResponse, ReadMode, TransportError, content_type};
 use super::measure::{self, AttemptTimer, OperationTimer};
 use super::metered;
+use super::pacing::Pacing;
 use super::policy::{Additions, Attempt, AttemptResult};
 use super::report::AttemptReport;
 use super::retry::{self, Jitter};
@@ -32,6 +34,9 @@ use crate::endpoint::{Endpoint, Endpoints, ServiceEndpoints};
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::hot_partitions::tracker::Tracker;
 use crate::options::ClientOptions;
+use crate::pace::budget::Budget;
+use crate::pace::governor::Governor;
+use crate::pace::hedge::Hedging;
 use crate::telemetry::{Hook, tally};
 use crate::transport::Request;
 
@@ -59,6 +64,9 @@ pub(crate) struct Shared {
     pub(crate) hot: Tracker,
     pub(crate) additions: Additions,
     pub(crate) jitter: Arc<Jitter>,
+    pub(crate) governor: Governor,
+    pub(crate) retries: Budget,
+    pub(crate) hedging: Hedging,
     /// Whether a response has shown that the table service is Azurite.
     pub(crate) azurite: AtomicBool,
 }
@@ -185,8 +193,13 @@ impl Pipeline {
         let mut last_of_primary = None;
         let mut received = 0_u64;
         let mut begun = None;
+        let mut pacing = Pacing::of(self);
         loop {
             attempts += 1;
+            let permit = match pacing.as_mut() {
+                None => None,
+                Some(pacing) => pacing.admit(request, call, ambiguous, &mut budget).boxed().await?,
+            };
             let started = Instant::now();
             let begun = *begun.get_or_insert(started);
             let authority = match self.settle(route.endpoint(), budget).await {
@@ -205,15 +218,18 @@ impl Pipeline {
             timed.attempt(&signed.id);
             let limit = budget.min(self.options.attempt_timeout);
             let sent = signed.request.body().len() as u64;
-            tally::sent(sent);
             let (hook, endpoint) = (&self.shared.telemetry, route.endpoint());
-            let counting = metered::begin(&self.meters, hook, call, &signed.request);
-            let timer = AttemptTimer::begin(hook, &request.method, endpoint, sent);
-            let mut result = self.attempt(signed, mode, limit).await;
-            timer.end(&result);
-            if let Some(counting) = counting {
-                metered::end(counting, call, &mut result);
-            }
+            let sending = Sending { request, call, mode, limit, number: attempts };
+            let result = match route.second(&self.options, &sending) {
+                None => self.attempt(signed, &sending, endpoint).await,
+                Some(second) => {
+                    let race = self.race(signed, sending, [endpoint, second], &mut attempt);
+                    let raced = race.boxed().await;
+                    attempts += u32::from(raced.is_second);
+                    route.is_answered_by(&raced);
+                    raced.result
+                }
+            };
             let ended = Instant::now();
             let elapsed = ended - started;
             let answer = result.as_ref().ok();
@@ -247,6 +263,10 @@ impl Pipeline {
                     } else {
                         let secondary = route.at_secondary();
                         let rest = rest.map(|rest| rest.with_limit(self.options.attempt_timeout));
+                        if let Some(permit) = permit {
+                            permit.answered();
+                        }
+                        self.shared.retries.succeeded(attempts);
                         return Ok(Reply {
                             status,
                             headers,
@@ -267,10 +287,16 @@ impl Pipeline {
             };
             ambiguous |= failed.outcome == Outcome::Unknown && call.safety != Safety::Read;
             measure::failed(hook, endpoint, &failed.error);
+            if let Some(permit) = permit {
+                self.release(permit, &failed);
+            }
+
+            // Without those that the pace repeats.
+            let counted = attempts - pacing.as_ref().map_or(0, Pacing::repeated);
 
             // A key may have been rotated or a token revoked since the attempt began.
             if !renewed
-                && attempts < retry.max_attempts
+                && counted < retry.max_attempts
                 && is_about_credential(&failed.error)
                 && self.credential().has_newer(&self.shared.scope, &authority)
             {
@@ -287,16 +313,30 @@ impl Pipeline {
             if !repeat {
                 return Err(failed.error);
             }
+            // The pace waits before the next attempt.
+            if let Some(pacing) = pacing.as_mut().filter(|pacing| pacing.is_patient(&failed)) {
+                pacing.keep(failed.error, attempts);
+                route.next();
+                budget = self.options.timeout;
+                continue;
+            }
             let wait = failed
                 .wait
-                .unwrap_or_else(|| retry::backoff(retry, attempts, self.shared.jitter.fraction()));
-            if attempts >= retry.max_attempts || wait >= budget {
+                .unwrap_or_else(|| retry::backoff(retry, counted, self.shared.jitter.fraction()));
+            if counted >= retry.max_attempts || wait >= budget {
                 let error = last_of_primary.filter(|_| stale).unwrap_or(failed.error);
-                return Err(if attempts >= retry.max_attempts {
+                return Err(if counted >= retry.max_attempts {
                     error
                 } else {
                     error.advise("allow a longer `timeout`, or try again later")
                 });
+            }
+            let needs_budget = !stale && !pacing.as_ref().is_some_and(Pacing::is_background);
+            if needs_budget && !self.shared.retries.take() {
+                measure::withheld(hook, endpoint, &failed.error);
+                return Err(failed.error.advise(
+                    "the account's retry budget is used up; try again when the service has recovered",
+                ));
             }
             trace::retry(call, &failed.error, attempts, wait);
             measure::retried(hook, endpoint, &failed.error, wait);
@@ -310,15 +350,28 @@ impl Pipeline {
     }
 
     /// Passes what an attempt used to all that count.
-    fn observe(&self, report: &AttemptReport<'_>, attempt: &Attempt<'_>) {
+    pub(super) fn observe(&self, report: &AttemptReport<'_>, attempt: &Attempt<'_>) {
         let AttemptReport { status, elapsed, .. } = *report;
         let result = AttemptResult { status: status.map(|status| status.as_u16()), elapsed };
         self.shared.additions.after(attempt, result);
         self.shared.hot.add(|| report.touch(self.clock()));
     }
 
+    pub(super) fn governor(&self) -> &Governor {
+        &self.shared.governor
+    }
+
+    pub(super) fn hedging(&self) -> &Hedging {
+        &self.shared.hedging
+    }
+
+    /// A random number from 0 to 1.
+    pub(super) fn fraction(&self) -> f64 {
+        self.shared.jitter.fraction()
+    }
+
     /// The authorization of an attempt that begins now.
-    async fn settle(&self, endpoint: &Endpoint, limit: Duration) -> Result<Authority> {
+    pub(super) async fn settle(&self, endpoint: &Endpoint, limit: Duration) -> Result<Authority> {
         let clock = &*self.shared.clock;
         self.credential().settle(&self.shared.scope, endpoint, clock, limit).await
     }
@@ -350,7 +403,7 @@ impl Pipeline {
         super::sign::version(service, &self.credential().settled())
     }
 
-    fn sign(
+    pub(super) fn sign(
         &self,
         endpoint: &Endpoint,
         (request, call): (&Request, &Call<'_>),
@@ -364,16 +417,28 @@ impl Pipeline {
         signer.sign(endpoint, request, authority, additions, attempt)
     }
 
-    async fn attempt(
+    /// Sends one request, which everything counts that counts requests.
+    pub(super) async fn attempt(
         &self,
         signed: Signed,
-        mode: ReadMode,
-        limit: Duration,
+        sending: &Sending<'_>,
+        endpoint: &Endpoint,
     ) -> std::result::Result<HttpResponse, TransportError> {
-        let result = match tokio::time::timeout(limit, self.http.send(signed.request, mode)).await {
+        let Sending { request, call, mode, limit, .. } = *sending;
+        let hook = &self.shared.telemetry;
+        let sent = signed.request.body().len() as u64;
+        tally::sent(sent);
+        let counting = metered::begin(&self.meters, hook, call, &signed.request);
+        let timer = AttemptTimer::begin(hook, &request.method, endpoint, sent);
+        let sent = self.http.send(signed.request, mode);
+        let mut result = match tokio::time::timeout(limit, sent).await {
             Ok(result) => result,
             Err(_) => Err(TransportError::timeout()),
         };
+        timer.end(&result);
+        if let Some(counting) = counting {
+            metered::end(counting, call, &mut result);
+        }
         let server = result.as_ref().ok().and_then(|answer| answer.headers.get(SERVER));
         if server.is_some_and(|server| server.as_bytes().starts_with(b"Azurite-Table")) {
             self.shared.azurite.store(true, Ordering::Relaxed);
@@ -460,14 +525,14 @@ fn endpoints_of(endpoints: &Endpoints, service: Service) -> Result<&ServiceEndpo
 }
 
 /// A failed attempt.
-struct FailedAttempt {
+pub(super) struct FailedAttempt {
     /// The error to return unless the operation is retried.
-    error: Error,
+    pub(super) error: Error,
     /// The outcome of this attempt alone.
-    outcome: Outcome,
-    transient: bool,
+    pub(super) outcome: Outcome,
+    pub(super) transient: bool,
     /// The wait that the service asked for.
-    wait: Option<Duration>,
+    pub(super) wait: Option<Duration>,
 }
 
 impl FailedAttempt {
@@ -485,7 +550,7 @@ impl FailedAttempt {
 }
 
 /// The endpoint of the next attempt.
-struct Route<'a> {
+pub(super) struct Route<'a> {
     primary: &'a Endpoint,
     /// The endpoint with which attempts may alternate, until it turns out to be behind.
     secondary: Option<&'a Endpoint>,
@@ -529,6 +594,23 @@ impl<'a> Route<'a> {
         if self.secondary.is_some() {
             self.at_secondary = !self.at_secondary;
         }
+    }
+
+    /// The endpoint of a second request for the read, if the options want one.
+    fn second(&self, options: &ClientOptions, sending: &Sending<'_>) -> Option<&'a Endpoint> {
+        let hedge = options.hedge.as_ref()?;
+        if !sending.may_be_hedged() {
+            return None;
+        }
+        Some(match self.secondary {
+            Some(secondary) if hedge.at_secondary && !self.at_secondary => secondary,
+            _ => self.endpoint(),
+        })
+    }
+
+    /// Records from which endpoint the result of a race came.
+    fn is_answered_by(&mut self, raced: &Raced) {
+        self.at_secondary |= raced.is_other && raced.is_second;
     }
 
     /// Stops using the secondary for this operation if it reports that something is missing or has

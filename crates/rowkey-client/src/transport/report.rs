@@ -7,6 +7,7 @@ use http::StatusCode;
 use super::call::Call;
 use crate::clock::Clock;
 use crate::hot_partitions::tracker::Touch;
+use crate::pace::load::Load;
 
 /// One request that was sent, when it is over.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +26,13 @@ pub(crate) struct AttemptReport<'a> {
 impl<'a> AttemptReport<'a> {
     /// What it did in a partition of a table, if it was about one.
     pub(crate) fn touch(&self, clock: &dyn Clock) -> Option<Touch<'a>> {
-        let at = self.call.partition?;
+        let Load::Partition { key, entities, written } = self.call.load else { return None };
         Some(Touch {
             table: self.call.resource,
-            partition_key: at.key,
-            written: at.written,
-            entities: at.entities as u64,
+            partition_key: key,
+            written,
+            // A query counts as one.
+            entities: u64::from(entities).max(1),
             is_throttled: self.status == Some(StatusCode::SERVICE_UNAVAILABLE),
             second: clock.now().timestamp(),
         })

@@ -5,7 +5,7 @@ use std::fmt;
 use rowkey_client::{DynamicEntity, Entity, ErrorCode, Key, Page, Result, Stored, Table};
 
 use super::walk::PageStep;
-use super::{Job, Keys, Pace, Report, Target, Verdict, Walk, Walking, paced};
+use super::{Job, Keys, Report, Verdict, Walk, Walking, primary};
 use crate::keys::{MAX_OPERATIONS, not_of_a_store};
 use crate::together::try_all;
 
@@ -33,7 +33,8 @@ impl Job<'static, Walking<Keys, Deletion>> {
     /// for a type with `#[entity(store)]`.
     ///
     /// ```
-    /// use rowkey::patterns::job::{Job, Pace, Walk};
+    /// use rowkey::pace::Pace;
+    /// use rowkey::patterns::job::{Job, Walk};
     /// use rowkey::{Entity, StorageAccount};
     ///
     /// #[derive(Entity)]
@@ -54,7 +55,7 @@ impl Job<'static, Walking<Keys, Deletion>> {
     /// let unimportant =
     ///     || Walk::new(&events, |events| events.scan::<Event>().filter(Event::LEVEL.is(0)));
     /// assert_eq!(Job::count(unimportant()).run().await?.total.examined, 10);
-    /// let pace = Pace::new(&account).entities_per_second(500);
+    /// let pace = Pace::background().entities_per_second(500);
     /// let report = Job::delete(unimportant()).pace(pace).run().await?;
     /// assert_eq!(report.total.right, 10);
     /// # Ok(()) }
@@ -62,19 +63,19 @@ impl Job<'static, Walking<Keys, Deletion>> {
     pub fn delete<E: Entity + Send + 'static>(walk: Walk<E>) -> Self {
         const { not_of_a_store::<E>() };
         let walk = walk.project::<Keys>();
-        let step = Deletion { walk: walk.clone(), table: paced(walk.table()) };
+        let step = Deletion { walk: walk.clone(), table: primary(walk.table()) };
         Self::stepping("delete", walk, step)
     }
 }
 
 impl PageStep<Keys> for Deletion {
-    async fn step(&self, page: Page<Keys>, pace: &Pace) -> Result<Report> {
+    async fn step(&self, page: Page<Keys>) -> Result<Report> {
         // A page is sorted by keys. If it were not, a partition would merely be split.
         let chunks = page
             .entities
             .chunk_by(|one, other| one.entity.partition_key == other.entity.partition_key);
         let mut all = Report::default();
-        for report in try_all(chunks.map(|found| self.partition(found, pace)), PARTITIONS).await? {
+        for report in try_all(chunks.map(|found| self.partition(found)), PARTITIONS).await? {
             all.merge(report);
         }
         Ok(all)
@@ -83,31 +84,22 @@ impl PageStep<Keys> for Deletion {
 
 impl Deletion {
     /// Deletes entities of one partition, one transaction after the other.
-    async fn partition(&self, found: &[Stored<Keys>], pace: &Pace) -> Result<Report> {
+    async fn partition(&self, found: &[Stored<Keys>]) -> Result<Report> {
         let mut report = Report::default();
         for chunk in found.chunks(MAX_OPERATIONS) {
-            self.transaction(chunk.to_vec(), pace, &mut report).await?;
+            self.transaction(chunk.to_vec(), &mut report).await?;
         }
         Ok(report)
     }
 
-    async fn transaction(
-        &self,
-        mut left: Vec<Stored<Keys>>,
-        pace: &Pace,
-        report: &mut Report,
-    ) -> Result<()> {
+    async fn transaction(&self, mut left: Vec<Stored<Keys>>, report: &mut Report) -> Result<()> {
         let mut rounds = 0;
-        while let Some(first) = left.first() {
-            let target = Target::partition(&self.table, &first.entity.partition_key);
-            let delete = |_| {
-                let delete = |transaction: rowkey_client::Transaction, stored: &Stored<Keys>| {
-                    let Keys { partition_key, row_key } = &stored.entity;
-                    transaction.delete(Key::<DynamicEntity>::new(partition_key, row_key), stored)
-                };
-                left.iter().fold(self.table.transaction(), delete).submit()
+        while !left.is_empty() {
+            let delete = |transaction: rowkey_client::Transaction, stored: &Stored<Keys>| {
+                let Keys { partition_key, row_key } = &stored.entity;
+                transaction.delete(Key::<DynamicEntity>::new(partition_key, row_key), stored)
             };
-            let sent = pace.run(target, left.len() as u64, delete).await;
+            let sent = left.iter().fold(self.table.transaction(), delete).submit().await;
             let Err(error) = sent else {
                 report.note(None, Verdict::Right, left.len() as u64);
                 break;
@@ -123,8 +115,7 @@ impl Deletion {
             } else if error.kind() == rowkey_client::ErrorKind::Conflict {
                 let Keys { partition_key, row_key } = left.remove(at).entity;
                 rounds += 1;
-                let again = pace.run(target, 1, |_| self.walk.again((&partition_key, &row_key)));
-                match again.await? {
+                match self.walk.again((&partition_key, &row_key)).await? {
                     Some(found) if rounds <= ROUNDS => left.push(found),
                     _ => report.note(None, Verdict::Skipped, 1),
                 }

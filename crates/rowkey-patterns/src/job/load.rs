@@ -1,6 +1,7 @@
 //! Loading: a job that stores a stream of groups of entities, each group in one partition.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use futures_util::future::{BoxFuture, Either, select};
 use futures_util::stream::{BoxStream, FuturesUnordered};
@@ -9,7 +10,8 @@ use rowkey_client::internals::shown;
 use rowkey_client::telemetry::with_receipt;
 use rowkey_client::{Error, ErrorCode, ErrorKind, Result, Table};
 
-use super::{Attempt, Interrupted, Job, Report, Run, Target, Verdict};
+use super::repeat::until_done;
+use super::{Attempt, Interrupted, Job, Report, Run, Verdict};
 
 /// Groups buffered while their partition is busy, per group in flight.
 const WAITING: usize = 4;
@@ -19,15 +21,15 @@ pub trait Batch: Send + Sync {
     /// The PartitionKey of all entities, and the RowKey of the first.
     fn keys(&self) -> (&str, &str);
 
-    /// The number of entities stored, including all rows that belong to them: the units charged to the
-    /// partition.
+    /// The number of entities stored.
     fn entities(&self) -> u64;
 
     /// Stores all entities, usually with one request, and reports the result.
     ///
     /// Called again after a [retryable](Error::is_retryable) error, so it must be repeatable:
-    /// [`Attempt::after_unknown`] says that an earlier call may have stored everything. The table handle
-    /// that it uses should be [`paced`](super::paced). Any other error fails the whole group.
+    /// [`Attempt::after_unknown`] says that an earlier call may have stored everything. Its requests have the
+    /// pace of the job, and are repeated while the service is busy; requests of tasks that it spawns have not.
+    /// Any other error fails the whole group.
     fn store(&self, attempt: Attempt) -> impl Future<Output = Result<Report>> + Send;
 }
 
@@ -59,7 +61,7 @@ where
     ///
     /// ```
     /// use futures_util::stream;
-    /// use rowkey::patterns::job::{Attempt, Batch, Job, Report, Verdict, paced};
+    /// use rowkey::patterns::job::{Attempt, Batch, Job, Report, Verdict};
     /// use rowkey::{DynamicEntity, Result, StorageAccount, Table, Transaction};
     ///
     /// struct Rows(Table, Vec<DynamicEntity>);
@@ -84,7 +86,7 @@ where
     /// # let server = rowkey_emulator::Server::start().await?;
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
     /// # account.table("events").create().await?;
-    /// let events = paced(&account.table("events"));
+    /// let events = account.table("events");
     /// let groups = (0..4).map(|device| {
     ///     let row = |number| DynamicEntity::new(format!("device-{device}"), format!("{number:04}"));
     ///     Rows(events.clone(), (0..100).map(row).collect())
@@ -155,10 +157,23 @@ where
     async fn load(self, run: &Run<'_>, table: &Table) -> Result<()> {
         let groups = self.groups.map(|group| Box::new(group) as AnyGroup<'_>);
         let load = load(groups.boxed(), self.per_partition, run, table).boxed();
-        match self.around {
-            Some(around) => around(load).await,
-            None => load.await,
-        }
+        let load = match self.around {
+            Some(around) => around(load),
+            None => load,
+        };
+        run.pace.scope(load).await
+    }
+}
+
+/// The hash of a PartitionKey. Two partitions with the same hash only share what is stored at once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Partition(u64);
+
+impl Partition {
+    fn of(partition_key: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        partition_key.hash(&mut hasher);
+        Self(hasher.finish())
     }
 }
 
@@ -194,19 +209,19 @@ async fn load(
     table: &Table,
 ) -> Result<()> {
     let mut read = 0_u64;
-    let mut waiting: VecDeque<(u64, Target, AnyGroup<'_>)> = VecDeque::new();
+    let mut waiting: VecDeque<(u64, Partition, AnyGroup<'_>)> = VecDeque::new();
     let mut in_flight = FuturesUnordered::new();
-    let mut busy: HashMap<Target, usize> = HashMap::new();
+    let mut busy: HashMap<Partition, usize> = HashMap::new();
     let mut more = true;
     loop {
         while in_flight.len() < run.concurrency {
-            let is_free = |(_, target, _): &(u64, Target, AnyGroup<'_>)| {
-                busy.get(target).is_none_or(|count| *count < per_partition)
+            let is_free = |(_, partition, _): &(u64, Partition, AnyGroup<'_>)| {
+                busy.get(partition).is_none_or(|count| *count < per_partition)
             };
             let next = waiting.iter().position(is_free).and_then(|at| waiting.remove(at));
-            let Some((at, target, group)) = next else { break };
-            *busy.entry(target).or_default() += 1;
-            in_flight.push(store(run, at, target, group).boxed());
+            let Some((at, partition, group)) = next else { break };
+            *busy.entry(partition).or_default() += 1;
+            in_flight.push(store(run, table, at, partition, group).boxed());
         }
         let may_read = more && waiting.len() < WAITING * run.concurrency;
         let event = match (may_read, in_flight.is_empty()) {
@@ -221,12 +236,12 @@ async fn load(
         };
         match event {
             Either::Left(stored) => {
-                let Some((target, result)) = stored else { continue };
+                let Some((partition, result)) = stored else { continue };
                 result?;
-                if let Some(count) = busy.get_mut(&target) {
+                if let Some(count) = busy.get_mut(&partition) {
                     *count -= 1;
                     if *count == 0 {
-                        busy.remove(&target);
+                        busy.remove(&partition);
                     }
                 }
             }
@@ -234,8 +249,8 @@ async fn load(
                 let at = read;
                 read += 1;
                 if run.open(at) {
-                    let target = Target::partition(table, group.keys().0);
-                    waiting.push_back((at, target, group));
+                    let partition = Partition::of(group.keys().0);
+                    waiting.push_back((at, partition, group));
                 }
             }
             Either::Right(None) => more = false,
@@ -246,15 +261,17 @@ async fn load(
 /// Stores one group and records the result.
 async fn store(
     run: &Run<'_>,
+    table: &Table,
     at: u64,
-    target: Target,
+    partition: Partition,
     group: AnyGroup<'_>,
-) -> (Target, Result<()>) {
-    let stored = run.pace.run(target, group.entities(), |attempt| group.store(attempt)).await;
+) -> (Partition, Result<()>) {
+    let clock = table.account().clock();
+    let stored = until_done(clock, &run.pace, |attempt| group.store(attempt)).await;
     let report = match stored {
         Ok(report) => report,
         // The group stays open, and the next run stores it.
-        Err(error) if ends_everything(&error) => return (target, Err(error)),
+        Err(error) if ends_everything(&error) => return (partition, Err(error)),
         Err(error) => {
             let mut report = Report::default();
             report.problem(None, Verdict::Failed, group.keys(), &error);
@@ -262,7 +279,7 @@ async fn store(
             report
         }
     };
-    (target, run.advance(at, None, report))
+    (partition, run.advance(at, None, report))
 }
 
 /// Whether all other groups would fail as well. Retryable errors were repeated until the deadline.

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use rowkey_client::Table;
+use rowkey_client::pace::Pace;
 use rowkey_client::telemetry::{metrics, receipt_so_far};
 
 use super::Checkpoint;
-use super::pace::Pace;
 use super::report::Counts;
 
 /// The shortest time over which a rate is measured.
@@ -14,18 +14,19 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a run of a job has reported.
 pub(super) struct Measures {
-    table: Box<str>,
+    table: Table,
     counts: Counts,
     requests: u32,
-    /// The examined items at a time of the account's clock, from which the rate is measured.
-    rated: (u64, Duration),
+    /// The examined items, and the requests at the pace, at a time of the account's clock, from which the rates
+    /// are measured.
+    rated: (u64, u64, Duration),
 }
 
 impl Measures {
     /// Begins a run of a job on `table`, which has these results already.
-    pub(super) fn new(table: &Table, counts: Counts) -> Self {
-        let rated = (counts.examined, table.account().clock().elapsed());
-        Self { table: table.name().into(), counts, requests: 0, rated }
+    pub(super) fn new(table: &Table, pace: &Pace, counts: Counts) -> Self {
+        let rated = (counts.examined, pace.requests().sent, table.account().clock().elapsed());
+        Self { table: table.clone(), counts, requests: 0, rated }
     }
 
     /// Reports what was done since the last time.
@@ -36,8 +37,9 @@ impl Measures {
         checkpoint: &Checkpoint,
         units: Option<u64>,
     ) {
-        let telemetry = pace.account().telemetry();
-        let attributes = [("rowkey.job", job), ("db.collection.name", &*self.table)];
+        let account = self.table.account();
+        let telemetry = account.telemetry();
+        let attributes = [("rowkey.job", job), ("db.collection.name", self.table.name())];
         let requests = receipt_so_far().attempts();
         let sent = requests.saturating_sub(self.requests);
         if sent > 0 {
@@ -53,16 +55,16 @@ impl Measures {
             }
         }
         self.counts = counts;
-        let (examined, since) = self.rated;
-        let now = pace.account().clock().elapsed();
+        let (examined, paced, since) = self.rated;
+        let now = account.clock().elapsed();
         let elapsed = now.saturating_sub(since);
         if elapsed >= INTERVAL {
             let rate = as_f64(counts.examined.saturating_sub(examined)) / elapsed.as_secs_f64();
             telemetry.gauge(metrics::JOB_RATE.name, &attributes, rate);
-            self.rated = (counts.examined, now);
-        }
-        if let Some(rate) = pace.requests_allowed() {
-            telemetry.gauge(metrics::JOB_PACE.name, &attributes, rate);
+            let sent = pace.requests().sent;
+            let pace = as_f64(sent.saturating_sub(paced)) / elapsed.as_secs_f64();
+            telemetry.gauge(metrics::JOB_PACE.name, &attributes, pace);
+            self.rated = (counts.examined, sent, now);
         }
         if let Some(units) = units {
             let left = units.saturating_sub(checkpoint.done());

@@ -1,12 +1,13 @@
 //! One engine for all jobs over a table, with pacing, progress, checkpoints and one report format.
 //!
 //! A job combines its work ([`Job::walk`], [`Job::count`], [`Job::load`]) with settings for how to run
-//! it. It repeats requests that the service does not accept ([`Pace`]), reports its [`Progress`], can
+//! it. Its requests run in the background ([`Pace::background`]), which repeats those that the service does not
+//! accept. It reports its [`Progress`], can
 //! resume from a [`Checkpoint`] in another process, and returns a [`Report`] in a format shared by all
 //! jobs.
 //!
 //! - this file: [`Job`], its settings, and the state shared by its runs
-//! - `pace`: [`Pace`], the rate of requests · `limiter`: its state for each partition
+//! - `repeat`: [`Attempt`], what failed and is done again after a pause
 //! - `walk`: [`Walk`], a table in ranges, page by page, and the jobs that read it
 //! - `load`: [`Batch`], groups of entities that are stored · `pack`: how groups are filled
 //! - `rows`, `delete`: loading and deleting entities of plain types
@@ -18,15 +19,15 @@
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rowkey_client::{Error, ErrorKind, Result, Table};
+use rowkey_client::pace::{Pace, Requests};
+use rowkey_client::{ClientOptions, Error, ErrorKind, Result, ScanPolicy, Table};
 
 mod checkpoint;
 mod delete;
-mod limiter;
 mod load;
 mod measure;
-mod pace;
 pub(crate) mod pack;
+mod repeat;
 mod report;
 pub(crate) mod rows;
 mod several;
@@ -36,8 +37,8 @@ mod walk;
 pub use checkpoint::Checkpoint;
 pub use delete::Deletion;
 pub use load::{Batch, Loading};
-pub use pace::{Attempt, Pace, Requests, Target, paced};
 pub use pack::Packs;
+pub use repeat::Attempt;
 pub use report::{Counts, MAX_PROBLEMS, Problem, Report, Verdict};
 pub use rows::Rows;
 pub use several::Jobs;
@@ -49,7 +50,8 @@ pub use walk::{Keys, PageStep, Walk, Walking};
 /// [`Job::upsert`] and the jobs of a `Store`. Nothing is sent before `run`.
 ///
 /// ```
-/// use rowkey::patterns::job::{Checkpoint, Job, Pace, Walk};
+/// use rowkey::pace::Pace;
+/// use rowkey::patterns::job::{Checkpoint, Job, Walk};
 /// use rowkey::{DynamicEntity, StorageAccount};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -64,7 +66,7 @@ pub use walk::{Keys, PageStep, Walk, Walking};
 ///
 /// let mut stored = String::new(); // in a file or a blob, as a rule
 /// let report = Job::count(Walk::keys(&events).split_partitions(["device-1", "device-2"]))
-///     .pace(Pace::new(&account).requests_per_second(50))
+///     .pace(Pace::background().requests_per_second(50))
 ///     .concurrency(4)
 ///     .progress(|progress| stored = progress.checkpoint.to_string())
 ///     .run()
@@ -127,9 +129,9 @@ impl<'a, W> Job<'a, W> {
     fn new(name: impl Into<String>, table: &Table, work: W) -> Self {
         Self {
             name: name.into(),
-            table: paced(table),
+            table: primary(table),
             work,
-            pace: Pace::new(table.account()),
+            pace: Pace::background(),
             concurrency: 8,
             stop_after: 1000,
             parameters: Vec::new(),
@@ -138,7 +140,11 @@ impl<'a, W> Job<'a, W> {
         }
     }
 
-    /// Sends requests at this pace. Default: a new pace without ceilings and without a deadline.
+    /// Sends requests at this pace: those of the job itself, and all that its steps and groups send from their
+    /// own future. Default: [`Pace::background`], without maximum rates of its own and without a deadline.
+    ///
+    /// A 503 (`ServerBusy`), a timeout or a lost connection never fails an item. With [`Pace::foreground`] it
+    /// may end the job, after the retries of the options.
     pub fn pace(mut self, pace: Pace) -> Self {
         self.pace = pace;
         self
@@ -239,11 +245,18 @@ impl<'a, W> Job<'a, W> {
         };
         let counts = checkpoint.report().total;
         let most_failed = counts.failed.saturating_add(self.stop_after);
-        let measures = measure::Measures::new(&self.table, counts);
+        let measures = measure::Measures::new(&self.table, &self.pace, counts);
         let state = Mutex::new(State { checkpoint, on_progress: self.on_progress, measures });
         let Self { name, pace, concurrency, table, work, .. } = self;
         Ok((Run { name, pace, concurrency, most_failed, units: None, state }, table, work))
     }
+}
+
+/// Returns `table` with the options of jobs: it reads only the primary, and allows scans.
+fn primary(table: &Table) -> Table {
+    let options = table.account().options().clone();
+    let scan_policy = ScanPolicy::Allow;
+    table.with_options(ClientOptions { read_from_secondary: false, scan_policy, ..options })
 }
 
 /// A running job: the state that its ranges or groups share.

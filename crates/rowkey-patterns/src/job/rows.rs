@@ -9,7 +9,7 @@ use rowkey_client::{
 };
 
 use super::pack::{Merge, Packs, pack};
-use super::{Attempt, Batch, Job, Loading, Report, Verdict, paced};
+use super::{Attempt, Batch, Job, Loading, Report, Verdict};
 use crate::keys::{Keys, keys_of, not_of_a_store};
 use crate::together::try_all;
 
@@ -162,7 +162,7 @@ impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
         entities: impl Stream<Item = E> + Send + 'static,
     ) -> Self {
         const { not_of_a_store::<E>() };
-        let to = paced(table);
+        let to = table.clone();
         Self::load(name, table, pack(entities.map(move |entity| Rows::of(&to, verb, entity))))
     }
 }

@@ -4,10 +4,11 @@ use std::fmt;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey_client::pace::Pace;
 use rowkey_client::{Error, ErrorKind, Projection, Result};
 
 use super::walk::PageStep;
-use super::{Checkpoint, Interrupted, Job, OnProgress, Pace, Progress, Report, Walking};
+use super::{Checkpoint, Interrupted, Job, OnProgress, Progress, Report, Walking};
 
 /// Jobs that run one after the other as one job, over several stores, tables and accounts: for example, to delete
 /// everything of a tenant.

@@ -13,7 +13,8 @@ use rowkey_client::{
     Query, Result, ScanPolicy, Stored, Table,
 };
 
-use super::{Interrupted, Job, Pace, Report, Run, Target, Verdict, paced};
+use super::repeat::pause;
+use super::{Interrupted, Job, Report, Run, Verdict, primary};
 use crate::together::try_all;
 
 /// The most ranges in a walk: the checkpoint holds one token for each open range.
@@ -128,7 +129,7 @@ impl<P: Projection + Send + 'static> Walk<P> {
     #[doc(hidden)]
     pub async fn again(&self, (partition_key, row_key): (&str, &str)) -> Result<Option<Stored<P>>> {
         let is = |name, key: &str| Filter::dynamic(name, Operator::Equal, key);
-        let query = (self.query)(&paced(&self.table)).scan_policy(ScanPolicy::Allow);
+        let query = (self.query)(&primary(&self.table)).scan_policy(ScanPolicy::Allow);
         let query = query.filter(is(PARTITION_KEY, partition_key)).filter(is(ROW_KEY, row_key));
         query.stream().try_next().await
     }
@@ -161,10 +162,10 @@ pub struct Walking<P, F> {
     beside: Vec<(Walk<P>, F)>,
 }
 
-/// A step that processes each page of a walk, at the pace of its job.
+/// A step that processes each page of a walk.
 pub trait PageStep<P>: Send + Sync {
     /// Processes a page and reports the findings and changes.
-    fn step(&self, page: Page<P>, pace: &Pace) -> impl Future<Output = Result<Report>> + Send;
+    fn step(&self, page: Page<P>) -> impl Future<Output = Result<Report>> + Send;
 }
 
 impl<P, F, Fut> PageStep<P> for F
@@ -172,7 +173,7 @@ where
     F: Fn(Page<P>) -> Fut + Send + Sync,
     Fut: Future<Output = Result<Report>> + Send,
 {
-    fn step(&self, page: Page<P>, _: &Pace) -> impl Future<Output = Result<Report>> + Send {
+    fn step(&self, page: Page<P>) -> impl Future<Output = Result<Report>> + Send {
         self(page)
     }
 }
@@ -191,7 +192,8 @@ where
     /// The pages of one range are processed in order, and ranges are processed in parallel. If a step
     /// returns a [retryable](rowkey_client::Error::is_retryable) error, it gets the page again after a pause, in
     /// its state at that time; any other error ends the job. A step therefore processes each item at
-    /// least once and must be repeatable. It should send its requests through the job's [`Pace`].
+    /// least once and must be repeatable. Its requests have the pace of the job; those of tasks that it spawns
+    /// have not.
     ///
     /// ```
     /// use rowkey::patterns::job::{Job, Report, Verdict, Walk};
@@ -267,7 +269,7 @@ where
         run.units = Some(all as u64);
         let range = |at| work.range(&run, &table, &splits, at);
         let left = (0..ranges).filter(|at| !run.is_done(*at));
-        let walk = try_all(left.map(range), run.concurrency);
+        let walk = run.pace.scope(try_all(left.map(range), run.concurrency));
         let (walked, _) = with_receipt(walk).await;
         run.end(walked.map(drop))
     }
@@ -301,32 +303,31 @@ where
     ) -> Result<()> {
         let number = at as u64;
         let other = at.checked_sub(splits.len() + 1).and_then(|other| self.beside.get(other));
-        let paced_other = other.map(|(walk, _)| paced(walk.table()));
+        let other_table = other.map(|(walk, _)| primary(walk.table()));
         let (walk, step) = other.map_or((&self.walk, &self.step), |(walk, step)| (walk, step));
-        let table = paced_other.as_ref().unwrap_or(table);
+        let table = other_table.as_ref().unwrap_or(table);
+        let clock = table.account().clock();
         // Another table is one range.
         let (splits, at) = if other.is_some() { (&[][..], 0) } else { (splits, at) };
-        let target = Target::range(table, number);
         let mut next = run.begin(number);
         // Kept between pages, because it detects repeated tokens; restarted after an error.
         let mut pages: Option<Stream<Page<Result<P, FailedRow>>>> = None;
         let mut failures = 0;
         loop {
-            let read = |_| {
-                let mut pages = pages.take().unwrap_or_else(|| {
-                    let query = walk.range(table, splits, at).results();
-                    match next.clone() {
-                        Some(next) => query.resume(next).pages(),
-                        None => query.pages(),
-                    }
-                });
-                async move { Ok((pages.try_next().await?, pages)) }
-            };
-            let size = |(page, _): &(Option<Page<Result<P, FailedRow>>>, _)| {
-                page.as_ref().map_or(0, |page| page.entities.len() as u64)
-            };
-            let (page, rest) = match run.pace.run_sized(target, 0, read, size).await {
-                Ok(read) => read,
+            let mut rest = pages.take().unwrap_or_else(|| {
+                let query = walk.range(table, splits, at).results();
+                match next.clone() {
+                    Some(next) => query.resume(next).pages(),
+                    None => query.pages(),
+                }
+            });
+            let page = match rest.try_next().await {
+                Ok(page) => page,
+                Err(error) if error.is_retryable() => {
+                    failures += 1;
+                    pause(clock, &run.pace, failures, error).await?;
+                    continue;
+                }
                 Err(error)
                     if other.is_some() && error.code() == Some(&ErrorCode::TABLE_NOT_FOUND) =>
                 {
@@ -337,7 +338,7 @@ where
             let Some(page) = page else { return run.advance(number, None, Report::default()) };
             let after = page.continuation.clone();
             let (page, unreadable) = readable(page);
-            match step.step(page, &run.pace).await {
+            match step.step(page).await {
                 Ok(mut report) => {
                     report.merge(unreadable);
                     failures = 0;
@@ -349,7 +350,7 @@ where
                 }
                 Err(error) if error.is_retryable() => {
                     failures += 1;
-                    run.pace.pause(failures, error).await?;
+                    pause(clock, &run.pace, failures, error).await?;
                 }
                 Err(error) => return Err(error),
             }

@@ -8,7 +8,7 @@ use rowkey_client::{
 };
 
 use rowkey_client::edm::DateTime;
-use rowkey_patterns::job::{Job, Pace, PageStep, Report, Target, Verdict, Walk, Walking};
+use rowkey_patterns::job::{Job, PageStep, Report, Verdict, Walk, Walking};
 
 use super::bulk::rows_of;
 use super::examine::{note_failure, remains};
@@ -213,8 +213,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
 }
 
 impl<E: Entity + Clone + Send + Sync + 'static> PageStep<DynamicEntity> for Deletions<E> {
-    async fn step(&self, page: Page<DynamicEntity>, pace: &Pace) -> Result<Report> {
-        self.store.executor().sharing(self.delete_page(page, pace)).await
+    async fn step(&self, page: Page<DynamicEntity>) -> Result<Report> {
+        self.store.executor().sharing(self.delete_page(page)).await
     }
 }
 
@@ -232,7 +232,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
         self.expired.is_none_or(|now| is_expired(&head.entity, now))
     }
 
-    async fn delete_page(&self, page: Page<DynamicEntity>, pace: &Pace) -> Result<Report> {
+    async fn delete_page(&self, page: Page<DynamicEntity>) -> Result<Report> {
         let mut report = Report::default();
         let mut heads = Vec::with_capacity(page.entities.len());
         for stored in page.entities {
@@ -249,12 +249,12 @@ impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
         let added = self.store.inner.added_operations();
         for partition in heads.chunk_by(|one, other| one.0.0 == other.0.0) {
             for group in groups(partition, added) {
-                match self.delete(group, pace).await {
+                match self.store.delete_group(group).await {
                     Ok(()) => report.note(None, Verdict::Right, group.len() as u64),
                     // One by one, because others of the group can be deleted.
                     Err(error) if is_race(&error) || is_of_one(&error) => {
                         for (keys, _) in group {
-                            match self.delete_one(keys, pace).await {
+                            match self.delete_one(keys).await {
                                 Ok(verdict) => report.note(None, verdict, 1),
                                 Err(error) => note_failure(error, keys, &mut report)?,
                             }
@@ -277,14 +277,8 @@ impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
         opened.map(keyed).transpose()
     }
 
-    async fn delete(&self, group: &[(Keys, ReadHead<E>)], pace: &Pace) -> Result<()> {
-        let partition_key = group.first().map_or("", |(keys, _)| &keys.0);
-        let target = Target::partition(&self.store.inner.table, partition_key);
-        pace.run(target, group.len() as u64, |_| self.store.delete_group(group)).await
-    }
-
     /// Deletes an entity in its present state, if the walk still finds it.
-    async fn delete_one(&self, keys: &Keys, pace: &Pace) -> Result<Verdict> {
+    async fn delete_one(&self, keys: &Keys) -> Result<Verdict> {
         for _ in 0..ROUNDS {
             let Some(found) = self.walk.again((&keys.0, &keys.1)).await? else {
                 let is_gone = self.store.inner.deciding.row(keys).await?.is_none();
@@ -294,7 +288,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Deletions<E> {
             if !self.is_meant(&head.1) {
                 return Ok(Verdict::Skipped);
             }
-            match self.delete(&[head], pace).await {
+            match self.store.delete_group(&[head]).await {
                 Ok(()) => return Ok(Verdict::Right),
                 Err(error) if is_race(&error) => {}
                 Err(error) => return Err(error),

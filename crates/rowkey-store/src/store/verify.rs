@@ -56,7 +56,7 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
     /// copy or a claim costs two. Each group of a view is added up once, in the part `totals of` its name:
     /// two requests, and one for each 1,000 entities of the group. Committed writes that are not settled yet
     /// are reported, too. An unavailable account of another table delays the job until the
-    /// [deadline](rowkey_patterns::job::Pace::until) of its pace; a table that does not exist has no rows.
+    /// [deadline](rowkey_client::pace::Pace::until) of its pace; a table that does not exist has no rows.
     pub fn verify(&self) -> Job<'static, Walking<DynamicEntity, Step>> {
         self.examine_all_tables("verify", false)
     }

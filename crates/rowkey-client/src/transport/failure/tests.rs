@@ -18,7 +18,7 @@ const fn call(safety: Safety) -> Call<'static> {
         host: Host::Any,
         batch: None,
         parts: None,
-        partition: None,
+        load: crate::pace::load::Load::Whole,
     }
 }
 

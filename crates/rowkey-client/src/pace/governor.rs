@@ -1,0 +1,454 @@
+//! The state of an account that all its clones share: who may send now.
+//!
+//! A request passes three stages: the maximum rates of its [`Pace`], the gate of its target, and the gate of the
+//! account. Nothing is created before a first paced request, and a request without a pace looks at one flag.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::future::{Either, select};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::gate::{Gate, Haste, Wish};
+use super::limiter::{Failure, Limiter, Ready, Sent};
+use super::load::{Kind, Load, Target};
+use super::permit::{Asking, Failed, Permit, Turn, Unsent};
+use super::{Pace, Priority, Targets};
+use crate::clock::Clock;
+use crate::telemetry::metrics::{PACE_PUSHBACKS, PACE_RATE, PACE_WAIT_DURATION, PACE_WAITING};
+use crate::telemetry::{Hook, Telemetry as _};
+
+/// Background requests in flight to a new target.
+const FIRST_WINDOW: u32 = 2;
+/// Background requests in flight to a new account.
+const FIRST_ACCOUNT_WINDOW: u32 = 4;
+/// If this many targets push back within a second, the account is taken to be the limit, as when the
+/// service names it.
+const SUSPECTS: usize = 4;
+/// When more targets than this are remembered, idle ones are forgotten.
+const SWEEP_AT: usize = 4096;
+/// How long requests without a pace are counted after the last one with a pace.
+const ACTIVE: Duration = Duration::from_secs(60);
+/// Real time after which a request looks whether the first of its line does not take its turn.
+const TICK: Duration = Duration::from_secs(1);
+/// Ticks without any progress after which it no longer waits for responses.
+const PATIENCE: u32 = 10;
+/// How often the rate of a target is reported.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+
+/// Who may send now.
+#[derive(Debug)]
+pub(crate) struct Governor {
+    clock: Arc<dyn Clock>,
+    telemetry: Hook,
+    targets: Targets,
+    /// Whether a paced request was sent lately.
+    active: AtomicBool,
+    /// Requests that wait, by priority.
+    waiting: [AtomicU32; 2],
+    state: Mutex<Option<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    account: Gate,
+    targets: HashMap<Target, Gate>,
+    /// When there are this many, idle ones are forgotten.
+    sweep_at: usize,
+    /// Targets whose rate was reduced within the last second.
+    suspects: Vec<(Target, Duration)>,
+    /// When the last paced request was sent.
+    last: Duration,
+}
+
+/// A request was not admitted in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Late;
+
+/// How long a request may wait.
+enum Limit {
+    /// The time that is left of its operation.
+    Left(Duration),
+    /// Until this date.
+    Until(Option<DateTime<Utc>>),
+}
+
+/// Where a request passes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Stage {
+    Target(Target, Kind),
+    Account,
+}
+
+impl Governor {
+    pub(crate) fn new(clock: Arc<dyn Clock>, telemetry: Hook, targets: Targets) -> Self {
+        let (active, state) = (AtomicBool::new(false), Mutex::new(None));
+        Self { clock, telemetry, targets, active, waiting: Default::default(), state }
+    }
+
+    /// Whether requests without a pace are counted.
+    pub(crate) fn is_active(&self) -> bool {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// Waits until a request may be sent. `left` is the time that is left of its operation.
+    pub(crate) async fn admit<'a>(
+        &'a self,
+        pace: &Pace,
+        asking: Asking<'a>,
+        left: Duration,
+    ) -> Result<Permit<'a>, Late> {
+        let begun = self.clock.elapsed();
+        let mut limit = match pace.priority {
+            Priority::Foreground => Limit::Left(left),
+            Priority::Background => Limit::Until(pace.until),
+        };
+        self.check(&limit, Duration::ZERO)?;
+        self.active.store(true, Ordering::Relaxed);
+        self.reserve(pace, asking.load.entities(), &mut limit).await?;
+        let mut permit = Permit {
+            governor: self,
+            asking,
+            pace: Some(pace.clone()),
+            target: asking.target(),
+            priority: pace.priority,
+            at_target: None,
+            at_account: None,
+            waited: Duration::ZERO,
+        };
+        let stage = Stage::Target(permit.target, asking.load.kind());
+        permit.at_target = Some(self.pass(stage, pace.priority, asking.units(), &mut limit).await?);
+        permit.at_account = Some(self.pass(Stage::Account, pace.priority, 1, &mut limit).await?);
+        permit.waited = self.clock.elapsed().saturating_sub(begun);
+        pace.shared.sent.fetch_add(1, Ordering::Relaxed);
+        if let Some(state) = self.state().as_mut() {
+            state.last = self.clock.elapsed();
+        }
+        if permit.waited > Duration::ZERO {
+            let labels = [asking.label(), ("rowkey.priority", permit.priority.name())];
+            self.telemetry.record(
+                PACE_WAIT_DURATION.name,
+                &labels,
+                permit.waited.as_secs_f64(),
+            );
+        }
+        Ok(permit)
+    }
+
+    /// Counts a request that does not wait: it has no pace, or it is one more for a read that has a permit.
+    /// `None` if no paced request was sent lately.
+    pub(crate) fn note<'a>(&'a self, asking: Asking<'a>) -> Option<Permit<'a>> {
+        let now = self.clock.elapsed();
+        let (target, priority) = (asking.target(), Priority::Foreground);
+        let mut state = self.state();
+        let last = state.as_ref()?.last;
+        if last + ACTIVE < now {
+            self.active.store(false, Ordering::Relaxed);
+            return None;
+        }
+        let mut pass =
+            |stage, units| self.gate(&mut state, stage, now).pass(priority, units, None, now);
+        let at_target = Some(pass(Stage::Target(target, asking.load.kind()), asking.units()));
+        let at_account = Some(pass(Stage::Account, 1));
+        let (pace, waited) = (None, Duration::ZERO);
+        Some(Permit {
+            governor: self,
+            asking,
+            pace,
+            target,
+            priority,
+            at_target,
+            at_account,
+            waited,
+        })
+    }
+
+    /// Counts entities that were read, which are known only after the response.
+    pub(crate) fn count(&self, pace: Option<&Pace>, asking: Asking<'_>, entities: u64) {
+        let now = self.clock.elapsed();
+        if let Some(pace) = pace {
+            pace.count(entities, now);
+        }
+        if let Load::Partition { .. } = asking.load
+            && let Some(gate) =
+                self.state().as_mut().and_then(|s| s.targets.get_mut(&asking.target()))
+        {
+            gate.limiter.read(entities, now);
+        }
+    }
+
+    /// Waits until the program's own maximum rates allow the request.
+    async fn reserve(&self, pace: &Pace, entities: u64, limit: &mut Limit) -> Result<(), Late> {
+        let now = self.clock.elapsed();
+        let at = pace.reserve(entities, now);
+        if at <= now {
+            return Ok(());
+        }
+        let unsent = Unsent { pace, entities };
+        self.sleep(at - now, None, limit).await?;
+        std::mem::forget(unsent);
+        Ok(())
+    }
+
+    /// Waits until a gate lets the request pass. Returns the epoch of its limiter.
+    async fn pass(
+        &self,
+        stage: Stage,
+        priority: Priority,
+        units: u64,
+        limit: &mut Limit,
+    ) -> Result<u64, Late> {
+        let mut turn: Option<Turn<'_>> = None;
+        let mut ticks = 0;
+        // If the clock stands still during a wait, the wait is over all the same.
+        let mut at_least = Duration::ZERO;
+        loop {
+            let now = self.clock.elapsed().max(at_least);
+            let haste = match ticks {
+                0 => Haste::Orderly,
+                1..PATIENCE => Haste::Overtaking,
+                _ => Haste::Forcing,
+            };
+            let begins;
+            let ready = {
+                let mut state = self.state();
+                let gate = self.gate(&mut state, stage, now);
+                let ticket = turn.as_ref().map(|turn| turn.ticket);
+                match gate.ask(Wish { priority, units, ticket, haste }, now) {
+                    Ok(epoch) => {
+                        // The end of the turn takes the lock.
+                        drop(state);
+                        return Ok(epoch);
+                    }
+                    Err(ready) => {
+                        begins = turn.is_none();
+                        if begins {
+                            let (ticket, wake) = gate.line_up(priority, units);
+                            turn = Some(Turn { governor: self, stage, priority, ticket, wake });
+                        }
+                        ready
+                    }
+                }
+            };
+            if begins {
+                self.tell_waiting(priority, true);
+            }
+            let Some(Turn { wake, .. }) = &turn else { continue };
+            match ready {
+                Ready::At(time) => {
+                    if self.sleep(time.saturating_sub(now), Some(wake), limit).await? {
+                        at_least = time;
+                    }
+                }
+                Ready::Later | Ready::Now => {
+                    let begun = Instant::now();
+                    let tick = match limit {
+                        Limit::Left(left) => TICK.min(*left),
+                        Limit::Until(_) => TICK,
+                    };
+                    // Real time, because responses take real time even if the clock is a test's.
+                    if tokio::time::timeout(tick, wake.notified()).await.is_err() {
+                        ticks += 1;
+                    }
+                    if let Limit::Left(left) = limit {
+                        *left = left.saturating_sub(begun.elapsed());
+                    }
+                    self.check(limit, Duration::ZERO)?;
+                }
+            }
+        }
+    }
+
+    /// Sleeps, or fails at once if the limit comes first. Returns `false` if it was woken before.
+    async fn sleep(
+        &self,
+        duration: Duration,
+        wake: Option<&Notify>,
+        limit: &mut Limit,
+    ) -> Result<bool, Late> {
+        self.check(limit, duration)?;
+        let begun = self.clock.elapsed();
+        let slept = self.clock.sleep(duration);
+        let slept = match wake {
+            Some(wake) => matches!(select(slept, pin!(wake.notified())).await, Either::Left(_)),
+            None => {
+                slept.await;
+                true
+            }
+        };
+        if let Limit::Left(left) = limit {
+            *left = left.saturating_sub(self.clock.elapsed().saturating_sub(begun));
+        }
+        Ok(slept)
+    }
+
+    /// Fails if a wait of this time ends after the limit.
+    fn check(&self, limit: &Limit, wait: Duration) -> Result<(), Late> {
+        let is_late = match limit {
+            Limit::Left(left) => wait >= *left,
+            Limit::Until(None) => false,
+            Limit::Until(Some(until)) => {
+                let left = (*until - self.clock.now()).to_std();
+                left.map_or(true, |left| left.is_zero() || wait >= left)
+            }
+        };
+        if is_late { Err(Late) } else { Ok(()) }
+    }
+
+    fn gate<'s>(&self, state: &'s mut Option<State>, stage: Stage, now: Duration) -> &'s mut Gate {
+        let ceiling = |per_second: u32| (per_second < u32::MAX).then(|| per_second.max(1).into());
+        let targets = self.targets;
+        let state = state.get_or_insert_with(|| {
+            let ceiling = ceiling(targets.requests_per_account);
+            State {
+                account: Gate::new(Limiter::new(FIRST_ACCOUNT_WINDOW, ceiling, now)),
+                targets: HashMap::new(),
+                sweep_at: SWEEP_AT,
+                suspects: Vec::new(),
+                last: now,
+            }
+        });
+        let Stage::Target(target, kind) = stage else { return &mut state.account };
+        if state.targets.len() >= state.sweep_at && !state.targets.contains_key(&target) {
+            state.targets.retain(|_, gate| !gate.is_idle(now));
+            // If most are in use, the next sweep is as far away as this one was.
+            state.sweep_at = SWEEP_AT.max(2 * state.targets.len());
+        }
+        state.targets.entry(target).or_insert_with(|| {
+            let ceiling = match kind {
+                Kind::Partition => ceiling(targets.entities_per_partition),
+                Kind::Queue => ceiling(targets.messages_per_queue),
+                Kind::Other => None,
+            };
+            Gate::new(Limiter::new(FIRST_WINDOW, ceiling, now))
+        })
+    }
+
+    /// Changes the number of those that wait by one.
+    fn tell_waiting(&self, priority: Priority, is_more: bool) {
+        let waiting = &self.waiting[priority as usize];
+        let count = if is_more {
+            waiting.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+        } else {
+            waiting.fetch_sub(1, Ordering::Relaxed).saturating_sub(1)
+        };
+        let labels = [("rowkey.priority", priority.name())];
+        self.telemetry.gauge(PACE_WAITING.name, &labels, f64::from(count));
+    }
+
+    /// Ends a wait, and wakes those that are first now.
+    pub(super) fn leave(&self, turn: &Turn<'_>) {
+        {
+            let mut state = self.state();
+            let now = self.clock.elapsed();
+            self.gate(&mut state, turn.stage, now).leave(turn.priority, Some(turn.ticket));
+        }
+        self.tell_waiting(turn.priority, false);
+    }
+
+    /// Releases the places of a request that was not answered.
+    pub(super) fn abandon(&self, permit: &Permit<'_>) {
+        let mut state = self.state();
+        let Some(state) = state.as_mut() else { return };
+        if permit.at_account.is_some() {
+            state.account.limiter.abandoned(permit.priority);
+            state.account.wake();
+        }
+        if let Some(gate) = state.targets.get_mut(&permit.target)
+            && permit.at_target.is_some()
+        {
+            gate.limiter.abandoned(permit.priority);
+            gate.wake();
+        }
+    }
+
+    /// Records a response.
+    pub(super) fn answered(&self, permit: &Permit<'_>) {
+        let now = self.clock.elapsed();
+        let mut rate = None;
+        {
+            let mut state = self.state();
+            let Some(state) = state.as_mut() else { return };
+            state.account.limiter.answered(permit.priority, 1, now);
+            state.account.wake();
+            if let Some(gate) = state.targets.get_mut(&permit.target) {
+                gate.limiter.answered(permit.priority, permit.asking.units(), now);
+                gate.wake();
+                if now.saturating_sub(gate.told) >= TOLD_EVERY {
+                    rate = gate.limiter.learned(now);
+                    gate.told = now;
+                }
+            }
+        }
+        if let Some(rate) = rate {
+            self.tell_rate(&[permit.asking.label()], rate);
+        }
+    }
+
+    /// Records a refusal for being too many, or a lost response. `asked` is the wait that the service asked
+    /// for, and `fraction` is random, from 0 to 1.
+    pub(super) fn failed(&self, permit: &Permit<'_>, failed: Failed) {
+        let Failed { failure, asked, names_account, fraction } = failed;
+        let now = self.clock.elapsed();
+        let mut rates = [None; 2];
+        {
+            let mut state = self.state();
+            let Some(state) = state.as_mut() else { return };
+            let (priority, units) = (permit.priority, permit.asking.units());
+            let sent = Sent { priority, units, epoch: permit.at_target.unwrap_or_default() };
+            let mut reduced = false;
+            if let Some(gate) = state.targets.get_mut(&permit.target) {
+                reduced = gate.limiter.failed(failure, sent, asked, fraction, now);
+                rates[0] = gate.limiter.learned(now);
+                gate.told = now;
+                gate.wake();
+            }
+            let second = Duration::from_secs(1);
+            state.suspects.retain(|(target, at)| *target != permit.target && now - *at < second);
+            if reduced {
+                state.suspects.push((permit.target, now));
+            }
+            let throttled = failure == Failure::Throttled;
+            if throttled && (names_account || state.suspects.len() >= SUSPECTS) {
+                state.suspects.clear();
+                let epoch = permit.at_account.unwrap_or_default();
+                let sent = Sent { priority, units: 1, epoch };
+                state.account.limiter.failed(failure, sent, asked, fraction, now);
+                rates[1] = state.account.limiter.learned(now);
+            } else {
+                state.account.limiter.abandoned(priority);
+            }
+            state.account.wake();
+        }
+        let labels = [permit.asking.label(), ("rowkey.priority", permit.priority.name())];
+        self.telemetry.count(PACE_PUSHBACKS.name, &labels, 1);
+        let [target, account] = rates;
+        if let Some(rate) = target {
+            self.tell_rate(&[permit.asking.label()], rate);
+        }
+        if let Some(rate) = account {
+            self.tell_rate(&[], rate);
+        }
+    }
+
+    /// Reports the rate of the target of a resource that was changed last, or, without a label, of the account.
+    fn tell_rate(&self, labels: &[(&'static str, &str)], rate: f64) {
+        self.telemetry.gauge(PACE_RATE.name, labels, rate);
+    }
+
+    /// The number of targets that are remembered.
+    #[cfg(test)]
+    pub(super) fn remembered(&self) -> usize {
+        self.state().as_ref().map_or(0, |state| state.targets.len())
+    }
+
+    fn state(&self) -> MutexGuard<'_, Option<State>> {
+        // The state is consistent at every unlock, so a panic elsewhere does not damage it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
