@@ -47,6 +47,11 @@ impl Clock for Rotator {
         self.time.now()
     }
 
+    /// The log of slow calls asks for this before a credential is chosen.
+    fn elapsed(&self) -> Duration {
+        self.time.elapsed()
+    }
+
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         self.time.sleep(duration)
     }
