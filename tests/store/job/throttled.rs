@@ -81,14 +81,11 @@ impl Plan {
         let both = async {
             let (loading, reading) = (std::pin::pin!(loading), std::pin::pin!(reading));
             match future::select(loading, reading).await {
-                future::Either::Left((loaded, reading)) => Ok((loaded?, reading.await?)),
+                future::Either::Left((loaded, reading)) => TestResult::Ok((loaded?, reading.await?)),
                 future::Either::Right((read, loading)) => Ok((loading.await?, read?)),
             }
         };
-        let ((reports, ended), mut latencies) = timeline
-            .run(both)
-            .await
-            .map_err(|error: Box<dyn std::error::Error + Send + Sync>| error)?;
+        let ((reports, ended), mut latencies) = timeline.run(both).await?;
         assert!(reports.iter().all(Report::is_clean));
         let reported: u64 = reports.iter().map(|report| report.total.right).sum();
         let stored = server.snapshot().table("readings").map_or(0, StoredTable::len) - 1;

@@ -131,11 +131,7 @@ impl Governor {
         }
         if permit.waited > Duration::ZERO {
             let labels = [asking.label(), ("rowkey.priority", permit.priority.name())];
-            self.telemetry.record(
-                PACE_WAIT_DURATION.name,
-                &labels,
-                permit.waited.as_secs_f64(),
-            );
+            self.telemetry.record(PACE_WAIT_DURATION.name, &labels, permit.waited.as_secs_f64());
         }
         Ok(permit)
     }
