@@ -81,7 +81,9 @@ impl Plan {
         let both = async {
             let (loading, reading) = (std::pin::pin!(loading), std::pin::pin!(reading));
             match future::select(loading, reading).await {
-                future::Either::Left((loaded, reading)) => TestResult::Ok((loaded?, reading.await?)),
+                future::Either::Left((loaded, reading)) => {
+                    TestResult::Ok((loaded?, reading.await?))
+                }
                 future::Either::Right((read, loading)) => Ok((loading.await?, read?)),
             }
         };

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
+use rowkey_client::pace::Pace;
 use rowkey_client::{DynamicEntity, Entity, ErrorCode, Key, Page, Result, Stored, Table};
 
+use super::repeat::pause;
 use super::walk::PageStep;
 use super::{Job, Keys, Report, Verdict, Walk, Walking, primary};
 use crate::keys::{MAX_OPERATIONS, not_of_a_store};
@@ -93,7 +95,7 @@ impl Deletion {
     }
 
     async fn transaction(&self, mut left: Vec<Stored<Keys>>, report: &mut Report) -> Result<()> {
-        let mut rounds = 0;
+        let (mut rounds, mut failures) = (0, 0);
         while !left.is_empty() {
             let delete = |transaction: rowkey_client::Transaction, stored: &Stored<Keys>| {
                 let Keys { partition_key, row_key } = &stored.entity;
@@ -104,6 +106,14 @@ impl Deletion {
                 report.note(None, Verdict::Right, left.len() as u64);
                 break;
             };
+            // Done again here: a page that is read again lacks what was deleted, which would not be counted.
+            if error.is_retryable() && error.kind() != rowkey_client::ErrorKind::Conflict {
+                failures += 1;
+                // The deadline of the job's own pace ends the next attempt.
+                let clock = self.table.account().clock();
+                pause(clock, &Pace::background(), failures, error).await?;
+                continue;
+            }
             let Some(at) = error.details().operation_index.filter(|at| *at < left.len()) else {
                 return Err(error);
             };
