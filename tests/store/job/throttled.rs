@@ -64,7 +64,8 @@ impl Plan {
         let mut programs = Vec::new();
         for _ in 0..self.programs {
             let builder = timeline.connect(&server, LATENCY).await?;
-            programs.push(builder.targets(self.ceilings).build()?);
+            let builder = builder.targets(self.ceilings).seed(programs.len() as u64);
+            programs.push(builder.build()?);
         }
         let reader = programs[0].clone();
         timeline.run(reader.table("readings").create()).await?;
