@@ -65,7 +65,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             };
             readings.upsert(&Reading { degrees: 21.0, ..reading.entity }).await?;
         }
-        rowkey::Result::Ok(())
+        Ok::<_, rowkey::Error>(())
     };
     slowly.scope(copy).await?;
     assert_eq!(slowly.requests().sent, 6);

@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 /// A proxy that serves one connection to `server`, and returns the head of the first request.
+#[expect(clippy::disallowed_methods, reason = "a proxy runs beside its client")]
 async fn proxy(server: SocketAddr) -> TestResult<(SocketAddr, JoinHandle<String>)> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;

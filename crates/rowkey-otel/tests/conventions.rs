@@ -209,7 +209,7 @@ fn attributes_are_exported_with_the_types_of_the_conventions() -> Result<(), Box
     let exported = exporter.get_finished_metrics()?;
     let (_, types) = conventions();
     let mut seen = 0;
-    let scopes = exported.iter().flat_map(|all| all.scope_metrics());
+    let scopes = exported.iter().flat_map(opentelemetry_sdk::metrics::data::ResourceMetrics::scope_metrics);
     for scope in scopes {
         assert_eq!(scope.scope().schema_url(), Some(SCHEMA_URL));
         for metric in scope.metrics() {
@@ -235,13 +235,13 @@ fn attributes(data: &AggregatedMetrics) -> Vec<(String, Value)> {
     fn of<T: Copy>(data: &MetricData<T>) -> Vec<(String, Value)> {
         let pairs: Vec<_> = match data {
             MetricData::Gauge(all) => {
-                all.data_points().flat_map(|point| point.attributes()).collect()
+                all.data_points().flat_map(opentelemetry_sdk::metrics::data::GaugeDataPoint::attributes).collect()
             }
             MetricData::Sum(all) => {
-                all.data_points().flat_map(|point| point.attributes()).collect()
+                all.data_points().flat_map(opentelemetry_sdk::metrics::data::SumDataPoint::attributes).collect()
             }
             MetricData::Histogram(all) => {
-                all.data_points().flat_map(|point| point.attributes()).collect()
+                all.data_points().flat_map(opentelemetry_sdk::metrics::data::HistogramDataPoint::attributes).collect()
             }
             MetricData::ExponentialHistogram(_) => panic!("no view asks for one"),
         };

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use futures_util::future::join;
-use rowkey::StorageAccount;
 use rowkey::pace::Pace;
 use rowkey::patterns::{lease_lock::LeaseLock, log_blob::BlobLog};
 use rowkey::worker::partitions::{Owned, Partitions};
 use rowkey::worker::{Attempt, Done, Task, Tasks, Worker, Workers};
+use rowkey::{DynamicEntity, StorageAccount};
 use rowkey_emulator::{JournalEntry, Operation};
 use rowkey_tests::TestResult;
 use serde::{Deserialize, Serialize};
@@ -198,7 +198,7 @@ async fn a_maximum_rate_is_respected() -> TestResult {
             let rows = rows.fold(table.transaction(), |all, row| all.upsert(&row));
             pace.scope(rows.submit()).await?;
         }
-        rowkey::Result::Ok(())
+        Ok::<_, rowkey::Error>(())
     })
     .await;
     stored?;

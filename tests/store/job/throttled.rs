@@ -58,6 +58,7 @@ struct Outcome {
 }
 
 impl Plan {
+    #[expect(clippy::future_not_send, reason = "errors of tests; the test runs on one thread")]
     async fn run(self, name: &str) -> TestResult<Outcome> {
         let server = Server::builder().manual_clock().throttle(self.targets).start().await?;
         let timeline = Timeline::new(server.clock());
@@ -83,9 +84,13 @@ impl Plan {
             let (loading, reading) = (std::pin::pin!(loading), std::pin::pin!(reading));
             match future::select(loading, reading).await {
                 future::Either::Left((loaded, reading)) => {
-                    TestResult::Ok((loaded?, reading.await?))
+                    let loaded = loaded?;
+                    TestResult::Ok((loaded, reading.await?))
                 }
-                future::Either::Right((read, loading)) => Ok((loading.await?, read?)),
+                future::Either::Right((read, loading)) => {
+                    let read = read?;
+                    Ok((loading.await?, read))
+                }
             }
         };
         let ((reports, ended), mut latencies) = timeline.run(both).await?;
@@ -97,7 +102,7 @@ impl Plan {
         let outcome = Outcome {
             stored,
             transactions: server.journal().count(Operation::Transaction),
-            seconds: (ended - begun).as_secs_f64(),
+            seconds: ended.saturating_sub(begun).as_secs_f64(),
             slow: latencies[latencies.len() * 99 / 100],
             reads: latencies.len(),
         };
@@ -131,7 +136,7 @@ async fn read(
         let begun = timeline.elapsed();
         let found = table.get(Key::<DynamicEntity>::new("p0", "read")).await?;
         assert!(found.is_some());
-        latencies.push(timeline.elapsed() - begun);
+        latencies.push(timeline.elapsed().saturating_sub(begun));
         timeline.sleep(BETWEEN).await;
     }
     Ok(latencies)

@@ -320,6 +320,16 @@ impl StorageAccountBuilder {
     }
 
     /// Makes waits and request ids the same in every run.
+    ///
+    /// ```
+    /// use rowkey::StorageAccount;
+    ///
+    /// let account = StorageAccount::builder()
+    ///     .connection_string("UseDevelopmentStorage=true")?
+    ///     .seed(7)
+    ///     .build()?;
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
     #[cfg(any(test, feature = "test-util"))]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);

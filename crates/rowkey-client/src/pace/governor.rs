@@ -186,7 +186,7 @@ impl Governor {
             return Ok(());
         }
         let unsent = Unsent { pace, entities };
-        self.sleep(at - now, None, limit).await?;
+        self.sleep(at.saturating_sub(now), None, limit).await?;
         std::mem::forget(unsent);
         Ok(())
     }
@@ -270,12 +270,11 @@ impl Governor {
         self.check(limit, duration)?;
         let begun = self.clock.elapsed();
         let slept = self.clock.sleep(duration);
-        let slept = match wake {
-            Some(wake) => matches!(select(slept, pin!(wake.notified())).await, Either::Left(_)),
-            None => {
-                slept.await;
-                true
-            }
+        let slept = if let Some(wake) = wake {
+            matches!(select(slept, pin!(wake.notified())).await, Either::Left(_))
+        } else {
+            slept.await;
+            true
         };
         if let Limit::Left(left) = limit {
             *left = left.saturating_sub(self.clock.elapsed().saturating_sub(begun));
@@ -405,7 +404,9 @@ impl Governor {
                 gate.wake();
             }
             let second = Duration::from_secs(1);
-            state.suspects.retain(|(target, at)| *target != permit.target && now - *at < second);
+            state.suspects.retain(|(target, at)| {
+                *target != permit.target && now.saturating_sub(*at) < second
+            });
             if reduced {
                 state.suspects.push((permit.target, now));
             }

@@ -341,7 +341,9 @@ mod tests {
                     limiter.answered(Background, 100, at(now));
                     sent += 100;
                 }
-                Ready::At(time) => now = u64::try_from((time - at(0)).as_millis()).unwrap() + 1,
+                Ready::At(time) => {
+                    now = u64::try_from(time.saturating_sub(at(0)).as_millis()).unwrap() + 1;
+                }
                 Ready::Later => panic!("nothing is in flight"),
             }
         }
@@ -376,7 +378,7 @@ mod tests {
             let request = sent(&mut limiter, 1, at(0));
             let asked = asked.map(Duration::from_secs);
             limiter.failed(Failure::Throttled, request, asked, fraction, at(0));
-            (limiter.paused - at(0)).as_millis()
+            limiter.paused.saturating_sub(at(0)).as_millis()
         };
         assert_eq!(
             [1, 2, 3, 8, 99].map(|failures| pause(failures, None, 0.0)),

@@ -65,14 +65,14 @@ async fn maximum_rates_of_the_program_hold_without_bursts() {
     for entities in [50, 100, 25] {
         enter(&governor, &pace, "p", entities).await.unwrap().answered();
     }
-    assert_eq!(clock.elapsed() - begun, Duration::from_millis(1500));
+    assert_eq!(clock.elapsed().saturating_sub(begun), Duration::from_millis(1500));
     clock.advance(MINUTE);
     let begun = clock.elapsed();
     // The next request pays for rows that become known only afterwards, less the lateness that is made up for.
     enter(&governor, &pace, "p", 0).await.unwrap().answered();
     governor.count(Some(&pace), partition("p", 0), 200);
     enter(&governor, &pace, "q", 1).await.unwrap().answered();
-    assert_eq!(clock.elapsed() - begun, Duration::from_millis(1950));
+    assert_eq!(clock.elapsed().saturating_sub(begun), Duration::from_millis(1950));
     assert_eq!(pace.requests(), Requests { sent: 5, repeated: 0 });
 }
 
@@ -100,7 +100,7 @@ async fn a_foreground_request_does_not_wait_longer_than_it_has_time() {
     assert_eq!(enter(&governor, &pace, "p", 1).await.err(), Some(Late));
     assert_eq!(clock.elapsed(), begun, "it fails at once");
     enter(&governor, &Pace::background(), "p", 1).await.unwrap().answered();
-    assert_eq!(clock.elapsed() - begun, Duration::from_secs(90));
+    assert_eq!(clock.elapsed().saturating_sub(begun), Duration::from_secs(90));
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn a_partition_that_is_free_again_reaches_its_ceiling_within_seconds() {
     let pace = Pace::background();
     let second = async |begun: Duration| {
         let mut sent = 0;
-        while clock.elapsed() - begun < Duration::from_secs(1) {
+        while clock.elapsed().saturating_sub(begun) < Duration::from_secs(1) {
             enter(&governor, &pace, "p", 10).await.unwrap().answered();
             sent += 10;
         }
@@ -183,7 +183,7 @@ async fn a_step_of_the_system_time_changes_nothing() {
         for _ in 0..10 {
             enter(&governor, &pace, "p", 1).await.unwrap().answered();
         }
-        let taken = (clock.elapsed() - begun).as_millis();
+        let taken = clock.elapsed().saturating_sub(begun).as_millis();
         // Two seconds, and ten requests at ten a second, of which the first makes up for lateness.
         assert!((2700..2900).contains(&taken), "{taken}");
     }
@@ -201,7 +201,7 @@ async fn a_request_without_a_pace_counts_while_others_have_one() {
     governor.note(partition("p", 100)).unwrap().answered();
     let begun = clock.elapsed();
     enter(&governor, &pace, "p", 1).await.unwrap().answered();
-    assert!(clock.elapsed() - begun >= Duration::from_millis(900));
+    assert!(clock.elapsed().saturating_sub(begun) >= Duration::from_millis(900));
     clock.advance(2 * MINUTE);
     assert!(governor.note(partition("p", 100)).is_none());
     assert!(!governor.is_active(), "a minute after the last one");

@@ -1,5 +1,7 @@
 //! Metrics of operations and attempts: what they say of retries, failures, dropped futures and hostile servers.
 
+#![expect(clippy::cast_precision_loss, clippy::float_cmp, reason = "sums of small whole numbers")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -164,7 +166,7 @@ async fn failures_have_a_status_and_a_type() {
         let script = Script::start([act]);
         let retry = RetryOptions { max_attempts: 1, ..RetryOptions::default() };
         let attempt_timeout = Duration::from_millis(100);
-        let options = ClientOptions { retry, attempt_timeout, ..options() };
+        let options = ClientOptions { attempt_timeout, retry, ..options() };
         let (account, recorded) = observed(&script, options);
         let _ = account.pipeline().send(get(), call()).await.unwrap_err();
         assert_eq!(recorded.series(OPERATION), [format!("{GET} {operation}")]);
@@ -223,21 +225,22 @@ async fn tables_beyond_a_number_share_a_series() {
     assert_eq!(recorded.count(&format!("{OPERATION} {other}")), 20);
 }
 
+/// Notes the ports of attempts.
+#[derive(Default)]
+struct Ports(Mutex<Vec<String>>);
+impl Telemetry for Ports {
+    fn record(&self, name: &'static str, labels: &[(&'static str, &str)], _: f64) {
+        if name == "http.client.request.duration" || name == OPERATION {
+            let port = labels.iter().find(|(label, _)| *label == "server.port").unwrap().1;
+            self.0.lock().unwrap().push(port.to_owned());
+        }
+    }
+}
+
 #[tokio::test]
 async fn attempts_at_the_secondary_have_its_address() {
     let primary = Script::start([answer("500 No", "", "")]);
     let secondary = Script::start([answer("200 OK", "", "{}")]);
-    /// Notes the ports of attempts.
-    #[derive(Default)]
-    struct Ports(Mutex<Vec<String>>);
-    impl Telemetry for Ports {
-        fn record(&self, name: &'static str, labels: &[(&'static str, &str)], _: f64) {
-            if name == "http.client.request.duration" || name == OPERATION {
-                let port = labels.iter().find(|(label, _)| *label == "server.port").unwrap().1;
-                self.0.lock().unwrap().push(port.to_owned());
-            }
-        }
-    }
     let ports = Arc::new(Ports::default());
     let account = builder(&primary.url())
         .secondary_endpoint(Service::Table, &secondary.url())

@@ -87,6 +87,6 @@ async fn calls_within_calls_add_up_whether_they_fail_or_are_dropped() {
     assert_eq!((outer.attempts(), outer.bytes_sent()), (3, 78));
     assert_eq!(outer.request_id().as_deref(), Some(ID));
     assert!(outer.duration() >= inner.duration());
-    let (_, nothing) = with_receipt(async {}).await;
+    let ((), nothing) = with_receipt(async {}).await;
     assert_eq!((nothing.attempts(), nothing.request_id()), (0, None));
 }

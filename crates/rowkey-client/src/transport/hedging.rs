@@ -108,8 +108,7 @@ impl Pipeline {
         let begun = Instant::now();
         let second = pin!(self.attempt(signed, &sending, endpoint));
         let (result, is_second, other) = match select(first, second).await {
-            Either::Left((result, second)) if is_good(&result, attempt.is_at_secondary) => {
-                drop(second);
+            Either::Left((result, _)) if is_good(&result, attempt.is_at_secondary) => {
                 (result, false, None)
             }
             Either::Right((result, _)) if is_good(&result, is_at_secondary) => (result, true, None),
