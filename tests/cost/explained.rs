@@ -77,7 +77,9 @@ async fn compare<T>(
     let (metered, explained) = (transactions(&meter.usage()), transactions(&plan.usage()));
     assert_eq!(metered, since(server, &before), "{what}: the server counts something else");
     assert_eq!(explained, metered, "{what}:\n{plan}\nexplained\n{explained}\nmetered\n{metered}");
-    assert_eq!(plan.usage().sent(), meter.usage().sent(), "{what}: the bytes of bodies\n{plan}");
+    // The time in an ETag that is not read yet is shorter by a digit if it ends with a zero.
+    let (sent, expected) = (meter.usage().sent(), plan.usage().sent());
+    assert!(sent.abs_diff(expected) <= 7, "{what}: {sent} bytes of bodies, not {expected}\n{plan}");
     assert_eq!(plan.usage().requests(), (plan.reads() + plan.requests()) as u64);
     Ok(written)
 }

@@ -290,7 +290,7 @@ impl Error {
     }
 
     /// The advice, unless it is that of the kind.
-    pub(crate) fn advice(&self) -> Option<&str> {
+    pub(crate) fn own_advice(&self) -> Option<&str> {
         self.0.advice.as_deref()
     }
 

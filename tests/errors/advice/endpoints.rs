@@ -6,7 +6,11 @@ use futures_util::FutureExt as _;
 use rowkey::blob::ContentHeaders;
 use rowkey::sas::{BlobPermissions, Sas, TablePermissions};
 use rowkey::service::Service;
-use rowkey::{Blob, ClientOptions, Credential, Entity, StorageAccount, StorageAccountBuilder};
+use rowkey::{
+    Blob, ClientOptions, ConnectionOptions, Credential, Entity, StorageAccount,
+    StorageAccountBuilder,
+};
+use rowkey_emulator::Server;
 
 use super::{Case, case, refused, start};
 
@@ -65,6 +69,32 @@ pub(super) const CASES: &[Case] = &[
             .boxed()
         },
     ),
+    case(
+        "give scheme, host and port, with user and password before an @ if it asks for them",
+        || {
+            async {
+                let error = refused(ConnectionOptions::new().proxy("proxy.contoso.com"))?;
+                ConnectionOptions::new().proxy("http://ada:secret@proxy.contoso.com:3128")?;
+                Ok(error)
+            }
+            .boxed()
+        },
+    ),
+    case("give at least one certificate as PEM, from BEGIN CERTIFICATE to END CERTIFICATE", || {
+        async {
+            let server = Server::builder().https().start().await?;
+            let builder = |pem: String| {
+                let builder =
+                    StorageAccount::builder().connection_string(server.connection_string())?;
+                builder.connections(ConnectionOptions::new().trust_only(pem)).build()
+            };
+            let error = refused(builder("no certificate".to_owned()))?;
+            let account = builder(server.certificate().unwrap_or_default().to_owned())?;
+            account.table("orders").create().await?;
+            Ok(error)
+        }
+        .boxed()
+    }),
     case("correct one of them, or remove it", || {
         async {
             let builder = |name: Option<&str>| {

@@ -18,7 +18,7 @@ const DEADLINE: &str = "the deadline has passed";
 
 /// Whether a request failed because of the deadline of its pace.
 pub fn is_past_deadline(error: &Error) -> bool {
-    error.advice().is_some_and(|advice| advice.starts_with(DEADLINE))
+    error.own_advice().is_some_and(|advice| advice.starts_with(DEADLINE))
 }
 
 /// The pace of an operation, and the repetitions that it made.
