@@ -33,7 +33,9 @@ fn entity(random: &mut Random, row: &str) -> DynamicEntity {
         let value = match random.below(8) {
             0 => Value::Binary(vec![7; random.below(500) as usize]),
             1 => Value::Boolean(random.one_in(2)),
-            2 => Value::DateTime(DateTime::from_ticks((1 << 59) + i64::from(random.below(u32::MAX))).unwrap()),
+            2 => Value::DateTime(
+                DateTime::from_ticks((1 << 59) + i64::from(random.below(u32::MAX))).unwrap(),
+            ),
             3 => Value::Double(f64::from(random.below(1000))),
             4 => Value::Guid("c9da6455-213d-42c9-9a79-3e9149a57833".parse().unwrap()),
             5 => Value::Int32(i32::try_from(random.below(1000)).unwrap()),

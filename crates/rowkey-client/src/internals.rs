@@ -19,6 +19,7 @@ pub use rowkey_wire::shown;
 pub use crate::backoff::doubled;
 use crate::error::{Error, Result};
 use crate::options::connection::ConnectionOptions;
+pub use crate::pace::unpaced;
 use crate::service::wire::{delegation, metadata};
 use crate::table::row::decode_body;
 use crate::table::wire::page;

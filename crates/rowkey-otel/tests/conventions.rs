@@ -209,7 +209,8 @@ fn attributes_are_exported_with_the_types_of_the_conventions() -> Result<(), Box
     let exported = exporter.get_finished_metrics()?;
     let (_, types) = conventions();
     let mut seen = 0;
-    let scopes = exported.iter().flat_map(opentelemetry_sdk::metrics::data::ResourceMetrics::scope_metrics);
+    let scopes =
+        exported.iter().flat_map(opentelemetry_sdk::metrics::data::ResourceMetrics::scope_metrics);
     for scope in scopes {
         assert_eq!(scope.scope().schema_url(), Some(SCHEMA_URL));
         for metric in scope.metrics() {
@@ -234,15 +235,18 @@ fn attributes_are_exported_with_the_types_of_the_conventions() -> Result<(), Box
 fn attributes(data: &AggregatedMetrics) -> Vec<(String, Value)> {
     fn of<T: Copy>(data: &MetricData<T>) -> Vec<(String, Value)> {
         let pairs: Vec<_> = match data {
-            MetricData::Gauge(all) => {
-                all.data_points().flat_map(opentelemetry_sdk::metrics::data::GaugeDataPoint::attributes).collect()
-            }
-            MetricData::Sum(all) => {
-                all.data_points().flat_map(opentelemetry_sdk::metrics::data::SumDataPoint::attributes).collect()
-            }
-            MetricData::Histogram(all) => {
-                all.data_points().flat_map(opentelemetry_sdk::metrics::data::HistogramDataPoint::attributes).collect()
-            }
+            MetricData::Gauge(all) => all
+                .data_points()
+                .flat_map(opentelemetry_sdk::metrics::data::GaugeDataPoint::attributes)
+                .collect(),
+            MetricData::Sum(all) => all
+                .data_points()
+                .flat_map(opentelemetry_sdk::metrics::data::SumDataPoint::attributes)
+                .collect(),
+            MetricData::Histogram(all) => all
+                .data_points()
+                .flat_map(opentelemetry_sdk::metrics::data::HistogramDataPoint::attributes)
+                .collect(),
             MetricData::ExponentialHistogram(_) => panic!("no view asks for one"),
         };
         pairs.into_iter().map(|pair| (pair.key.to_string(), pair.value.clone())).collect()

@@ -110,7 +110,12 @@ fn what_is_in_flight_is_counted_up_and_down() -> TestResult {
             panic!("{metric:?}");
         };
         assert!(!sum.is_monotonic());
-        assert_eq!(sum.data_points().map(opentelemetry_sdk::metrics::data::SumDataPoint::value).collect::<Vec<_>>(), [2]);
+        assert_eq!(
+            sum.data_points()
+                .map(opentelemetry_sdk::metrics::data::SumDataPoint::value)
+                .collect::<Vec<_>>(),
+            [2]
+        );
     })
 }
 
@@ -145,7 +150,12 @@ fn metrics_that_are_not_in_the_table_are_recorded_without_unit() -> TestResult {
         let AggregatedMetrics::U64(MetricData::Sum(sum)) = metric.data() else {
             panic!("{metric:?}");
         };
-        assert_eq!(sum.data_points().map(opentelemetry_sdk::metrics::data::SumDataPoint::value).collect::<Vec<_>>(), [5]);
+        assert_eq!(
+            sum.data_points()
+                .map(opentelemetry_sdk::metrics::data::SumDataPoint::value)
+                .collect::<Vec<_>>(),
+            [5]
+        );
     })?;
     exported.one("other.level", |metric| {
         assert!(matches!(metric.data(), AggregatedMetrics::F64(MetricData::Gauge(_))));

@@ -74,7 +74,7 @@ pub(super) const CASES: &[Case] = &[
         || {
             async {
                 let error = refused(ConnectionOptions::new().proxy("proxy.contoso.com"))?;
-                ConnectionOptions::new().proxy("http://ada:secret@proxy.contoso.com:3128")?;
+                let _ = ConnectionOptions::new().proxy("http://ada:secret@proxy.contoso.com:3128")?;
                 Ok(error)
             }
             .boxed()

@@ -110,6 +110,7 @@ impl Blob {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = rowkey_emulator::Server::start().await?;
     /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # account.container("files").create().await?;
     /// let meter = rowkey::cost::Meter::new();
     /// let file = account.container("files").blob("notes.txt");
     /// assert!(file.with_meter(&meter).get().await?.is_none());

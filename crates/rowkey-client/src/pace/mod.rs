@@ -107,6 +107,11 @@ impl Priority {
     }
 }
 
+/// Runs a future whose requests have no pace: work that may be left undone, which a job must not wait for.
+pub fn unpaced<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    CURRENT.scope(None, Box::pin(future))
+}
+
 #[derive(Debug, Default)]
 struct Shared {
     ceilings: Mutex<Ceilings>,
@@ -178,7 +183,8 @@ impl Default for Targets {
 }
 
 tokio::task_local! {
-    static CURRENT: Pace;
+    /// `None` where requests have no pace, with any options.
+    static CURRENT: Option<Pace>;
 }
 
 impl Pace {
@@ -304,13 +310,15 @@ impl Pace {
     /// assert_eq!(nightly.requests().sent, 3);
     /// # Ok(()) }
     /// ```
-    pub async fn scope<F: Future>(&self, future: F) -> F::Output {
-        CURRENT.scope(self.clone(), future).await
+    pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
+        // Boxed, so that futures that contain this one do not grow with each layer.
+        CURRENT.scope(Some(self.clone()), Box::pin(future))
     }
 
-    /// The pace of the future that is being polled, if it runs in [`scope`](Self::scope).
-    pub(crate) fn current() -> Option<Self> {
-        CURRENT.try_with(Clone::clone).ok()
+    /// The pace of a request: that of the future that is being polled, if it runs in a [`scope`](Self::scope), or
+    /// that of its options.
+    pub(crate) fn of(options: Option<&Self>) -> Option<Self> {
+        CURRENT.try_with(Clone::clone).unwrap_or_else(|_| options.cloned())
     }
 
     pub(crate) fn is_background(&self) -> bool {

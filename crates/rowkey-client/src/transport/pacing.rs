@@ -34,7 +34,7 @@ pub(super) struct Pacing<'a> {
 impl<'a> Pacing<'a> {
     /// The pace of the operation that begins; `None` if it has none and need not be counted.
     pub(super) fn of(pipeline: &'a Pipeline) -> Option<Self> {
-        let pace = Pace::current().or_else(|| pipeline.options().pace.clone());
+        let pace = Pace::of(pipeline.options().pace.as_ref());
         let is_counted = pace.is_some() || pipeline.governor().is_active();
         is_counted.then_some(Self { pipeline, pace, repeated: 0, last: None })
     }
@@ -125,7 +125,7 @@ impl Pipeline {
     /// Counts the entities of a page that was read.
     pub(crate) fn count_read(&self, call: &Call<'_>, entities: u64) {
         if self.governor().is_active() {
-            let pace = Pace::current().or_else(|| self.options().pace.clone());
+            let pace = Pace::of(self.options().pace.as_ref());
             let asking = asking(Service::Table, call);
             self.governor().count(pace.as_ref(), asking, entities);
         }

@@ -210,7 +210,12 @@ impl Place {
     /// Whether a failed read of the row may be left to a worker: the table is another one, which may be unavailable
     /// for a time while that of the entities is not.
     pub(crate) fn may_be_left(&self, error: &Error) -> bool {
-        self.table.is_some() && error.is_retryable()
+        self.is_elsewhere() && error.is_retryable()
+    }
+
+    /// Whether the row is in another table than the entities.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.table.is_some()
     }
 
     fn id(&self) -> (&str, &Keys) {
