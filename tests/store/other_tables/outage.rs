@@ -138,7 +138,10 @@ async fn a_repair_waits_for_the_account_and_resumes_from_its_checkpoint() -> Tes
     let (accounts, clock) = waiting(&server)?;
     let pace = Pace::background().until(clock.now() + TimeDelta::minutes(10));
     let stopped = accounts.store()?.repair().pace(pace).run().await.unwrap_err();
-    assert_eq!(stopped.error.kind(), ErrorKind::Throttled, "{}", stopped.error);
+    // The last error of the service, or that a request which waited behind others was not sent.
+    let kind = stopped.error.kind();
+    let is_late = matches!(kind, ErrorKind::Throttled | ErrorKind::Unavailable);
+    assert!(is_late, "{}", stopped.error);
     assert!(!stopped.checkpoint.is_finished());
     let text = stopped.error.to_string();
     assert!(text.contains("resume the job from its checkpoint"), "{text}");
