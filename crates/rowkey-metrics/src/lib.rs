@@ -37,7 +37,7 @@
 //!
 //! # Names
 //!
-//! Names, units and labels are those of [`METRICS`](rowkey_client::telemetry::METRICS), the table that the page "Telemetry"
+//! Names, units and labels are those of [`METRICS`], the table that the page "Telemetry"
 //! of the book shows. They follow OpenTelemetry's conventions and keep their dots. Exporters change them as their system
 //! wants: metrics-exporter-prometheus writes `db_client_operation_duration`, and with its `set_enable_unit_suffix(true)`
 //! `db_client_operation_duration_seconds`, the name that OpenTelemetry's exporter for Prometheus gives it; labels are

@@ -51,7 +51,7 @@ pub struct Cost {
 /// A server, a client, and how to read the CPU time of this process.
 #[derive(Debug)]
 pub struct Machine {
-    /// The server, whose clock stands still until [`wait`](Self::wait).
+    /// The server, whose clock stands still until `wait`.
     pub server: Server,
     clock: ManualClock,
     /// An account that does not retry.
