@@ -3,14 +3,14 @@
 //! | file | what it is |
 //! |---|---|
 //! | this file | [`Pace`], what a program gives to calls or jobs |
-//! | [`governor`] | the state of an account that its clones share: who may send now |
-//! | [`permit`] | the place of a request in flight |
-//! | [`gate`] | the lines of requests that wait for one target |
-//! | [`limiter`] | the rate of one target, which follows from what the service answers |
-//! | [`meter`] | a maximum rate |
-//! | [`budget`] | how many retries an account may send |
-//! | [`hedge`] | second requests of slow reads |
-//! | [`load`] | what a request counts for |
+//! | `governor` | the state of an account that its clones share: who may send now |
+//! | `permit` | the place of a request in flight |
+//! | `gate` | the lines of requests that wait for one target |
+//! | `limiter` | the rate of one target, which follows from what the service answers |
+//! | `meter` | a maximum rate |
+//! | `budget` | how many retries an account may send |
+//! | `hedge` | second requests of slow reads |
+//! | `load` | what a request counts for |
 
 use std::fmt;
 use std::future::Future;
