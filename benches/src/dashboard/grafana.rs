@@ -1,4 +1,4 @@
-//! The panels as a dashboard of Grafana, with queries in PromQL.
+//! The panels as a dashboard of Grafana, with queries in `PromQL`.
 
 use rowkey::telemetry::MetricKind;
 use serde_json::{Value, json};

@@ -15,7 +15,8 @@ use std::{fs, future};
 use futures_util::stream;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::{Encoder as _, Registry, TextEncoder};
-use rowkey::patterns::job::{Job, Pace};
+use rowkey::pace::Pace;
+use rowkey::patterns::job::Job;
 use rowkey::store::Store;
 use rowkey::worker::{Attempt, Done, Task, Tasks, Worker};
 use rowkey::{Entity, ErrorKind, StorageAccount};
@@ -131,7 +132,9 @@ pub async fn watch(seconds: u64, folder: &Path) -> Result {
         history.add(at, &text);
         shop.share.set(at / total.as_secs_f64());
     }
-    running.iter().for_each(|task| task.abort());
+    for task in &running {
+        task.abort();
+    }
 
     let mark = |((from, to), letter, text): ((f64, f64), char, &'static str)| {
         let seconds = total.as_secs_f64();
@@ -206,7 +209,7 @@ impl Shop {
             if at % 3 == 0 {
                 let other = format!("courier{}", (at + 1) % 7);
                 let _ =
-                    self.orders.update(key.clone(), |order| order.courier = other.clone()).await;
+                    self.orders.update(key.clone(), |order| order.courier.clone_from(&other)).await;
             }
             if at % 9 == 0 {
                 // Twice: the second one fails.
@@ -292,7 +295,7 @@ impl Shop {
             number,
             name: format!("item {number}"),
         });
-        let pace = || Pace::new(&account).requests_per_second(12);
+        let pace = || Pace::background().requests_per_second(12);
         let loaded = Job::upsert(&items, stream::iter(all)).pace(pace()).run();
         let verified = self.orders.verify().pace(pace()).run();
         let _ = tokio::join!(loaded, verified);
