@@ -166,6 +166,7 @@ mod without {
             ))
         }
 
+        #[expect(clippy::unused_async, reason = "the form that it has with TLS")]
         pub(in super::super) async fn connect(&self, _: &str, _: Stream) -> io::Result<Stream> {
             match *self {}
         }
