@@ -72,7 +72,9 @@ const GATES: [Gate; 10] = [
     Gate {
         name: "neighbour",
         // Alone: features of other packages would be united with its own.
-        run: || cargo("test -p rowkey-neighbour") && cargo("test -p rowkey-without-c --features alone"),
+        run: || {
+            cargo("test -p rowkey-neighbour") && cargo("test -p rowkey-without-c --features alone")
+        },
         remedy: "what rowkey asks of its dependencies changes them for a whole program",
     },
     Gate {

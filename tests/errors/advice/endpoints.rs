@@ -74,7 +74,8 @@ pub(super) const CASES: &[Case] = &[
         || {
             async {
                 let error = refused(ConnectionOptions::new().proxy("proxy.contoso.com"))?;
-                let _ = ConnectionOptions::new().proxy("http://ada:secret@proxy.contoso.com:3128")?;
+                let _ =
+                    ConnectionOptions::new().proxy("http://ada:secret@proxy.contoso.com:3128")?;
                 Ok(error)
             }
             .boxed()
