@@ -56,7 +56,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // ANCHOR_END: job
 
     // ANCHOR: scope
-    // Any code at a pace: all requests of the future, whatever handles send them.
+    // Any code at a pace: all requests of the future, of all handles.
     let slowly = Pace::background().requests_per_second(100);
     let copy = async {
         for number in 0..3 {

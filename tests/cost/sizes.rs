@@ -98,7 +98,7 @@ async fn the_largest_entity_of_the_client_is_the_largest_of_the_server() -> Test
         let refused = table.upsert(&whole).await.unwrap_err();
         assert_eq!((refused.kind(), refused.outcome()), (ErrorKind::TooLarge, Outcome::NotSent));
         assert!(refused.to_string().contains(&(MOST + 1).to_string()), "{refused}");
-        // A text counts twice its characters, whatever it has in JSON.
+        // A text counts two bytes a UTF-16 unit, also where JSON needs an escape.
         whole.set("Rest", "\u{1}".repeat(bytes / 2));
         assert_eq!(size(&whole), MOST - bytes % 2);
         table.upsert(&whole).await?;

@@ -328,7 +328,7 @@ async fn queues_and_blobs_report_their_operations() -> TestResult {
     Ok(())
 }
 
-/// Keys and values appear in no attribute, whatever a program does.
+/// Keys and values appear in no attribute of any metric.
 #[tokio::test]
 async fn no_attribute_has_a_key_or_a_value() -> TestResult {
     let (_server, account, kept) = start().await?;

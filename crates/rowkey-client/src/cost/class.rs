@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 pub enum Class {
     /// A write of one entity; creating a table, and setting its policies or the properties of the service.
     TableWrite,
-    /// An entity group transaction: one, whatever the number of its operations.
+    /// An entity group transaction, which counts once for all its operations.
     TableBatchWrite,
     /// A get of one entity; reading the policies of a table, the properties or the statistics of the service.
     TableRead,
-    /// A page of a query, whatever the query reads.
+    /// A page of a query, also of one that reads a single entity.
     TableScan,
     /// A page of the names of tables.
     TableList,

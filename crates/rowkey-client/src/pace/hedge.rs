@@ -1,9 +1,9 @@
 //! Hedged reads: a second, identical request for a read that is slow, and the first good answer.
 //!
 //! Why the delay follows the measured latency: with the 95th percentile, about one read in twenty sends a second
-//! request, whatever the latency of the account is today, and that request meets its slow request as soon as it
-//! can be told from the others ("The Tail at Scale", Dean and Barroso 2013). A fixed delay has to be changed
-//! whenever latency changes, and is here for programs that know what their callers accept.
+//! request, at any latency of the account, and it does so as soon as the first one is slower than the others
+//! ("The Tail at Scale", Dean and Barroso 2013). A fixed delay has to be changed when the latency changes. It is
+//! for programs that know which delay their callers accept.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -285,8 +285,8 @@ impl Pace {
         Requests { sent: read(&self.shared.sent), repeated: read(&self.shared.repeated) }
     }
 
-    /// Runs a future at this pace: all requests in it, whatever handles send them. It replaces the pace of
-    /// their options. Tasks that the future spawns do not inherit it.
+    /// Runs a future at this pace: all requests in it, of all handles. It replaces the pace of their
+    /// options. Tasks that the future spawns do not inherit it.
     ///
     /// ```
     /// use rowkey::pace::Pace;

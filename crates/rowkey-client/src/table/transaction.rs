@@ -231,8 +231,8 @@ impl Transaction {
         payload_size(self.operations.len(), self.size)
     }
 
-    /// What sending the transaction uses: one transaction of the class `batch write`, whatever the number of its
-    /// operations, and the bytes of its body.
+    /// What sending the transaction uses: one transaction of the class `batch write` for all its operations,
+    /// and the bytes of its body.
     ///
     /// ```
     /// # use rowkey::{DynamicEntity, StorageAccount};

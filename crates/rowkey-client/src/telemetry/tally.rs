@@ -1,4 +1,4 @@
-//! Adds up what the requests of a call use, of whichever handles and accounts they are.
+//! Adds up what the requests of a call use, of all handles and accounts.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

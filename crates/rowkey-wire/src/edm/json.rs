@@ -221,7 +221,7 @@ pub(crate) mod tests {
             assert_eq!(is_clean(inside.as_bytes()), plain, "{byte:#x}");
         }
         assert!(!is_clean("é".as_bytes()));
-        // At every place of texts of every length, whatever the other bytes are.
+        // At every place of texts of every length, beside bytes of every kind.
         for length in 1..75 {
             for other in [b' ', b'!', b'#', b'[', b']', b'a', b'~'] {
                 let mut text = vec![other; length];
