@@ -103,24 +103,10 @@ impl Row {
 
 impl Patterns {
     pub fn tables(&self) -> String {
-        let mut requests = Table::new(&[
-            "requests",
-            "n",
-            "small",
-            "medium",
-            "large",
-            "large / medium",
-            "exponent",
-        ]);
-        let mut time = Table::new(&[
-            "CPU us/element",
-            "n",
-            "small",
-            "medium",
-            "large",
-            "large / medium",
-            "exponent",
-        ]);
+        let table = |figure| {
+            Table::new(&[figure, "n", "small", "medium", "large", "large / medium", "exponent"])
+        };
+        let (mut requests, mut time) = (table("requests"), table("CPU us/element"));
         for row in &self.subjects {
             let sizes: Vec<_> = row.sizes.iter().map(|it| it.elements.to_string()).collect();
             let of = |counts: Vec<String>, ratio: String, exponent: String| {
