@@ -32,8 +32,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 /// How much of the coming time a foreground request may use.
 const AHEAD: Duration = Duration::from_millis(500);
-/// How long an unused limiter is kept.
+/// The throughput of what was sent before a pause of this length is not used.
+const IDLE: Duration = Duration::from_secs(10);
+/// The shortest time whose throughput is measured, in seconds.
+const MOMENT: f64 = 0.1;
+/// How long an unused limiter is kept that the service has pushed back on.
 const MEMORY: Duration = Duration::from_secs(60);
+/// How long any other is kept. It knows only its window.
+const SHORT_MEMORY: Duration = Duration::from_secs(2);
 
 /// The state of one target. Units are the entities of a partition, or requests.
 #[derive(Debug)]
@@ -148,8 +154,12 @@ impl Limiter {
     }
 
     fn count(&mut self, units: u64, now: Duration) {
-        if let Some(rate) = self.rate(now) {
-            self.meter.take(as_f64(units), rate, now);
+        let units = as_f64(units);
+        // What a pushback taught is never a reason to wait longer than a pause: a rate that was learned from
+        // small requests would stop a large one, or a page of many entities, for hours.
+        let learned = self.learned(now).map(|rate| rate.max(units / LONGEST_PAUSE.as_secs_f64()));
+        if let Some(rate) = lower(learned, self.ceiling) {
+            self.meter.take(units, rate, now);
         }
     }
 
@@ -207,17 +217,17 @@ impl Limiter {
     /// Whether the limiter can be dropped without any effect.
     pub(super) fn is_idle(&self, now: Duration) -> bool {
         let paid = self.meter.next(Duration::ZERO).max(self.halted).max(self.paused);
-        let last = self.rate.map_or(self.throughput.since, |rate| rate.since.max(paid));
-        self.in_flight == [0; 2] && paid <= now && last + MEMORY < now
+        let (last, memory) = match self.rate {
+            None => (self.throughput.since, SHORT_MEMORY),
+            Some(rate) => (rate.since, MEMORY),
+        };
+        self.in_flight == [0; 2] && paid <= now && last.max(paid) + memory < now
     }
 
     /// The rate at this time, in units per second; `None` if it is not limited.
+    #[cfg(test)]
     pub(super) fn rate(&self, now: Duration) -> Option<f64> {
-        let learned = self.learned(now);
-        match (learned, self.ceiling) {
-            (Some(learned), Some(ceiling)) => Some(learned.min(ceiling)),
-            (learned, ceiling) => learned.or(ceiling),
-        }
+        lower(self.learned(now), self.ceiling)
     }
 
     /// The rate that follows from pushbacks; `None` if there was none.
@@ -243,9 +253,21 @@ impl Limiter {
     }
 }
 
+/// The lower of two rates; `None` means not limited.
+fn lower(learned: Option<f64>, ceiling: Option<f64>) -> Option<f64> {
+    match (learned, ceiling) {
+        (Some(learned), Some(ceiling)) => Some(learned.min(ceiling)),
+        (learned, ceiling) => learned.or(ceiling),
+    }
+}
+
 impl Throughput {
     fn add(&mut self, units: u64, now: Duration) {
-        if now.saturating_sub(self.since) >= Duration::from_secs(1) {
+        let elapsed = now.saturating_sub(self.since);
+        if elapsed >= IDLE {
+            // Nothing was sent, which shows nothing about what would have worked.
+            (self.smoothed, self.units, self.since) = (0.0, 0.0, now);
+        } else if elapsed >= Duration::from_secs(1) {
             self.smoothed = self.at(now);
             self.units = 0.0;
             self.since = now;
@@ -257,8 +279,14 @@ impl Throughput {
     fn at(&self, now: Duration) -> f64 {
         let elapsed = now.saturating_sub(self.since).as_secs_f64();
         if elapsed < 1.0 {
-            // The current second is not over, so it can only raise the value.
-            return self.smoothed.max(self.units);
+            // The current second is not over, so it can only raise the value. The first one is no measure: what
+            // worked within a moment is taken for its rate, and not for that of the whole second.
+            let is_first = self.smoothed <= 0.0;
+            return if is_first {
+                self.units / elapsed.max(MOMENT)
+            } else {
+                self.smoothed.max(self.units)
+            };
         }
         let latest = self.units / elapsed;
         if self.smoothed > 0.0 { 0.8 * latest + 0.2 * self.smoothed } else { latest }
@@ -294,8 +322,8 @@ mod tests {
             limiter.send(Background, 100, at(request * 100));
             limiter.answered(Background, 100, at(request * 100));
         }
-        let request = sent(&mut limiter, 100, at(990));
-        assert!(limiter.failed(Failure::Throttled, request, None, 0.0, at(990)));
+        let request = sent(&mut limiter, 100, at(1000));
+        assert!(limiter.failed(Failure::Throttled, request, None, 0.0, at(1000)));
         limiter
     }
 
@@ -319,9 +347,9 @@ mod tests {
         let limiter = throttled();
         assert_eq!(
             (limiter.window, limiter.ready(Background, false, at(991))),
-            (1, Ready::At(at(990 + 250)))
+            (1, Ready::At(at(1000 + 250)))
         );
-        let rate = |seconds: u64| limiter.rate(at(990 + seconds * 1000)).unwrap();
+        let rate = |seconds: u64| limiter.rate(at(1000 + seconds * 1000)).unwrap();
         assert!((rate(0) - 700.0).abs() < 1e-6, "{}", rate(0));
         assert!((rate(5) - 1000.0).abs() < 1e-6, "{}", rate(5));
         assert!(rate(3) > 950.0 && rate(3) < rate(4));
@@ -332,9 +360,9 @@ mod tests {
     #[test]
     fn a_fully_used_rate_grows_beyond_the_last_limit() {
         let mut limiter = throttled();
-        let mut now = 990 + 250;
+        let mut now = 1000 + 250;
         let mut sent = 0;
-        while now < 990 + 8_000 {
+        while now < 1000 + 8_000 {
             match limiter.ready(Background, false, at(now)) {
                 Ready::Now => {
                     limiter.send(Background, 100, at(now));
@@ -363,7 +391,8 @@ mod tests {
             .filter(|request| limiter.failed(Failure::Throttled, **request, None, 0.0, at(10)));
         assert_eq!(reduced.count(), 1);
         assert_eq!((limiter.misses, limiter.in_flight), (1, [0, 0]));
-        assert!((limiter.rate(at(10)).unwrap() - 70.0).abs() < 1e-6);
+        // What worked within a moment is taken for its rate: 100 in a tenth of a second.
+        assert!((limiter.rate(at(10)).unwrap() - 700.0).abs() < 1e-6);
     }
 
     #[test]
@@ -415,11 +444,11 @@ mod tests {
         let request = sent(&mut limiter, 100, at(0));
         limiter.failed(Failure::Throttled, request, None, 0.0, at(0));
         assert_eq!((limiter.rate(at(0)), limiter.window), (None, 1));
-        limiter.send(Background, 100, at(300));
-        limiter.answered(Background, 100, at(300));
-        let request = sent(&mut limiter, 100, at(300));
-        limiter.failed(Failure::Throttled, request, None, 0.0, at(300));
-        assert!((limiter.rate(at(300)).unwrap() - 70.0).abs() < 1e-6);
+        limiter.send(Background, 100, at(500));
+        limiter.answered(Background, 100, at(500));
+        let request = sent(&mut limiter, 100, at(500));
+        limiter.failed(Failure::Throttled, request, None, 0.0, at(500));
+        assert!((limiter.rate(at(500)).unwrap() - 140.0).abs() < 1e-6);
     }
 
     #[test]
@@ -427,6 +456,8 @@ mod tests {
         let limiter = throttled();
         assert!(!limiter.is_idle(at(50_000)));
         assert!(limiter.is_idle(at(62_000)));
+        let unlimited = Limiter::new(2, None, at(0));
+        assert!(!unlimited.is_idle(at(2000)) && unlimited.is_idle(at(2001)), "it knows nothing");
     }
 
     #[test]
