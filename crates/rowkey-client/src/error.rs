@@ -129,6 +129,8 @@ struct Inner {
     code: Option<ErrorCode>,
     /// Whether the operation is a write.
     changes: bool,
+    /// Whether the deadline of a pace came before the next attempt.
+    is_past_deadline: bool,
     details: ErrorDetails,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
 }
@@ -264,6 +266,7 @@ impl Error {
             resource: None,
             code: None,
             changes: false,
+            is_past_deadline: false,
             details: ErrorDetails::default(),
             source: None,
         }))
@@ -289,9 +292,15 @@ impl Error {
         self
     }
 
-    /// The advice, unless it is that of the kind.
-    pub(crate) fn own_advice(&self) -> Option<&str> {
-        self.0.advice.as_deref()
+    pub(crate) fn past_deadline(mut self) -> Self {
+        self.0.is_past_deadline = true;
+        self
+    }
+
+    /// Whether the deadline of a pace came before the next attempt.
+    #[doc(hidden)]
+    pub fn is_past_deadline(&self) -> bool {
+        self.0.is_past_deadline
     }
 
     /// Names the larger operation of which this one was a part, before the rest of the message. For

@@ -19,14 +19,14 @@ pub use rowkey_wire::shown;
 pub use crate::backoff::doubled;
 use crate::error::{Error, Result};
 use crate::options::connection::ConnectionOptions;
-pub use crate::pace::unpaced;
+pub use crate::pace::{current_deadline, impatient};
 use crate::service::wire::{delegation, metadata};
 use crate::table::row::decode_body;
 use crate::table::wire::page;
 use crate::transport::batch as batches;
 use crate::transport::error_body::ErrorBody;
 use crate::transport::http::{Http, ReadMode, TransportError};
-pub use crate::transport::is_past_deadline;
+pub use crate::transport::past_deadline;
 use crate::{blob, queue, table};
 
 /// Posts to a service of another protocol, such as a key vault, by the connections that accounts have.

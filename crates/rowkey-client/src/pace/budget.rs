@@ -1,9 +1,10 @@
 //! The retry budget of an account: retries may follow failures, and must not add to an outage.
 //!
 //! A token bucket, with the numbers of the standard retry mode of AWS's SDKs. It is full at the beginning. A
-//! retry takes 5 tokens and gets them back if its operation succeeds; an operation that succeeds at once adds
-//! one. So about 100 retries in a row may fail, and then one retry follows 5 successes. The idea is the same
-//! as in gRPC's retry throttling and in Finagle's retry budgets.
+//! retry takes 5 tokens and gets them back if the service answers its operation; an operation that is answered at
+//! once adds one. So about 100 retries in a row may fail, and then one retry follows 5 answers. The idea is the
+//! same as in gRPC's retry throttling and in Finagle's retry budgets. An answer is any that a retry would not
+//! change: a service that says 404 has recovered as well as one that says 200.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -34,11 +35,12 @@ impl Budget {
             || self.tokens.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
-    /// Records an operation that succeeded after this many attempts.
-    pub(crate) fn succeeded(&self, attempts: u32) {
+    /// Records an operation that the service answered, and whether its last attempt was a retry that took
+    /// tokens.
+    pub(crate) fn answered(&self, has_taken: bool) {
         // Nearly always full, and then nothing is written to memory that threads share.
         if self.tokens.load(Ordering::Relaxed) < self.capacity {
-            self.refill(if attempts > 1 { COST } else { 1 });
+            self.refill(if has_taken { COST } else { 1 });
         }
     }
 
@@ -57,13 +59,13 @@ mod tests {
     fn retries_end_with_the_budget_and_successes_refill_it() {
         let budget = Budget::new(2);
         assert_eq!([(); 3].map(|()| budget.take()), [true, true, false]);
-        (0..4).for_each(|_| budget.succeeded(1));
+        (0..4).for_each(|_| budget.answered(false));
         assert!(!budget.take());
-        budget.succeeded(1);
+        budget.answered(false);
         assert!(budget.take());
-        budget.succeeded(2);
+        budget.answered(true);
         assert!(budget.take(), "a retry that succeeds costs nothing");
-        (0..1000).for_each(|_| budget.succeeded(3));
+        (0..1000).for_each(|_| budget.answered(true));
         assert_eq!([(); 3].map(|()| budget.take()), [true, true, false]);
     }
 

@@ -14,7 +14,7 @@ use futures_util::future::{Either, select};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::gate::{Gate, Haste, Wish};
+use super::gate::{Gate, Haste, Watch, Wish};
 use super::limiter::{Failure, Limiter, Ready, Sent};
 use super::load::{Kind, Load, Target};
 use super::permit::{Asking, Failed, Permit, Turn, Unsent};
@@ -34,10 +34,8 @@ const SUSPECTS: usize = 4;
 const SWEEP_AT: usize = 4096;
 /// How long requests without a pace are counted after the last one with a pace.
 const ACTIVE: Duration = Duration::from_secs(60);
-/// Real time after which a request looks whether the first of its line does not take its turn.
+/// Real time after which a request looks whether its line moves.
 const TICK: Duration = Duration::from_secs(1);
-/// Ticks without any progress after which it no longer waits for responses.
-const PATIENCE: u32 = 10;
 /// How often the rate of a target is reported.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
@@ -68,14 +66,23 @@ struct State {
 
 /// A request was not admitted in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Late;
+pub(crate) struct Late {
+    /// Whether the deadline of its pace comes first, and not the end of its operation's own time.
+    pub(crate) is_deadline: bool,
+}
 
 /// How long a request may wait.
-enum Limit {
-    /// The time that is left of its operation.
-    Left(Duration),
-    /// Until this date.
-    Until(Option<DateTime<Utc>>),
+struct Limit {
+    /// The time that is left of its operation, if that is limited.
+    left: Option<Duration>,
+    /// The deadline of its pace.
+    until: Option<DateTime<Utc>>,
+}
+
+impl Limit {
+    fn spend(&mut self, time: Duration) {
+        self.left = self.left.map(|left| left.saturating_sub(time));
+    }
 }
 
 /// Where a request passes.
@@ -104,13 +111,12 @@ impl Governor {
         left: Duration,
     ) -> Result<Permit<'a>, Late> {
         let begun = self.clock.elapsed();
-        let mut limit = match pace.priority {
-            Priority::Foreground => Limit::Left(left),
-            Priority::Background => Limit::Until(pace.until),
-        };
+        let left = (pace.priority == Priority::Foreground).then_some(left);
+        let mut limit = Limit { left, until: pace.until };
         self.check(&limit, Duration::ZERO)?;
         self.active.store(true, Ordering::Relaxed);
-        self.reserve(pace, asking.load.entities(), &mut limit).await?;
+        // Given back unless the request passes all stages.
+        let unsent = self.reserve(pace, asking.load.entities(), &mut limit).await?;
         let mut permit = Permit {
             governor: self,
             asking,
@@ -124,11 +130,14 @@ impl Governor {
         let stage = Stage::Target(permit.target, asking.load.kind());
         permit.at_target = Some(self.pass(stage, pace.priority, asking.units(), &mut limit).await?);
         permit.at_account = Some(self.pass(Stage::Account, pace.priority, 1, &mut limit).await?);
+        std::mem::forget(unsent);
         permit.waited = self.clock.elapsed().saturating_sub(begun);
         pace.shared.sent.fetch_add(1, Ordering::Relaxed);
         if let Some(state) = self.state().as_mut() {
             state.last = self.clock.elapsed();
         }
+        // A request without a pace may have ended the counting while this one waited.
+        self.active.store(true, Ordering::Relaxed);
         if permit.waited > Duration::ZERO {
             let labels = [asking.label(), ("rowkey.priority", permit.priority.name())];
             self.telemetry.record(PACE_WAIT_DURATION.name, &labels, permit.waited.as_secs_f64());
@@ -143,7 +152,8 @@ impl Governor {
         let (target, priority) = (asking.target(), Priority::Foreground);
         let mut state = self.state();
         let last = state.as_ref()?.last;
-        if last + ACTIVE < now {
+        let is_quiet = self.waiting.iter().all(|waiting| waiting.load(Ordering::Relaxed) == 0);
+        if last + ACTIVE < now && is_quiet {
             self.active.store(false, Ordering::Relaxed);
             return None;
         }
@@ -179,16 +189,19 @@ impl Governor {
     }
 
     /// Waits until the program's own maximum rates allow the request.
-    async fn reserve(&self, pace: &Pace, entities: u64, limit: &mut Limit) -> Result<(), Late> {
+    async fn reserve<'p>(
+        &self,
+        pace: &'p Pace,
+        entities: u64,
+        limit: &mut Limit,
+    ) -> Result<Unsent<'p>, Late> {
         let now = self.clock.elapsed();
         let at = pace.reserve(entities, now);
-        if at <= now {
-            return Ok(());
-        }
         let unsent = Unsent { pace, entities };
-        self.sleep(at.saturating_sub(now), None, limit).await?;
-        std::mem::forget(unsent);
-        Ok(())
+        if at > now {
+            self.sleep(at.saturating_sub(now), None, limit).await?;
+        }
+        Ok(unsent)
     }
 
     /// Waits until a gate lets the request pass. Returns the epoch of its limiter.
@@ -200,41 +213,29 @@ impl Governor {
         limit: &mut Limit,
     ) -> Result<u64, Late> {
         let mut turn: Option<Turn<'_>> = None;
-        let mut ticks = 0;
+        let (mut watch, mut haste) = (Watch::default(), Haste::Orderly);
         // If the clock stands still during a wait, the wait is over all the same.
         let mut at_least = Duration::ZERO;
         loop {
             let now = self.clock.elapsed().max(at_least);
-            let haste = match ticks {
-                0 => Haste::Orderly,
-                1..PATIENCE => Haste::Overtaking,
-                _ => Haste::Forcing,
-            };
-            let begins;
-            let ready = {
+            let ticket = turn.as_ref().map(|turn| turn.ticket);
+            let asked = {
                 let mut state = self.state();
                 let gate = self.gate(&mut state, stage, now);
-                let ticket = turn.as_ref().map(|turn| turn.ticket);
-                match gate.ask(Wish { priority, units, ticket, haste }, now) {
-                    Ok(epoch) => {
-                        // The end of the turn takes the lock.
-                        drop(state);
-                        return Ok(epoch);
-                    }
-                    Err(ready) => {
-                        begins = turn.is_none();
-                        if begins {
-                            let (ticket, wake) = gate.line_up(priority, units);
-                            turn = Some(Turn { governor: self, stage, priority, ticket, wake });
-                        }
-                        ready
-                    }
-                }
+                gate.ask(Wish { priority, units, ticket, haste }, now).map_err(|ready| {
+                    let place = turn.is_none().then(|| gate.line_up(priority, units, &mut watch));
+                    (ready, place)
+                })
             };
-            if begins {
+            let (ready, place) = match asked {
+                Ok(epoch) => return Ok(epoch),
+                Err(waits) => waits,
+            };
+            if let Some((ticket, wake)) = place {
+                turn = Some(Turn { governor: self, stage, priority, ticket, wake });
                 self.tell_waiting(priority, true);
             }
-            let Some(Turn { wake, .. }) = &turn else { continue };
+            let Some(Turn { wake, ticket, .. }) = &turn else { continue };
             match ready {
                 Ready::At(time) => {
                     if self.sleep(time.saturating_sub(now), Some(wake), limit).await? {
@@ -243,17 +244,15 @@ impl Governor {
                 }
                 Ready::Later | Ready::Now => {
                     let begun = Instant::now();
-                    let tick = match limit {
-                        Limit::Left(left) => TICK.min(*left),
-                        Limit::Until(_) => TICK,
-                    };
+                    let tick = limit.left.map_or(TICK, |left| TICK.min(left));
                     // Real time, because responses take real time even if the clock is a test's.
                     if tokio::time::timeout(tick, wake.notified()).await.is_err() {
-                        ticks += 1;
+                        let now = self.clock.elapsed().max(at_least);
+                        let mut state = self.state();
+                        let gate = self.gate(&mut state, stage, now);
+                        haste = gate.tick(&mut watch, (priority, *ticket), now);
                     }
-                    if let Limit::Left(left) = limit {
-                        *left = left.saturating_sub(begun.elapsed());
-                    }
+                    limit.spend(begun.elapsed());
                     self.check(limit, Duration::ZERO)?;
                 }
             }
@@ -276,23 +275,21 @@ impl Governor {
             slept.await;
             true
         };
-        if let Limit::Left(left) = limit {
-            *left = left.saturating_sub(self.clock.elapsed().saturating_sub(begun));
-        }
+        limit.spend(self.clock.elapsed().saturating_sub(begun));
         Ok(slept)
     }
 
     /// Fails if a wait of this time ends after the limit.
     fn check(&self, limit: &Limit, wait: Duration) -> Result<(), Late> {
-        let is_late = match limit {
-            Limit::Left(left) => wait >= *left,
-            Limit::Until(None) => false,
-            Limit::Until(Some(until)) => {
-                let left = (*until - self.clock.now()).to_std();
-                left.map_or(true, |left| left.is_zero() || wait >= left)
-            }
-        };
-        if is_late { Err(Late) } else { Ok(()) }
+        let until =
+            limit.until.map(|until| (until - self.clock.now()).to_std().unwrap_or_default());
+        if until.is_some_and(|until| wait >= until) {
+            return Err(Late { is_deadline: true });
+        }
+        if limit.left.is_some_and(|left| wait >= left) {
+            return Err(Late { is_deadline: false });
+        }
+        Ok(())
     }
 
     fn gate<'s>(&self, state: &'s mut Option<State>, stage: Stage, now: Duration) -> &'s mut Gate {
@@ -352,13 +349,13 @@ impl Governor {
         let Some(state) = state.as_mut() else { return };
         if permit.at_account.is_some() {
             state.account.limiter.abandoned(permit.priority);
-            state.account.wake();
+            state.account.ended(permit.priority);
         }
         if let Some(gate) = state.targets.get_mut(&permit.target)
             && permit.at_target.is_some()
         {
             gate.limiter.abandoned(permit.priority);
-            gate.wake();
+            gate.ended(permit.priority);
         }
     }
 
@@ -370,10 +367,10 @@ impl Governor {
             let mut state = self.state();
             let Some(state) = state.as_mut() else { return };
             state.account.limiter.answered(permit.priority, 1, now);
-            state.account.wake();
+            state.account.ended(permit.priority);
             if let Some(gate) = state.targets.get_mut(&permit.target) {
                 gate.limiter.answered(permit.priority, permit.asking.units(), now);
-                gate.wake();
+                gate.ended(permit.priority);
                 if now.saturating_sub(gate.told) >= TOLD_EVERY {
                     rate = gate.limiter.learned(now);
                     gate.told = now;
@@ -401,7 +398,7 @@ impl Governor {
                 reduced = gate.limiter.failed(failure, sent, asked, fraction, now);
                 rates[0] = gate.limiter.learned(now);
                 gate.told = now;
-                gate.wake();
+                gate.ended(priority);
             }
             let second = Duration::from_secs(1);
             state.suspects.retain(|(target, at)| {
@@ -420,7 +417,7 @@ impl Governor {
             } else {
                 state.account.limiter.abandoned(priority);
             }
-            state.account.wake();
+            state.account.ended(priority);
         }
         let labels = [permit.asking.label(), ("rowkey.priority", permit.priority.name())];
         self.telemetry.count(PACE_PUSHBACKS.name, &labels, 1);

@@ -55,14 +55,16 @@ pub use hedge::Hedge;
 ///
 /// | | [`foreground`](Self::foreground) | [`background`](Self::background) |
 /// |---|---|---|
-/// | waits for its turn | at most the `timeout` of its options | until the [deadline](Self::until) |
+/// | waits for its turn | at most the `timeout` of its options, and until the [deadline](Self::until) | until the deadline |
 /// | goes first | yes, and may use the next half second in advance | gets at least a tenth of a target while it waits |
 /// | after a 503 | is retried as its options say | is repeated until the deadline |
 ///
 /// A request without a pace never waits. While paced requests are sent, it counts for them as a foreground
 /// request.
 ///
-/// Costs no request, and a lock for each request. Up to 4,096 idle targets are remembered. Time is measured
+/// Costs no request, and a lock for each request. Targets are remembered while requests to them wait or are in
+/// flight. When there are more than 4,096, those are forgotten that were not used for two seconds, or for a minute
+/// after the service has pushed back. Time is measured
 /// by [`Clock::elapsed`](crate::Clock::elapsed), so a step of the system time changes nothing.
 ///
 /// ```
@@ -107,9 +109,15 @@ impl Priority {
     }
 }
 
-/// Runs a future whose requests have no pace: work that may be left undone, which a job must not wait for.
-pub fn unpaced<F: Future>(future: F) -> impl Future<Output = F::Output> {
-    CURRENT.scope(None, Box::pin(future))
+/// Runs a future that a job does not wait for: its requests keep the maximum rates and the deadline of their pace, but
+/// wait no longer than the `timeout` of their options, like those of the foreground.
+pub fn impatient<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    IMPATIENT.scope((), Box::pin(future))
+}
+
+/// The deadline of the pace in which the current future runs.
+pub fn current_deadline() -> Option<DateTime<Utc>> {
+    CURRENT.try_with(|pace| pace.until).ok().flatten()
 }
 
 #[derive(Debug, Default)]
@@ -183,8 +191,10 @@ impl Default for Targets {
 }
 
 tokio::task_local! {
-    /// `None` where requests have no pace, with any options.
-    static CURRENT: Option<Pace>;
+    static CURRENT: Pace;
+
+    /// Set in futures that [`impatient`] runs.
+    static IMPATIENT: ();
 }
 
 impl Pace {
@@ -312,23 +322,19 @@ impl Pace {
     /// ```
     pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> {
         // Boxed, so that futures that contain this one do not grow with each layer.
-        CURRENT.scope(Some(self.clone()), Box::pin(future))
+        CURRENT.scope(self.clone(), Box::pin(future))
     }
 
     /// The pace of a request: that of the future that is being polled, if it runs in a [`scope`](Self::scope), or
     /// that of its options.
     pub(crate) fn of(options: Option<&Self>) -> Option<Self> {
-        CURRENT.try_with(Clone::clone).unwrap_or_else(|_| options.cloned())
+        let pace = CURRENT.try_with(Clone::clone).ok().or_else(|| options.cloned())?;
+        let is_impatient = IMPATIENT.try_with(|()| ()).is_ok();
+        Some(if is_impatient { Self { priority: Priority::Foreground, ..pace } } else { pace })
     }
 
     pub(crate) fn is_background(&self) -> bool {
         self.priority == Priority::Background
-    }
-
-    /// The deadline, by the account's date.
-    #[doc(hidden)]
-    pub fn deadline(&self) -> Option<DateTime<Utc>> {
-        self.until
     }
 
     fn repeats(&self) {

@@ -88,7 +88,7 @@ async fn a_deadline_ends_waits_of_its_own_handle() {
     let left = start() + MINUTE + Duration::from_secs(600) - clock.now();
     assert!(left > TimeDelta::zero() && left < TimeDelta::minutes(1), "{left}");
     clock.advance(MINUTE);
-    assert_eq!(enter(&governor, &late, "q", 1).await.err(), Some(Late));
+    assert_eq!(enter(&governor, &late, "q", 1).await.err(), Some(Late { is_deadline: true }));
     enter(&governor, &pace, "q", 1).await.unwrap().answered();
 }
 
@@ -97,7 +97,7 @@ async fn a_foreground_request_does_not_wait_longer_than_it_has_time() {
     let (governor, clock) = quick();
     let (pace, begun) = (Pace::foreground(), clock.elapsed());
     enter(&governor, &pace, "p", 1).await.unwrap().failed(busy(Some(90)));
-    assert_eq!(enter(&governor, &pace, "p", 1).await.err(), Some(Late));
+    assert_eq!(enter(&governor, &pace, "p", 1).await.err(), Some(Late { is_deadline: false }));
     assert_eq!(clock.elapsed(), begun, "it fails at once");
     enter(&governor, &Pace::background(), "p", 1).await.unwrap().answered();
     assert_eq!(clock.elapsed().saturating_sub(begun), Duration::from_secs(90));
@@ -240,4 +240,75 @@ async fn many_requests_pass_in_the_order_of_their_priority() {
     let ended = ended.into_inner().unwrap();
     let background = ended.iter().take(200).filter(|priority| **priority == 1).count();
     assert!((10..=40).contains(&background), "a tenth, not more: {background}");
+}
+
+#[tokio::test]
+async fn a_deadline_ends_waits_of_the_foreground_too() {
+    let (governor, clock) = quick();
+    let pace = Pace::foreground().until(clock.now() + Duration::from_secs(10));
+    enter(&governor, &pace, "p", 1).await.unwrap().failed(busy(Some(20)));
+    assert_eq!(enter(&governor, &pace, "p", 1).await.err(), Some(Late { is_deadline: true }));
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_sent_takes_nothing_from_the_maximum_rate() {
+    let (governor, clock) = quick();
+    let pace = Pace::foreground().requests_per_second(1);
+    enter(&governor, &pace, "p", 1).await.unwrap().failed(busy(Some(90)));
+    for _ in 0..100 {
+        assert!(enter(&governor, &pace, "p", 1).await.is_err(), "it waits at the gate");
+    }
+    let begun = clock.elapsed();
+    enter(&governor, &pace, "q", 1).await.unwrap().answered();
+    assert!(clock.elapsed().saturating_sub(begun) <= Duration::from_secs(1));
+}
+
+#[tokio::test]
+async fn requests_without_a_pace_are_counted_while_paced_ones_wait_for_long() {
+    let clock = ManualClock::new(start());
+    let governor = governor(&clock, Targets::UNLIMITED);
+    let pace = Pace::background();
+    enter(&governor, &pace, "p", 1).await.unwrap().failed(busy(Some(600)));
+    let mut waiting = enter(&governor, &pace, "p", 1);
+    assert!((&mut waiting).now_or_never().is_none());
+    clock.advance(5 * MINUTE);
+    assert!(governor.note(partition("q", 1)).is_some() && governor.is_active());
+    clock.advance(10 * MINUTE);
+    waiting.await.unwrap().answered();
+    assert!(governor.note(partition("q", 1)).is_some() && governor.is_active());
+}
+
+/// One 503 after a few requests says nothing about pages of many entities.
+#[tokio::test]
+async fn a_push_back_at_the_beginning_does_not_stop_what_reads_many_entities() {
+    let (governor, clock) = quick();
+    let pace = Pace::background();
+    for _ in 0..5 {
+        enter(&governor, &pace, "p", 1).await.unwrap().answered();
+    }
+    enter(&governor, &pace, "p", 1).await.unwrap().failed(busy(None));
+    let begun = clock.elapsed();
+    for _ in 0..3 {
+        enter(&governor, &pace, "p", 0).await.unwrap().answered();
+        governor.count(Some(&pace), partition("p", 0), 50);
+    }
+    let taken = clock.elapsed().saturating_sub(begun);
+    assert!(taken < Duration::from_secs(4), "{taken:?}");
+}
+
+/// A rate that many push-backs of small requests reduced does not stop a large one for longer than a pause.
+#[tokio::test]
+async fn a_large_request_waits_no_longer_than_the_longest_pause() {
+    let (governor, clock) = quick();
+    let pace = Pace::background();
+    enter(&governor, &pace, "p", 1).await.unwrap().answered();
+    for _ in 0..40 {
+        enter(&governor, &pace, "p", 1).await.unwrap().failed(busy(Some(0)));
+    }
+    enter(&governor, &pace, "p", 1).await.unwrap().answered();
+    governor.count(Some(&pace), partition("p", 0), 1000);
+    let begun = clock.elapsed();
+    enter(&governor, &pace, "p", 1).await.unwrap().answered();
+    let taken = clock.elapsed().saturating_sub(begun);
+    assert!(taken <= Duration::from_secs(61), "{taken:?}");
 }

@@ -168,13 +168,13 @@ async fn a_slow_read_is_sent_again_and_the_first_answer_is_returned() {
 }
 
 #[tokio::test]
-async fn a_failed_second_request_does_not_count() {
+async fn a_failed_second_request_is_no_retry_and_is_counted_as_sent() {
     // The first answer to arrive is the second request's, and is no good.
     let script = Script::start([Act::Hang, busy(1), answer("200 OK", "", "{}")]);
     let hasty = ClientOptions { attempt_timeout: Duration::from_millis(200), ..hedged(false) };
     // The first request is not answered, and the retry is.
     let reply = read_slowly(&script, builder(&script.url()).options(hasty)).await.unwrap();
-    assert_eq!((reply.status.as_u16(), reply.attempts), (200, 2));
+    assert_eq!((reply.status.as_u16(), reply.attempts), (200, 3));
     assert_eq!(script.requests().len(), 3);
 }
 

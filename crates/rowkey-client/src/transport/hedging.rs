@@ -5,6 +5,7 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
+use rowkey_wire::auth::Service;
 use tokio::time::Instant;
 
 use super::Request;
@@ -17,6 +18,7 @@ use super::report::AttemptReport;
 use super::retry;
 use super::sign::Signed;
 use crate::endpoint::Endpoint;
+use crate::pace::permit::Permit;
 use crate::telemetry::Telemetry as _;
 use crate::telemetry::metrics::HEDGES;
 
@@ -35,28 +37,44 @@ type Sent = Result<HttpResponse, TransportError>;
 /// The result of an attempt that may have been sent twice.
 pub(super) struct Raced {
     pub(super) result: Sent,
-    /// Whether it is that of the second request.
+    /// Whether a second request was sent.
+    pub(super) has_second: bool,
+    /// Whether the result is that of the second request.
     pub(super) is_second: bool,
     /// Whether the second request went to another endpoint.
     pub(super) is_other: bool,
+    /// The bytes of the answer that does not count, if there was one.
+    pub(super) other_received: u64,
 }
 
 impl Sending<'_> {
-    /// Whether it is a whole read that changes nothing, and the first attempt. Received messages are hidden
-    /// from others, so receiving is no read.
+    /// Whether it is the first attempt of a read whose answer is small. Listed by name, so that a read that is added
+    /// later is not sent twice by accident.
     pub(super) fn may_be_hedged(&self) -> bool {
-        self.call.safety == Safety::Read
-            && self.mode == ReadMode::Whole
-            && self.number == 1
-            && self.call.operation != "GetMessages"
+        let Call { safety, operation, .. } = *self.call;
+        let is_small = match self.request.service {
+            Service::Table => true,
+            Service::Queue => operation == "PeekMessages",
+            Service::Blob => false,
+        };
+        is_small && safety == Safety::Read && self.mode == ReadMode::Whole && self.number == 1
     }
+}
+
+/// The second request of a race.
+#[derive(Default)]
+struct Second<'a> {
+    /// The attempt, once it is sent.
+    attempt: Option<Attempt<'a>>,
+    permit: Option<Permit<'a>>,
+    begun: Option<Instant>,
 }
 
 impl Pipeline {
     /// Sends an attempt, and after the delay a second one to `endpoint`. Returns the first good answer; the
     /// other request is dropped, which closes its connection.
     pub(super) async fn race<'a>(
-        &self,
+        &'a self,
         signed: Signed,
         sending: Sending<'a>,
         [primary, endpoint]: [&Endpoint; 2],
@@ -68,72 +86,92 @@ impl Pipeline {
         let begun = self.clock().elapsed();
         let is_other = !std::ptr::eq(primary, endpoint);
         let first = pin!(self.attempt(signed, &sending, primary));
-        let (result, is_second) = match delay {
-            None => (first.await, false),
+        let alone = |result| Raced {
+            result,
+            has_second: false,
+            is_second: false,
+            is_other,
+            other_received: 0,
+        };
+        let raced = match delay {
+            None => alone(first.await),
             Some(delay) => match select(first, self.clock().sleep(delay)).await {
-                Either::Left((result, _)) => (result, false),
+                Either::Left((result, _)) => alone(result),
+                Either::Right(((), first)) if !hedging.take() => alone(first.await),
                 Either::Right(((), first)) => {
                     self.both(first, sending, endpoint, is_other, attempt).await
                 }
             },
         };
         hedging.record(is_point, self.clock().elapsed().saturating_sub(begun));
-        Raced { result, is_second, is_other }
+        raced
     }
 
     /// Sends the second request while the first is on its way.
     async fn both<'a>(
-        &self,
+        &'a self,
         first: Pin<&mut impl Future<Output = Sent>>,
         sending: Sending<'a>,
         endpoint: &Endpoint,
         is_other: bool,
         attempt: &mut Attempt<'a>,
-    ) -> (Sent, bool) {
-        let Sending { request, call, limit, number, .. } = sending;
-        if !self.hedging().take() {
-            return (first.await, false);
-        }
-        let Ok(authority) = self.settle(endpoint, limit).await else {
-            return (first.await, false);
-        };
+    ) -> Raced {
         let is_at_secondary = attempt.is_at_secondary != is_other;
-        let mut again = Attempt::new(call, &request.method, number + 1, is_at_secondary);
-        let Ok(signed) = self.sign(endpoint, (request, call), &authority, &mut again) else {
-            return (first.await, false);
-        };
-        let asked = asking(request.service, call);
-        let permit = self.governor().note(asked);
-        self.telemetry().count(HEDGES.name, &[asked.label()], 1);
-        let begun = Instant::now();
-        let second = pin!(self.attempt(signed, &sending, endpoint));
-        let (result, is_second, other) = match select(first, second).await {
+        let mut sent = Second::default();
+        // Its credential is fetched while the first request is on its way. `None` if it could not be sent.
+        let second = self.second(sending, endpoint, is_at_secondary, &mut sent);
+        let (result, is_second, other) = match select(first, pin!(second)).await {
             Either::Left((result, _)) if is_good(&result, attempt.is_at_secondary) => {
                 (result, false, None)
             }
-            Either::Right((result, _)) if is_good(&result, is_at_secondary) => (result, true, None),
+            Either::Right((Some(result), _)) if is_good(&result, is_at_secondary) => {
+                (result, true, None)
+            }
             // The first answer was no good, so the other decides, unless it is no better.
             Either::Left((failed, second)) => match second.await {
-                result if is_good(&result, is_at_secondary) => (result, true, Some(failed)),
-                other => (failed, false, Some(other)),
+                Some(result) if is_good(&result, is_at_secondary) => (result, true, Some(failed)),
+                other => (failed, false, other),
             },
-            Either::Right((failed, first)) => (first.await, false, Some(failed)),
+            Either::Right((failed, first)) => (first.await, false, failed),
         };
-        if let Some(permit) = permit {
+        let Second { attempt: again, permit, begun } = sent;
+        let has_second = again.is_some();
+        // The place of a request that lost is given back without saying that it was answered.
+        if let Some(permit) = permit.filter(|_| is_second) {
             permit.answered();
         }
-        // The caller reports the one whose answer counts. The other is billed as well.
-        if is_second {
-            std::mem::swap(attempt, &mut again);
+        let answer = other.as_ref().and_then(|other| other.as_ref().ok());
+        let other_received = answer.map_or(0, HttpResponse::length);
+        if let (Some(mut again), Some(begun)) = (again, begun) {
+            // The caller reports the one whose answer counts. The other is billed as well.
+            if is_second {
+                std::mem::swap(attempt, &mut again);
+            }
+            let status = answer.map(|answer| answer.status);
+            let (call, elapsed) = (sending.call, begun.elapsed());
+            let report = AttemptReport { call, status, received: other_received, elapsed };
+            self.observe(&report, &again);
         }
-        let report = AttemptReport {
-            call,
-            status: other.and_then(|other| Some(other.ok()?.status)),
-            received: 0,
-            elapsed: begun.elapsed(),
-        };
-        self.observe(&report, &again);
-        (result, is_second)
+        Raced { result, has_second, is_second, is_other, other_received }
+    }
+
+    /// Sends the second request. Returns `None` if it cannot be authorized.
+    async fn second<'a>(
+        &'a self,
+        sending: Sending<'a>,
+        endpoint: &Endpoint,
+        is_at_secondary: bool,
+        sent: &mut Second<'a>,
+    ) -> Option<Sent> {
+        let Sending { request, call, limit, number, .. } = sending;
+        let authority = self.settle(endpoint, limit).await.ok()?;
+        let mut again = Attempt::new(call, &request.method, number + 1, is_at_secondary);
+        let signed = self.sign(endpoint, (request, call), &authority, &mut again).ok()?;
+        let asked = asking(request.service, call);
+        sent.permit = self.governor().note(asked);
+        self.telemetry().count(HEDGES.name, &[asked.label()], 1);
+        (sent.attempt, sent.begun) = (Some(again), Some(Instant::now()));
+        Some(self.attempt(signed, &sending, endpoint).await)
     }
 }
 

@@ -20,6 +20,7 @@
 //! - [`slow`]: the log of slow calls
 //! - `stand_in`: answers in memory instead of the service, for stubs
 
+mod attempts;
 pub(crate) mod batch;
 pub(crate) mod call;
 mod connect;
@@ -37,6 +38,7 @@ pub(crate) mod redact;
 pub(crate) mod report;
 mod request;
 pub(crate) mod retry;
+mod route;
 pub(crate) mod sign;
 mod slow;
 #[cfg(feature = "test-util")]
@@ -45,6 +47,6 @@ mod tls;
 pub(crate) mod trace;
 
 pub(crate) use call::{Call, Host, Reply, Safety};
-pub use pacing::is_past_deadline;
+pub use pacing::past_deadline;
 pub(crate) use pipeline::{Pipeline, Shared};
 pub(crate) use request::Request;

@@ -6,20 +6,14 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 
 use super::Request;
+use super::attempts::{FailedAttempt, LONGER};
 use super::call::Call;
-use super::pipeline::{FailedAttempt, Pipeline};
-use crate::error::{Error, ErrorKind, Outcome, Result};
+use super::pipeline::Pipeline;
+use crate::error::{Error, ErrorKind, Outcome};
 use crate::pace::Pace;
+use crate::pace::governor::Late;
 use crate::pace::limiter::Failure;
 use crate::pace::permit::{Asking, Failed, Permit};
-
-/// How the advice begins if the deadline of a pace comes before the next attempt.
-const DEADLINE: &str = "the deadline has passed";
-
-/// Whether a request failed because of the deadline of its pace.
-pub fn is_past_deadline(error: &Error) -> bool {
-    error.own_advice().is_some_and(|advice| advice.starts_with(DEADLINE))
-}
 
 /// The pace of an operation, and the repetitions that it made.
 pub(super) struct Pacing<'a> {
@@ -27,8 +21,21 @@ pub(super) struct Pacing<'a> {
     /// `None` if the operation is only counted, because others have a pace.
     pace: Option<Pace>,
     repeated: u32,
-    /// The error of the last attempt.
-    last: Option<Error>,
+}
+
+/// The error of an operation whose next attempt was not sent in time: that of its last attempt, if there was one.
+#[cold]
+pub(super) fn not_sent(late: Late, call: &Call<'_>, last: Option<Error>) -> Error {
+    let error = last.unwrap_or_else(|| {
+        let what = "the request was not sent in time";
+        Error::refused(ErrorKind::Unavailable, what).of(call.operation, call.resource)
+    });
+    if late.is_deadline { past_deadline(error) } else { error.advise(LONGER) }
+}
+
+/// Says that the deadline of a pace came before the next attempt.
+pub fn past_deadline(error: Error) -> Error {
+    error.past_deadline().advise("the deadline has passed; resume the job from its checkpoint")
 }
 
 impl<'a> Pacing<'a> {
@@ -36,7 +43,7 @@ impl<'a> Pacing<'a> {
     pub(super) fn of(pipeline: &'a Pipeline) -> Option<Self> {
         let pace = Pace::of(pipeline.options().pace.as_ref());
         let is_counted = pace.is_some() || pipeline.governor().is_active();
-        is_counted.then_some(Self { pipeline, pace, repeated: 0, last: None })
+        is_counted.then_some(Self { pipeline, pace, repeated: 0 })
     }
 
     /// Waits until the next attempt may be sent. What a foreground request waits is taken from its `budget`.
@@ -44,35 +51,16 @@ impl<'a> Pacing<'a> {
         &mut self,
         request: &Request,
         call: &Call<'a>,
-        ambiguous: bool,
         budget: &mut Duration,
-    ) -> Result<Option<Permit<'a>>> {
+    ) -> Result<Option<Permit<'a>>, Late> {
         let asking = asking(request.service, call);
         let governor = self.pipeline.governor();
         let Some(pace) = &self.pace else { return Ok(governor.note(asking)) };
-        match governor.admit(pace, asking, *budget).await {
-            Ok(permit) => {
-                if !pace.is_background() {
-                    *budget = budget.saturating_sub(permit.waited);
-                }
-                Ok(Some(permit))
-            }
-            Err(_) => Err(self.late(call, ambiguous)),
+        let permit = governor.admit(pace, asking, *budget).await?;
+        if !pace.is_background() {
+            *budget = budget.saturating_sub(permit.waited);
         }
-    }
-
-    #[cold]
-    fn late(&mut self, call: &Call<'_>, ambiguous: bool) -> Error {
-        let error = self.last.take().unwrap_or_else(|| {
-            let what = "the request was not sent in time";
-            Error::refused(ErrorKind::Unavailable, what).of(call.operation, call.resource)
-        });
-        let error = if self.is_background() {
-            error.advise("the deadline has passed; resume the job from its checkpoint")
-        } else {
-            error.advise("allow a longer `timeout`, or try again later")
-        };
-        if ambiguous { error.with_outcome(Outcome::Unknown) } else { error }
+        Ok(Some(permit))
     }
 
     pub(super) fn is_background(&self) -> bool {
@@ -84,8 +72,8 @@ impl<'a> Pacing<'a> {
         self.is_background() && failed.transient && failed.outcome != Outcome::Unknown
     }
 
-    /// Keeps the error of an attempt that is repeated.
-    pub(super) fn keep(&mut self, error: Error, attempt: u32) {
+    /// Counts an attempt that is repeated.
+    pub(super) fn repeat(&mut self, error: &Error, attempt: u32) {
         tracing::debug!(
             target: "rowkey",
             attempt,
@@ -93,7 +81,6 @@ impl<'a> Pacing<'a> {
             "back-pressure: the request is sent again"
         );
         self.repeated += 1;
-        self.last = Some(error);
     }
 
     /// The number of attempts that were repeated and do not count as retries.
@@ -124,8 +111,8 @@ impl Pipeline {
 
     /// Counts the entities of a page that was read.
     pub(crate) fn count_read(&self, call: &Call<'_>, entities: u64) {
-        if self.governor().is_active() {
-            let pace = Pace::of(self.options().pace.as_ref());
+        let pace = Pace::of(self.options().pace.as_ref());
+        if pace.is_some() || self.governor().is_active() {
             let asking = asking(Service::Table, call);
             self.governor().count(pace.as_ref(), asking, entities);
         }

@@ -1,4 +1,4 @@
-//! The pipeline: the loop over the attempts of an operation.
+//! The pipeline: the way of an operation from its request to its reply.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,32 +6,28 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use http::HeaderValue;
 use http::header::SERVER;
-use http::{HeaderMap, HeaderValue};
 use rowkey_wire::auth::Service;
-use rowkey_wire::code::ErrorCode;
-use tokio::time::Instant;
 use tracing::Instrument;
 
-use super::batch;
-use super::call::{Call, Host, Reply, Safety};
-use super::failure::{Failure, outcome_of};
-use super::hedging::{Raced, Sending};
-use super::http::{ErrorText, Http, HttpResponse, ReadMode, TransportError, content_type};
+use super::attempts::Run;
+use super::call::{Call, Reply};
+use super::hedging::Sending;
+use super::http::{Http, HttpResponse, ReadMode, TransportError};
 use super::measure::{self, AttemptTimer, OperationTimer};
 use super::metered;
-use super::pacing::Pacing;
 use super::policy::{Additions, Attempt, AttemptResult};
 use super::report::AttemptReport;
-use super::retry::{self, Jitter};
+use super::retry::Jitter;
+use super::route::Route;
 use super::sign::{Signed, Signer};
-use super::slow::Timed;
 use super::trace;
 use crate::clock::Clock;
 use crate::cost::{Meter, Meters};
 use crate::credential::{Authority, Credential, Scope};
 use crate::endpoint::{Endpoint, Endpoints, ServiceEndpoints};
-use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::error::{Error, Result};
 use crate::hot_partitions::tracker::Tracker;
 use crate::options::ClientOptions;
 use crate::pace::budget::Budget;
@@ -160,193 +156,19 @@ impl Pipeline {
         let perform = async move {
             let endpoints = endpoints_of(&self.shared.endpoints, request.service)
                 .map_err(|error| error.of(call.operation, call.resource))?;
-            let mut route = Route::new(endpoints, &self.options, &call)?;
-            let span = trace::operation(&call, &request, route.endpoint(), &self.options);
-            let mut timed = Timed::begin(self.options.slow, || self.clock().elapsed());
-            let (hook, first) = (&self.shared.telemetry, route.endpoint());
-            let timer = OperationTimer::begin(hook, &call, request.service, first);
-            let run = self.run(&request, &call, &mut route, mode, (&span, &mut timed));
-            let result = run.instrument(span.clone()).await;
-            timer.end(route.endpoint(), &result);
+            let route = Route::new(endpoints, &self.options, &call)?;
+            let first = route.endpoint();
+            let span = trace::operation(&call, &request, first, &self.options);
+            let timer =
+                OperationTimer::begin(&self.shared.telemetry, &call, request.service, first);
+            let mut run = Run::new(self, (&request, &call), route, mode, &span);
+            let result = run.to_end().instrument(span.clone()).await;
+            timer.end(run.endpoint(), &result);
             trace::finish(&span, &call, &result);
-            timed.end(&call, &result, || self.clock().elapsed());
+            run.end(&result);
             result
         };
         perform.boxed()
-    }
-
-    async fn run(
-        &self,
-        request: &Request,
-        call: &Call<'_>,
-        route: &mut Route<'_>,
-        mode: ReadMode,
-        (span, timed): (&tracing::Span, &mut Timed),
-    ) -> Result<Reply> {
-        let retry = &self.options.retry;
-        // Not from the account's clock: a step of the system time must not end an operation, and
-        // sockets take real time even if the clock is a test's.
-        let mut budget = self.options.timeout;
-        let mut attempts = 0;
-        let mut ambiguous = false;
-        let mut renewed = false;
-        let mut last_of_primary = None;
-        let mut received = 0_u64;
-        let mut begun = None;
-        let mut pacing = Pacing::of(self);
-        loop {
-            attempts += 1;
-            let permit = match pacing.as_mut() {
-                None => None,
-                Some(pacing) => pacing.admit(request, call, ambiguous, &mut budget).boxed().await?,
-            };
-            let started = Instant::now();
-            let begun = *begun.get_or_insert(started);
-            let authority = match self.settle(route.endpoint(), budget).await {
-                Ok(authority) => authority,
-                Err(error) if ambiguous => return Err(error.with_outcome(Outcome::Unknown)),
-                Err(error) => return Err(error),
-            };
-            let mut attempt = Attempt::new(call, &request.method, attempts, route.at_secondary());
-            let signed = self.sign(route.endpoint(), (request, call), &authority, &mut attempt);
-            let signed = match signed {
-                Ok(signed) => signed,
-                Err(error) if ambiguous => return Err(error.with_outcome(Outcome::Unknown)),
-                Err(error) => return Err(error.of(call.operation, call.resource)),
-            };
-            trace::attempt(span, &signed);
-            timed.attempt(&signed.id);
-            let limit = budget.min(self.options.attempt_timeout);
-            let sent = signed.request.body().len() as u64;
-            let (hook, endpoint) = (&self.shared.telemetry, route.endpoint());
-            let sending = Sending { request, call, mode, limit, number: attempts };
-            let result = match route.second(&self.options, &sending) {
-                None => self.attempt(signed, &sending, endpoint).await,
-                Some(second) => {
-                    let race = self.race(signed, sending, [endpoint, second], &mut attempt);
-                    let raced = race.boxed().await;
-                    attempts += u32::from(raced.is_second);
-                    route.is_answered_by(&raced);
-                    raced.result
-                }
-            };
-            let ended = Instant::now();
-            let elapsed = ended - started;
-            let answer = result.as_ref().ok();
-            let report = AttemptReport {
-                call,
-                status: answer.map(|answer| answer.status),
-                received: answer.map_or(0, HttpResponse::length),
-                elapsed,
-            };
-            self.observe(&report, &attempt);
-            tally::answered(report.received, || {
-                (answer.and_then(HttpResponse::request_id), Some(attempt.client_request_id()))
-            });
-            received += report.received;
-            budget = budget.saturating_sub(elapsed);
-            let failed = match result {
-                Ok(HttpResponse { status, headers, body: Ok(body), rest })
-                    if status.is_success() =>
-                {
-                    let failure =
-                        call.batch.and_then(|_| batch::failure(content_type(&headers), &body));
-                    if let Some(part) = failure {
-                        let (status, body) = (part.status, part.body);
-                        let mut failed =
-                            self.refusal(call, status, &headers, body, attempts, ambiguous);
-                        // The service omits the index for a batch of one operation.
-                        if call.batch == Some(1) {
-                            failed.error = failed.error.at_operation(Some(0));
-                        }
-                        failed
-                    } else {
-                        let secondary = route.at_secondary();
-                        let rest = rest.map(|rest| rest.with_limit(self.options.attempt_timeout));
-                        if let Some(permit) = permit {
-                            permit.answered();
-                        }
-                        self.shared.retries.succeeded(attempts);
-                        return Ok(Reply {
-                            status,
-                            headers,
-                            body,
-                            rest,
-                            attempts,
-                            ambiguous,
-                            secondary,
-                            client_id: attempt.into_id(),
-                            elapsed: ended - begun,
-                            sent: sent.saturating_mul(attempts.into()),
-                            received,
-                        });
-                    }
-                }
-                Ok(answer) => self.refused(call, answer, attempts, ambiguous),
-                Err(broken) => FailedAttempt::broken(call, broken, attempts, ambiguous),
-            };
-            ambiguous |= failed.outcome == Outcome::Unknown && call.safety != Safety::Read;
-            measure::failed(hook, endpoint, &failed.error);
-            if let Some(permit) = permit {
-                self.release(permit, &failed);
-            }
-
-            // Without those that the pace repeats.
-            let counted = attempts - pacing.as_ref().map_or(0, Pacing::repeated);
-
-            // A key may have been rotated or a token revoked since the attempt began.
-            if !renewed
-                && counted < retry.max_attempts
-                && is_about_credential(&failed.error)
-                && self.credential().has_newer(&self.shared.scope, &authority)
-            {
-                renewed = true;
-                trace::retry(call, &failed.error, attempts, Duration::ZERO);
-                measure::retried(hook, endpoint, &failed.error, Duration::ZERO);
-                continue;
-            }
-
-            // The primary may have something that the secondary does not have yet.
-            let stale = route.leave_stale_secondary(failed.error.details().status);
-            let repeat = stale
-                || (failed.transient && retry::may_repeat(failed.outcome, call.safety, retry));
-            if !repeat {
-                return Err(failed.error);
-            }
-            // The pace waits before the next attempt.
-            if let Some(pacing) = pacing.as_mut().filter(|pacing| pacing.is_patient(&failed)) {
-                pacing.keep(failed.error, attempts);
-                route.next();
-                budget = self.options.timeout;
-                continue;
-            }
-            let wait = failed
-                .wait
-                .unwrap_or_else(|| retry::backoff(retry, counted, self.shared.jitter.fraction()));
-            if counted >= retry.max_attempts || wait >= budget {
-                let error = last_of_primary.filter(|_| stale).unwrap_or(failed.error);
-                return Err(if counted >= retry.max_attempts {
-                    error
-                } else {
-                    error.advise("allow a longer `timeout`, or try again later")
-                });
-            }
-            let needs_budget = !stale && !pacing.as_ref().is_some_and(Pacing::is_background);
-            if needs_budget && !self.shared.retries.take() {
-                measure::withheld(hook, endpoint, &failed.error);
-                return Err(failed.error.advise(
-                    "the account's retry budget is used up; try again when the service has recovered",
-                ));
-            }
-            trace::retry(call, &failed.error, attempts, wait);
-            measure::retried(hook, endpoint, &failed.error, wait);
-            if !route.at_secondary() && !stale {
-                last_of_primary = Some(failed.error);
-            }
-            route.next();
-            self.shared.clock.sleep(wait).await;
-            budget = budget.saturating_sub(wait);
-        }
     }
 
     /// Passes what an attempt used to all that count.
@@ -355,6 +177,14 @@ impl Pipeline {
         let result = AttemptResult { status: status.map(|status| status.as_u16()), elapsed };
         self.shared.additions.after(attempt, result);
         self.shared.hot.add(|| report.touch(self.clock()));
+    }
+
+    pub(super) fn retries(&self) -> &Budget {
+        &self.shared.retries
+    }
+
+    pub(super) fn scope(&self) -> &Scope {
+        &self.shared.scope
     }
 
     pub(super) fn governor(&self) -> &Governor {
@@ -450,67 +280,6 @@ impl Pipeline {
     pub(crate) fn is_azurite(&self) -> bool {
         self.shared.azurite.load(Ordering::Relaxed)
     }
-
-    /// An unsuccessful response, or a truncated success.
-    #[cold]
-    fn refused(
-        &self,
-        call: &Call<'_>,
-        answer: HttpResponse,
-        attempts: u32,
-        ambiguous: bool,
-    ) -> FailedAttempt {
-        let HttpResponse { status, headers, body, .. } = answer;
-        let body = match body {
-            Err(broken) if status.is_success() => {
-                return FailedAttempt::broken(call, broken, attempts, ambiguous);
-            }
-            // The status alone is sufficient.
-            body => body.unwrap_or_default(),
-        };
-        self.refusal(call, status.as_u16(), &headers, &body, attempts, ambiguous)
-    }
-
-    /// An unsuccessful response, or that of a failed batch.
-    #[cold]
-    fn refusal(
-        &self,
-        call: &Call<'_>,
-        status: u16,
-        headers: &HeaderMap,
-        body: &[u8],
-        attempts: u32,
-        ambiguous: bool,
-    ) -> FailedAttempt {
-        let ErrorText { code, message, operation } = ErrorText::of(headers, body);
-        let outcome = outcome_of(status, code.as_ref());
-        let now = self.shared.clock.now();
-        let request_id = headers.get(rowkey_wire::headers::REQUEST_ID);
-        let failure = Failure {
-            status,
-            code,
-            message,
-            request_id: request_id.and_then(|id| id.to_str().ok()),
-            attempts,
-            ambiguous,
-        };
-        let wait = retry::retry_after(headers, now);
-        let mut error = Error::from_response(call, failure).after(wait);
-        if call.batch.is_some() {
-            error = error.at_operation(operation);
-        }
-        if let Some(advice) = super::http::advice(status, headers, now) {
-            error = error.advise(advice);
-        }
-        FailedAttempt { error, outcome, transient: retry::is_transient(status), wait }
-    }
-}
-
-/// Whether authentication failed, as opposed to authorization.
-#[cold]
-fn is_about_credential(error: &Error) -> bool {
-    let codes = [ErrorCode::AUTHENTICATION_FAILED, ErrorCode::INVALID_AUTHENTICATION_INFO];
-    error.details().status == Some(401) || error.code().is_some_and(|code| codes.contains(code))
 }
 
 fn endpoints_of(endpoints: &Endpoints, service: Service) -> Result<&ServiceEndpoints> {
@@ -522,106 +291,4 @@ fn endpoints_of(endpoints: &Endpoints, service: Service) -> Result<&ServiceEndpo
         };
         Error::invalid(what).advise(format!("give the {part} endpoint"))
     })
-}
-
-/// A failed attempt.
-pub(super) struct FailedAttempt {
-    /// The error to return unless the operation is retried.
-    pub(super) error: Error,
-    /// The outcome of this attempt alone.
-    pub(super) outcome: Outcome,
-    pub(super) transient: bool,
-    /// The wait that the service asked for.
-    pub(super) wait: Option<Duration>,
-}
-
-impl FailedAttempt {
-    #[cold]
-    fn broken(call: &Call<'_>, broken: TransportError, attempts: u32, ambiguous: bool) -> Self {
-        let TransportError { what, outcome, kind, source, class: _ } = broken;
-        let unknown = ambiguous && call.safety != Safety::Read;
-        let shown = if unknown { Outcome::Unknown } else { outcome };
-        let mut error = Error::transport(call, kind, what, shown, attempts);
-        if let Some(source) = source {
-            error = error.with_source(source);
-        }
-        Self { error, outcome, transient: kind == ErrorKind::Unavailable, wait: None }
-    }
-}
-
-/// The endpoint of the next attempt.
-pub(super) struct Route<'a> {
-    primary: &'a Endpoint,
-    /// The endpoint with which attempts may alternate, until it turns out to be behind.
-    secondary: Option<&'a Endpoint>,
-    at_secondary: bool,
-}
-
-impl<'a> Route<'a> {
-    fn new(
-        endpoints: &'a ServiceEndpoints,
-        options: &ClientOptions,
-        call: &Call<'_>,
-    ) -> Result<Self> {
-        let secondary = endpoints.secondary.as_ref();
-        let primary = &endpoints.primary;
-        match call.host {
-            Host::Any if options.read_from_secondary && call.safety == Safety::Read => {
-                Ok(Self { primary, secondary, at_secondary: false })
-            }
-            Host::Any | Host::Primary => Ok(Self { primary, secondary: None, at_secondary: false }),
-            // Only the secondary is used, so attempts do not alternate.
-            Host::Secondary => match secondary {
-                Some(primary) => Ok(Self { primary, secondary: None, at_secondary: true }),
-                None => Err(Error::invalid("the account has no secondary endpoint")
-                    .of(call.operation, call.resource)),
-            },
-        }
-    }
-
-    fn endpoint(&self) -> &'a Endpoint {
-        match self.secondary {
-            Some(secondary) if self.at_secondary => secondary,
-            _ => self.primary,
-        }
-    }
-
-    fn at_secondary(&self) -> bool {
-        self.at_secondary
-    }
-
-    fn next(&mut self) {
-        if self.secondary.is_some() {
-            self.at_secondary = !self.at_secondary;
-        }
-    }
-
-    /// The endpoint of a second request for the read, if the options want one.
-    fn second(&self, options: &ClientOptions, sending: &Sending<'_>) -> Option<&'a Endpoint> {
-        let hedge = options.hedge.as_ref()?;
-        if !sending.may_be_hedged() {
-            return None;
-        }
-        Some(match self.secondary {
-            Some(secondary) if hedge.at_secondary && !self.at_secondary => secondary,
-            _ => self.endpoint(),
-        })
-    }
-
-    /// Records from which endpoint the result of a race came.
-    fn is_answered_by(&mut self, raced: &Raced) {
-        self.at_secondary |= raced.is_other && raced.is_second;
-    }
-
-    /// Stops using the secondary for this operation if it reports that something is missing or has
-    /// another version: it may only be behind.
-    fn leave_stale_secondary(&mut self, status: Option<u16>) -> bool {
-        let stale =
-            self.at_secondary && self.secondary.is_some() && matches!(status, Some(404 | 412));
-        if stale {
-            self.secondary = None;
-            self.at_secondary = false;
-        }
-        stale
-    }
 }

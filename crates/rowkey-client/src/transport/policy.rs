@@ -106,6 +106,10 @@ impl<'a> Attempt<'a> {
         self.id = id.clone();
     }
 
+    pub(super) fn id(&self) -> &HeaderValue {
+        &self.id
+    }
+
     /// The client's id, when the attempt is over.
     pub(super) fn into_id(self) -> HeaderValue {
         self.id

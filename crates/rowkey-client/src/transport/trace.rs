@@ -8,13 +8,13 @@
 
 use std::time::Duration;
 
+use http::HeaderValue;
 use rowkey_wire::auth::Service;
 use tracing::field::{Empty, display};
 use tracing::{Level, Span};
 
 use super::call::{Call, Reply};
 use super::redact;
-use super::sign::Signed;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::options::ClientOptions;
@@ -91,10 +91,10 @@ fn namespace(service: Service) -> &'static str {
     }
 }
 
-/// Records the attempt that is about to be sent.
-pub(crate) fn attempt(span: &Span, signed: &Signed) {
+/// Records the attempt that is about to be sent, or whose answer counts.
+pub(crate) fn attempt(span: &Span, id: &HeaderValue) {
     if !span.is_disabled() {
-        span.record("az.client_request_id", signed.id.to_str().unwrap_or_default());
+        span.record("az.client_request_id", id.to_str().unwrap_or_default());
     }
 }
 

@@ -2,10 +2,9 @@
 
 use std::fmt;
 
-use rowkey_client::pace::Pace;
 use rowkey_client::{DynamicEntity, Entity, ErrorCode, Key, Page, Result, Stored, Table};
 
-use super::repeat::pause;
+use super::repeat::{pause, until_done};
 use super::walk::PageStep;
 use super::{Job, Keys, Report, Verdict, Walk, Walking, primary};
 use crate::keys::{MAX_OPERATIONS, not_of_a_store};
@@ -95,6 +94,7 @@ impl Deletion {
     }
 
     async fn transaction(&self, mut left: Vec<Stored<Keys>>, report: &mut Report) -> Result<()> {
+        let clock = self.table.account().clock();
         let (mut rounds, mut failures) = (0, 0);
         while !left.is_empty() {
             let delete = |transaction: rowkey_client::Transaction, stored: &Stored<Keys>| {
@@ -109,9 +109,7 @@ impl Deletion {
             // Done again here: a page that is read again lacks what was deleted, which would not be counted.
             if error.is_retryable() && error.kind() != rowkey_client::ErrorKind::Conflict {
                 failures += 1;
-                // The deadline of the job's own pace ends the next attempt.
-                let clock = self.table.account().clock();
-                pause(clock, &Pace::background(), failures, error).await?;
+                pause(clock, failures, error).await?;
                 continue;
             }
             let Some(at) = error.details().operation_index.filter(|at| *at < left.len()) else {
@@ -125,7 +123,8 @@ impl Deletion {
             } else if error.kind() == rowkey_client::ErrorKind::Conflict {
                 let Keys { partition_key, row_key } = left.remove(at).entity;
                 rounds += 1;
-                match self.walk.again((&partition_key, &row_key)).await? {
+                let again = async |_| self.walk.again((&partition_key, &row_key)).await;
+                match until_done(clock, again).await? {
                     Some(found) if rounds <= ROUNDS => left.push(found),
                     _ => report.note(None, Verdict::Skipped, 1),
                 }

@@ -267,7 +267,7 @@ async fn store(
     group: AnyGroup<'_>,
 ) -> (Partition, Result<()>) {
     let clock = table.account().clock();
-    let stored = until_done(clock, &run.pace, |attempt| group.store(attempt)).await;
+    let stored = until_done(clock, |attempt| group.store(attempt)).await;
     let report = match stored {
         Ok(report) => report,
         // The group stays open, and the next run stores it.

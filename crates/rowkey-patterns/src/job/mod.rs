@@ -143,8 +143,9 @@ impl<'a, W> Job<'a, W> {
     /// Sends requests at this pace: those of the job itself, and all that its steps and groups send from their
     /// own future. Default: [`Pace::background`], without maximum rates of its own and without a deadline.
     ///
-    /// A 503 (`ServerBusy`), a timeout or a lost connection never fails an item. With [`Pace::foreground`] it
-    /// may end the job, after the retries of the options.
+    /// A 503 (`ServerBusy`), a timeout or a lost connection never fails an item: what failed is repeated after a
+    /// pause until the deadline of the pace. With [`Pace::foreground`], requests go before those of other jobs and
+    /// wait no longer than the `timeout` of the options; what the job then repeats is the page or the group.
     pub fn pace(mut self, pace: Pace) -> Self {
         self.pace = pace;
         self

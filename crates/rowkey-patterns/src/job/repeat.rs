@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
-use rowkey_client::internals::{doubled, is_past_deadline};
-use rowkey_client::pace::Pace;
+use rowkey_client::internals::{current_deadline, doubled, past_deadline};
 use rowkey_client::{Clock, Error, Outcome, Result};
 
 /// The pause after the first failure; doubled for each further failure in a row.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest pause.
+/// The longest pause that a job chooses itself.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest pause that the service may ask for. Its `Retry-After` may be of any length.
+const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
 /// The number of an attempt, and the outcome of earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +27,6 @@ pub struct Attempt {
 /// earlier attempt is unknown, so is that of the error.
 pub(super) async fn until_done<T, F: Future<Output = Result<T>>>(
     clock: &dyn Clock,
-    pace: &Pace,
     mut operation: impl FnMut(Attempt) -> F,
 ) -> Result<T> {
     let mut attempt = Attempt { number: 1, after_unknown: false };
@@ -41,27 +41,22 @@ pub(super) async fn until_done<T, F: Future<Output = Result<T>>>(
         if !error.is_retryable() {
             return Err(error);
         }
-        pause(clock, pace, attempt.number, error).await?;
+        pause(clock, attempt.number, error).await?;
         attempt.number = attempt.number.saturating_add(1);
     }
 }
 
 /// Waits before a repetition after `failures` retryable errors in a row; returns the error if the deadline of
-/// the pace comes first.
-pub(super) async fn pause(
-    clock: &dyn Clock,
-    pace: &Pace,
-    failures: u32,
-    error: Error,
-) -> Result<()> {
-    if is_past_deadline(&error) {
+/// the pace in which the job runs comes first.
+pub(super) async fn pause(clock: &dyn Clock, failures: u32, error: Error) -> Result<()> {
+    if error.is_past_deadline() {
         return Err(error);
     }
-    let asked = error.details().retry_after.unwrap_or_default();
+    let asked = error.details().retry_after.unwrap_or_default().min(LONGEST_ASKED);
     let pause = doubled(FIRST_PAUSE, failures.saturating_sub(1), LONGEST_PAUSE).max(asked);
-    let left = pace.deadline().map(|until| (until - clock.now()).to_std().unwrap_or_default());
+    let left = current_deadline().map(|until| (until - clock.now()).to_std().unwrap_or_default());
     if left.is_some_and(|left| pause >= left) {
-        return Err(error.advise("the deadline has passed; resume the job from its checkpoint"));
+        return Err(past_deadline(error));
     }
     clock.sleep(pause).await;
     Ok(())

@@ -325,7 +325,7 @@ where
                 Ok(page) => page,
                 Err(error) if error.is_retryable() => {
                     failures += 1;
-                    pause(clock, &run.pace, failures, error).await?;
+                    pause(clock, failures, error).await?;
                     continue;
                 }
                 Err(error)
@@ -350,7 +350,7 @@ where
                 }
                 Err(error) if error.is_retryable() => {
                     failures += 1;
-                    pause(clock, &run.pace, failures, error).await?;
+                    pause(clock, failures, error).await?;
                 }
                 Err(error) => return Err(error),
             }

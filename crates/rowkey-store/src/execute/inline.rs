@@ -10,7 +10,7 @@
 //! may be about to insert it. If such a writer may exist, the op row and the message stay, and a worker
 //! settles again.
 
-use rowkey_client::internals::unpaced;
+use rowkey_client::internals::impatient;
 use rowkey_client::{DynamicEntity, ETag, Outcome, Partition, Result};
 use rowkey_patterns::internals::try_all;
 
@@ -117,7 +117,7 @@ async fn look_at(table: &Deciding, rows: &[(usize, &RowElsewhere)]) -> Result<Ve
     let keys: Vec<_> = rows.iter().map(|(_, row)| &row.place.keys).collect();
     let names = rows.iter().map(|(_, row)| row.index);
     let read = caused_by(names, group::read(place.deciding(table), &keys));
-    let found = if place.is_elsewhere() { unpaced(read).await } else { read.await };
+    let found = if place.is_elsewhere() { impatient(read).await } else { read.await };
     let found = match found.map_err(|error| place.named(error)) {
         Ok(found) => found,
         Err(error) if place.may_be_left(&error) => {

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use rowkey_client::internals::{declared, unpaced};
+use rowkey_client::internals::{declared, impatient};
 use rowkey_client::{ETag, Error, Outcome, Result};
 use rowkey_patterns::internals::try_all;
 
@@ -169,7 +169,7 @@ impl Executor {
         // The head that was just written confirms new claims, so they need no settling.
         let mut noted = Noted { in_doubt, by_writer: true, ..Noted::default() };
         // A worker settles what fails, so a job does not wait for a table that is unavailable.
-        let settled = unpaced(self.settle(announcer, &plan, &op, &mut noted)).await;
+        let settled = impatient(self.settle(announcer, &plan, &op, &mut noted)).await;
         self.end(announcer, &plan, announced, settled, &noted).await?;
         let settled = if noted.missed { Settled::Pending } else { settled };
         Ok(Ran::Done { etags, settled })
@@ -191,7 +191,7 @@ impl Executor {
     /// list.
     async fn check_joined(&self, plan: &Plan) -> Result<()> {
         let checked = plan.joined.iter().map(|joined| async move {
-            match unpaced(declared(joined.list.name, joined.at.row(&self.table))).await {
+            match impatient(declared(joined.list.name, joined.at.row(&self.table))).await {
                 Ok(Some(found)) => check_join(&found.entity, joined.list, &joined.listed),
                 Ok(None) => Ok(()),
                 // The write does not wait for a table that is unavailable.
