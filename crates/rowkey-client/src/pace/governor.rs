@@ -34,6 +34,8 @@ const SUSPECTS: usize = 4;
 const SWEEP_AT: usize = 4096;
 /// How long requests without a pace are counted after the last one with a pace.
 const ACTIVE: Duration = Duration::from_secs(60);
+/// How long a request may wait for a target if its work may be left undone.
+const IMPATIENCE: Duration = Duration::from_secs(2);
 /// Real time after which a request looks whether its line moves.
 const TICK: Duration = Duration::from_secs(1);
 /// How often the rate of a target is reported.
@@ -110,13 +112,18 @@ impl Governor {
         asking: Asking<'a>,
         left: Duration,
     ) -> Result<Permit<'a>, Late> {
-        let begun = self.clock.elapsed();
+        let mut begun = self.clock.elapsed();
         let left = (pace.priority == Priority::Foreground).then_some(left);
-        let mut limit = Limit { left, until: pace.until };
+        let mut limit = Limit { left: left.filter(|_| !pace.is_impatient), until: pace.until };
         self.check(&limit, Duration::ZERO)?;
         self.active.store(true, Ordering::Relaxed);
         // Given back unless the request passes all stages.
         let unsent = self.reserve(pace, asking.load.entities(), &mut limit).await?;
+        if pace.is_impatient {
+            // Its own maximum rates are no reason to fail.
+            begun = self.clock.elapsed();
+            limit.left = left.map(|left| left.min(IMPATIENCE));
+        }
         let mut permit = Permit {
             governor: self,
             asking,

@@ -88,6 +88,8 @@ pub struct Pace {
     shared: Arc<Shared>,
     priority: Priority,
     until: Option<DateTime<Utc>>,
+    /// Whether a target that the service has pushed back on is not waited for.
+    is_impatient: bool,
 }
 
 /// Which requests go first.
@@ -109,8 +111,9 @@ impl Priority {
     }
 }
 
-/// Runs a future that a job does not wait for: its requests keep the maximum rates and the deadline of their pace, but
-/// wait no longer than the `timeout` of their options, like those of the foreground.
+/// Runs a future whose work may be left undone, so that a job does not wait for it: its requests keep the maximum
+/// rates and the deadline of their pace, are retried as their options say, and fail if their target may not get a
+/// request within two seconds.
 pub fn impatient<F: Future>(future: F) -> impl Future<Output = F::Output> {
     IMPATIENT.scope((), Box::pin(future))
 }
@@ -231,7 +234,7 @@ impl Pace {
     }
 
     fn new(priority: Priority) -> Self {
-        Self { shared: Arc::default(), priority, until: None }
+        Self { shared: Arc::default(), priority, until: None, is_impatient: false }
     }
 
     /// Limits requests to this many per second, at least 1.
@@ -330,7 +333,11 @@ impl Pace {
     pub(crate) fn of(options: Option<&Self>) -> Option<Self> {
         let pace = CURRENT.try_with(Clone::clone).ok().or_else(|| options.cloned())?;
         let is_impatient = IMPATIENT.try_with(|()| ()).is_ok();
-        Some(if is_impatient { Self { priority: Priority::Foreground, ..pace } } else { pace })
+        Some(if is_impatient {
+            Self { priority: Priority::Foreground, is_impatient, ..pace }
+        } else {
+            pace
+        })
     }
 
     pub(crate) fn is_background(&self) -> bool {

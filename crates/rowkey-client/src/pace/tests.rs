@@ -12,7 +12,7 @@ use super::governor::{Governor, Late};
 use super::limiter::Failure;
 use super::load::Load;
 use super::permit::{Asking, Failed, Permit};
-use super::{Pace, Requests, Targets};
+use super::{Pace, Requests, Targets, impatient};
 use crate::clock::{Clock as _, ManualClock};
 use crate::telemetry::Hook;
 
@@ -311,4 +311,23 @@ async fn a_large_request_waits_no_longer_than_the_longest_pause() {
     enter(&governor, &pace, "p", 1).await.unwrap().answered();
     let taken = clock.elapsed().saturating_sub(begun);
     assert!(taken <= Duration::from_secs(61), "{taken:?}");
+}
+
+#[tokio::test]
+async fn work_that_may_be_left_undone_waits_for_its_own_rate_and_not_for_a_target() {
+    let (governor, clock) = quick();
+    let background = Pace::background().requests_per_second(1);
+    let pace = impatient(async { Pace::of(Some(&background)) }).await.unwrap();
+    let begun = clock.elapsed();
+    for _ in 0..10 {
+        enter(&governor, &pace, "p", 1).await.unwrap().answered();
+    }
+    let waited = clock.elapsed().saturating_sub(begun);
+    assert!(waited > Duration::from_secs(8), "{waited:?}");
+    enter(&governor, &pace, "p", 1).await.unwrap().failed(busy(Some(10)));
+    let (begun, late) = (clock.elapsed(), enter(&governor, &pace, "p", 1).await);
+    assert_eq!(late.err(), Some(Late { is_deadline: false }));
+    let waited = clock.elapsed().saturating_sub(begun);
+    assert!(waited <= Duration::from_secs(1), "its own rate alone: {waited:?}");
+    assert_eq!(background.requests().sent, 11);
 }
