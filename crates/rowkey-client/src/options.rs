@@ -1,6 +1,7 @@
 //! Options of a client: data with documented defaults.
 
 pub(crate) mod connection;
+pub(crate) mod proxy;
 
 use std::time::Duration;
 

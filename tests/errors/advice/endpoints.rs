@@ -70,12 +70,19 @@ pub(super) const CASES: &[Case] = &[
         },
     ),
     case(
-        "give scheme, host and port, with user and password before an @ if it asks for them",
+        "give scheme, host and port, with user and password before an @ if it asks for them, and \
+         percent-encode in them what is neither a letter nor a digit",
         || {
             async {
-                let error = refused(ConnectionOptions::new().proxy("proxy.contoso.com"))?;
-                let _ =
-                    ConnectionOptions::new().proxy("http://ada:secret@proxy.contoso.com:3128")?;
+                let proxy = |address: &str| ConnectionOptions::new().proxy(address);
+                let error = refused(proxy("proxy.contoso.com"))?;
+                let _ = proxy("http://ada:secret@proxy.contoso.com:3128")?;
+                // The text is not shown: it may have a password.
+                for password in ["secret@2", "secret#2", "secret^2", "secret 2"] {
+                    let error = refused(proxy(&format!("http://ada:{password}@proxy:3128")))?;
+                    assert!(!format!("{error} {error:?}").contains("secret"), "{error}");
+                }
+                let _ = proxy("http://ada:secret%402@proxy.contoso.com:3128")?;
                 Ok(error)
             }
             .boxed()

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::address::Address;
+use super::proxy::ProxyAddress;
 use crate::error::{Error, Result};
 
 /// How an account connects to the service: proxy, trusted certificates, time limits.
@@ -42,7 +42,7 @@ pub(crate) enum Proxy {
     /// The one that environment variables name.
     Environment,
     /// The one at this address.
-    At(String),
+    At(ProxyAddress),
     None,
 }
 
@@ -69,7 +69,8 @@ impl ConnectionOptions {
     /// Sends all requests through this proxy, and not through that of the environment. Default: the proxy of the environment.
     ///
     /// `address` is `http://host:port` or `https://host:port`, with `user:password@` before the host if the proxy asks
-    /// for them. Requests over https pass through a tunnel (`CONNECT`) that the proxy cannot read.
+    /// for them; characters in them that have a meaning in addresses are percent-encoded, such as `@` as `%40`. Requests
+    /// over https pass through a tunnel (`CONNECT`) that the proxy cannot read.
     ///
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for any other address.
     ///
@@ -77,15 +78,18 @@ impl ConnectionOptions {
     /// use rowkey::ConnectionOptions;
     ///
     /// assert!(ConnectionOptions::new().proxy("http://proxy.contoso.com:3128").is_ok());
+    /// assert!(ConnectionOptions::new().proxy("http://anna:p%40ss@proxy.contoso.com:3128").is_ok());
+    /// assert!(ConnectionOptions::new().proxy("http://anna:p@ss@proxy.contoso.com:3128").is_err());
     /// assert!(ConnectionOptions::new().proxy("proxy.contoso.com").is_err());
     /// ```
     pub fn proxy(mut self, address: &str) -> Result<Self> {
-        let parsed = Address::parse(address);
-        if !parsed.is_ok_and(|address| address.path.len() <= 1 && address.query.is_none()) {
-            return Err(Error::invalid("the proxy has no address such as http://host:port")
-                .advise("give scheme, host and port, with user and password before an @ if it asks for them"));
-        }
-        self.proxy = Proxy::At(address.trim().to_owned());
+        let Some(proxy) = ProxyAddress::parse(address) else {
+            return Err(Error::invalid("the proxy has no address such as http://host:port").advise(
+                "give scheme, host and port, with user and password before an @ if it asks for them, and percent-encode \
+                 in them what is neither a letter nor a digit",
+            ));
+        };
+        self.proxy = Proxy::At(proxy);
         Ok(self)
     }
 

@@ -20,6 +20,7 @@ use tower_service::Service;
 use super::tls::Tls;
 use crate::error::Result;
 use crate::options::connection::{ConnectionOptions, Proxy};
+use crate::options::proxy::ProxyAddress;
 
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
 
@@ -35,11 +36,19 @@ const ACKNOWLEDGED: Duration = Duration::from_secs(30);
 pub(crate) struct Connector {
     tcp: HttpConnector,
     tls: Option<Tls>,
-    proxies: Option<Arc<Matcher>>,
+    proxies: Proxies,
     limit: Duration,
 }
 
 shown!(Connector: limit);
+
+/// The proxies of requests.
+#[derive(Clone)]
+enum Proxies {
+    Environment(Arc<Matcher>),
+    At(ProxyAddress),
+    None,
+}
 
 impl Connector {
     /// Connections for these endpoints: `secure` if one of them uses https, `direct` if none may be reached through
@@ -55,33 +64,43 @@ impl Connector {
         #[cfg(any(target_os = "android", target_os = "linux"))]
         tcp.set_tcp_user_timeout(Some(ACKNOWLEDGED));
         let proxies = match &options.proxy {
-            Proxy::Environment if direct => None,
-            Proxy::Environment => Some(Matcher::from_system()),
-            Proxy::None => None,
-            Proxy::At(address) => Some(Matcher::builder().all(address.as_str()).build()),
+            Proxy::Environment if direct => Proxies::None,
+            Proxy::Environment => Proxies::Environment(Arc::new(Matcher::from_system())),
+            Proxy::None => Proxies::None,
+            Proxy::At(address) => Proxies::At(address.clone()),
         };
         // Loading the system's root certificates takes longer than a whole test against a local server.
-        let is_needed =
-            secure || matches!(&options.proxy, Proxy::At(at) if at.starts_with("https"));
+        let is_needed = secure || matches!(&options.proxy, Proxy::At(at) if at.is_secure());
         let tls = is_needed.then(|| Tls::new(options.roots.as_deref())).transpose()?;
-        Ok(Self { tcp, tls, proxies: proxies.map(Arc::new), limit: options.connect_timeout })
+        Ok(Self { tcp, tls, proxies, limit: options.connect_timeout })
     }
 
-    /// What a request over plain http owes the proxy on its way. Over https, the tunnel has it.
+    /// The proxy that a request passes.
+    fn proxy(&self, uri: &Uri) -> Option<ProxyAddress> {
+        match &self.proxies {
+            Proxies::Environment(matcher) => matcher.intercept(uri).map(ProxyAddress::from),
+            Proxies::At(address) => Some(address.clone()),
+            Proxies::None => None,
+        }
+    }
+
+    /// The credentials for the proxy in a request over plain http. Over https, the tunnel has them.
     pub(crate) fn proxy_authorization(&self, uri: &Uri) -> Option<HeaderValue> {
-        let proxies = self.proxies.as_ref().filter(|_| uri.scheme() == Some(&Scheme::HTTP))?;
-        proxies.intercept(uri)?.basic_auth().cloned()
+        if uri.scheme() != Some(&Scheme::HTTP) {
+            return None;
+        }
+        self.proxy(uri)?.authorization().cloned()
     }
 
     async fn connect(self, uri: Uri) -> std::result::Result<Stream, BoxError> {
-        let Some(proxy) = self.proxies.as_ref().and_then(|proxies| proxies.intercept(&uri)) else {
+        let Some(proxy) = self.proxy(&uri) else {
             let stream = self.tcp(uri.clone()).await?;
             return self.secured(stream, &uri).await;
         };
-        let to_proxy = Self { proxies: None, ..self.clone() };
+        let to_proxy = Self { proxies: Proxies::None, ..self.clone() };
         if uri.scheme() == Some(&Scheme::HTTPS) {
             let mut tunnel = Tunnel::new(proxy.uri().clone(), to_proxy);
-            if let Some(authorization) = proxy.basic_auth() {
+            if let Some(authorization) = proxy.authorization() {
                 tunnel = tunnel.with_auth(authorization.clone());
             }
             let stream = tunnel.call(uri.clone()).await?;
