@@ -14,7 +14,7 @@ pub struct Address {
     pub host: String,
     /// The port, unless it is the scheme's default.
     pub port: Option<u16>,
-    /// Whether there is a user name or a password.
+    /// Whether there is a user name or a password, even an empty one.
     pub has_user: bool,
     /// The path as it was given, empty or with a leading slash.
     pub path: String,
@@ -46,7 +46,13 @@ impl Address {
         let (rest, fragment) = rest.split_once('#').map_or((rest, None), |(a, b)| (a, Some(b)));
         let (rest, query) = rest.split_once('?').map_or((rest, None), |(a, b)| (a, Some(b)));
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let (user, place) = authority.rsplit_once('@').unwrap_or(("", authority));
+        // Browsers, and some libraries, read `\` as `/`: for them the host is before it, and for others behind the `@`.
+        if authority.contains('\\') {
+            return Err(Fault::Malformed);
+        }
+        let (user, place) = authority
+            .rsplit_once('@')
+            .map_or((None, authority), |(user, place)| (Some(user), place));
         let default = if secure { 443 } else { 80 };
         let (host, port) = host_and_port(place, default).ok_or(Fault::Malformed)?;
         if text.chars().any(char::is_control) {
@@ -56,7 +62,7 @@ impl Address {
             secure,
             host,
             port: (port != default).then_some(port),
-            has_user: !user.is_empty(),
+            has_user: user.is_some(),
             path: path.to_owned(),
             query: query.map(str::to_owned),
             has_fragment: fragment.is_some(),
@@ -126,6 +132,8 @@ mod tests {
             ("http://[0:0::1]:10002/acct", "[::1]:10002", 10002, "/acct", None),
             ("http://127.0.0.1?a?b", "127.0.0.1", 80, "", Some("a?b")),
             ("http://u:p@rowkey:8080/", "rowkey:8080", 8080, "/", None),
+            ("http://@rowkey", "rowkey", 80, "", None),
+            ("http://rowkey/a\\b", "rowkey", 80, "/a\\b", None),
         ] {
             let address = Address::parse(text).unwrap();
             assert_eq!((&*address.authority(), address.port()), (authority, port), "{text}");
@@ -153,6 +161,9 @@ mod tests {
             ("https://[a]", Fault::Malformed),
             ("https://[::1]a", Fault::Malformed),
             ("https://a/\r\nb", Fault::Malformed),
+            ("https://a.example\\@b.example", Fault::Malformed),
+            ("https://a.example\\b", Fault::Malformed),
+            ("https://u:p\\q@a.example", Fault::Malformed),
         ] {
             assert_eq!(Address::parse(text), Err(fault), "{text}");
         }

@@ -26,8 +26,9 @@ impl Scope {
 }
 
 /// The scope in a challenge, as in `WWW-Authenticate`: `Bearer authorization="..",
-/// resource="https://vault.azure.net"`. Refused unless the resource is the host of the vault or a parent
-/// domain: otherwise a host could name another service and receive a token for it.
+/// resource="https://vault.azure.net"`. Refused unless the resource is an address of a host alone, and that is the host
+/// of the vault or a parent domain: otherwise a host could name another service and receive a token for it. With more in
+/// the address, it could name a service that its own reader finds there, and not this one.
 pub(super) fn challenged(challenge: &str, host: &str) -> Result<Scope> {
     let refused = |what: &'static str| {
         Err(Error::refused(ErrorKind::Auth, what).advise("check the identifier of the key"))
@@ -44,13 +45,21 @@ pub(super) fn challenged(challenge: &str, host: &str) -> Result<Scope> {
     let Some(resource) = parameter("resource").or_else(|| parameter("scope")) else {
         return refused("the key vault does not name the resource for tokens");
     };
-    let scope = resource.strip_suffix("/.default").unwrap_or(resource).trim_end_matches('/');
-    let named = Address::parse(scope).ok();
-    let named = named.as_ref().map_or("", |address| &address.host);
-    if host.eq_ignore_ascii_case(named) || named.contains('.') && is_below(host, named) {
-        return Ok(Scope(format!("{scope}/.default")));
+    let named = resource.strip_suffix("/.default").unwrap_or(resource);
+    let Some(named) = Address::parse(named).ok().filter(is_host_alone) else {
+        return refused("the key vault names no host as the resource for tokens");
+    };
+    let domain = &*named.host;
+    if host.eq_ignore_ascii_case(domain) || domain.contains('.') && is_below(host, domain) {
+        return Ok(Scope(format!("{}://{}/.default", named.scheme(), named.authority())));
     }
     refused("the key vault requests a token for another service")
+}
+
+/// Returns whether an address has nothing beside its host and port.
+fn is_host_alone(address: &Address) -> bool {
+    let is_plain = !address.has_user && address.query.is_none() && !address.has_fragment;
+    is_plain && address.path.trim_matches('/').is_empty()
 }
 
 /// Returns whether `host` is a subdomain of `service`.
@@ -101,6 +110,15 @@ mod tests {
             ("resource=\"https://com\"", "a.evil.com", None),
             ("resource=\"evil\"", "a.evil.com", None),
             ("tenant=\"x\"", "a.evil.com", None),
+            ("resource=\"https://A.Local\"", "a.local", Some("https://a.local")),
+            ("resource=\"https://storage.azure.com\\@a.evil.com\"", "a.evil.com", None),
+            ("resource=\"https://storage.azure.com@a.evil.com\"", "a.evil.com", None),
+            ("resource=\"https://@a.evil.com\"", "a.evil.com", None),
+            ("resource=\"https://a.local:8443/\"", "a.local", Some("https://a.local:8443")),
+            ("resource=\"https://a.evil.com/x\"", "a.evil.com", None),
+            ("resource=\"https://a.evil.com?x\"", "a.evil.com", None),
+            ("resource=\"https://a.evil.com#x\"", "a.evil.com", None),
+            ("resource=\"https://a.evil.com https://storage.azure.com\"", "a.evil.com", None),
         ] {
             let given = challenged(&bearer(rest), host);
             let expected = scope.map(|scope| Scope(format!("{scope}/.default")));
