@@ -137,7 +137,13 @@ async fn an_unsupported_algorithm_is_rejected_before_sending() {
 
 #[tokio::test]
 async fn a_vault_with_a_foreign_challenge_receives_no_token() {
-    for resource in ["https://vault.azure.net", "https://management.azure.com", "nothing"] {
+    for resource in [
+        "https://vault.azure.net",
+        "https://management.azure.com",
+        "nothing",
+        "https://user@127.0.0.1",
+        "https://storage.azure.com\\@127.0.0.1",
+    ] {
         let server = MockServer::start().await;
         challenge(resource).mount(&server).await;
         let (vault, tokens, _) = vault(&server);
@@ -289,6 +295,13 @@ async fn key_urls_must_be_https_and_name_a_version() {
         "https://contoso.vault.azure.net/keys/sdktestkey/0698?x=1",
         "https://user@contoso.vault.azure.net/keys/sdktestkey/0698",
         "http://contoso.vault.azure.net/keys/sdktestkey/0698",
+        "https://contoso.vault.azure.net/keys/../0698",
+        "https://contoso.vault.azure.net/keys/./0698",
+        "https://contoso.vault.azure.net/keys/a%2Fb/0698",
+        "https://contoso.vault.azure.net/keys/a\\b/0698",
+        "https://contoso.vault.azure.net/keys/a b/0698",
+        "https://contoso.vault.azure.net/keys/sdktestkey/0698;x",
+        "https://contoso.vault.azure.net\\@evil.example/keys/sdktestkey/0698",
     ] {
         let error = KeyVault::new(key_id, tokens()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{key_id}");

@@ -81,8 +81,8 @@ impl VaultKey {
     pub(super) fn new(key_id: &str, tokens: impl TokenProvider + 'static) -> Result<Self> {
         let address = Address::parse(key_id).map_err(|_| malformed())?;
         let path: Vec<_> = address.path.split('/').collect();
-        let is_key = matches!(&*path, ["", "keys", name, version]
-            if !name.is_empty() && !version.is_empty());
+        let is_key =
+            matches!(&*path, ["", "keys", name, version] if is_name(name) && is_name(version));
         let host = &*address.host;
         let is_local = ["localhost", "127.0.0.1", "[::1]"].contains(&host);
         let is_plain = !address.has_user && address.query.is_none() && !address.has_fragment;
@@ -285,6 +285,12 @@ impl VaultKey {
 fn wait(answer: &Response<Bytes>) -> Option<Duration> {
     let wait = answer.headers().get(header::RETRY_AFTER)?;
     wait.to_str().ok()?.parse().ok().map(Duration::from_secs)
+}
+
+/// Returns whether a text has the characters of names and versions of keys. What else there may be, such as `..` or `%2F`,
+/// a server could read as another path.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 fn malformed() -> Error {
