@@ -148,13 +148,9 @@ async fn accept(dispatcher: Dispatcher, listener: tokio::net::TcpListener, servi
     let mut connections = JoinSet::new();
     let mut is_full = false;
     loop {
-        // Removes ended connections at once, even if no new one arrives for a long time.
-        let accepted = match select(pin!(listener.accept()), pin!(end(&mut connections))).await {
-            Either::Left((accepted, _)) => accepted,
-            Either::Right(_) => {
-                dispatcher.open.fetch_sub(1, Ordering::Relaxed);
-                continue;
-            }
+        let Some(accepted) = unless_ended(listener.accept(), &mut connections).await else {
+            dispatcher.open.fetch_sub(1, Ordering::Relaxed);
+            continue;
         };
         let (stream, peer) = match accepted {
             Ok(accepted) => accepted,
@@ -194,15 +190,11 @@ async fn serve_dispatched(
 ) {
     let mut connections = JoinSet::new();
     loop {
-        let (stream, peer, service) =
-            match select(pin!(dispatched.recv()), pin!(end(&mut connections))).await {
-                Either::Left((Some(accepted), _)) => accepted,
-                Either::Left((None, _)) => return,
-                Either::Right(_) => {
-                    open.fetch_sub(1, Ordering::Relaxed);
-                    continue;
-                }
-            };
+        let Some(accepted) = unless_ended(dispatched.recv(), &mut connections).await else {
+            open.fetch_sub(1, Ordering::Relaxed);
+            continue;
+        };
+        let Some((stream, peer, service)) = accepted else { return };
         let (state, tls) = (Arc::clone(&state), tls.clone());
         connections.spawn(async move {
             match TcpStream::from_std(stream) {
@@ -210,6 +202,20 @@ async fn serve_dispatched(
                 Err(error) => warn!(%error, "a connection cannot be served"),
             }
         });
+    }
+}
+
+/// The next connection; `None` if one of the open ones ended, which is removed.
+///
+/// Ended ones come first. If clients connect without a pause, a new one is always ready, and what ended before it
+/// would be counted as open, and kept in memory, until there is a pause.
+async fn unless_ended<T>(
+    arriving: impl Future<Output = T>,
+    connections: &mut JoinSet<()>,
+) -> Option<T> {
+    match select(pin!(end(connections)), pin!(arriving)).await {
+        Either::Left(_) => None,
+        Either::Right((arrived, _)) => Some(arrived),
     }
 }
 
@@ -230,4 +236,23 @@ fn is_of_the_peer(error: &io::Error) -> bool {
 async fn delay_accept() {
     #[expect(clippy::disallowed_methods, reason = "backs off while descriptors are exhausted")]
     let _ = tokio::task::spawn_blocking(|| thread::sleep(ACCEPT_DELAY)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn ended_connections_are_removed_although_new_ones_are_ready() {
+        let mut connections = JoinSet::new();
+        connections.spawn(future::ready(()));
+        connections.spawn(future::ready(()));
+        connections.spawn(future::pending());
+        tokio::task::yield_now().await;
+        let mut ended = 0;
+        while unless_ended(future::ready(()), &mut connections).await.is_none() {
+            ended += 1;
+        }
+        assert_eq!((ended, connections.len()), (2, 1));
+    }
 }
