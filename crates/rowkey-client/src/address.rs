@@ -3,7 +3,7 @@
 //! A general URL library brings the tables of Unicode for names in other scripts, which are a quarter of what
 //! compiling the client would cost. Names of services are ASCII; others are given in their ASCII form, `xn--..`.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// An absolute http or https address in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,8 +89,18 @@ impl Address {
 
     /// Whether the host is a name of several labels, and neither an IP address nor a single word.
     pub fn has_domain(&self) -> bool {
-        self.host.contains('.') && self.host.parse::<std::net::Ipv4Addr>().is_err()
+        self.host.contains('.') && self.host.parse::<Ipv4Addr>().is_err()
     }
+}
+
+/// Whether a host is this machine. An IPv6 address is in brackets.
+pub(crate) fn is_loopback(host: &str) -> bool {
+    const DOMAIN: &str = ".localhost";
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let end = host.len().saturating_sub(DOMAIN.len());
+    host.eq_ignore_ascii_case(&DOMAIN[1..])
+        || host.get(end..).is_some_and(|end| end.eq_ignore_ascii_case(DOMAIN))
+        || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
 fn is_scheme(text: &str) -> bool {
@@ -166,6 +176,26 @@ mod tests {
             ("https://u:p\\q@a.example", Fault::Malformed),
         ] {
             assert_eq!(Address::parse(text), Err(fault), "{text}");
+        }
+    }
+
+    #[test]
+    fn this_machine_has_many_names() {
+        for (host, expected) in [
+            ("localhost", true),
+            ("LocalHost", true),
+            ("acct.localhost", true),
+            ("127.0.0.1", true),
+            ("127.1.2.3", true),
+            ("[::1]", true),
+            ("[::ffff:127.0.0.1]", true),
+            ("notlocalhost", false),
+            ("localhost.example", false),
+            ("10.0.0.1", false),
+            ("[::2]", false),
+            ("", false),
+        ] {
+            assert_eq!(is_loopback(host), expected, "{host}");
         }
     }
 

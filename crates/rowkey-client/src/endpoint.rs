@@ -10,7 +10,7 @@ use http::uri::{self, PathAndQuery, Scheme, Uri};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use rowkey_wire::auth::Service;
 
-use crate::address::{Address, Fault};
+use crate::address::{Address, Fault, is_loopback};
 use crate::error::{Error, Result};
 
 /// The base of all addresses of a service, validated.
@@ -215,10 +215,7 @@ impl Endpoint {
 
     /// Whether the endpoint is on this machine.
     pub(crate) fn is_loopback(&self) -> bool {
-        let host = self.host.trim_start_matches('[').trim_end_matches(']');
-        host == "localhost"
-            || host.ends_with(".localhost")
-            || host.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
+        is_loopback(&self.host)
     }
 
     /// Whether the endpoint uses http and may receive secrets: an emulator on this machine, or a host that

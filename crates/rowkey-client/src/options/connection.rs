@@ -70,7 +70,8 @@ impl ConnectionOptions {
     ///
     /// `address` is `http://host:port` or `https://host:port`, with `user:password@` before the host if the proxy asks
     /// for them; characters in them that have a meaning in addresses are percent-encoded, such as `@` as `%40`. Requests
-    /// over https pass through a tunnel (`CONNECT`) that the proxy cannot read.
+    /// over https pass through a tunnel (`CONNECT`) that the proxy cannot read. Requests over plain http to this machine
+    /// go directly, unless the proxy is on this machine, too.
     ///
     /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for any other address.
     ///

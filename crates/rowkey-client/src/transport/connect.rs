@@ -18,6 +18,7 @@ use rowkey_wire::shown;
 use tower_service::Service;
 
 use super::tls::Tls;
+use crate::address::is_loopback;
 use crate::error::Result;
 use crate::options::connection::{ConnectionOptions, Proxy};
 use crate::options::proxy::ProxyAddress;
@@ -76,12 +77,19 @@ impl Connector {
     }
 
     /// The proxy that a request passes.
+    ///
+    /// What is sent over plain http to this machine may have secrets in it, because it does not leave the machine. A proxy
+    /// elsewhere would read them, and could not reach the server either.
     fn proxy(&self, uri: &Uri) -> Option<ProxyAddress> {
-        match &self.proxies {
+        let proxy = match &self.proxies {
             Proxies::Environment(matcher) => matcher.intercept(uri).map(ProxyAddress::from),
             Proxies::At(address) => Some(address.clone()),
             Proxies::None => None,
-        }
+        }?;
+        let is_here = |uri: &Uri| is_loopback(uri.host().unwrap_or_default());
+        let would_leave =
+            uri.scheme() == Some(&Scheme::HTTP) && is_here(uri) && !is_here(proxy.uri());
+        (!would_leave).then_some(proxy)
     }
 
     /// The credentials for the proxy in a request over plain http. Over https, the tunnel has them.
@@ -208,5 +216,37 @@ impl Write for Stream {
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut *self.io).poll_write_vectored(cx, buffers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_http_to_this_machine_stays_on_it() -> Result<()> {
+        for (proxy, uri, passes) in [
+            ("http://anna:secret@proxy.example:3128", "http://127.0.0.1:10002/acct/Tables", false),
+            ("http://anna:secret@proxy.example:3128", "http://localhost:10002/acct/Tables", false),
+            ("http://anna:secret@proxy.example:3128", "http://[::1]:10002/acct/Tables", false),
+            ("http://anna:secret@proxy.example:3128", "http://rowkey:10002/acct/Tables", true),
+            ("http://anna:secret@127.0.0.1:3128", "http://127.0.0.1:10002/acct/Tables", true),
+        ] {
+            let options = ConnectionOptions::new().proxy(proxy)?;
+            let connector = Connector::new(&options, false, true)?;
+            let uri = Uri::from_static(uri);
+            assert_eq!(connector.proxy(&uri).is_some(), passes, "{proxy} {uri}");
+            assert_eq!(connector.proxy_authorization(&uri).is_some(), passes, "{proxy} {uri}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn https_to_this_machine_is_a_tunnel_that_needs_no_header() -> Result<()> {
+        let options = ConnectionOptions::new().proxy("http://anna:secret@proxy.example:3128")?;
+        let connector = Connector::new(&options, false, true)?;
+        let uri = Uri::from_static("https://127.0.0.1:10002/acct/Tables");
+        assert!(connector.proxy(&uri).is_some() && connector.proxy_authorization(&uri).is_none());
+        Ok(())
     }
 }
