@@ -353,16 +353,6 @@ impl Endpoints {
         self.of(service).map_or("", |endpoints| endpoints.primary.base())
     }
 
-    pub(crate) fn is_secure(&self) -> bool {
-        self.all().any(Endpoint::is_secure)
-    }
-
-    /// Whether requests must not use a proxy: every endpoint is on this machine or was allowed by name, and a
-    /// proxy could read the request.
-    pub(crate) fn is_direct(&self) -> bool {
-        self.all().all(|endpoint| endpoint.is_loopback() || endpoint.is_trusted_http())
-    }
-
     /// Whether every service has a secondary endpoint.
     pub(crate) fn has_secondaries(&self) -> bool {
         self.by_service.iter().all(|(_, endpoints)| endpoints.secondary.is_some())

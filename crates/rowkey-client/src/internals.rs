@@ -16,7 +16,9 @@ use rowkey_wire::multipart::BatchError;
 use rowkey_wire::odata::Fields;
 pub use rowkey_wire::shown;
 
+use crate::address::Address;
 pub use crate::backoff::doubled;
+use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::options::connection::ConnectionOptions;
 pub use crate::pace::{current_deadline, impatient};
@@ -34,9 +36,11 @@ use crate::{blob, queue, table};
 pub struct Posts(Http);
 
 impl Posts {
-    /// For an address with https if `secure`, or else on this machine.
-    pub fn new(secure: bool) -> Result<Self> {
-        Http::new(ConnectionOptions::default(), secure, !secure).map(Self)
+    /// For addresses with this scheme, host and port.
+    pub fn new(address: &Address) -> Result<Self> {
+        let base = format!("{}://{}", address.scheme(), address.authority());
+        let endpoint = Endpoint::parse("the address", &base)?;
+        Http::new(ConnectionOptions::default(), [&endpoint]).map(Self)
     }
 
     /// Sends one request once, and returns a response with any status.

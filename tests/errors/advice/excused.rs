@@ -12,6 +12,15 @@ pub(crate) const EXCUSED: &[(&str, &str)] = &[
         "set both, or unset it",
         "the environment of a test is that of all; the unit tests of `environment` pass their own",
     ),
+    (
+        "name an HTTP proxy in it or in `ConnectionOptions::proxy`, add the hosts of the account to NO_PROXY, or \
+         connect by `ConnectionOptions::without_proxy`",
+        "the environment of a test is that of all; the unit tests of `proxies` pass their own",
+    ),
+    (
+        "correct it, percent-encode what is neither a letter nor a digit in user and password, or unset it",
+        "the environment of a test is that of all; the unit tests of `proxies` pass their own",
+    ),
     ("fix the cause of the panic; the write is settled again later", "changes the program"),
     ("fix the declaration; its targets are settled again later", "changes the program"),
     (

@@ -8,9 +8,14 @@ use crate::error::{Error, Result};
 
 /// How an account connects to the service: proxy, trusted certificates, time limits.
 ///
-/// Without them, connections take the proxy of the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`;
-/// none to this machine) and trust the certificates of the operating system. Requests follow no redirect: a signature
-/// is for one address.
+/// Without them, connections take the proxy of the environment and trust the certificates of the operating system.
+/// Requests follow no redirect: a signature is for one address.
+///
+/// The proxy of the environment is that in `HTTPS_PROXY` or `HTTP_PROXY`, by the scheme of the endpoint, or else in `ALL_PROXY`;
+/// hosts in `NO_PROXY` and this machine have none, and neither has plain http to a host that
+/// [`allow_http_to`](crate::StorageAccountBuilder::allow_http_to) names. The names may be in lower case.
+/// [`build`](crate::StorageAccountBuilder::build) fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if the
+/// variable of an endpoint names a SOCKS proxy or has no address of a proxy.
 ///
 /// ```
 /// use std::time::Duration;

@@ -41,12 +41,6 @@ impl ProxyAddress {
     }
 }
 
-impl From<Intercept> for ProxyAddress {
-    fn from(matched: Intercept) -> Self {
-        Self(matched)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,6 @@
 use std::error::Error as StdError;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,14 +12,14 @@ use http::{HeaderValue, Uri};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::client::legacy::connect::proxy::Tunnel;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
-use hyper_util::client::proxy::matcher::Matcher;
 use rowkey_wire::shown;
 use tower_service::Service;
 
+use super::proxies::{Proxies, Target};
 use super::tls::Tls;
-use crate::address::is_loopback;
+use crate::endpoint::Endpoint;
 use crate::error::Result;
-use crate::options::connection::{ConnectionOptions, Proxy};
+use crate::options::connection::ConnectionOptions;
 use crate::options::proxy::ProxyAddress;
 
 pub(crate) type BoxError = Box<dyn StdError + Send + Sync>;
@@ -43,18 +42,12 @@ pub(crate) struct Connector {
 
 shown!(Connector: limit);
 
-/// The proxies of requests.
-#[derive(Clone)]
-enum Proxies {
-    Environment(Arc<Matcher>),
-    At(ProxyAddress),
-    None,
-}
-
 impl Connector {
-    /// Connections for these endpoints: `secure` if one of them uses https, `direct` if none may be reached through
-    /// a proxy of the environment.
-    pub(crate) fn new(options: &ConnectionOptions, secure: bool, direct: bool) -> Result<Self> {
+    /// Connections for these endpoints.
+    pub(crate) fn new<'a>(
+        options: &ConnectionOptions,
+        endpoints: impl IntoIterator<Item = &'a Endpoint>,
+    ) -> Result<Self> {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -64,32 +57,15 @@ impl Connector {
         tcp.set_keepalive_retries(Some(3));
         #[cfg(any(target_os = "android", target_os = "linux"))]
         tcp.set_tcp_user_timeout(Some(ACKNOWLEDGED));
-        let proxies = match &options.proxy {
-            Proxy::Environment if direct => Proxies::None,
-            Proxy::Environment => Proxies::Environment(Arc::new(Matcher::from_system())),
-            Proxy::None => Proxies::None,
-            Proxy::At(address) => Proxies::At(address.clone()),
-        };
+        let targets = endpoints.into_iter().map(Target::new).collect::<Result<Vec<_>>>()?;
+        let proxies = Proxies::new(&options.proxy, &targets, |name| std::env::var_os(name))?;
         // Loading the system's root certificates takes longer than a whole test against a local server.
-        let is_needed = secure || matches!(&options.proxy, Proxy::At(at) if at.is_secure());
+        let is_needed = targets.iter().map(Target::uri).any(|uri| {
+            uri.scheme() == Some(&Scheme::HTTPS)
+                || proxies.of(uri).is_some_and(ProxyAddress::is_secure)
+        });
         let tls = is_needed.then(|| Tls::new(options.roots.as_deref())).transpose()?;
         Ok(Self { tcp, tls, proxies, limit: options.connect_timeout })
-    }
-
-    /// The proxy that a request passes.
-    ///
-    /// What is sent over plain http to this machine may have secrets in it, because it does not leave the machine. A proxy
-    /// elsewhere would read them, and could not reach the server either.
-    fn proxy(&self, uri: &Uri) -> Option<ProxyAddress> {
-        let proxy = match &self.proxies {
-            Proxies::Environment(matcher) => matcher.intercept(uri).map(ProxyAddress::from),
-            Proxies::At(address) => Some(address.clone()),
-            Proxies::None => None,
-        }?;
-        let is_here = |uri: &Uri| is_loopback(uri.host().unwrap_or_default());
-        let would_leave =
-            uri.scheme() == Some(&Scheme::HTTP) && is_here(uri) && !is_here(proxy.uri());
-        (!would_leave).then_some(proxy)
     }
 
     /// The credentials for the proxy in a request over plain http. Over https, the tunnel has them.
@@ -97,11 +73,11 @@ impl Connector {
         if uri.scheme() != Some(&Scheme::HTTP) {
             return None;
         }
-        self.proxy(uri)?.authorization().cloned()
+        self.proxies.of(uri)?.authorization().cloned()
     }
 
     async fn connect(self, uri: Uri) -> std::result::Result<Stream, BoxError> {
-        let Some(proxy) = self.proxy(&uri) else {
+        let Some(proxy) = self.proxies.of(&uri) else {
             let stream = self.tcp(uri.clone()).await?;
             return self.secured(stream, &uri).await;
         };
@@ -216,37 +192,5 @@ impl Write for Stream {
         buffers: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut *self.io).poll_write_vectored(cx, buffers)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn plain_http_to_this_machine_stays_on_it() -> Result<()> {
-        for (proxy, uri, passes) in [
-            ("http://anna:secret@proxy.example:3128", "http://127.0.0.1:10002/acct/Tables", false),
-            ("http://anna:secret@proxy.example:3128", "http://localhost:10002/acct/Tables", false),
-            ("http://anna:secret@proxy.example:3128", "http://[::1]:10002/acct/Tables", false),
-            ("http://anna:secret@proxy.example:3128", "http://rowkey:10002/acct/Tables", true),
-            ("http://anna:secret@127.0.0.1:3128", "http://127.0.0.1:10002/acct/Tables", true),
-        ] {
-            let options = ConnectionOptions::new().proxy(proxy)?;
-            let connector = Connector::new(&options, false, true)?;
-            let uri = Uri::from_static(uri);
-            assert_eq!(connector.proxy(&uri).is_some(), passes, "{proxy} {uri}");
-            assert_eq!(connector.proxy_authorization(&uri).is_some(), passes, "{proxy} {uri}");
-        }
-        Ok(())
-    }
-
-    #[test]
-    fn https_to_this_machine_is_a_tunnel_that_needs_no_header() -> Result<()> {
-        let options = ConnectionOptions::new().proxy("http://anna:secret@proxy.example:3128")?;
-        let connector = Connector::new(&options, false, true)?;
-        let uri = Uri::from_static("https://127.0.0.1:10002/acct/Tables");
-        assert!(connector.proxy(&uri).is_some() && connector.proxy_authorization(&uri).is_none());
-        Ok(())
     }
 }

@@ -21,6 +21,7 @@ use rowkey_wire::shown;
 use super::connect::{BoxError, Connector};
 use super::error_body::ErrorBody;
 use crate::cost;
+use crate::endpoint::Endpoint;
 use crate::error::{ErrorKind, Outcome, Result};
 use crate::options::connection::ConnectionOptions;
 
@@ -122,10 +123,12 @@ pub(crate) struct TransportError {
 }
 
 impl Http {
-    /// A pool for these endpoints: `secure` if one of them uses https, `direct` if none may be reached
-    /// through a proxy of the environment.
-    pub(crate) fn new(options: ConnectionOptions, secure: bool, direct: bool) -> Result<Self> {
-        let connector = Connector::new(&options, secure, direct)?;
+    /// A pool for these endpoints.
+    pub(crate) fn new<'a>(
+        options: ConnectionOptions,
+        endpoints: impl IntoIterator<Item = &'a Endpoint>,
+    ) -> Result<Self> {
+        let connector = Connector::new(&options, endpoints)?;
         Ok(Self::with(connector, options))
     }
 

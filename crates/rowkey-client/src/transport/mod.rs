@@ -10,7 +10,7 @@
 //! - [`retry`]: which failures are retried, and after which wait
 //! - [`sign`]: the parts that are new on every attempt: date, request id, authorization
 //! - [`http`]: the connection pool, one attempt, and the meaning of its failures
-//! - [`connect`]: new connections, directly or through a proxy; [`tls`]: their TLS
+//! - [`connect`]: new connections; [`proxies`]: which proxy a request passes; [`tls`]: their TLS
 //! - [`failure`]: errors from unsuccessful responses; [`error_body`]: the bodies of those
 //! - [`batch`]: the response to a batch, which may have failed with a successful status
 //! - [`redact`]: request targets without sensitive parts
@@ -34,6 +34,7 @@ mod pacing;
 pub(crate) mod parts;
 pub(crate) mod pipeline;
 pub(crate) mod policy;
+mod proxies;
 pub(crate) mod redact;
 pub(crate) mod report;
 mod request;

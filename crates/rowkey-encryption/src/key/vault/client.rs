@@ -92,7 +92,7 @@ impl VaultKey {
         Ok(Self {
             key_id: key_id.trim().into(),
             host: host.into(),
-            http: Posts::new(address.secure)?,
+            http: Posts::new(&address)?,
             tokens: Arc::new(tokens),
             clock: Arc::new(SystemClock),
             scope: tokio::sync::Mutex::new(Scope::of_host(host)),
