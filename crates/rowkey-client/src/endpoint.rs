@@ -64,10 +64,18 @@ pub(crate) enum Flavor {
 /// safe.
 const MAX_URL: usize = 65_534;
 
-/// What may not be in an address as it is, as browsers have it. Names are encoded before; a name that a program did
+/// What may not be in an address as it is, as browsers have it, and the backslash, which they and some servers read as `/`. Names are encoded before; a name that a program did
 /// not encode, such as that of a table, is sent and refused by the service, which says more.
-const INVALID: &AsciiSet =
-    &CONTROLS.add(b' ').add(b'"').add(b'#').add(b'<').add(b'>').add(b'`').add(b'{').add(b'}');
+const INVALID: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'<')
+    .add(b'>')
+    .add(b'\\')
+    .add(b'`')
+    .add(b'{')
+    .add(b'}');
 
 /// `text` without characters that are invalid in an address.
 fn encoded(text: &str) -> Cow<'_, str> {
@@ -429,5 +437,30 @@ pub(crate) fn label(service: Service) -> &'static str {
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_an_endpoint_is_read_in_two_ways() -> Result<()> {
+        for (text, expected) in [
+            ("https://a.example\\@b.example", "it is not an absolute URL"),
+            ("https://a.example\\b", "it is not an absolute URL"),
+            ("https://@a.example", "it has a user name or password"),
+            ("https://a.example?", "it has a query"),
+            ("https://a.example#", "it has a query"),
+        ] {
+            let error = Endpoint::parse("it", text).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        let endpoint = Endpoint::parse("it", "https://a.example/b\\..\\c")?;
+        assert_eq!(
+            endpoint.address("/d\\e", "")?.to_string(),
+            "https://a.example/b%5C..%5Cc/d%5Ce"
+        );
+        Ok(())
     }
 }

@@ -147,7 +147,12 @@ fn pattern(service: Service, name: &str, defaults: Defaults<'_>) -> Result<Endpo
     let suffix = defaults.suffix.unwrap_or("core.windows.net").trim_matches('.');
     let protocol = defaults.protocol.unwrap_or("https");
     let service = label(service);
-    Endpoint::parse("EndpointSuffix", &format!("{protocol}://{name}.{service}.{suffix}"))
+    let endpoint = format!("{protocol}://{name}.{service}.{suffix}");
+    let endpoint = Endpoint::parse("EndpointSuffix", &endpoint)?;
+    if endpoint.path().is_empty() {
+        return Ok(endpoint);
+    }
+    Err(Error::invalid("EndpointSuffix has a path, and is the end of a host name"))
 }
 
 /// The error for a setting that would be ignored because of another one.

@@ -101,6 +101,11 @@ impl Signed {
     fn parse(text: &str) -> Result<Self> {
         let wrong = |what: &str| Error::invalid(format!("the address {what}"));
         let url = Address::parse(text).map_err(|_| wrong("is not an absolute URL"))?;
+        if url.has_user {
+            return Err(wrong(
+                "has a user name or password in it; the signature is its credential",
+            ));
+        }
         let Some(query) = url.query.as_deref() else {
             return Err(wrong("has no shared access signature"));
         };
@@ -151,9 +156,8 @@ impl Signed {
         let Ok(names) = names else {
             return Err(Error::invalid("a name in the path of the address is not UTF-8"));
         };
-        let user = if self.url.has_user { "user@" } else { "" };
         let (scheme, authority) = (self.url.scheme(), self.url.authority());
-        let url = format!("{scheme}://{user}{authority}/{}", account.join("/"));
+        let url = format!("{scheme}://{authority}/{}", account.join("/"));
         let builder = StorageAccount::builder().credential(self.credential);
         let builder: Result<StorageAccountBuilder> = match service {
             Service::Table => builder.endpoint(Service::Table, &url),
@@ -253,7 +257,15 @@ mod tests {
             (format!("{host}?sv=1&SV=2&sig={SECRET}"), "the address has parameters that do not"),
             (
                 format!("https://u:{SECRET}@a.blob.core.windows.net/c?sig=x"),
-                "the blob endpoint has a user",
+                "the address has a user name",
+            ),
+            (
+                format!("https://@a.blob.core.windows.net/c?sv=1&sig={SECRET}"),
+                "the address has a user name",
+            ),
+            (
+                format!("https://a.blob.core.windows.net\\@{SECRET}.example/c?sv=1&sig=x"),
+                "the address is not an absolute URL",
             ),
         ] {
             let error = Container::from_sas_url(&url).unwrap_err();

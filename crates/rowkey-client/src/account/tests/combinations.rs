@@ -85,6 +85,9 @@ fn parts_of_a_connection_string_that_would_have_no_effect_are_refused_by_name() 
         (format!("AccountName=a;{key};TableEndpoint="), "TableEndpoint is empty"),
         (format!("AccountName= ;{key};TableEndpoint=http://127.0.0.1:1/a"), "AccountName is empty"),
         (format!("AccountName=a;{key};EndpointSuffix= "), "EndpointSuffix is empty"),
+        (format!("AccountName=a;{key};EndpointSuffix=b.example/c"), "EndpointSuffix has a path"),
+        (format!("AccountName=a;{key};EndpointSuffix=b.example\\c"), "EndpointSuffix is not an"),
+        (format!("AccountName=a;{key};EndpointSuffix=@b.example"), "EndpointSuffix has a user"),
         (
             format!("AccountName=a;{key};DefaultEndpointsProtocol="),
             "DefaultEndpointsProtocol is empty",
