@@ -375,7 +375,8 @@ impl StorageAccountBuilder {
                 .advise("give the secondary endpoint, or do not read from it"));
         }
         endpoints.all().try_for_each(|endpoint| credential.check(endpoint))?;
-        let http = Http::new(self.connections, endpoints.all())?;
+        let connections = self.connections.within(self.options.attempt_timeout);
+        let http = Http::new(connections, endpoints.all())?;
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
         let jitter = self.seed.map_or_else(Jitter::random, Jitter::seeded);
         let jitter = Arc::new(jitter);

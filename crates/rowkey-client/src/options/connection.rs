@@ -6,6 +6,9 @@ use std::time::Duration;
 use super::proxy::ProxyAddress;
 use crate::error::{Error, Result};
 
+/// Connections get this time, however short attempts are: TCP repeats a lost first packet after one second.
+const LEAST: Duration = Duration::from_secs(2);
+
 /// How an account connects to the service: proxy, trusted certificates, time limits.
 ///
 /// Without them, connections take the proxy of the environment and trust the certificates of the operating system.
@@ -126,6 +129,15 @@ impl ConnectionOptions {
     }
 
     /// Sets the longest time for a connection, with the name's resolution, the proxy and TLS. Default: 10 seconds.
+    ///
+    /// If a name has several addresses, they are tried in turn: each may take an equal part of this time. IPv4 addresses are
+    /// tried beside those of IPv6 if these do not answer at once.
+    ///
+    /// A connection takes at most half of [`attempt_timeout`](crate::ClientOptions::attempt_timeout) in the options that the
+    /// account is built with, but not less than 2 seconds. So the last address is tried within the attempt, and the error of
+    /// a host that does not respond says that nothing was sent ([`Outcome::NotSent`](crate::Outcome::NotSent)). An attempt
+    /// that ends earlier, also by the `attempt_timeout` of a handle, which shares the connections of its account, has
+    /// [`Outcome::Unknown`](crate::Outcome::Unknown).
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = limit;
         self
@@ -145,6 +157,12 @@ impl ConnectionOptions {
         self.idle_timeout = limit;
         self
     }
+
+    /// For attempts that take at most `limit`.
+    pub(crate) fn within(mut self, limit: Duration) -> Self {
+        self.connect_timeout = self.connect_timeout.min((limit / 2).max(LEAST));
+        self
+    }
 }
 
 /// Shows no address of a proxy: it may contain a password.
@@ -161,5 +179,26 @@ impl fmt::Debug for ConnectionOptions {
             .field("connect_timeout", &self.connect_timeout)
             .field("idle_timeout", &self.idle_timeout)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_takes_at_most_half_of_an_attempt() {
+        let seconds = Duration::from_secs;
+        for (limit, attempt, expected) in [
+            (seconds(10), seconds(30), seconds(10)),
+            (seconds(10), seconds(6), seconds(3)),
+            (seconds(10), seconds(1), seconds(2)),
+            (seconds(1), seconds(1), seconds(1)),
+            (Duration::MAX, seconds(30), seconds(15)),
+            (seconds(2), Duration::MAX, seconds(2)),
+        ] {
+            let options = ConnectionOptions::new().connect_timeout(limit).within(attempt);
+            assert_eq!(options.connect_timeout, expected, "{limit:?} {attempt:?}");
+        }
     }
 }
