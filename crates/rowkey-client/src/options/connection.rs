@@ -6,6 +6,9 @@ use std::time::Duration;
 use super::proxy::ProxyAddress;
 use crate::error::{Error, Result};
 
+/// The longest time for which unused connections are kept. No service keeps them as long.
+const MAX_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// Connections get this time, however short attempts are: TCP repeats a lost first packet after one second.
 const LEAST: Duration = Duration::from_secs(2);
 
@@ -143,7 +146,10 @@ impl ConnectionOptions {
         self
     }
 
-    /// Sets how long unused connections are kept. Default: 60 seconds.
+    /// Sets how long unused connections are kept, at most a day. Default: 60 seconds.
+    ///
+    /// A request on a connection that the service is closing fails, and a write may then have been applied or not, so stay
+    /// below the time after which the service, or a load balancer on the way, closes connections.
     ///
     /// ```
     /// use std::time::Duration;
@@ -154,7 +160,8 @@ impl ConnectionOptions {
     /// # let _ = options;
     /// ```
     pub fn idle_timeout(mut self, limit: Duration) -> Self {
-        self.idle_timeout = limit;
+        // The pool adds it to the time of the clock, which fails for values such as `Duration::MAX`.
+        self.idle_timeout = limit.min(MAX_IDLE);
         self
     }
 
@@ -200,5 +207,11 @@ mod tests {
             let options = ConnectionOptions::new().connect_timeout(limit).within(attempt);
             assert_eq!(options.connect_timeout, expected, "{limit:?} {attempt:?}");
         }
+    }
+
+    #[test]
+    fn unused_connections_are_kept_for_a_day_at_most() {
+        let options = ConnectionOptions::new().idle_timeout(Duration::MAX);
+        assert_eq!(options.idle_timeout, Duration::from_secs(86_400));
     }
 }
