@@ -111,11 +111,16 @@ impl ConnectionOptions {
         self
     }
 
-    /// Trusts only these certificates, and those that they signed, instead of the operating system's. For a server
-    /// whose certificate no public authority signed, such as `rowkey-server --cert`.
+    /// Trusts these certificates as roots, and no other: the operating system's are not trusted. For a server whose
+    /// certificate no public authority signed, such as `rowkey-server --cert`.
+    ///
+    /// A server, or a proxy that is reached by https, is accepted if its certificate leads to one of `pem`, is for the host
+    /// that is connected to, and is valid at the time. Revocation is not checked with rustls. What is not connected to by
+    /// this account is not affected: endpoints of tokens, and key vaults. Requests over plain http are still sent.
     ///
     /// `pem` has one or more certificates. [`build`](crate::StorageAccountBuilder::build) fails with
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it has none, or one that cannot be read.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if it has none, or one that cannot be read, and an endpoint or
+    /// the proxy has https; without https, `pem` is not read.
     ///
     /// ```
     /// use rowkey::{ConnectionOptions, Credential, ErrorKind, StorageAccount};
