@@ -1,7 +1,7 @@
 //! Addresses that a program gives as text: endpoints, resources with a signature, keys in a vault.
 //!
-//! A general URL library brings the tables of Unicode for names in other scripts, which are a quarter of what
-//! compiling the client would cost. Names of services are ASCII; others are given in their ASCII form, `xn--..`.
+//! A general URL library brings the tables of Unicode for names in other scripts, in 25 crates
+//! (docs/src/adr/0045-connections.md). Names of services are ASCII; others are given in their ASCII form, `xn--..`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

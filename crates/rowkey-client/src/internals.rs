@@ -31,7 +31,7 @@ use crate::transport::http::{Http, ReadMode, TransportError};
 pub use crate::transport::past_deadline;
 use crate::{blob, queue, table};
 
-/// Posts to a service of another protocol, such as a key vault, by the connections that accounts have.
+/// Posts to a service of another protocol, such as a key vault, by connections of its own with the default options.
 #[derive(Clone, Debug)]
 pub struct Posts(Http);
 

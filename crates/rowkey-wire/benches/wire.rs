@@ -5,8 +5,10 @@
 use std::hint::black_box;
 
 use divan::Bencher;
+use divan::counter::BytesCount;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
 use rowkey_wire::auth::{Scheme, Service, SigningKey, Unsigned, authorization, string_to_sign};
+use rowkey_wire::blob::checksum::Checksum;
 use rowkey_wire::edm::ValueRef;
 use rowkey_wire::filter;
 use rowkey_wire::odata::{Fields, Scanner, render};
@@ -17,6 +19,15 @@ static ALLOCATOR: divan::AllocProfiler = divan::AllocProfiler::system();
 
 fn main() {
     divan::main();
+}
+
+/// The length of a block of a blob.
+const BLOCK: usize = 1 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sum {
+    Md5,
+    Crc64,
 }
 
 const ACCOUNT: &str = "devstoreaccount1";
@@ -33,6 +44,16 @@ fn sign_a_request(bencher: Bencher, scheme: Scheme) {
     bencher.bench(|| {
         let text = string_to_sign(Service::Table, scheme, ACCOUNT, &request(black_box(&headers)));
         authorization(scheme, ACCOUNT, &key.sign(&text)).concat()
+    });
+}
+
+#[divan::bench(args = [Sum::Md5, Sum::Crc64])]
+fn sum_of_a_block(bencher: Bencher, sum: Sum) {
+    let block: Vec<u8> = (0..BLOCK).map(|place| place.to_le_bytes()[0]).collect();
+    bencher.counter(BytesCount::new(BLOCK)).bench(|| {
+        let mut sums = Checksum::new(sum == Sum::Md5, sum == Sum::Crc64);
+        sums.update(black_box(&block));
+        sums.finish()
     });
 }
 
