@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_http_to_this_machine_stays_on_it() -> Result<()> {
+    fn plain_http_to_this_machine_stays_on_it() {
         let elsewhere = "http://anna:secret@proxy.example:3128";
         for (proxy, uri, passes) in [
             (elsewhere, "http://127.0.0.1:10002/acct/Tables", false),
@@ -278,6 +278,5 @@ mod tests {
             let proxy = Proxies::At(ProxyAddress::parse(proxy).unwrap());
             assert_eq!(proxy.of(&Uri::from_static(uri)).is_some(), passes, "{uri}");
         }
-        Ok(())
     }
 }
