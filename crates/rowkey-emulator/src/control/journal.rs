@@ -91,12 +91,8 @@ impl Journal {
     /// Keeps only requests that came after the last request of an earlier journal.
     #[must_use = "the journal itself does not change"]
     pub fn since(self, earlier: &Self) -> Self {
-        self.after(earlier.entries.last().map_or(0, |entry| entry.number))
-    }
-
-    /// Keeps only requests that came after the one with this number.
-    pub(crate) fn after(self, number: u64) -> Self {
-        self.filter(|entry| entry.number > number)
+        let last = earlier.entries.last().map_or(0, |entry| entry.number);
+        self.filter(|entry| entry.number > last)
     }
 
     /// Keeps only requests that changed something.
@@ -233,6 +229,16 @@ impl Record {
         entries.forgotten + entries.kept.len() as u64
     }
 
+    /// How many requests arrived after the one with this number, and those of them that are kept.
+    ///
+    /// Under one lock: a request that arrives meanwhile is in both or in neither.
+    pub(crate) fn after(&self, number: u64) -> (u64, Journal) {
+        let entries = self.entries();
+        let received = entries.forgotten + entries.kept.len() as u64;
+        let later = entries.kept.iter().filter(|entry| entry.number > number);
+        (received.saturating_sub(number), Journal { entries: later.cloned().collect() })
+    }
+
     /// Forgets all requests. Numbering continues.
     pub(crate) fn clear(&self) {
         let mut entries = self.entries();
@@ -268,5 +274,7 @@ mod tests {
         let next = record.begin(&subject(Operation::GetTable), DateTime::MIN);
         assert_eq!(next, CAPACITY as u64 + 2);
         assert_eq!(record.journal().since(&journal).len(), 1);
+        let (count, kept) = record.after(CAPACITY as u64 - 1);
+        assert_eq!((count, kept.len()), (3, 1), "what was forgotten counts");
     }
 }

@@ -125,8 +125,7 @@ impl RequestCount<'_> {
     #[track_caller]
     pub fn check(self, expected: impl Into<Expected>) {
         let expected = expected.into();
-        let all = self.record.received() - self.before;
-        let journal = self.record.journal().after(self.before);
+        let (all, journal) = self.record.after(self.before);
         let is_whole = journal.len() as u64 == all;
         let counted: Vec<_> = journal.iter().filter(|entry| self.counted.has(entry)).collect();
         let count = match self.counted {
