@@ -4,6 +4,7 @@
 //! all. Settling puts its message and then deletes the op row. A task that is too large for a message is
 //! written to its blob while settling, so a refused transaction leaves no blob.
 
+use rowkey_client::cost::Usage;
 use rowkey_client::{Entity, Result, async_trait};
 use rowkey_store::{Change, Contribution, Declaration, Settled, Settling, StoredType, Transaction};
 
@@ -195,6 +196,10 @@ impl<E: Entity + Send + Sync + 'static, T: Task> Declaration<E> for Tasks<T> {
         true
     }
 
+    fn settling_usage(&self, address: &str) -> Usage {
+        self.usage_of_written(address)
+    }
+
     async fn settle(&self, _: &Settling<E>, address: &str) -> Result<Settled> {
         self.put_written(address).await
     }
@@ -247,6 +252,10 @@ where
 
     fn settles_once(&self) -> bool {
         true
+    }
+
+    fn settling_usage(&self, address: &str) -> Usage {
+        self.tasks.usage_of_written(address)
     }
 
     async fn settle(&self, _: &Settling<E>, address: &str) -> Result<Settled> {

@@ -4,6 +4,7 @@
 //! [`BlobFields`]: crate::layer::blob_field::BlobFields
 
 use async_trait::async_trait;
+use rowkey_client::cost::{Class, Usage};
 use rowkey_client::entity::BlobField;
 use rowkey_client::{Entity, Result};
 
@@ -37,6 +38,11 @@ impl<E: Entity + Send + Sync + 'static> Declaration<E> for Freeing {
     fn contribute(&self, _: Change<'_, E>, _: &mut Contribution<'_>) -> Result<()> {
         // The store names the targets, after those of all declarations: see `Store::add`.
         Ok(())
+    }
+
+    /// The writer itself deletes blobs whose place it knows: these targets have none, and only the entity is read.
+    fn settling_usage(&self, _: &str) -> Usage {
+        Usage::of(Class::TableRead, 1)
     }
 
     async fn settle(&self, settling: &Settling<E>, address: &str) -> Result<Settled> {

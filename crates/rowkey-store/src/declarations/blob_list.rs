@@ -20,6 +20,7 @@ use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use rowkey_client::blob::Conditions;
+use rowkey_client::cost::{Class, Usage};
 use rowkey_client::index::{List, ListPlace};
 use rowkey_client::{Blob, ETag, Entity, Error, ErrorKind, Outcome, Result};
 use serde::{Deserialize, Serialize};
@@ -92,6 +93,11 @@ impl<E: Entity + Send + Sync + 'static> Declaration<E> for BlobList {
             plan.target(row_key);
         }
         Ok(())
+    }
+
+    fn settling_usage(&self, _: &str) -> Usage {
+        let reads = Usage::of(Class::BlobRead, 1) + Usage::of(Class::TableRead, 1);
+        reads + Usage::of(Class::BlobWrite, 1)
     }
 
     async fn settle(&self, settling: &Settling<E>, address: &str) -> Result<Settled> {

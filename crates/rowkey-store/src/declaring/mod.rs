@@ -1,6 +1,7 @@
 //! The trait of declarations, through which types and programs add to a write plan.
 
 use async_trait::async_trait;
+use rowkey_client::cost::{Class, Usage};
 use rowkey_client::entity::Older;
 use rowkey_client::internals::shown;
 use rowkey_client::{
@@ -242,6 +243,36 @@ pub trait Declaration<E>: Send + Sync {
     /// send a message twice.
     fn settles_once(&self) -> bool {
         false
+    }
+
+    /// The requests that [`settle`](Self::settle) sends for one target without failures and competing writers, for
+    /// [explanations](crate::Explanation::usage). Default: reads of the target and of the entity, and one transaction.
+    ///
+    /// Leave out the read of the entity at the end, which the store sends once for all targets of an entity: it is added
+    /// if this has a write and the declaration does not [settle once](Self::settles_once).
+    ///
+    /// ```
+    /// use rowkey::cost::{Class, Usage};
+    /// # use rowkey::store::{Change, Contribution, Declaration};
+    /// # use rowkey::Result;
+    ///
+    /// /// Puts a message for each change.
+    /// struct Announce;
+    ///
+    /// impl<E> Declaration<E> for Announce {
+    /// #     fn name(&self) -> &str { "announce" }
+    /// #     fn operations(&self) -> usize { 0 }
+    /// #     fn contribute(&self, _: Change<'_, E>, _: &mut Contribution<'_>) -> Result<()> { Ok(()) }
+    ///     fn settling_usage(&self, _: &str) -> Usage {
+    ///         Usage::of(Class::QueueClass1, 1)
+    ///     }
+    ///     // .. and the other methods
+    /// }
+    /// # assert_eq!(Declaration::<rowkey::DynamicEntity>::settling_usage(&Announce, "").requests(), 1);
+    /// ```
+    fn settling_usage(&self, address: &str) -> Usage {
+        let _ = address;
+        Usage::of(Class::TableRead, 2) + Usage::of(Class::TableBatchWrite, 1)
     }
 
     /// Makes one target agree with the present state of the entity. Only called for targets that

@@ -2,7 +2,8 @@
 //!
 //! This follows the executor step by step, and asks the functions that group its requests.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rowkey_client::cost::{Class, Usage};
 use rowkey_client::internals::message_len;
@@ -11,9 +12,11 @@ use rowkey_client::{DynamicEntity, ETag, Key, Match, Result, Transaction};
 
 use super::announce::Notice;
 use super::group;
+use super::settler::Settler;
 use crate::layer::deciding::Deciding;
 use crate::plan::inline::{Effect, Known};
 use crate::plan::{Edit, MAX_OPERATIONS, NewClaim, Plan};
+use crate::row::op::Target;
 use crate::row::{Claim, Keys};
 
 /// How many rows of a partition are read one by one; more are read by a query.
@@ -23,7 +26,11 @@ const ONE_BY_ONE: usize = 2;
 const MOST_BLOBS: usize = 256;
 
 /// Predicts the requests of a plan. Assumes that the rows and claims that it looks at exist.
-pub(crate) fn predict(table: &Deciding, plan: &mut Plan) -> Result<Usage> {
+pub(crate) fn predict(
+    table: &Deciding,
+    settlers: &[Arc<dyn Settler>],
+    plan: &mut Plan,
+) -> Result<Usage> {
     let operations = plan.operations()?;
     let add = |transaction, edit: &Edit| {
         edit.write.add_to(transaction, &plan.partition_key, &edit.row_key)
@@ -58,7 +65,7 @@ pub(crate) fn predict(table: &Deciding, plan: &mut Plan) -> Result<Usage> {
         + claimed(table, plan)?
         + commit
         + written_elsewhere(table, plan)
-        + settled(plan)
+        + settled(settlers, plan)
         + released(table, plan)
         + freed(plan);
     // The op row, and the message.
@@ -144,18 +151,23 @@ fn written_elsewhere(table: &Deciding, plan: &Plan) -> Usage {
     all
 }
 
-/// The targets that are settled by reading: the entity and the target are read, the target is written, and the entity is
-/// read again. Each entity is read once more at the end.
-fn settled(plan: &Plan) -> Usage {
-    let mut entities = BTreeSet::new();
+/// The targets that are settled by their declarations. The entity is read once more at the end if one of its targets was
+/// written.
+fn settled(settlers: &[Arc<dyn Settler>], plan: &Plan) -> Usage {
     let mut all = Usage::default();
-    for target in &plan.targets {
-        if !plan.inline.iter().any(|inline| inline.target == *target) {
-            entities.insert(&target.row_key);
-            all += Usage::of(Class::TableRead, 2) + Usage::of(Class::TableBatchWrite, 1);
+    for settler in settlers {
+        let is_left = |target: &&Target| {
+            target.of == settler.of() && !plan.inline.iter().any(|one| one.target == **target)
+        };
+        let targets: Vec<_> = plan.targets.iter().filter(is_left).collect();
+        for of_one in targets.chunk_by(|one, next| one.row_key == next.row_key) {
+            let usages = of_one.iter().filter_map(|target| settler.settling_usage(target));
+            let (usages, reads): (Vec<_>, Vec<_>) = usages.unzip();
+            all += usages.into_iter().sum();
+            all += Usage::of(Class::TableRead, u64::from(reads.contains(&true)));
         }
     }
-    all + Usage::of(Class::TableRead, entities.len() as u64)
+    all
 }
 
 fn released(table: &Deciding, plan: &Plan) -> Usage {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use rowkey_client::cost::{Class, Usage};
 use rowkey_client::index::{Index, Scope};
 use rowkey_client::internals::declared;
 use rowkey_client::telemetry::metrics;
@@ -38,6 +39,10 @@ pub(crate) trait Settler: Send + Sync {
 
     /// Whether the program settles the targets, or releases the claims, of a declaration.
     fn declares(&self, name: &str) -> bool;
+
+    /// The requests that settling a target takes without failures, and whether the declaration reads the entity again
+    /// at its end; `None` if the program does not settle it.
+    fn settling_usage(&self, target: &Target) -> Option<(Usage, bool)>;
 
     /// Settles the targets and claims of a write that belong to this type. A failure does not stop the others.
     async fn settle(&self, open: Open<'_>, noted: &mut Noted) -> Result<Settled>;
@@ -79,6 +84,17 @@ impl<E: Entity> TypeSettler<E> {
         self.declarations.iter().skip(declared).map(|one| one.operations()).sum()
     }
 
+    /// Returns the declaration with this name.
+    fn declaration(&self, name: &str) -> Option<&dyn Declaration<E>> {
+        // Not `find`, whose closure each program would compile for each of its types.
+        for declaration in &self.declarations {
+            if declaration.name() == name {
+                return Some(&**declaration);
+            }
+        }
+        None
+    }
+
     /// Returns the layers for entities that are read to be settled or replaced. They do not read fields in
     /// blobs, which decide nothing, unless the program has declarations that may look at them.
     pub(crate) fn deciding_layers(&self) -> Layers {
@@ -96,6 +112,12 @@ impl<E: Entity + Send + Sync + 'static> Settler for TypeSettler<E> {
         let is_claim = |index: &Index| index.scope == Scope::Claim && index.name == name;
         self.declarations.iter().any(|one| one.name() == name)
             || E::DECLARED.indexes.iter().any(is_claim)
+    }
+
+    fn settling_usage(&self, target: &Target) -> Option<(Usage, bool)> {
+        let declaration = self.declaration(&target.declaration)?;
+        let usage = declaration.settling_usage(&target.address);
+        Some((usage, !declaration.settles_once() && usage.iter().any(|(class, _)| is_write(class))))
     }
 
     async fn settle(&self, open: Open<'_>, noted: &mut Noted) -> Result<Settled> {
@@ -134,14 +156,7 @@ impl<E: Entity + Send + Sync + 'static> TypeSettler<E> {
         let mut all = Ok(Settled::Done);
         let mut moved = Vec::new();
         for target in targets {
-            let mut found = None;
-            for declaration in &self.declarations {
-                if declaration.name() == target.declaration {
-                    found = Some(declaration);
-                    break;
-                }
-            }
-            let Some(declaration) = found else {
+            let Some(declaration) = self.declaration(&target.declaration) else {
                 // Trying again does not help: only a program that declares it settles the target.
                 noted.undeclared.insert(target.declaration.clone());
                 continue;
@@ -173,6 +188,19 @@ impl<E: Entity + Send + Sync + 'static> TypeSettler<E> {
             noted.moved.extend(moved);
         }
         Ok(if noted.goes_on() { Settled::Pending } else { settled })
+    }
+}
+
+/// Whether requests of a class change something.
+fn is_write(class: Class) -> bool {
+    match class {
+        Class::TableRead
+        | Class::TableScan
+        | Class::TableList
+        | Class::QueueClass2
+        | Class::BlobRead
+        | Class::BlobList => false,
+        _ => true,
     }
 }
 

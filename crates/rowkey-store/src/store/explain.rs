@@ -1,6 +1,7 @@
 //! Explaining: the requests of each write, before anything is written.
 
 use std::fmt;
+use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
 use rowkey_client::cost::Meter;
@@ -12,6 +13,7 @@ use super::if_match::IfMatch;
 use super::{ReadHead, Store, parts};
 use crate::execute::inline::recall;
 use crate::execute::predict::predict;
+use crate::execute::settler::Settler;
 use crate::plan::Plan;
 use crate::plan::explain::Explanation;
 use crate::row::op::Op;
@@ -67,12 +69,22 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
         &self,
         planned: impl Future<Output = Result<Plan>> + Send,
     ) -> Result<Explanation> {
+        let of_type = Arc::clone(&self.inner.of_type) as Arc<dyn Settler>;
+        self.explained_by(&[of_type], planned).await
+    }
+
+    /// Like `explained`, for entities of all types that `settlers` settle.
+    pub(super) async fn explained_by(
+        &self,
+        settlers: &[Arc<dyn Settler>],
+        planned: impl Future<Output = Result<Plan>> + Send,
+    ) -> Result<Explanation> {
         let meter = Meter::new();
         let mut plan = meter.scope(planned).await?;
         if let Some(announcer) = &self.inner.announcer {
             recall(announcer, &mut plan);
         }
-        let writes = predict(&self.inner.deciding, &mut plan)?;
+        let writes = predict(&self.inner.deciding, settlers, &mut plan)?;
         Explanation::of(&plan, meter.usage(), writes)
     }
 }

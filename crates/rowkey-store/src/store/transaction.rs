@@ -407,7 +407,7 @@ where
 
     /// Explains the transaction without sending it. Sends the reads of the plan, and runs the changes.
     pub async fn explain(&self) -> Result<Explanation> {
-        self.store.explained(self.plan()).await
+        self.store.explained_by(&self.settlers, self.plan()).await
     }
 
     async fn plan(&self) -> Result<Plan> {

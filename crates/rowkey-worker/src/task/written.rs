@@ -4,10 +4,13 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use rowkey_client::cost::{Class, Usage};
+use rowkey_client::edm::Guid;
+use rowkey_client::internals::message_len;
 use rowkey_client::{ClientOptions, Error, ErrorKind, Outcome, Result, RetryOptions};
 use rowkey_store::Settled;
 
-use super::{Content, Envelope, Task, Tasks, json_of, new_id};
+use super::{Content, Envelope, Task, Tasks, hex_digest, json_of, new_id};
 
 /// How long a writer waits for the queue of the tasks.
 const BUDGET: Duration = Duration::from_secs(1);
@@ -21,6 +24,22 @@ impl<T: Task> Tasks<T> {
         let envelope = read::<T>(text)?;
         self.check_sealed(&envelope)?;
         self.place_of(&envelope).map(drop)
+    }
+
+    /// The requests that putting the message of a written task takes: one, and one for the blob of a task that does not
+    /// fit in a message.
+    pub(crate) fn usage_of_written(&self, text: &str) -> Usage {
+        let Ok(mut envelope) = read::<T>(text) else { return Usage::default() };
+        let mut usage = Usage::of(Class::QueueClass1, 1);
+        if let (Ok(Some(_)), Content::Inline(json)) = (self.place_of(&envelope), &envelope.content)
+        {
+            let length = json.get().len() as u64;
+            usage += Usage::of(Class::BlobWrite, 1).with_bytes(length, 0);
+            // Any id and any digest are as long.
+            let name = format!("{}/{}", self.queue().name(), Guid::nil());
+            envelope.content = Content::Claim { name, sha256: hex_digest("", &[]) };
+        }
+        usage.with_bytes(message_len(&self.body(&envelope.text(T::KIND))), 0)
     }
 
     /// Puts the message of a task that a transaction wrote.

@@ -14,6 +14,7 @@ mod turns;
 mod walk;
 
 use async_trait::async_trait;
+use rowkey_client::cost::{Class, Usage};
 use rowkey_client::index::COPIED_FROM;
 use rowkey_client::internals::shown;
 use rowkey_client::{DynamicEntity, Entity, Error, ErrorKind, Key, Partition, Result, Table};
@@ -232,6 +233,15 @@ where
             plan.target(rows.address());
         }
         Ok(())
+    }
+
+    /// A range has one page and one transaction, as long as how many rows it has is not known. Targets that are entities
+    /// of a store use what their writes use.
+    fn settling_usage(&self, address: &str) -> Usage {
+        let keys = Walk::read(address, self.name).ok().and_then(|walk| walk.rows.keys());
+        let class = if keys.is_some() { Class::TableRead } else { Class::TableScan };
+        let reads = Usage::of(class, 1) + Usage::of(Class::TableRead, 1);
+        reads + Usage::of(Class::TableBatchWrite, 1)
     }
 
     async fn settle(&self, settling: &Settling<S>, address: &str) -> Result<Settled> {

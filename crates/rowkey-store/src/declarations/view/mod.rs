@@ -14,6 +14,7 @@ mod columns;
 use async_trait::async_trait;
 use futures_util::TryStreamExt as _;
 use futures_util::future::try_join;
+use rowkey_client::cost::{Class, Usage};
 use rowkey_client::index::{PRIMARY_PARTITION_KEY, PRIMARY_ROW_KEY};
 use rowkey_client::internals::shown;
 use rowkey_client::key::{KeyReader, KeyWriter, PartFormat};
@@ -382,6 +383,12 @@ impl<E: Entity + Send + Sync + 'static, S: Entity + Send + Sync + 'static> Decla
             plan.target(row_address(&part.summary));
         }
         Ok(())
+    }
+
+    /// A summary that is made, or loses its first value, is added up by a query as well, which is not known before.
+    fn settling_usage(&self, _: &str) -> Usage {
+        // The summary, the contribution and the entity.
+        Usage::of(Class::TableRead, 3) + Usage::of(Class::TableBatchWrite, 1)
     }
 
     async fn settle(&self, settling: &Settling<E>, address: &str) -> Result<Settled> {
