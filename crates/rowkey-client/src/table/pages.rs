@@ -170,11 +170,13 @@ impl<P: Projection> Reader<P> {
         };
         let source = Arc::clone(&self.source);
         let mut top = self.row_limits.top();
+        let mut receipt = Receipt::default();
         for _ in 0..MAX_CUTS {
             let permit = source.admit(&mut self.progress)?;
             let reply = permit.wait(source.request(&from, top)).await;
             let reply = reply.map_err(|error| source.named(error))?;
             self.began = self.began.or_else(|| date_of(&reply));
+            receipt.add(&reply.receipt());
             let decoded = source.read(&from, &reply, self.row_limits)?;
             if decoded.has_more {
                 self.progress.advance(None, None);
@@ -186,8 +188,12 @@ impl<P: Projection> Reader<P> {
             self.row_limits.note(&decoded);
             self.next.clone_from(&continuation);
             let entities = decoded.whole();
-            let entities = entities.map_err(|e| e.of_answer(&source.call(&from), &reply))?;
-            return Ok(Some(Page { entities, continuation, receipt: reply.receipt() }));
+            let mut entities = entities.map_err(|e| e.of_answer(&source.call(&from), &reply))?;
+            // A page that was requested again took several requests.
+            if receipt.attempts() > reply.attempts {
+                entities.iter_mut().for_each(|row| row.receipt = receipt.clone());
+            }
+            return Ok(Some(Page { entities, continuation, receipt }));
         }
         Err(source.named(too_many()))
     }
@@ -266,11 +272,16 @@ impl<P: Projection> Source<P> {
         let filter = self.plan.filters[usize::from(from.part)].as_deref();
         let adapted = || filter.map(azurite::filter);
         if !pipeline.is_azurite() {
-            let reply = self.ask_for(from, top, filter).await;
+            let first = self.ask_for(from, top, filter).await;
             // Only a response shows which server it is.
             if !pipeline.is_azurite() || adapted().as_deref() == filter {
-                return reply;
+                return first;
             }
+            let mut reply = self.ask_for(from, top, adapted().as_deref()).await?;
+            if let Ok(first) = first {
+                reply.follows(&first);
+            }
+            return Ok(reply);
         }
         self.ask_for(from, top, adapted().as_deref()).await
     }

@@ -61,6 +61,20 @@ async fn rows_of_a_page_have_the_receipt_of_the_page() {
 }
 
 #[tokio::test]
+async fn a_page_that_is_requested_again_has_the_sum_of_its_responses() {
+    // The service sent more than is wanted, so there is no continuation after the last wanted row.
+    let page = |rows: usize| format!(r#"{{"value":[{}]}}"#, [ROW; 3][..rows].join(","));
+    let script = Script::start([answer("200 OK", "", &page(3)), answer("200 OK", "", &page(2))]);
+    let (account, _) = script.account(options());
+    let partition = rowkey_entity::Partition::<DynamicEntity>::new("p");
+    let found = account.table("orders").query(partition).page(2, None).await.unwrap();
+    assert_eq!((found.entities.len(), found.receipt.attempts()), (2, 2));
+    let bytes = (page(3).len() + page(2).len()) as u64;
+    assert_eq!(found.receipt.bytes_received(), bytes);
+    assert!(found.entities.iter().all(|row| row.receipt == found.receipt));
+}
+
+#[tokio::test]
 async fn calls_within_calls_add_up_whether_they_fail_or_are_dropped() {
     let script = Script::start([
         answer("201 Created", "ETag: W/\"1\"\r\n", "{}"),

@@ -162,6 +162,15 @@ impl Reply {
         receipt
     }
 
+    /// Adds what an earlier operation used that this one repeats.
+    #[cold]
+    pub(crate) fn follows(&mut self, earlier: &Self) {
+        self.attempts = self.attempts.saturating_add(earlier.attempts);
+        self.sent = self.sent.saturating_add(earlier.sent);
+        self.received = self.received.saturating_add(earlier.received);
+        self.elapsed = self.elapsed.saturating_add(earlier.elapsed);
+    }
+
     /// The endpoint for a continuation of this response.
     pub(crate) fn host(&self) -> Host {
         if self.secondary { Host::Secondary } else { Host::Primary }
