@@ -9,7 +9,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::select;
 use rowkey::cost::{Class, Meter, Usage};
 use rowkey::queue::Body;
-use rowkey::telemetry::Telemetry;
+use rowkey::telemetry::{Telemetry, with_receipt};
 use rowkey::{DynamicEntity, ErrorCode, Key, StorageAccount};
 use rowkey_emulator::{Fault, Operation, Server};
 use rowkey_tests::TestResult;
@@ -63,6 +63,26 @@ async fn a_meter_counts_what_the_server_counts() -> TestResult {
     assert_eq!(transactions(&meter.usage()), billed(&server.journal()), "{}", meter.usage());
     assert_eq!(meter.usage().unbilled(), 0);
     assert_eq!(meter.usage().requests(), server.journal().len() as u64);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_read_of_a_body_counts_when_it_is_read() -> TestResult {
+    let (_server, account) = start().await?;
+    let meter = Meter::new();
+    let files = account.with_meter(&meter).container("files");
+    files.create().await?;
+    files.blob("a").put(vec![7; 1 << 20]).send().await?;
+    meter.take();
+    let (read, receipt) = with_receipt(async {
+        let mut blob = files.blob("a").read().open().await?.ok_or("just put")?;
+        Ok::<_, Box<dyn std::error::Error>>(blob.next().await?.ok_or("not empty")?.len() as u64)
+    })
+    .await;
+    let read = read.map_err(|error| error.to_string())?;
+    assert!(read < 1 << 20, "the rest is not read");
+    assert_eq!((meter.usage().received(), receipt.bytes_received()), (read, read));
+    assert_eq!((meter.usage().requests(), receipt.attempts()), (1, 1));
     Ok(())
 }
 

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use http::HeaderValue;
+
 use super::class::{Class, is_billed};
 use super::usage::Usage;
+use crate::telemetry::tally::{self, Tally};
 use crate::telemetry::{Hook, Telemetry as _, metrics};
 
 /// Counts what requests use: all requests of an account or a handle that it is [attached](crate::StorageAccount::with_meter)
@@ -190,12 +193,13 @@ impl Meters {
     }
 }
 
-/// The meters of one request: those of its handle, and those of the scopes it is sent in.
+/// What counts one request: the meters of its handle, those of the scopes it is sent in, and the receipt of the call.
 #[derive(Clone, Debug)]
 struct Counters {
     attached: Meters,
     scopes: Meters,
     declaration: Option<Arc<str>>,
+    tally: Option<Arc<Tally>>,
 }
 
 impl Counters {
@@ -212,12 +216,31 @@ impl Counters {
 pub(crate) struct Counting<'a> {
     counters: Counters,
     telemetry: &'a Hook,
-    operation: &'static str,
-    /// The number of deletions in a batch of blobs.
-    parts: Option<usize>,
-    sent: u64,
+    request: Request,
+    /// The ids of the client, for receipts, and of the service.
+    ids: (Option<HeaderValue>, Option<Box<str>>),
     response: Response,
-    is_sent: bool,
+    end: End,
+}
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Its future was dropped: the service may have carried it out.
+    Dropped,
+    /// The service could not be reached.
+    NotSent,
+    Over,
+}
+
+/// A request that is about to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    pub(crate) operation: &'static str,
+    /// The number of deletions in a batch of blobs.
+    pub(crate) parts: Option<usize>,
+    /// The bytes of its body.
+    pub(crate) sent: u64,
 }
 
 /// What a response tells about the bill. The default is that of a request without one.
@@ -237,31 +260,37 @@ impl<'a> Counting<'a> {
     pub(crate) fn begin(
         attached: &Meters,
         telemetry: &'a Hook,
-        operation: &'static str,
-        parts: Option<usize>,
-        sent: u64,
+        request: Request,
+        id: &HeaderValue,
     ) -> Option<Self> {
         let scopes = SCOPES.try_with(Clone::clone).ok();
-        if attached.0.is_none() && scopes.is_none() && !telemetry.is_attached() {
+        let tally = tally::current();
+        let is_metered = attached.0.is_some() || scopes.is_some() || tally.is_some();
+        if !is_metered && !telemetry.is_attached() {
             return None;
         }
+        let ids = (tally.is_some().then(|| id.clone()), None);
         let counters = Counters {
             attached: attached.clone(),
             scopes: scopes.unwrap_or_default(),
             declaration: DECLARATION.try_with(Arc::clone).ok(),
+            tally,
         };
         let response = Response::default();
-        Some(Self { counters, telemetry, operation, parts, sent, response, is_sent: true })
+        Some(Self { counters, telemetry, request, ids, response, end: End::Dropped })
     }
 
-    /// Counts the request with its response.
-    pub(crate) fn end(mut self, response: Response) {
-        self.response = response;
+    /// Counts the request with its response, and the id that the service gave to it.
+    pub(crate) fn end(mut self, response: Response, id: Option<&str>) {
+        (self.response, self.end) = (response, End::Over);
+        if self.counters.tally.is_some() {
+            self.ids.1 = id.map(Into::into);
+        }
     }
 
     /// Counts nothing: the service could not be reached.
     pub(crate) fn was_not_sent(mut self) {
-        self.is_sent = false;
+        self.end = End::NotSent;
     }
 
     /// Returns what counts the rest of the response.
@@ -273,13 +302,25 @@ impl<'a> Counting<'a> {
 impl Drop for Counting<'_> {
     fn drop(&mut self) {
         let Response { status, is_unauthenticated, returns_messages, received } = self.response;
-        let class = Class::of(self.operation, returns_messages);
-        let Some(class) = class.filter(|_| self.is_sent) else { return };
+        if self.end == End::NotSent {
+            return;
+        }
+        let Request { operation, parts, sent } = self.request;
+        if let Some(tally) = &self.counters.tally {
+            let (client_id, id) = &self.ids;
+            // Of two requests for a slow read, the one that is dropped is not the one that was answered.
+            let client_id = client_id.as_ref().filter(|_| self.end == End::Over);
+            let client_id = client_id.and_then(|id| id.to_str().ok());
+            tally.change(|sum| {
+                sum.sent(1, sent);
+                sum.answered(id.as_deref(), client_id, received);
+            });
+        }
+        let Some(class) = Class::of(operation, returns_messages) else { return };
         let is_carried_out = status.is_none_or(|status| (200..300).contains(&status));
-        let parts =
-            self.parts.filter(|_| is_carried_out).map(|parts| (Class::BlobDelete, parts as u64));
+        let parts = parts.filter(|_| is_carried_out).map(|parts| (Class::BlobDelete, parts as u64));
         let usage = Usage::of_request(class, parts, is_billed(status, is_unauthenticated));
-        self.counters.add(usage.with_bytes(self.sent, received));
+        self.counters.add(usage.with_bytes(sent, received));
         for (class, count) in usage.iter() {
             let (service, class) = (class.service(), class.name());
             let labels = [("rowkey.billing.service", service), ("rowkey.billing.class", class)];
@@ -295,5 +336,8 @@ pub(crate) struct Received(Counters);
 impl Received {
     pub(crate) fn add(&self, bytes: u64) {
         self.0.add(Usage::default().with_bytes(0, bytes));
+        if let Some(tally) = &self.0.tally {
+            tally.change(|sum| sum.answered(None, None, bytes));
+        }
     }
 }

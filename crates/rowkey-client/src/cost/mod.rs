@@ -32,6 +32,6 @@ mod usage;
 
 pub use class::Class;
 pub use meter::Meter;
-pub(crate) use meter::{Counting, Meters, Received, Response, declared};
+pub(crate) use meter::{Counting, Meters, Received, Request, Response, declared};
 pub use price::{Amount, PriceTable};
 pub use usage::Usage;

@@ -10,15 +10,18 @@ tokio::task_local! {
 }
 
 /// The sum of a call, and the call that it is a part of.
-struct Tally {
+#[derive(Debug)]
+pub(crate) struct Tally {
     sum: Mutex<Receipt>,
     of: Option<Arc<Self>>,
 }
 
 /// Runs a call, and returns its output with what all its requests used.
 ///
-/// Every request counts that the future sends while it is polled: of any handle and account, of calls that
-/// fail, and of calls that the future drops. Requests of tasks that it spawns do not count. Sends nothing
+/// Every request counts that the future sends while it is polled, when it is over or dropped: of any handle and
+/// account, of calls that fail, and of calls that the future drops. As for a [`Meter`](crate::cost::Meter), an attempt
+/// that could not connect is none, and the pieces of a body that is read piece by piece count as they are read.
+/// Requests of tasks that it spawns do not count. Sends nothing
 /// itself, and allocates twice.
 ///
 /// ```
@@ -44,7 +47,7 @@ pub fn with_receipt<F: Future>(call: F) -> impl Future<Output = (F::Output, Rece
     // Boxed, so that futures that contain this one do not grow with each layer.
     let call = Box::pin(call);
     async {
-        let tally = Arc::new(Tally { sum: Mutex::default(), of: TALLY.try_with(Arc::clone).ok() });
+        let tally = Arc::new(Tally { sum: Mutex::default(), of: current() });
         let begun = Instant::now();
         let output = TALLY.scope(Arc::clone(&tally), call).await;
         let mut receipt = tally.sum.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -59,26 +62,18 @@ pub fn receipt_so_far() -> Receipt {
     TALLY.try_with(sum).unwrap_or_default()
 }
 
-/// Counts an attempt that is about to be sent.
-pub(crate) fn sent(bytes: u64) {
-    add(|sum| sum.sent(1, bytes));
+/// Returns the sum of the innermost call that is being polled, if one is counted.
+pub(crate) fn current() -> Option<Arc<Tally>> {
+    TALLY.try_with(Arc::clone).ok()
 }
 
-/// Counts the response to an attempt, with the ids of the service and of the client.
-pub(crate) fn answered<'a>(bytes: u64, ids: impl Fn() -> (Option<&'a str>, Option<&'a str>)) {
-    add(|sum| {
-        let (id, client_id) = ids();
-        sum.answered(id, client_id, bytes);
-    });
-}
-
-fn add(change: impl Fn(&mut Receipt)) {
-    // Without a tally, this reads one thread-local value.
-    let _ = TALLY.try_with(|tally| {
-        let mut next = Some(tally);
+impl Tally {
+    /// Changes the sums of the call and of those that it is a part of.
+    pub(crate) fn change(&self, change: impl Fn(&mut Receipt)) {
+        let mut next = Some(self);
         while let Some(tally) = next {
             change(&mut tally.sum.lock().unwrap_or_else(PoisonError::into_inner));
-            next = tally.of.as_ref();
+            next = tally.of.as_deref();
         }
-    });
+    }
 }

@@ -1,8 +1,12 @@
 //! What successful operations used: attempts, ids, bytes and time.
 
 use rowkey_entity::{DynamicEntity, Receipt};
+use rowkey_wire::auth::Service;
 
-use super::script::{Act, Script, answer, get, header, options, post, refusal};
+use super::script::{Act, Script, answer, builder, get, header, options, post, refusal};
+use crate::clock::ManualClock;
+use crate::cost::Meter;
+use crate::options::ClientOptions;
 use crate::telemetry::with_receipt;
 use crate::transport::{Call, Safety};
 
@@ -27,6 +31,30 @@ async fn a_read_has_the_ids_of_its_last_attempt_and_the_bytes_of_all() {
     assert_eq!(receipt.bytes_sent(), 0);
     assert_eq!(receipt.bytes_received(), (refused_bytes + ROW.len()) as u64);
     assert!(receipt.duration() > std::time::Duration::ZERO);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_refused_is_no_request() {
+    // Bound but not listening: connections to it are refused.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let script = Script::start([answer("200 OK", "", ROW)]);
+    let account = builder(&format!("http://{}/contoso", socket.local_addr().unwrap()))
+        .secondary_endpoint(Service::Table, &script.url())
+        .unwrap()
+        .clock(ManualClock::auto_advancing("2026-03-01T12:00:00Z".parse().unwrap()))
+        .options(ClientOptions { read_from_secondary: true, ..options() })
+        .build()
+        .unwrap();
+    let meter = Meter::new();
+    let row = DynamicEntity::new("p", "1");
+    let read = account.with_meter(&meter).table("orders");
+    let (found, receipt) = with_receipt(read.get(row.key())).await;
+    let found = found.unwrap().unwrap();
+    assert_eq!((meter.usage().requests(), receipt.attempts()), (1, 1));
+    assert_eq!(found.receipt.attempts(), 1);
+    let id = found.receipt.client_request_id();
+    assert_eq!((receipt.client_request_id(), receipt.request_id()), (id, Some(ID.into())));
 }
 
 #[tokio::test]

@@ -27,7 +27,6 @@ use crate::credential::Authority;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Outcome, Result};
 use crate::pace::permit::Permit;
-use crate::telemetry::tally;
 use crate::transport::Request;
 
 /// An operation under way.
@@ -47,6 +46,8 @@ pub(super) struct Run<'a> {
     attempts: u32,
     /// Those of them that were second requests of slow reads, and no retries.
     hedges: u32,
+    /// Those of them that could not connect.
+    unsent: u32,
     /// Whether the outcome of an earlier attempt is unknown.
     ambiguous: bool,
     /// Whether an attempt was repeated with a newer credential.
@@ -96,6 +97,7 @@ impl<'a> Run<'a> {
             budget: options.timeout,
             attempts: 0,
             hedges: 0,
+            unsent: 0,
             ambiguous: false,
             renewed: false,
             has_taken: false,
@@ -178,7 +180,6 @@ impl<'a> Run<'a> {
         self.timed.attempt(&signed.id);
         let limit = self.budget.min(pipeline.options().attempt_timeout);
         let body = signed.request.body().len() as u64;
-        self.sent = self.sent.saturating_add(body);
         let sending = Sending { request, call, mode: self.mode, limit, number: self.attempts };
         let result = match self.route.second(pipeline.options(), &sending) {
             None => pipeline.attempt(signed, &sending, endpoint).await,
@@ -206,9 +207,11 @@ impl<'a> Run<'a> {
             elapsed,
         };
         pipeline.observe(&report, &attempt);
-        tally::answered(report.received, || {
-            (answer.and_then(HttpResponse::request_id), Some(attempt.client_request_id()))
-        });
+        if matches!(&result, Err(error) if error.outcome == Outcome::NotSent) {
+            self.unsent += 1;
+        } else {
+            self.sent = self.sent.saturating_add(body);
+        }
         self.received += report.received;
         self.budget = self.budget.saturating_sub(elapsed);
         Ok(Made { result, attempt, authority })
@@ -248,6 +251,7 @@ impl<'a> Run<'a> {
             body,
             rest: rest.map(|rest| rest.with_limit(limit)),
             attempts: self.attempts,
+            unsent: self.unsent,
             ambiguous: self.ambiguous,
             secondary: self.route.at_secondary(),
             client_id: attempt.into_id(),

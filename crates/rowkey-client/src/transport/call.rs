@@ -73,6 +73,8 @@ pub(crate) struct Reply {
     pub(crate) rest: Option<Chunks>,
     /// The number of attempts.
     pub(crate) attempts: u32,
+    /// How many of them could not connect, so that nothing was sent.
+    pub(crate) unsent: u32,
     /// Whether the outcome of an earlier attempt is unknown.
     pub(crate) ambiguous: bool,
     /// Whether the response came from the secondary.
@@ -81,7 +83,7 @@ pub(crate) struct Reply {
     pub(crate) client_id: HeaderValue,
     /// From the beginning of the first attempt.
     pub(crate) elapsed: Duration,
-    /// The bytes in the bodies of all attempts.
+    /// The bytes in the bodies of all attempts that were sent.
     pub(crate) sent: u64,
     /// The bytes in the bodies of all responses.
     pub(crate) received: u64,
@@ -156,7 +158,7 @@ impl Reply {
     /// What the operation used.
     pub(crate) fn receipt(&self) -> Receipt {
         let mut receipt = Receipt::default();
-        receipt.sent(self.attempts, self.sent);
+        receipt.sent(self.attempts.saturating_sub(self.unsent), self.sent);
         receipt.answered(self.request_id(), self.client_id.to_str().ok(), self.received);
         receipt.took(self.elapsed);
         receipt
@@ -166,6 +168,7 @@ impl Reply {
     #[cold]
     pub(crate) fn follows(&mut self, earlier: &Self) {
         self.attempts = self.attempts.saturating_add(earlier.attempts);
+        self.unsent = self.unsent.saturating_add(earlier.unsent);
         self.sent = self.sent.saturating_add(earlier.sent);
         self.received = self.received.saturating_add(earlier.received);
         self.elapsed = self.elapsed.saturating_add(earlier.elapsed);

@@ -1,12 +1,12 @@
-//! What meters make of an attempt: whether it is billed, and as what.
+//! What meters and receipts make of an attempt: whether it was sent, whether it is billed, and as what.
 
-use bytes::Bytes;
 use rowkey_wire::code::ErrorCode;
 
 use super::batch;
 use super::call::Call;
 use super::http::{ErrorText, HttpResponse, TransportError, content_type};
-use crate::cost::{Counting, Meters, Response};
+use super::sign::Signed;
+use crate::cost::{Counting, Meters, Request, Response};
 use crate::error::Outcome;
 use crate::telemetry::Hook;
 
@@ -15,10 +15,12 @@ pub(super) fn begin<'a>(
     meters: &Meters,
     telemetry: &'a Hook,
     call: &Call<'_>,
-    request: &http::Request<Bytes>,
+    signed: &Signed,
 ) -> Option<Counting<'a>> {
     let parts = call.parts.map(|parts| parts.requests.len());
-    Counting::begin(meters, telemetry, call.operation, parts, request.body().len() as u64)
+    let sent =
+        Request { operation: call.operation, parts, sent: signed.request.body().len() as u64 };
+    Counting::begin(meters, telemetry, sent, &signed.id)
 }
 
 /// Counts an attempt that is over. The pieces of a body that is read later are counted as they are read.
@@ -29,12 +31,12 @@ pub(super) fn end(
 ) {
     match result {
         Err(error) if error.outcome == Outcome::NotSent => counting.was_not_sent(),
-        Err(_) => counting.end(Response::default()),
+        Err(_) => counting.end(Response::default(), None),
         Ok(answer) => {
             if let Some(rest) = &mut answer.rest {
                 rest.counted_by(counting.received());
             }
-            counting.end(response(call, answer));
+            counting.end(response(call, answer), answer.request_id());
         }
     }
 }

@@ -33,7 +33,7 @@ use crate::options::ClientOptions;
 use crate::pace::budget::Budget;
 use crate::pace::governor::Governor;
 use crate::pace::hedge::Hedging;
-use crate::telemetry::{Hook, tally};
+use crate::telemetry::Hook;
 use crate::transport::Request;
 
 /// Sends requests: signs and retries them, and reports whether the outcome of a failure is known.
@@ -257,8 +257,7 @@ impl Pipeline {
         let Sending { request, call, mode, limit, .. } = *sending;
         let hook = &self.shared.telemetry;
         let sent = signed.request.body().len() as u64;
-        tally::sent(sent);
-        let counting = metered::begin(&self.meters, hook, call, &signed.request);
+        let counting = metered::begin(&self.meters, hook, call, &signed);
         let timer = AttemptTimer::begin(hook, &request.method, endpoint, sent);
         let sent = self.http.send(signed.request, mode);
         let mut result = match tokio::time::timeout(limit, sent).await {

@@ -16,8 +16,8 @@ pub(crate) struct AttemptReport<'a> {
     pub(crate) call: &'a Call<'a>,
     /// The status of the response; `None` if there was none.
     pub(crate) status: Option<StatusCode>,
-    /// The bytes of the response's body that were read. Those of a body that is read later are not
-    /// among them.
+    /// The bytes of the response's body; of one that is read later, those that its head announces. What is read of it
+    /// is counted by `metered`.
     pub(crate) received: u64,
     /// From before the attempt was sent until its response was read.
     pub(crate) elapsed: Duration,

@@ -72,7 +72,7 @@ impl Receipt {
         (self.client_request_id != [0; 16]).then(|| hyphenated(&self.client_request_id))
     }
 
-    /// How many HTTP requests were sent, repetitions included.
+    /// How many HTTP requests were sent, repetitions included. An attempt that could not connect is none.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
