@@ -220,9 +220,13 @@ impl Gate {
         self.wake_first(Priority::Background);
     }
 
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.lines.iter().all(VecDeque::is_empty)
+    }
+
     /// Whether the gate can be dropped without any effect.
     pub(super) fn is_idle(&self, now: Duration) -> bool {
-        self.lines.iter().all(VecDeque::is_empty) && self.limiter.is_idle(now)
+        !self.has_waiting() && self.limiter.is_idle(now)
     }
 
     /// Whether the first background request goes before the foreground.

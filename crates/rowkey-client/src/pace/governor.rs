@@ -66,6 +66,13 @@ struct State {
     last: Duration,
 }
 
+impl State {
+    /// Whether a request waits at a gate.
+    fn has_waiting(&self) -> bool {
+        std::iter::once(&self.account).chain(self.targets.values()).any(Gate::has_waiting)
+    }
+}
+
 /// A request was not admitted in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Late {
@@ -158,9 +165,8 @@ impl Governor {
         let now = self.clock.elapsed();
         let (target, priority) = (asking.target(), Priority::Foreground);
         let mut state = self.state();
-        let last = state.as_ref()?.last;
-        let is_quiet = self.waiting.iter().all(|waiting| waiting.load(Ordering::Relaxed) == 0);
-        if last + ACTIVE < now && is_quiet {
+        let known = state.as_ref()?;
+        if known.last + ACTIVE < now && !known.has_waiting() {
             self.active.store(false, Ordering::Relaxed);
             return None;
         }
