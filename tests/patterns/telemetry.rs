@@ -14,6 +14,7 @@ use rowkey::worker::{Attempt, Done, Step, Worker};
 use rowkey::{ErrorKind, ManualClock, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::TestResult;
+use tokio::sync::Barrier;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -28,6 +29,8 @@ struct Kept {
     followed: Mutex<Vec<TraceParent>>,
     counters: Mutex<BTreeMap<String, u64>>,
     gauges: Mutex<BTreeMap<String, f64>>,
+    /// Up-down counters.
+    levels: Mutex<BTreeMap<String, i64>>,
 }
 
 fn series(name: &str, labels: &[(&'static str, &str)]) -> String {
@@ -43,6 +46,10 @@ impl Telemetry for Kept {
         *self.counters.lock().unwrap().entry(series(name, labels)).or_default() += add;
     }
 
+    fn adjust(&self, name: &'static str, labels: &[(&'static str, &str)], change: i64) {
+        *self.levels.lock().unwrap().entry(series(name, labels)).or_default() += change;
+    }
+
     fn gauge(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
         self.gauges.lock().unwrap().insert(series(name, labels), value);
     }
@@ -51,6 +58,10 @@ impl Telemetry for Kept {
 impl Kept {
     fn counted(&self, series: &str) -> u64 {
         self.counters.lock().unwrap().get(series).copied().unwrap_or_default()
+    }
+
+    fn level(&self, series: &str) -> Option<i64> {
+        self.levels.lock().unwrap().get(series).copied()
     }
 
     fn measured(&self, series: &str) -> Option<f64> {
@@ -177,11 +188,41 @@ async fn counters_and_gauges_report_the_results_of_tasks_and_writes() -> TestRes
     assert_eq!(counted(&ended("retried")), 1);
     assert_eq!(counted("failed messaging.destination.name=tells error.type=Unavailable"), 1);
     assert_eq!(counted("failed messaging.destination.name=tells error.type=Panic"), 1);
-    assert_eq!(
-        kept.measured("rowkey.worker.in_flight messaging.destination.name=tells"),
-        Some(0.0)
-    );
+    assert_eq!(kept.level("rowkey.worker.in_flight messaging.destination.name=tells"), Some(0));
     assert_eq!(kept.measured("rowkey.worker.oldest messaging.destination.name=tells"), Some(90.0));
+    Ok(())
+}
+
+/// Each worker adds its handlers: one that ends does not hide those of the other.
+#[tokio::test]
+async fn handlers_of_two_workers_of_a_queue_add_up() -> TestResult {
+    let (_server, account, kept) = start().await?;
+    for item in ["chair", "lamp"] {
+        tasks(&account).put(&tell(item, 2)).await?;
+    }
+    let (begun, ended) = (Arc::new(Barrier::new(3)), Arc::new(Barrier::new(3)));
+    let worker = || {
+        let (begun, ended) = (Arc::clone(&begun), Arc::clone(&ended));
+        Worker::new(tasks(&account), move |_: crate::outbox::Tell, _: Attempt| {
+            let (begun, ended) = (Arc::clone(&begun), Arc::clone(&ended));
+            async move {
+                begun.wait().await;
+                ended.wait().await;
+                Ok(Done::Applied)
+            }
+        })
+    };
+    let series = "rowkey.worker.in_flight messaging.destination.name=tells";
+    let (one, other) = (worker(), worker());
+    let meet = async {
+        begun.wait().await;
+        let level = kept.level(series);
+        ended.wait().await;
+        level
+    };
+    let (one, other, level) = futures_util::future::join3(one.step(), other.step(), meet).await;
+    assert_eq!((one?, other?, level), (Step::Handled, Step::Handled, Some(2)));
+    assert_eq!(kept.level(series), Some(0));
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -49,8 +49,6 @@ pub(crate) struct Governor {
     targets: Targets,
     /// Whether a paced request was sent lately.
     active: AtomicBool,
-    /// Requests that wait, by priority.
-    waiting: [AtomicU32; 2],
     state: Mutex<Option<State>>,
 }
 
@@ -104,7 +102,7 @@ pub(super) enum Stage {
 impl Governor {
     pub(crate) fn new(clock: Arc<dyn Clock>, telemetry: Hook, targets: Targets) -> Self {
         let (active, state) = (AtomicBool::new(false), Mutex::new(None));
-        Self { clock, telemetry, targets, active, waiting: Default::default(), state }
+        Self { clock, telemetry, targets, active, state }
     }
 
     /// Whether requests without a pace are counted.
@@ -334,16 +332,10 @@ impl Governor {
         })
     }
 
-    /// Changes the number of those that wait by one.
+    /// Reports that one more request waits, or one less.
     fn tell_waiting(&self, priority: Priority, is_more: bool) {
-        let waiting = &self.waiting[priority as usize];
-        let count = if is_more {
-            waiting.fetch_add(1, Ordering::Relaxed).saturating_add(1)
-        } else {
-            waiting.fetch_sub(1, Ordering::Relaxed).saturating_sub(1)
-        };
         let labels = [("rowkey.priority", priority.name())];
-        self.telemetry.gauge(PACE_WAITING.name, &labels, f64::from(count));
+        self.telemetry.adjust(PACE_WAITING.name, &labels, if is_more { 1 } else { -1 });
     }
 
     /// Ends a wait, and wakes those that are first now.

@@ -145,7 +145,7 @@ metrics! {
     PACE_WAIT_DURATION = Histogram "rowkey.pace.wait.duration" "s"
         "Waits of requests before they are sent, if they wait."
         PACE, SECONDS;
-    PACE_WAITING = Gauge "rowkey.pace.waiting" "{request}"
+    PACE_WAITING = UpDownCounter "rowkey.pace.waiting" "{request}"
         "Number of requests that wait before they are sent."
         &["rowkey.priority"];
     PACE_PUSHBACKS = Counter "rowkey.pace.pushbacks" "{request}"
@@ -175,7 +175,7 @@ metrics! {
     WORKER_FAILED = Counter "rowkey.worker.failed" "{attempt}"
         "Number of attempts at tasks that failed, by the cause."
         &["messaging.destination.name", "error.type"];
-    WORKER_IN_FLIGHT = Gauge "rowkey.worker.in_flight" "{task}"
+    WORKER_IN_FLIGHT = UpDownCounter "rowkey.worker.in_flight" "{task}"
         "Number of handlers that have not ended."
         &["messaging.destination.name"];
     WORKER_OLDEST = Gauge "rowkey.worker.oldest" "s"

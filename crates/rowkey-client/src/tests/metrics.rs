@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use rowkey_entity::DynamicEntity;
 use rowkey_wire::auth::Service;
 
@@ -14,7 +15,11 @@ use crate::account::StorageAccount;
 use crate::clock::ManualClock;
 use crate::error::ErrorKind;
 use crate::options::{ClientOptions, RetryOptions};
-use crate::telemetry::{MAX_NAMES, METRICS, Metric, MetricKind, OTHER, Telemetry};
+use crate::pace::Pace;
+use crate::pace::governor::Governor;
+use crate::pace::load::Load;
+use crate::pace::permit::Asking;
+use crate::telemetry::{Hook, MAX_NAMES, METRICS, Metric, MetricKind, OTHER, Telemetry};
 use crate::transport::{Call, Host, Safety};
 
 /// The values of each series, which is named by its metric and attributes.
@@ -332,4 +337,45 @@ fn the_conventions_are_those_of_the_services() {
         assert_eq!(foreign, None, "{}", metric.name);
     }
     assert!(own.len() > 15);
+}
+
+/// The number of waiting requests, by what was added and subtracted.
+#[derive(Default)]
+struct Waiting(Mutex<i64>);
+
+impl Telemetry for Waiting {
+    fn adjust(&self, name: &'static str, _: &[(&'static str, &str)], change: i64) {
+        assert_eq!(name, "rowkey.pace.waiting");
+        *self.0.lock().unwrap() += change;
+    }
+}
+
+#[tokio::test]
+async fn requests_that_wait_at_two_accounts_with_one_telemetry_add_up() {
+    let (waiting, pace) = (Arc::new(Waiting::default()), Pace::background());
+    let clock = ManualClock::new("2026-03-01T12:00:00Z".parse().unwrap());
+    clock.advance(Duration::from_secs(60));
+    let hook = Hook::new(Arc::clone(&waiting) as _);
+    let governor =
+        || Governor::new(Arc::new(clock.clone()), hook.clone(), crate::pace::Targets::UNLIMITED);
+    let governors = [governor(), governor()];
+    let asking = Asking { load: Load::Whole, service: Service::Table, resource: "orders" };
+    let enter = |governor| Governor::admit(governor, &pace, asking, Duration::MAX).boxed();
+    let mut admitted = Vec::new();
+    let mut lined_up = Vec::new();
+    for governor in &governors {
+        for _ in 0..5 {
+            let mut one = enter(governor);
+            match (&mut one).now_or_never() {
+                Some(permit) => admitted.push(permit.unwrap()),
+                None => lined_up.push(one),
+            }
+        }
+    }
+    assert!(lined_up.len() >= 2, "a window has few places");
+    assert_eq!(*waiting.0.lock().unwrap(), i64::try_from(lined_up.len()).unwrap());
+    lined_up.pop();
+    assert_eq!(*waiting.0.lock().unwrap(), i64::try_from(lined_up.len()).unwrap());
+    drop(lined_up);
+    assert_eq!(*waiting.0.lock().unwrap(), 0);
 }

@@ -149,7 +149,6 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         };
         *count += 1;
         drop(counts);
-        self.tell_in_flight();
         let queue = self.label();
         let outcome = ("rowkey.outcome", outcome);
         self.telemetry().count(metrics::WORKER_ENDED.name, &[queue, outcome], 1);

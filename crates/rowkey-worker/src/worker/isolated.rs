@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Either, select};
+use rowkey_client::Queue;
 use rowkey_client::telemetry::{TraceParent, metrics};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedMutexGuard, watch};
@@ -97,7 +98,8 @@ impl<T: Task, H: Handler<T>> Isolated<T, H> {
     /// Starts the task. What is in `working` is dropped when it has ended, even if nothing awaits it.
     pub(super) fn begin(self, working: watch::Sender<()>, running: &Arc<AtomicUsize>) -> Running {
         let stuck = Arc::clone(&self.stuck);
-        Running::spawn(self.run().boxed(), (working, CountGuard::new(running)), stuck)
+        let counted = CountGuard::new(running, self.tasks.queue());
+        Running::spawn(self.run().boxed(), (counted, working), stuck)
     }
 }
 
@@ -140,10 +142,10 @@ impl Running {
     /// Compiled once, and not for each handler.
     fn spawn(
         work: BoxFuture<'static, Processed>,
-        kept: (watch::Sender<()>, CountGuard),
+        kept: (CountGuard, watch::Sender<()>),
         stuck: Arc<Stuck>,
     ) -> Self {
-        let ended = kept.0.subscribe();
+        let ended = kept.1.subscribe();
         let work = async move {
             let _kept = kept;
             work.await
@@ -206,18 +208,32 @@ impl Stuck {
     }
 }
 
-struct CountGuard(Arc<AtomicUsize>);
+/// Counts a task of a queue that has not ended, for [`Counts`](super::Counts) and as a metric.
+struct CountGuard {
+    running: Arc<AtomicUsize>,
+    queue: Queue,
+}
 
 impl CountGuard {
-    fn new(running: &Arc<AtomicUsize>) -> Self {
+    fn new(running: &Arc<AtomicUsize>, queue: &Queue) -> Self {
         running.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(running))
+        let guard = Self { running: Arc::clone(running), queue: queue.clone() };
+        guard.tell(1);
+        guard
+    }
+
+    /// Changes the metric, which all workers of the queue share.
+    fn tell(&self, change: i64) {
+        let label = ("messaging.destination.name", self.queue.name());
+        let telemetry = self.queue.account().telemetry();
+        telemetry.adjust(metrics::WORKER_IN_FLIGHT.name, &[label], change);
     }
 }
 
 impl Drop for CountGuard {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.running.fetch_sub(1, Ordering::Relaxed);
+        self.tell(-1);
     }
 }
 

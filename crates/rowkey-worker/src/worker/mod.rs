@@ -369,12 +369,6 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
         Ok(renewals.insert(own).clone())
     }
 
-    /// Reports how many handlers have not ended, as a metric.
-    fn tell_in_flight(&self) {
-        let in_flight = u32::try_from(self.at_work()).unwrap_or(u32::MAX);
-        self.telemetry().gauge(metrics::WORKER_IN_FLIGHT.name, &[self.label()], in_flight.into());
-    }
-
     fn telemetry(&self) -> &dyn Telemetry {
         self.tasks.queue().account().telemetry()
     }

@@ -264,7 +264,6 @@ impl<T: Task, H: Handler<T>> Worker<T, H> {
             time_limit: self.time_limit,
         };
         let running = isolated.begin(working, &self.running);
-        self.tell_in_flight();
         match select(pin!(running.end()), pin!(reached(phase, Phase::Over))).await {
             Either::Left((processed, _)) => processed,
             Either::Right(_) => Processed::Stopped,
