@@ -4,9 +4,11 @@
 #![expect(clippy::cast_precision_loss, clippy::float_cmp, reason = "sums of small whole numbers")]
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use futures_util::stream;
 use rowkey::pace::Pace;
 use rowkey::patterns::job::{Job, Walk};
@@ -21,9 +23,17 @@ use rowkey_tests::TestResult;
 
 use crate::outbox::{Price, Tell, price, store, tasks, tell};
 
-/// The sum and the number of the values of each series.
+/// The values of each series.
 #[derive(Default)]
-struct Kept(Mutex<BTreeMap<String, (f64, u64)>>);
+struct Kept(Mutex<BTreeMap<String, Values>>);
+
+/// What is kept of a series: the sum, or the last value of a gauge, the number of values, and the greatest one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Values {
+    sum: f64,
+    count: u64,
+    greatest: f64,
+}
 
 impl Kept {
     fn add(&self, kind: MetricKind, name: &str, labels: &[(&'static str, &str)], value: f64) {
@@ -41,16 +51,20 @@ impl Kept {
         }
         let mut all = self.0.lock().unwrap();
         let kept = all.entry(series).or_default();
-        let sum = if kind == MetricKind::Gauge { value } else { kept.0 + value };
-        *kept = (sum, kept.1 + 1);
+        let sum = if kind == MetricKind::Gauge { value } else { kept.sum + value };
+        *kept = Values { sum, count: kept.count + 1, greatest: kept.greatest.max(value) };
     }
 
     fn sum(&self, series: &str) -> f64 {
-        self.0.lock().unwrap().get(series).map_or(0.0, |kept| kept.0)
+        self.0.lock().unwrap().get(series).map_or(0.0, |kept| kept.sum)
     }
 
     fn count(&self, series: &str) -> u64 {
-        self.0.lock().unwrap().get(series).map_or(0, |kept| kept.1)
+        self.0.lock().unwrap().get(series).map_or(0, |kept| kept.count)
+    }
+
+    fn greatest(&self, series: &str) -> f64 {
+        self.0.lock().unwrap().get(series).map_or(0.0, |kept| kept.greatest)
     }
 
     fn clear(&self) {
@@ -244,10 +258,49 @@ async fn jobs_report_what_they_did_and_what_is_left() -> TestResult {
     Job::count(walk).pace(pace).run().await?;
     let count = "rowkey.job=count db.collection.name=events";
     assert_eq!(kept.sum(&format!("rowkey.job.requests {count}")), 2.0);
-    let pace = kept.sum(&format!("rowkey.job.pace {count}"));
+    let pace = kept.greatest(&format!("rowkey.job.pace {count}"));
     assert!(pace > 0.0 && pace <= 2.0, "{pace}");
     assert_eq!(kept.sum(&format!("rowkey.job.backlog {count}")), 0.0);
     assert_eq!(kept.sum(&format!("rowkey.job.progress {count}")), 1.0);
+    for gauge in ["rate", "pace"] {
+        assert_eq!(kept.sum(&format!("rowkey.job.{gauge} {count}")), 0.0, "it is over");
+    }
+    Ok(())
+}
+
+/// A job that fails, or is dropped, has no rate and no backlog: the program does nothing for it any more.
+#[tokio::test]
+async fn jobs_that_end_early_have_no_rate_and_no_backlog() -> TestResult {
+    for is_dropped in [false, true] {
+        let (server, account, kept) = start().await?;
+        let table = account.table("events");
+        table.create().await?;
+        let rows = ["0", "1", "2"].map(|part| DynamicEntity::new(part, "1"));
+        Job::insert(&table, stream::iter(rows)).run().await?;
+        let third = Fault::on(Operation::QueryEntities).nth(3);
+        let third = if is_dropped { third.hold() } else { third.reject(ErrorCode::INVALID_INPUT) };
+        let third = server.inject(third);
+        let walk = Walk::keys(&table).split_partitions(["1", "2"]);
+        let pace = Pace::background().requests_per_second(1);
+        let job = Job::count(walk).pace(pace).concurrency(1).run();
+        let count = "rowkey.job=count db.collection.name=events";
+        if is_dropped {
+            match select(pin!(job), pin!(third.wait_until_held())).await {
+                Either::Left(_) => panic!("the third request is held"),
+                Either::Right(_) => {
+                    let backlog = kept.sum(&format!("rowkey.job.backlog {count}"));
+                    assert!(backlog > 0.0, "{}", kept.text());
+                }
+            }
+        } else {
+            assert!(job.await.is_err());
+        }
+        assert!(kept.greatest(&format!("rowkey.job.rate {count}")) > 0.0, "{}", kept.text());
+        for gauge in ["rate", "pace", "backlog"] {
+            let series = format!("rowkey.job.{gauge} {count}");
+            assert_eq!(kept.sum(&series), 0.0, "{series} {is_dropped}");
+        }
+    }
     Ok(())
 }
 

@@ -64,6 +64,21 @@ fn asked(query: &str) -> Vec<(String, BTreeSet<String>)> {
     found
 }
 
+/// Checks that the metrics and labels of a query exist.
+fn check(query: &str, exported: &BTreeMap<String, BTreeSet<String>>) -> TestResult {
+    let asked = asked(query);
+    assert!(!asked.is_empty(), "{query}");
+    for (name, labels) in asked {
+        let known = exported.get(&name);
+        let known = known.ok_or_else(|| format!("{name} is not exported: {query}"))?;
+        for label in &labels {
+            let is_known = known.contains(label) || OTHERS.contains(&label.as_str());
+            assert!(is_known, "{name} has no label {label}, only {known:?}: {query}");
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn the_dashboard_asks_for_metrics_and_labels_that_are_exported() -> TestResult {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/dashboards/rowkey-grafana.json");
@@ -75,19 +90,23 @@ fn the_dashboard_asks_for_metrics_and_labels_that_are_exported() -> TestResult {
         for target in panel["targets"].as_array().into_iter().flatten() {
             let query = target["expr"].as_str().ok_or("no query")?;
             queries += 1;
-            let asked = asked(query);
-            assert!(!asked.is_empty(), "{query}");
-            for (name, labels) in asked {
-                let known = exported.get(&name);
-                let known = known.ok_or_else(|| format!("{name} is not exported: {query}"))?;
-                for label in &labels {
-                    let is_known = known.contains(label) || OTHERS.contains(&label.as_str());
-                    assert!(is_known, "{name} has no label {label}, only {known:?}: {query}");
-                }
-            }
+            check(query, &exported)?;
         }
     }
     assert!(queries > 20, "{queries}");
+    Ok(())
+}
+
+#[test]
+fn the_alerts_ask_for_metrics_and_labels_that_are_exported() -> TestResult {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/src/client/telemetry.md");
+    let (page, exported) = (std::fs::read_to_string(file)?, exported()?);
+    let rules: Vec<_> =
+        page.lines().filter_map(|line| line.trim().strip_prefix("expr: ")).collect();
+    for rule in &rules {
+        check(rule, &exported)?;
+    }
+    assert_eq!(rules.len(), 2);
     Ok(())
 }
 

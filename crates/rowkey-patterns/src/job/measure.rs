@@ -20,13 +20,18 @@ pub(super) struct Measures {
     /// The examined items, and the requests at the pace, at a time of the account's clock, from which the rates
     /// are measured.
     rated: (u64, u64, Duration),
+    /// The name of the job, and which of its gauges are set.
+    job: String,
+    has_rates: bool,
+    has_backlog: bool,
 }
 
 impl Measures {
     /// Begins a run of a job on `table`, which has these results already.
     pub(super) fn new(table: &Table, pace: &Pace, counts: Counts) -> Self {
         let rated = (counts.examined, pace.requests().sent, table.account().clock().elapsed());
-        Self { table: table.clone(), counts, requests: 0, rated }
+        let (table, job) = (table.clone(), String::new());
+        Self { table, counts, requests: 0, rated, job, has_rates: false, has_backlog: false }
     }
 
     /// Reports what was done since the last time.
@@ -37,6 +42,9 @@ impl Measures {
         checkpoint: &Checkpoint,
         units: Option<u64>,
     ) {
+        if self.job.is_empty() {
+            job.clone_into(&mut self.job);
+        }
         let account = self.table.account();
         let telemetry = account.telemetry();
         let attributes = [("rowkey.job", job), ("db.collection.name", self.table.name())];
@@ -65,12 +73,30 @@ impl Measures {
             let pace = as_f64(sent.saturating_sub(paced)) / elapsed.as_secs_f64();
             telemetry.gauge(metrics::JOB_PACE.name, &attributes, pace);
             self.rated = (counts.examined, sent, now);
+            self.has_rates = true;
         }
         if let Some(units) = units {
             let left = units.saturating_sub(checkpoint.done());
             telemetry.gauge(metrics::JOB_BACKLOG.name, &attributes, as_f64(left));
             let done = as_f64(units - left) / as_f64(units.max(1));
             telemetry.gauge(metrics::JOB_PROGRESS.name, &attributes, done);
+            self.has_backlog = true;
+        }
+    }
+}
+
+/// A run that has ended, or was dropped, does nothing and leaves nothing to this program: a gauge that kept its last value
+/// would look like a job that stands still.
+impl Drop for Measures {
+    fn drop(&mut self) {
+        let telemetry = self.table.account().telemetry();
+        let attributes = [("rowkey.job", &*self.job), ("db.collection.name", self.table.name())];
+        if self.has_rates {
+            telemetry.gauge(metrics::JOB_RATE.name, &attributes, 0.0);
+            telemetry.gauge(metrics::JOB_PACE.name, &attributes, 0.0);
+        }
+        if self.has_backlog {
+            telemetry.gauge(metrics::JOB_BACKLOG.name, &attributes, 0.0);
         }
     }
 }
