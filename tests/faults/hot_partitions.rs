@@ -1,5 +1,6 @@
 //! The report of hot partitions: every attempt is counted, and nothing if it is off.
 
+use futures_util::TryStreamExt as _;
 use rowkey::{ManualClock, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::TestResult;
@@ -28,7 +29,7 @@ async fn every_attempt_is_counted_by_table_and_partition() -> TestResult {
     assert_eq!(busy.hits(), 1);
     first.transaction().insert(&counter("a", 2)).insert(&counter("a", 3)).submit().await?;
     assert!(first.get(Counter::key("a", 9)).await?.is_none());
-    assert_eq!(first.query(Counter::partition("a")).all().await?.len(), 3);
+    assert_eq!(first.query(Counter::partition("a")).all().await?.len(), 3, "one page");
     second.insert(&counter("a", 1)).await?;
     // Neither names one partition.
     assert_eq!(first.scan::<Counter>().all().await?.len(), 3);
@@ -38,10 +39,16 @@ async fn every_attempt_is_counted_by_table_and_partition() -> TestResult {
         let one = &report.partitions[at];
         (&*one.table, &*one.partition_key, one.entities, one.throttled)
     };
-    assert_eq!(of(0), ("first", "a", 6, 1), "two inserts, two in a transaction, a get, a query");
+    assert_eq!(of(0), ("first", "a", 8, 1), "two inserts, two in a transaction, a get, three rows");
     assert_eq!(of(1), ("second", "a", 1, 0));
-    assert_eq!(report.entities, 7);
+    assert_eq!(report.entities, 9);
     assert!(report.partitions[0].is_hot() && !report.partitions[1].is_hot());
+
+    // A stream counts its rows, too, and the case of the table's name does not matter.
+    let streamed: Vec<_> =
+        account.table("FIRST").query(Counter::partition("a")).stream().try_collect().await?;
+    assert_eq!(streamed.len(), 3);
+    assert_eq!(account.hot_partitions().partitions[0].entities, 11);
 
     // A third partition takes a counter.
     first.insert(&counter("b", 1)).await?;

@@ -54,12 +54,12 @@ pub struct HotPartitions {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct HotPartition {
-    /// The table.
+    /// The table, as the first request spelled it: the service ignores the case.
     pub table: String,
     /// The PartitionKey.
     pub partition_key: String,
-    /// The entities that were requested or written, at most: each operation of a transaction is one, and so is a page
-    /// of a query. Each attempt counts.
+    /// The entities that were requested or written, at most: each operation of a transaction is one, and so is each row
+    /// that a query of the partition returned, and a page without rows. Each attempt counts.
     pub entities: u64,
     /// How many of them may belong to partitions that are no longer counted.
     pub inherited: u64,

@@ -6,7 +6,7 @@
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 
 use super::{HotPartition, HotPartitions, Order, compare};
 
@@ -56,7 +56,7 @@ impl Counts {
     /// Counts a request; at most `most` partitions are kept.
     pub(super) fn add(&mut self, touch: &Touch<'_>, most: usize) {
         self.entities += touch.entities;
-        let hash = self.hasher.hash_one((touch.table, touch.partition_key));
+        let hash = self.hash(touch);
         if !self.partitions.contains_key(&hash) {
             let inherited = self.make_room(most);
             let count = Count {
@@ -72,6 +72,16 @@ impl Counts {
         if let Some(count) = self.partitions.get_mut(&hash) {
             count.add(touch);
         }
+    }
+
+    /// The service ignores the case of the names of tables, and not that of keys.
+    fn hash(&self, touch: &Touch<'_>) -> u64 {
+        let mut hasher = self.hasher.build_hasher();
+        touch.table.bytes().for_each(|byte| hasher.write_u8(byte.to_ascii_lowercase()));
+        // No name has this byte, so the name and the key cannot be divided in another way.
+        hasher.write_u8(0xFF);
+        touch.partition_key.hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Makes room for another partition; returns the initial value of its count.
@@ -228,6 +238,20 @@ mod tests {
         // The true count of 4,000 is between the lower and the upper bound.
         assert!(hot.entities >= 4000 && hot.entities - hot.inherited <= 4000, "{hot:?}");
         assert!(report.partitions.iter().all(|one| one.inherited <= 2000));
+    }
+
+    #[test]
+    fn tables_that_differ_in_case_are_one_and_keys_are_not() {
+        let mut counts = Counts::default();
+        counts.add(&touch("a", "1", 0), 8);
+        counts.add(&Touch { table: "EVENTS", ..touch("a", "2", 0) }, 8);
+        counts.add(&touch("A", "1", 0), 8);
+        counts.add(&Touch { table: "event", ..touch("sa", "1", 0) }, 8);
+        let report = counts.report();
+        let all: Vec<_> = (report.partitions.iter())
+            .map(|one| (&*one.table, &*one.partition_key, one.entities))
+            .collect();
+        assert_eq!(all, [("events", "a", 2), ("event", "sa", 1), ("events", "A", 1)]);
     }
 
     #[test]

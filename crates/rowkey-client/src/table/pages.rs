@@ -16,6 +16,7 @@ use super::azurite;
 use super::handle::Table;
 use super::plan::Plan;
 use crate::error::{Error, Result};
+use crate::hot_partitions::tracker::Touch;
 use crate::pace::load::Load;
 use crate::paging::progress::{Limits, PagePermit, Progress};
 use crate::paging::{Continuation, Stream};
@@ -353,7 +354,20 @@ impl<P: Projection> Source<P> {
 
     /// Reports how many rows a response has.
     pub(super) fn returned(&self, from: &Continuation, reply: &Reply, rows: usize) {
-        self.table.pipeline().returned(Service::Table, &self.call(from), reply, rows);
+        let pipeline = self.table.pipeline();
+        pipeline.returned(Service::Table, &self.call(from), reply, rows);
+        pipeline.hot().add(|| {
+            // The request counts as one already.
+            let (key, rows) = (self.plan.partition.as_deref()?, rows.checked_sub(1)?);
+            Some(Touch {
+                table: self.table.name(),
+                partition_key: key,
+                written: None,
+                entities: rows as u64,
+                is_throttled: false,
+                second: pipeline.clock().now().timestamp(),
+            })
+        });
     }
 
     /// Whether to skip a row that was received.

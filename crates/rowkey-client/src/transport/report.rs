@@ -31,7 +31,7 @@ impl<'a> AttemptReport<'a> {
             table: self.call.resource,
             partition_key: key,
             written,
-            // A query counts as one.
+            // A page of a query counts as one here, and its other rows when it is decoded.
             entities: u64::from(entities).max(1),
             is_throttled: self.status == Some(StatusCode::SERVICE_UNAVAILABLE),
             second: clock.now().timestamp(),
