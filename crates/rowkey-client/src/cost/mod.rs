@@ -31,6 +31,7 @@ mod price;
 mod usage;
 
 pub use class::Class;
+pub(crate) use class::has_class;
 pub use meter::Meter;
 pub(crate) use meter::{Counting, Meters, Received, Request, Response, declared};
 pub use price::{Amount, PriceTable};

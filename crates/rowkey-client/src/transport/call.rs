@@ -8,6 +8,7 @@ use rowkey_entity::Receipt;
 
 use super::http::Chunks;
 use super::parts::Parts;
+use crate::cost;
 use crate::pace::load::Load;
 
 /// An operation as the pipeline sees it: its name, and when it may be retried.
@@ -92,6 +93,7 @@ pub(crate) struct Reply {
 impl<'a> Call<'a> {
     /// A call that expects no status except success.
     pub(crate) fn new(operation: &'static str, resource: &'a str, safety: Safety) -> Self {
+        debug_assert!(cost::has_class(operation), "{operation} has no billing class");
         Self {
             operation,
             resource,
