@@ -49,7 +49,7 @@
 //! - What the program does not need, a view of the SDK drops or renames.
 //!
 //! A metric that was recorded before with the same attributes costs a look-up of this crate, without an allocation or a lock,
-//! and what the SDK does. The SDK looks the attributes up again; the feature `bound` spares that.
+//! and what the SDK does, which looks the attributes up again.
 //!
 //! # Traces
 //!
@@ -72,12 +72,6 @@
 //!
 //! A program that uses no `tracing` of its own can set OpenTelemetry's context instead: a task that it puts carries the
 //! current context.
-//!
-//! # Features
-//!
-//! | feature | adds |
-//! |---|---|
-//! | `bound` | attributes that the SDK looks up once instead of at each call, by `experimental_metrics_bound_instruments` of `opentelemetry` and `opentelemetry_sdk` |
 //!
 //! # Versions
 //!

@@ -1,10 +1,7 @@
 //! A metric with its attributes, ready to be recorded.
 //!
-//! Attributes of OpenTelemetry own their values, so they are made once for each series and passed by reference. With the
-//! feature `bound`, the SDK has looked them up once, too.
+//! Attributes of OpenTelemetry own their values, so they are made once for each series and passed by reference.
 
-#[cfg(feature = "bound")]
-use opentelemetry::metrics::{BoundCounter, BoundGauge, BoundHistogram, BoundUpDownCounter};
 use opentelemetry::metrics::{Counter, Gauge, Histogram, UpDownCounter};
 use opentelemetry::{Key, KeyValue, Value};
 
@@ -26,47 +23,32 @@ fn attributes(labels: &Labels<'_>) -> Box<[KeyValue]> {
     labels.iter().map(attribute).collect()
 }
 
-/// An instrument with attributes: both, or what the SDK made of both.
+/// An instrument with attributes.
 macro_rules! series {
-    ($name:ident, $instrument:ident, $bound:ident, $number:ty, $record:ident) => {
+    ($name:ident, $instrument:ident, $number:ty, $record:ident) => {
         #[derive(Debug)]
         pub(crate) struct $name {
-            #[cfg(not(feature = "bound"))]
             instrument: $instrument<$number>,
-            #[cfg(not(feature = "bound"))]
             attributes: Box<[KeyValue]>,
-            #[cfg(feature = "bound")]
-            bound: $bound<$number>,
         }
 
         impl $name {
             pub(crate) fn new(instrument: $instrument<$number>, labels: &Labels<'_>) -> Self {
-                let attributes = attributes(labels);
-                Self {
-                    #[cfg(feature = "bound")]
-                    bound: instrument.bind(&attributes),
-                    #[cfg(not(feature = "bound"))]
-                    instrument,
-                    #[cfg(not(feature = "bound"))]
-                    attributes,
-                }
+                Self { instrument, attributes: attributes(labels) }
             }
 
             pub(crate) fn $record(&self, number: $number) {
-                #[cfg(feature = "bound")]
-                self.bound.$record(number);
-                #[cfg(not(feature = "bound"))]
                 self.instrument.$record(number, &self.attributes);
             }
         }
     };
 }
 
-series!(Count, Counter, BoundCounter, u64, add);
-series!(Level, Gauge, BoundGauge, f64, record);
-series!(Change, UpDownCounter, BoundUpDownCounter, i64, add);
-series!(Seconds, Histogram, BoundHistogram, f64, record);
-series!(Numbers, Histogram, BoundHistogram, u64, record);
+series!(Count, Counter, u64, add);
+series!(Level, Gauge, f64, record);
+series!(Change, UpDownCounter, i64, add);
+series!(Seconds, Histogram, f64, record);
+series!(Numbers, Histogram, u64, record);
 
 /// A histogram.
 #[derive(Debug)]
