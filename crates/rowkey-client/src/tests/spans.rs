@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use rowkey_entity::DynamicEntity;
+use rowkey_wire::auth::Service;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use super::script::{KEY, Script, answer, get, header, options, refusal};
+use super::script::{Act, KEY, Script, answer, builder, get, header, options, refusal};
+use crate::clock::ManualClock;
 use crate::options::ClientOptions;
+use crate::pace::Hedge;
 use crate::transport::{Call, Safety};
 
 /// Records each traced item as a line.
@@ -175,6 +178,37 @@ async fn a_slow_call_is_one_warning_with_all_its_attempts_and_without_keys() {
         assert!((1_900..3_000).contains(&took.parse::<u64>().unwrap()), "{warning}");
         assert!(!warning.contains("private"), "{warning}");
     }
+}
+
+#[tokio::test]
+async fn a_second_request_that_is_answered_first_names_the_call() {
+    let primary = Script::start([Act::Hang]);
+    let secondary = Script::start([answer("200 OK", "", "{}")]);
+    let after = Some(Duration::from_millis(50));
+    let hedge = Some(Hedge { after, at_secondary: true, percent: 100 });
+    let account = builder(&primary.url())
+        .secondary_endpoint(Service::Table, &secondary.url())
+        .unwrap()
+        .clock(ManualClock::auto_advancing("2026-03-01T12:00:00Z".parse().unwrap()))
+        .options(ClientOptions {
+            hedge,
+            read_from_secondary: true,
+            slow: Duration::ZERO,
+            ..options()
+        })
+        .build()
+        .unwrap();
+    let notes = Notes::default();
+    let _second = tracing::Dispatch::new(Notes::default());
+    let guard = tracing::subscriber::set_default(notes.clone());
+    account.pipeline().send(get(), call()).await.unwrap();
+    drop(guard);
+    let (notes, requests) = (notes.text(), secondary.requests());
+    let id = header(&requests[0], "x-ms-client-request-id").unwrap();
+    let slow = warnings(&notes, "slow call");
+    assert!(slow[0].contains(&format!("client_request_id=\"{id}\"")), "{slow:?}");
+    let last = notes.lines().rev().find(|line| line.contains("az.client_request_id")).unwrap();
+    assert!(last.contains(id), "{notes}");
 }
 
 #[tokio::test]

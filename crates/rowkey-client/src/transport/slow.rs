@@ -16,7 +16,7 @@ pub(crate) struct Timed {
     /// The time of the account's clock at which it began, with the longest time that is not slow; `None` if nothing
     /// is logged.
     begun: Option<(Duration, Duration)>,
-    /// The client request id of the last attempt.
+    /// The client request id of the last attempt; of two requests for a slow read, of the one that was answered.
     id: Option<HeaderValue>,
 }
 
@@ -26,7 +26,7 @@ impl Timed {
         Self { begun: (limit < Duration::MAX).then(|| (now(), limit)), id: None }
     }
 
-    /// Notes the id of the attempt that is about to be sent.
+    /// Notes the id of the attempt that is about to be sent, or of the one that was answered.
     pub(crate) fn attempt(&mut self, id: &HeaderValue) {
         if self.begun.is_some() {
             self.id = Some(id.clone());
