@@ -65,7 +65,8 @@ impl Meter {
     /// a unique value, a view, a field in a blob or another declaration.
     ///
     /// Rows that a declaration adds to the transaction of the entity cost no request and are not listed. A request that
-    /// several declarations share is listed under their names joined by `+`. The rest of [`usage`](Self::usage) are the
+    /// several declarations share is listed under their names joined by `+`, and one for a declaration that the program does
+    /// not have, but whose rows it met, under [`OTHER`](crate::telemetry::OTHER). The rest of [`usage`](Self::usage) are the
     /// transactions of the entities, reads, and the announcements of writes.
     ///
     /// ```

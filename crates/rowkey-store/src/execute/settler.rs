@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use rowkey_client::cost::{Class, Usage};
 use rowkey_client::index::{Index, Scope};
 use rowkey_client::internals::declared;
-use rowkey_client::telemetry::metrics;
+use rowkey_client::telemetry::{OTHER, metrics};
 use rowkey_client::{Entity, Error, ErrorKind, Result, Table};
 
 use super::announce::Announcer;
@@ -250,13 +250,12 @@ fn release_all<'a>(
                     let released = release((deciding, announcer), op, claim, (demands, position));
                     declared(&*claim.name, released).await
                 }
-                // Only a program that declares the unique value can tell whether the entity has it.
-                None => {
-                    declared(&*claim.name, to_release(deciding, op, claim)).await.map(|found| {
-                        noted.undeclared.extend(found.map(|_| claim.name.clone()));
-                        Settled::Done
-                    })
-                }
+                // Only a program that declares the unique value can tell whether the entity has it. The name comes from a
+                // row, so meters do not list it.
+                None => declared(OTHER, to_release(deciding, op, claim)).await.map(|found| {
+                    noted.undeclared.extend(found.map(|_| claim.name.clone()));
+                    Settled::Done
+                }),
             };
             all = both(all, released);
         }
