@@ -19,8 +19,9 @@ use crate::types::is_named;
 
 /// The types of instants and days, and of the ids of the log tail, recognized by their spelling.
 const TIMES: [&str; 4] = ["DateTime", "NaiveDate", "NaiveDateTime", "EntryId"];
-/// The types of numbers.
-const NUMBERS: [&str; 8] = ["i16", "i32", "i64", "i8", "u16", "u32", "u64", "u8"];
+/// The types of numbers that count for years. A smaller one begins again, as the day of a month does, and what order the
+/// texts of a field have is not known.
+const NUMBERS: [&str; 4] = ["i32", "i64", "u32", "u64"];
 /// The last words of the names of numbers that count time or inserts.
 const COUNTERS: [&str; 7] = ["date", "day", "seq", "sequence", "ticks", "time", "timestamp"];
 /// The last words of the names of parts that spread the writes.

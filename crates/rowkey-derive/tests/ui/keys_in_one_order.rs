@@ -51,6 +51,20 @@ struct Sale {
     day: u32,
 }
 
+#[derive(Entity)]
+#[entity(partition = "{created_ticks}", row = "{device}")]
+struct Ticks {
+    created_ticks: i64,
+    device: String,
+}
+
+#[derive(Entity)]
+#[entity(partition = "all", row = "{order_seq}")]
+struct Sequence {
+    order_seq: i32,
+    text: String,
+}
+
 // None of these warns.
 
 #[derive(Entity)]
@@ -87,6 +101,23 @@ struct Setting {
 struct Account {
     id: u64,
     daytime: u32,
+}
+
+#[derive(Entity)]
+#[entity(partition = "{date}_{ticks:5}", row = "{sequence}")]
+struct Texts {
+    date: String,
+    ticks: u16,
+    sequence: String,
+}
+
+#[derive(Entity)]
+#[entity(partition = "{day:2}", row = "{device}")]
+#[entity(index(name = by_time, partition = "hour_{time:3}", row = "{device}"))]
+struct DayOfMonth {
+    day: u8,
+    time: i16,
+    device: String,
 }
 
 fn main() {}
