@@ -18,6 +18,7 @@ pub use rowkey_wire::shown;
 
 use crate::address::Address;
 pub use crate::backoff::doubled;
+pub use crate::blob::batch::MAX_BLOBS;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::options::connection::ConnectionOptions;

@@ -14,7 +14,7 @@ use crate::transport::parts::Parts;
 use crate::transport::{Call, Reply, Request, Safety};
 
 /// The most blobs in a batch.
-const MAX_BLOBS: usize = 256;
+pub const MAX_BLOBS: usize = 256;
 
 impl Container {
     /// Deletes up to 256 blobs of this container by one request, each as

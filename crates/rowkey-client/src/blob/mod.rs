@@ -17,7 +17,7 @@
 //! Page blobs, access tiers, tags, versions and soft deletion are not supported.
 
 mod append;
-mod batch;
+pub(crate) mod batch;
 mod conditions;
 pub(crate) mod container;
 pub(crate) mod handle;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rowkey_client::blob::Check;
-use rowkey_client::internals::declared;
+use rowkey_client::internals::{MAX_BLOBS, declared};
 use rowkey_client::{Blob, Error, Outcome, Result};
 use rowkey_patterns::internals::try_all;
 
@@ -19,9 +19,6 @@ use crate::plan::Plan;
 
 /// Blobs uploaded at once.
 pub(super) const UPLOADS: usize = 8;
-
-/// The most blobs in a batch.
-const MOST: usize = 256;
 
 /// Whether the service deletes several blobs by one request. Each store finds out by its first batch.
 #[derive(Debug, Default)]
@@ -38,7 +35,7 @@ impl Batches {
         for (at, blob) in blobs.iter().enumerate() {
             by_container.entry(blob.container()).or_default().push(at);
         }
-        for chunk in by_container.values().flat_map(|all| all.chunks(MOST)) {
+        for chunk in by_container.values().flat_map(|all| all.chunks(MAX_BLOBS)) {
             if chunk.len() == 1 || self.are_refused.load(Ordering::Relaxed) {
                 continue;
             }

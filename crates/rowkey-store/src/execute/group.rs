@@ -28,6 +28,9 @@ use crate::row::{Claim, Keys};
 /// Rows that are read at once.
 pub(super) const READS: usize = 8;
 
+/// How many rows of a partition are read one by one; more are read by a query.
+pub(super) const ONE_BY_ONE: usize = 2;
+
 /// How many rows a query may return for each row that is wanted. Rows that it does not return are read one by one.
 const SPARE: usize = 4;
 
@@ -159,7 +162,7 @@ pub(crate) async fn read(
     table: &Deciding,
     wanted: &[&Keys],
 ) -> Result<Vec<Option<Stored<DynamicEntity>>>> {
-    let queries = by_partition(wanted).into_iter().filter(|group| group.len() > 2);
+    let queries = by_partition(wanted).into_iter().filter(|group| group.len() > ONE_BY_ONE);
     let queries = queries.map(|group| async move { range(table, wanted, &group).await });
     let found = try_all(queries, READS).await?;
     let mut found: HashMap<Keys, Stored<DynamicEntity>> = found.into_iter().flatten().collect();

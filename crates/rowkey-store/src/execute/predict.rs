@@ -6,24 +6,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rowkey_client::cost::{Class, Usage};
-use rowkey_client::internals::message_len;
+use rowkey_client::internals::{MAX_BLOBS, message_len};
 use rowkey_client::queue::Body;
 use rowkey_client::{DynamicEntity, ETag, Key, Match, Result, Transaction};
 
 use super::announce::Notice;
-use super::group;
+use super::group::{self, ONE_BY_ONE};
 use super::settler::Settler;
 use crate::layer::deciding::Deciding;
 use crate::plan::inline::{Effect, Known};
 use crate::plan::{Edit, MAX_OPERATIONS, NewClaim, Plan};
 use crate::row::op::Target;
 use crate::row::{Claim, Keys};
-
-/// How many rows of a partition are read one by one; more are read by a query.
-const ONE_BY_ONE: usize = 2;
-
-/// The most deletions in a batch of blobs.
-const MOST_BLOBS: usize = 256;
 
 /// Predicts the requests of a plan. Assumes that the rows and claims that it looks at exist.
 pub(crate) fn predict(
@@ -204,7 +198,7 @@ fn freed(plan: &Plan) -> Usage {
     let mut all = Usage::default();
     for mut left in by_container.into_values() {
         while left > 0 {
-            let together = left.min(MOST_BLOBS);
+            let together = left.min(MAX_BLOBS);
             all += match together {
                 1 => Usage::of(Class::BlobDelete, 1),
                 several => Usage::of_blob_batch(several as u64),

@@ -100,14 +100,18 @@ impl Explanation {
         count(self.reads)
     }
 
-    /// The most requests that the plan takes without failures and competing writers, not counting
-    /// the [`reads`](Self::reads).
+    /// The requests that the plan takes without failures and competing writers, not counting the
+    /// [`reads`](Self::reads).
+    ///
+    /// Writes in flight at the same time, and those of a job, share their clean-up and take fewer. A declaration that
+    /// finds something else than it [says](crate::Declaration::settling_usage) takes fewer or more.
     pub fn requests(&self) -> usize {
         count(self.writes)
     }
 
-    /// The most transactions by billing class that the plan takes without failures and competing writers, with the
-    /// [`reads`](Self::reads), and the bytes of the bodies that it sends. How many bytes are received is not known before.
+    /// The transactions by billing class of [`requests`](Self::requests) and [`reads`](Self::reads), and the bytes of the
+    /// bodies that they send, without those of rows that settling reads first. How many bytes are received is not known
+    /// before.
     ///
     /// A [`PriceTable`](rowkey_client::cost::PriceTable) prices it, and a [`Meter`](rowkey_client::cost::Meter) counts what
     /// the write used.
@@ -156,7 +160,7 @@ impl fmt::Display for Explanation {
         for line in &self.lines {
             writeln!(f, "{line}")?;
         }
-        write!(f, "{} operations, at most {} requests", self.operations, self.requests())?;
+        write!(f, "{} operations, {} requests", self.operations, self.requests())?;
         match self.reads() {
             0 => {}
             reads => write!(f, " and {reads} reads")?,
