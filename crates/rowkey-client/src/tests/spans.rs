@@ -136,6 +136,16 @@ async fn retries_are_warnings_and_an_unexpected_failure_is_an_error() {
     assert!(notes.contains("http.request.resend_count=1"), "{notes}");
 }
 
+/// A server can send any code: the same bound holds for spans as for metrics.
+#[tokio::test]
+async fn the_error_type_of_a_span_is_that_of_metrics() {
+    for (code, expected) in [("InvalidInput", "InvalidInput"), ("Code4711", "_OTHER")] {
+        let script = Script::start([refusal("400 No", code)]);
+        let notes = traced(&script, options(), call()).await;
+        assert!(notes.contains(&format!("error.type={expected}")), "{notes}");
+    }
+}
+
 #[tokio::test]
 async fn an_expected_status_is_not_traced_as_an_error() {
     for (call, errors) in [(call(), 1), (call().expecting(&[404]), 0)] {

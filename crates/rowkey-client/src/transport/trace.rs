@@ -18,6 +18,7 @@ use super::redact;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::options::ClientOptions;
+use crate::telemetry::error_type;
 use crate::transport::Request;
 
 /// The `db.system.name` of tables.
@@ -146,14 +147,5 @@ fn record(span: &Span, status: Option<u16>, request_id: Option<&str>, attempts: 
     }
     if attempts > 1 {
         span.record("http.request.resend_count", attempts - 1);
-    }
-}
-
-/// The service's error code, or the status, or the kind of failure.
-fn error_type(error: &Error) -> String {
-    match (error.code(), error.details().status) {
-        (Some(code), _) => code.to_string(),
-        (None, Some(status)) => status.to_string(),
-        (None, None) => format!("{:?}", error.kind()),
     }
 }
