@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use super::call::{Call, Reply};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// An operation under way.
 #[derive(Debug)]
@@ -49,10 +49,9 @@ impl Timed {
 
     #[cold]
     fn report(&self, call: &Call<'_>, result: &Result<Reply>, took: Duration) {
-        let of = |error: &Error| (error.details().attempts, error.details().status);
         let (attempts, status) = match result {
             Ok(reply) => (reply.attempts, Some(reply.status.as_u16())),
-            Err(error) => of(error),
+            Err(error) => (error.details().attempts, error.details().status),
         };
         tracing::warn!(
             target: "rowkey",

@@ -26,14 +26,14 @@ impl<E: Entity + Clone + Send + Sync + 'static> Store<E> {
             ("db.collection.name", table.name()),
             ("rowkey.operation.name", operation),
             ("rowkey.outcome", outcome),
+            // One without a value is left out.
             ("error.type", failure.unwrap_or_default()),
         ];
-        let attributes = &attributes[..if failure.is_some() { 4 } else { 3 }];
         let telemetry = table.account().telemetry();
         let seconds = receipt.duration().as_secs_f64();
-        telemetry.record(metrics::STORE_WRITE_DURATION.name, attributes, seconds);
+        telemetry.record(metrics::STORE_WRITE_DURATION.name, &attributes, seconds);
         let requests = receipt.attempts().into();
-        telemetry.record(metrics::STORE_WRITE_REQUESTS.name, attributes, requests);
+        telemetry.record(metrics::STORE_WRITE_REQUESTS.name, &attributes, requests);
         match written {
             Ok((written, _)) => Ok((written, receipt)),
             Err(error) => Err(self.named(operation, error)),
