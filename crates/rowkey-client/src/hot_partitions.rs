@@ -5,7 +5,6 @@
 //! [`StorageAccount::hot_partitions`](crate::StorageAccount::hot_partitions) returns a report. The report has PartitionKeys,
 //! which are content: the library passes them to the caller alone, and writes them to no log, trace or metric.
 
-use std::cmp::Ordering;
 use std::fmt;
 
 mod counts;
@@ -143,9 +142,4 @@ impl fmt::Display for HotPartition {
             Order::Mixed | Order::Unclear => Ok(()),
         }
     }
-}
-
-/// Compares keys as the service does, by UTF-16 code unit.
-fn compare(a: &str, b: &str) -> Ordering {
-    a.encode_utf16().cmp(b.encode_utf16())
 }

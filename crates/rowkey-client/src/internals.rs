@@ -12,6 +12,7 @@ use rowkey_entity::internals::{Row, decode as odata};
 pub use rowkey_entity::internals::{fnv1a, not_of_a_store};
 use rowkey_entity::{Entity, Projection, Stored};
 use rowkey_wire::blob::BlockSource;
+pub use rowkey_wire::key::compare as compare_keys;
 use rowkey_wire::multipart::BatchError;
 use rowkey_wire::odata::Fields;
 pub use rowkey_wire::shown;

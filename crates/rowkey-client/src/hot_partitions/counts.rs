@@ -8,7 +8,9 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 
-use super::{HotPartition, HotPartitions, Order, compare};
+use rowkey_wire::key::compare;
+
+use super::{HotPartition, HotPartitions, Order};
 
 /// The minimum number of steps from one RowKey to the next for judging their order.
 const STEPS: u64 = 50;

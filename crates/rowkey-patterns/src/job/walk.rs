@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use futures_util::TryStreamExt as _;
 use rowkey_client::entity::RowReader;
+use rowkey_client::internals::compare_keys;
 use rowkey_client::table::Stream;
 use rowkey_client::telemetry::with_receipt;
 use rowkey_client::{
@@ -360,8 +361,7 @@ where
 
 /// The keys at which a query is split: sorted, and at most 255. A separate function, so that it is compiled once.
 fn splits(mut keys: Vec<String>) -> Vec<String> {
-    // The service orders keys by UTF-16 code units.
-    keys.sort_by(|one, other| one.encode_utf16().cmp(other.encode_utf16()));
+    keys.sort_by(|one, other| compare_keys(one, other));
     keys.dedup();
     let step = keys.len().div_ceil(MAX_RANGES - 1).max(1);
     keys.into_iter().skip(step - 1).step_by(step).collect()

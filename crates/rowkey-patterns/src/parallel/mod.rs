@@ -10,6 +10,7 @@
 use std::fmt;
 
 use futures_util::{Stream, StreamExt as _, stream};
+use rowkey_client::internals::compare_keys;
 use rowkey_client::{
     Entity, Error, ErrorKind, FailedRow, Filter, Operator, Projection, Query, Result, Stored, Table,
 };
@@ -372,7 +373,7 @@ pub fn key_ranges<E: Entity + Send + 'static>(
     cuts: impl IntoIterator<Item = impl Into<String>>,
 ) -> Result<Vec<Query<E>>> {
     let cuts: Vec<String> = cuts.into_iter().map(Into::into).collect();
-    if !cuts.is_sorted_by(|one, next| one.encode_utf16().lt(next.encode_utf16())) {
+    if !cuts.is_sorted_by(|one, next| compare_keys(one, next).is_lt()) {
         let what = "the split keys must ascend";
         return Err(Error::refused(ErrorKind::Invalid, what).of(OPERATION, table.name()));
     }

@@ -3,7 +3,7 @@
 //! A query is in one of three states: it is requesting a page, it has one, or it has failed. It requests
 //! another only when its page is used up, which bounds the memory.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ use std::vec;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, FusedStream as _, FuturesUnordered};
 use futures_util::{Stream, StreamExt as _};
-use rowkey_client::internals::fnv1a;
+use rowkey_client::internals::{compare_keys, fnv1a};
 use rowkey_client::{
     Continuation, Error, ErrorKind, FailedRow, Projection, Query, Result, Stored, Table,
 };
@@ -407,9 +407,8 @@ fn rank<P>(order: Order, row: &Keyed<P>) -> Rank {
 }
 
 fn is_after<P>(row: &Keyed<P>, (partition_key, row_key): &(String, String)) -> bool {
-    let compare = |one: &str, other: &str| one.encode_utf16().cmp(other.encode_utf16());
-    compare(&row.partition_key, partition_key).then_with(|| compare(&row.row_key, row_key))
-        == Ordering::Greater
+    let by_row = || compare_keys(&row.row_key, row_key);
+    compare_keys(&row.partition_key, partition_key).then_with(by_row).is_gt()
 }
 
 fn out_of_order(table: &Table) -> Error {
