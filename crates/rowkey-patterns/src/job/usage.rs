@@ -16,8 +16,9 @@ const PAGE: u64 = 1000;
 /// The most operations of a transaction.
 const OPERATIONS: u64 = 100;
 
-fn pages(entities: u64) -> Usage {
-    Usage::of(Class::TableScan, entities.div_ceil(PAGE).max(1))
+/// Each range has a page, even if it has no entities.
+fn pages(entities: u64, ranges: usize) -> Usage {
+    Usage::of(Class::TableScan, entities.div_ceil(PAGE).max(ranges as u64))
 }
 
 fn transactions(entities: u64) -> Usage {
@@ -25,8 +26,8 @@ fn transactions(entities: u64) -> Usage {
 }
 
 impl<P> Job<'_, Walking<P, CountPage<P>>> {
-    /// What the job uses at least for a table of this many entities: a page for each 1,000 of them. A filter does not
-    /// make it less, and the service may end a page earlier.
+    /// What the job uses at least for a table of this many entities: a page for each 1,000 of them, and one for each range
+    /// of the walk. A filter does not make it less, and the service may end a page earlier.
     ///
     /// ```
     /// use rowkey::StorageAccount;
@@ -36,16 +37,19 @@ impl<P> Job<'_, Walking<P, CountPage<P>>> {
     /// let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
     /// let count = Job::count(Walk::keys(&account.table("events")));
     /// assert_eq!(count.usage(1_000_000).transactions(Class::TableScan), 1000);
+    ///
+    /// let walk = Walk::keys(&account.table("events")).split_partitions(["h", "p"]);
+    /// assert_eq!(Job::count(walk).usage(10).transactions(Class::TableScan), 3);
     /// # Ok::<(), rowkey::Error>(())
     /// ```
     pub fn usage(&self, entities: u64) -> Usage {
-        pages(entities)
+        pages(entities, self.work.ranges())
     }
 }
 
 impl Job<'static, Walking<Keys, Deletion>> {
     /// What the job uses at least to find and delete this many entities: a page for each 1,000 and a transaction for each
-    /// 100 of them. Each partition takes at least one transaction.
+    /// 100 of them, and a page for each range of the walk. Each partition takes at least one transaction.
     ///
     /// ```
     /// use rowkey::cost::Class;
@@ -58,7 +62,7 @@ impl Job<'static, Walking<Keys, Deletion>> {
     /// # Ok::<(), rowkey::Error>(())
     /// ```
     pub fn usage(&self, entities: u64) -> Usage {
-        pages(entities) + transactions(entities)
+        pages(entities, self.work.ranges()) + transactions(entities)
     }
 }
 

@@ -163,6 +163,13 @@ pub struct Walking<P, F> {
     beside: Vec<(Walk<P>, F)>,
 }
 
+impl<P, F> Walking<P, F> {
+    /// The number of ranges, each of which has a page at least.
+    pub(super) fn ranges(&self) -> usize {
+        self.walk.splits.len() + 1 + self.beside.len()
+    }
+}
+
 /// A step that processes each page of a walk.
 pub trait PageStep<P>: Send + Sync {
     /// Processes a page and reports the findings and changes.
