@@ -9,6 +9,7 @@ mod heterogeneous;
 mod inbox;
 mod inspect;
 mod janitor;
+mod kept;
 mod lease_lock;
 mod log_blob;
 mod log_tail;

@@ -3,9 +3,8 @@
 
 #![expect(clippy::cast_precision_loss, clippy::float_cmp, reason = "sums of small whole numbers")]
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -14,104 +13,19 @@ use rowkey::pace::Pace;
 use rowkey::patterns::job::{Job, Walk};
 use rowkey::queue::Body;
 use rowkey::store::{Settled, Written};
-use rowkey::telemetry::{METRICS, Metric, MetricKind, Telemetry, with_receipt};
+use rowkey::telemetry::{METRICS, MetricKind, with_receipt};
 use rowkey::worker::outbox::Outbox as _;
 use rowkey::worker::{Attempt, Done, Step, Worker};
 use rowkey::{DynamicEntity, ErrorKind, ManualClock, Partition, Receipt, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 use rowkey_tests::TestResult;
 
+use crate::kept::{self, Kept};
 use crate::outbox::{Price, Tell, price, store, tasks, tell};
-
-/// The values of each series.
-#[derive(Default)]
-struct Kept(Mutex<BTreeMap<String, Values>>);
-
-/// What is kept of a series: the sum, or the last value of a gauge, the number of values, and the greatest one.
-#[derive(Clone, Copy, Debug, Default)]
-struct Values {
-    sum: f64,
-    count: u64,
-    greatest: f64,
-}
-
-impl Kept {
-    fn add(&self, kind: MetricKind, name: &str, labels: &[(&'static str, &str)], value: f64) {
-        let metric = Metric::named(name).unwrap();
-        assert_eq!(metric.kind, kind, "{name}");
-        let mut series = name.to_owned();
-        for (label, value) in labels {
-            assert!(metric.attributes.contains(label), "{name} has no {label}");
-            assert!(!value.is_empty(), "{name} {label}");
-            if !label.starts_with("server.") {
-                for part in [" ", label, "=", value] {
-                    series.push_str(part);
-                }
-            }
-        }
-        let mut all = self.0.lock().unwrap();
-        let kept = all.entry(series).or_default();
-        let sum = if kind == MetricKind::Gauge { value } else { kept.sum + value };
-        *kept = Values { sum, count: kept.count + 1, greatest: kept.greatest.max(value) };
-    }
-
-    fn sum(&self, series: &str) -> f64 {
-        self.0.lock().unwrap().get(series).map_or(0.0, |kept| kept.sum)
-    }
-
-    fn count(&self, series: &str) -> u64 {
-        self.0.lock().unwrap().get(series).map_or(0, |kept| kept.count)
-    }
-
-    fn greatest(&self, series: &str) -> f64 {
-        self.0.lock().unwrap().get(series).map_or(0.0, |kept| kept.greatest)
-    }
-
-    fn clear(&self) {
-        self.0.lock().unwrap().clear();
-    }
-
-    fn names(&self) -> BTreeSet<String> {
-        let all = self.0.lock().unwrap();
-        all.keys().map(|series| series.split(' ').next().unwrap().to_owned()).collect()
-    }
-
-    fn text(&self) -> String {
-        format!("{:#?}", self.0.lock().unwrap())
-    }
-}
-
-impl Telemetry for Kept {
-    fn count(&self, name: &'static str, labels: &[(&'static str, &str)], add: u64) {
-        self.add(MetricKind::Counter, name, labels, u32::try_from(add).unwrap().into());
-    }
-
-    fn gauge(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
-        self.add(MetricKind::Gauge, name, labels, value);
-    }
-
-    fn record(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
-        self.add(MetricKind::Histogram, name, labels, value);
-    }
-
-    fn adjust(&self, name: &'static str, labels: &[(&'static str, &str)], change: i64) {
-        self.add(MetricKind::UpDownCounter, name, labels, i32::try_from(change).unwrap().into());
-    }
-}
 
 /// A server with a journal, and an account whose waits take no time.
 async fn start() -> TestResult<(Server, StorageAccount, Arc<Kept>)> {
-    let server = Server::builder().manual_clock().journal(true).start().await?;
-    let kept = Arc::new(Kept::default());
-    let account = StorageAccount::builder()
-        .connection_string(server.connection_string())?
-        .clock(ManualClock::auto_advancing(server.clock().now().to_chrono()))
-        .telemetry(Arc::clone(&kept) as _)
-        .build()?;
-    store(&account)?.create_if_missing().await?;
-    tasks(&account).create_if_missing().await?;
-    kept.clear();
-    Ok((server, account, kept))
+    kept::start(ManualClock::auto_advancing).await
 }
 
 const WRITE: &str = "rowkey.store.write.requests db.collection.name=prices rowkey.operation.name";

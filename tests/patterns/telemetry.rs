@@ -1,14 +1,13 @@
 //! Telemetry: the trace of a write reaches the worker that does its task, and numbers say what became of
 //! each.
 
-use std::collections::BTreeMap;
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rowkey::queue::Body;
 use rowkey::store::Settled;
-use rowkey::telemetry::{Telemetry, TraceParent};
+use rowkey::telemetry::TraceParent;
 use rowkey::worker::outbox::Outbox as _;
 use rowkey::worker::{Attempt, Done, Step, Worker};
 use rowkey::{ErrorKind, ManualClock, StorageAccount};
@@ -19,68 +18,14 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
+use crate::kept::{self, Kept};
 use crate::outbox::{Price, store, tasks, tell};
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// Keeps numbers, and which traces were followed.
-#[derive(Default)]
-struct Kept {
-    followed: Mutex<Vec<TraceParent>>,
-    counters: Mutex<BTreeMap<String, u64>>,
-    gauges: Mutex<BTreeMap<String, f64>>,
-    /// Up-down counters.
-    levels: Mutex<BTreeMap<String, i64>>,
-}
-
-fn series(name: &str, labels: &[(&'static str, &str)]) -> String {
-    labels.iter().fold(name.to_owned(), |series, (key, value)| format!("{series} {key}={value}"))
-}
-
-impl Telemetry for Kept {
-    fn follow(&self, _: &tracing::Span, parent: TraceParent) {
-        self.followed.lock().unwrap().push(parent);
-    }
-
-    fn count(&self, name: &'static str, labels: &[(&'static str, &str)], add: u64) {
-        *self.counters.lock().unwrap().entry(series(name, labels)).or_default() += add;
-    }
-
-    fn adjust(&self, name: &'static str, labels: &[(&'static str, &str)], change: i64) {
-        *self.levels.lock().unwrap().entry(series(name, labels)).or_default() += change;
-    }
-
-    fn gauge(&self, name: &'static str, labels: &[(&'static str, &str)], value: f64) {
-        self.gauges.lock().unwrap().insert(series(name, labels), value);
-    }
-}
-
-impl Kept {
-    fn counted(&self, series: &str) -> u64 {
-        self.counters.lock().unwrap().get(series).copied().unwrap_or_default()
-    }
-
-    fn level(&self, series: &str) -> Option<i64> {
-        self.levels.lock().unwrap().get(series).copied()
-    }
-
-    fn measured(&self, series: &str) -> Option<f64> {
-        self.gauges.lock().unwrap().get(series).copied()
-    }
-}
-
 /// A server, and an account with its clock and telemetry.
 async fn start() -> TestResult<(Server, StorageAccount, Arc<Kept>)> {
-    let server = Server::builder().manual_clock().start().await?;
-    let kept = Arc::new(Kept::default());
-    let account = StorageAccount::builder()
-        .connection_string(server.connection_string())?
-        .clock(ManualClock::new(server.clock().now().to_chrono()))
-        .telemetry(Arc::clone(&kept) as _)
-        .build()?;
-    store(&account)?.create_if_missing().await?;
-    tasks(&account).create_if_missing().await?;
-    Ok((server, account, kept))
+    kept::start(ManualClock::new).await
 }
 
 fn price(item: &str) -> Price {
@@ -127,7 +72,7 @@ async fn the_trace_of_a_write_is_propagated_to_the_handler_and_its_tasks() -> Te
     assert_eq!(worker.step().await?, Step::Handled);
     assert_eq!(*seen.lock().unwrap(), [Some(trace); 2]);
     // Settled, and two attempts.
-    assert_eq!(*kept.followed.lock().unwrap(), [trace; 3]);
+    assert_eq!(kept.followed(), [trace; 3]);
     Ok(())
 }
 
@@ -144,7 +89,7 @@ async fn messages_with_a_missing_or_damaged_trace_are_processed() -> TestResult 
     });
     assert_eq!(worker.step().await?, Step::Handled);
     assert_eq!(worker.step().await?, Step::Handled);
-    assert!(kept.followed.lock().unwrap().is_empty());
+    assert!(kept.followed().is_empty());
     Ok(())
 }
 
@@ -157,8 +102,8 @@ async fn counters_and_gauges_report_the_results_of_tasks_and_writes() -> TestRes
     }
     let declaration = "db.collection.name=prices rowkey.declaration=tell";
     let settled = format!("rowkey.store.settled {declaration} rowkey.outcome=done");
-    assert_eq!(kept.counted(&format!("{settled} rowkey.settled_by=writer")), 3);
-    assert_eq!(kept.measured(&format!("rowkey.store.lag {declaration}")), Some(0.0));
+    assert_eq!(kept.count(&format!("{settled} rowkey.settled_by=writer")), 3);
+    assert_eq!(kept.last(&format!("rowkey.store.lag {declaration}")), Some(0.0));
 
     let clock = ManualClock::new(server.clock().now().to_chrono() + Duration::from_secs(90));
     let account = StorageAccount::builder()
@@ -179,7 +124,7 @@ async fn counters_and_gauges_report_the_results_of_tasks_and_writes() -> TestRes
     for _ in 0..3 {
         let _ = worker.step().await?;
     }
-    let counted = |series: &str| kept.counted(&format!("rowkey.worker.{series}"));
+    let counted = |series: &str| kept.count(&format!("rowkey.worker.{series}"));
     let ended =
         |outcome| format!("ended messaging.destination.name=tells rowkey.outcome={outcome}");
     assert_eq!(counted("attempts messaging.destination.name=tells"), 3);
@@ -188,8 +133,8 @@ async fn counters_and_gauges_report_the_results_of_tasks_and_writes() -> TestRes
     assert_eq!(counted(&ended("retried")), 1);
     assert_eq!(counted("failed messaging.destination.name=tells error.type=Unavailable"), 1);
     assert_eq!(counted("failed messaging.destination.name=tells error.type=Panic"), 1);
-    assert_eq!(kept.level("rowkey.worker.in_flight messaging.destination.name=tells"), Some(0));
-    assert_eq!(kept.measured("rowkey.worker.oldest messaging.destination.name=tells"), Some(90.0));
+    assert_eq!(kept.last("rowkey.worker.in_flight messaging.destination.name=tells"), Some(0.0));
+    assert_eq!(kept.last("rowkey.worker.oldest messaging.destination.name=tells"), Some(90.0));
     Ok(())
 }
 
@@ -216,13 +161,13 @@ async fn handlers_of_two_workers_of_a_queue_add_up() -> TestResult {
     let (one, other) = (worker(), worker());
     let meet = async {
         begun.wait().await;
-        let level = kept.level(series);
+        let level = kept.last(series);
         ended.wait().await;
         level
     };
     let (one, other, level) = futures_util::future::join3(one.step(), other.step(), meet).await;
-    assert_eq!((one?, other?, level), (Step::Handled, Step::Handled, Some(2)));
-    assert_eq!(kept.level(series), Some(0));
+    assert_eq!((one?, other?, level), (Step::Handled, Step::Handled, Some(2.0)));
+    assert_eq!(kept.last(series), Some(0.0));
     Ok(())
 }
 
@@ -240,11 +185,11 @@ async fn causes_that_messages_name_are_one_series() -> TestResult {
     });
     while worker.step().await? != Step::Idle {}
     assert_eq!(
-        kept.counted("rowkey.worker.failed messaging.destination.name=tells error.type=Panic"),
+        kept.count("rowkey.worker.failed messaging.destination.name=tells error.type=Panic"),
         1
     );
     assert_eq!(
-        kept.counted("rowkey.worker.failed messaging.destination.name=tells error.type=_OTHER"),
+        kept.count("rowkey.worker.failed messaging.destination.name=tells error.type=_OTHER"),
         2
     );
     Ok(())
