@@ -79,7 +79,9 @@ impl Counts {
     /// The service ignores the case of the names of tables, and not that of keys.
     fn hash(&self, touch: &Touch<'_>) -> u64 {
         let mut hasher = self.hasher.build_hasher();
-        touch.table.bytes().for_each(|byte| hasher.write_u8(byte.to_ascii_lowercase()));
+        for byte in touch.table.bytes() {
+            hasher.write_u8(byte.to_ascii_lowercase());
+        }
         // No name has this byte, so the name and the key cannot be divided in another way.
         hasher.write_u8(0xFF);
         touch.partition_key.hash(&mut hasher);

@@ -192,7 +192,9 @@ impl<P: Projection> Reader<P> {
             let mut entities = entities.map_err(|e| e.of_answer(&source.call(&from), &reply))?;
             // A page that was requested again took several requests.
             if receipt.attempts() > reply.attempts {
-                entities.iter_mut().for_each(|row| row.receipt = receipt.clone());
+                for row in &mut entities {
+                    row.receipt = receipt.clone();
+                }
             }
             return Ok(Some(Page { entities, continuation, receipt }));
         }

@@ -193,15 +193,15 @@ impl<E: Entity + Send + Sync + 'static> TypeSettler<E> {
 
 /// Whether requests of a class change something.
 fn is_write(class: Class) -> bool {
-    match class {
+    !matches!(
+        class,
         Class::TableRead
-        | Class::TableScan
-        | Class::TableList
-        | Class::QueueClass2
-        | Class::BlobRead
-        | Class::BlobList => false,
-        _ => true,
-    }
+            | Class::TableScan
+            | Class::TableList
+            | Class::QueueClass2
+            | Class::BlobRead
+            | Class::BlobList
+    )
 }
 
 /// Splits targets after those of the first entity. The targets of one entity are consecutive.
