@@ -119,7 +119,7 @@ impl<'a> Run<'a> {
     }
 
     /// Sends attempts until one succeeds or none may follow.
-    pub(super) async fn to_end(&mut self) -> Result<Reply> {
+    pub(super) async fn complete(&mut self) -> Result<Reply> {
         loop {
             self.attempts += 1;
             let permit = self.admit().await?;
@@ -221,15 +221,15 @@ impl<'a> Run<'a> {
     fn judge(
         &self,
         result: Result<HttpResponse, TransportError>,
-    ) -> Result<Success, Box<FailedAttempt>> {
-        let mut response = result.map_err(|broken| Box::new(self.broken(broken)))?;
+    ) -> Result<Success, FailedAttempt> {
+        let mut response = result.map_err(|broken| self.broken(broken))?;
         if !response.status.is_success() {
-            return Err(Box::new(self.refused(response)));
+            return Err(self.refused(response));
         }
         let body = match std::mem::replace(&mut response.body, Ok(Bytes::new())) {
             Ok(body) => body,
             // Truncated.
-            Err(broken) => return Err(Box::new(self.broken(broken))),
+            Err(broken) => return Err(self.broken(broken)),
         };
         let failure =
             self.call.batch.and_then(|_| batch::failure(content_type(&response.headers), &body));
@@ -239,7 +239,7 @@ impl<'a> Run<'a> {
         if self.call.batch == Some(1) {
             failed.error = failed.error.at_operation(Some(0));
         }
-        Err(Box::new(failed))
+        Err(failed)
     }
 
     fn reply(&self, Success { response, body }: Success, attempt: Attempt<'_>) -> Reply {
@@ -263,8 +263,7 @@ impl<'a> Run<'a> {
 
     /// Decides what follows a failed attempt: the wait before the next one, or the error of the operation.
     #[cold]
-    fn follow(&mut self, failed: Box<FailedAttempt>, authority: &Authority) -> Result<Duration> {
-        let failed = *failed;
+    fn follow(&mut self, failed: FailedAttempt, authority: &Authority) -> Result<Duration> {
         let (pipeline, call, endpoint) = (self.pipeline, self.call, self.endpoint());
         let retry = &pipeline.options().retry;
         let hook = pipeline.telemetry();

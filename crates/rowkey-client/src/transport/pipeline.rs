@@ -162,7 +162,7 @@ impl Pipeline {
             let timer =
                 OperationTimer::begin(&self.shared.telemetry, &call, request.service, first);
             let mut run = Run::new(self, (&request, &call), route, mode, &span);
-            let result = run.to_end().instrument(span.clone()).await;
+            let result = run.complete().instrument(span.clone()).await;
             timer.end(run.endpoint(), &result);
             trace::finish(&span, &call, &result);
             run.end(&result);
