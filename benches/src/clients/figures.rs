@@ -14,7 +14,7 @@ pub struct Clients {
 #[derive(Debug, Deserialize, Serialize)]
 pub struct Row {
     pub name: String,
-    /// Of rowkey to reqwest by hand, at most.
+    /// Of rowkey to hyper-util by hand, at most.
     pub goal: f64,
     /// Of rowkey, at most.
     pub allocations: f64,
@@ -84,8 +84,8 @@ impl Clients {
             let ratio = |other: &str| judged(&row.cpu(other).over(&rowkey), Goal::None);
             ratios.row(vec![
                 row.name.clone(),
-                judged(&rowkey.over(&row.cpu("reqwest")), Goal::AtMost(row.goal)),
-                judged(&rowkey.over(&row.cpu("hyper-util")), Goal::None),
+                judged(&rowkey.over(&row.cpu("reqwest")), Goal::None),
+                judged(&rowkey.over(&row.cpu("hyper-util")), Goal::AtMost(row.goal)),
                 ratio("azure_data_tables"),
                 ratio("js"),
                 ratio("python"),
