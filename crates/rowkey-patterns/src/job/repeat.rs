@@ -1,5 +1,5 @@
 //! What a job does again: work of several requests whose failure may be over after a pause. Single requests are
-//! repeated by their [`Pace`].
+//! repeated by their [`Pace`](rowkey_client::pace::Pace).
 
 use std::time::Duration;
 
