@@ -304,7 +304,7 @@ impl<'a> Run<'a> {
         let is_last = counted >= retry.max_attempts;
         if is_last || wait >= self.budget {
             let error = self.last.take().filter(|_| stale).unwrap_or(failed.error);
-            return Err(if is_last { error } else { error.advise(LONGER) });
+            return Err(if is_last { error } else { out_of_time(error) });
         }
         let needs_budget = !stale && !self.pacing.as_ref().is_some_and(Pacing::is_background);
         if needs_budget && !pipeline.retries().take() {
@@ -376,8 +376,11 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The advice where the time of the options is over.
-pub(super) const LONGER: &str = "allow a longer `timeout`, or try again later";
+/// An error where the time of the options is over.
+#[cold]
+pub(super) fn out_of_time(error: Error) -> Error {
+    error.advise("allow a longer `timeout`, or try again later")
+}
 
 /// A failed attempt.
 pub(super) struct FailedAttempt {
