@@ -34,8 +34,9 @@ const SUSPECTS: usize = 4;
 const SWEEP_AT: usize = 4096;
 /// How long requests without a pace are counted after the last one with a pace.
 const ACTIVE: Duration = Duration::from_secs(60);
-/// How long a request may wait for a target if its work may be left undone.
-const IMPATIENCE: Duration = Duration::from_secs(2);
+/// How long a request may wait for a target if its work may be left undone: longer than the pause after four lost
+/// responses in a row, which the retries of one call may be.
+const IMPATIENCE: Duration = Duration::from_secs(3);
 /// Real time after which a request looks whether its line moves.
 const TICK: Duration = Duration::from_secs(1);
 /// How often the rate of a target is reported.

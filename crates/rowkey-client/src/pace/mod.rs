@@ -113,7 +113,7 @@ impl Priority {
 
 /// Runs a future whose work may be left undone, so that a job does not wait for it: its requests keep the maximum
 /// rates and the deadline of their pace, are retried as their options say, and fail if their target may not get a
-/// request within two seconds.
+/// request within three seconds.
 pub fn impatient<F: Future>(future: F) -> impl Future<Output = F::Output> {
     IMPATIENT.scope((), Box::pin(future))
 }
