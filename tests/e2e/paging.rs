@@ -1,13 +1,17 @@
 //! Pages that are filled, and the tokens between them.
 
+use std::time::Duration;
+
 use futures_util::TryStreamExt;
+use rowkey::pace::Pace;
 use rowkey::{
-    ClientOptions, Continuation, DynamicEntity, Entity, ErrorKind, Filter, Key, Outcome, Page,
-    Partition, Projection, Query, Result, Table,
+    ClientOptions, Clock as _, Continuation, DynamicEntity, Entity, ErrorKind, Filter, Key,
+    Outcome, Page, Partition, Projection, Query, Result, Table,
 };
-use rowkey_emulator::{Operation, Pages};
+use rowkey_emulator::{Operation, Pages, Server};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::rows::index_row;
+use rowkey_tests::sweep::waiting;
 use rowkey_tests::{Fixture, TestResult};
 
 use crate::model::Employee;
@@ -240,5 +244,35 @@ async fn an_invalid_token_is_rejected_without_being_shown() -> TestResult {
     let error = garbled.parse::<Continuation>().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(!format!("{error} {error:?}").contains(&garbled), "{error}");
+    Ok(())
+}
+
+/// Entities of a stream count for the maximum rate of a pace, as those of pages do.
+#[tokio::test]
+async fn a_pace_counts_the_entities_that_streams_and_pages_read() -> TestResult {
+    let server = Server::builder().manual_clock().start().await?;
+    let (account, clock) = waiting(&server)?;
+    let table = account.table("events");
+    table.create().await?;
+    for number in 0..50 {
+        table.insert(&DynamicEntity::new("device", format!("{number:02}"))).await?;
+    }
+    let query = || table.query(Partition::<DynamicEntity>::new("device"));
+    for reads_pages in [false, true] {
+        let pace = Pace::background().entities_per_second(10);
+        let begun = clock.elapsed();
+        pace.scope(async {
+            if reads_pages {
+                assert_eq!(query().pages().try_collect::<Vec<_>>().await?.len(), 1);
+            } else {
+                assert_eq!(query().stream().try_collect::<Vec<_>>().await?.len(), 50);
+            }
+            table.get(Key::<DynamicEntity>::new("device", "00")).await
+        })
+        .await?;
+        // Five seconds, less the lateness that is made up for.
+        let waited = clock.elapsed().saturating_sub(begun);
+        assert!(waited >= Duration::from_millis(4900), "{waited:?}");
+    }
     Ok(())
 }

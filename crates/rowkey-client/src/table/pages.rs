@@ -350,7 +350,6 @@ impl<P: Projection> Source<P> {
             PageError::Entity(never) => match never {},
         })?;
         self.returned(from, reply, rows);
-        self.table.pipeline().count_read(&self.call(from), decoded.used);
         Ok(decoded)
     }
 
@@ -358,6 +357,7 @@ impl<P: Projection> Source<P> {
     pub(super) fn returned(&self, from: &Continuation, reply: &Reply, rows: usize) {
         let pipeline = self.table.pipeline();
         pipeline.returned(Service::Table, &self.call(from), reply, rows);
+        pipeline.count_read(&self.call(from), rows as u64);
         pipeline.hot().add(|| {
             // The request counts as one already.
             let (key, rows) = (self.plan.partition.as_deref()?, rows.checked_sub(1)?);
