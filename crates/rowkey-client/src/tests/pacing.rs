@@ -202,3 +202,18 @@ async fn a_second_request_may_go_to_the_secondary() {
     assert_eq!((reply.attempts, reply.secondary), (2, true));
     assert_eq!((primary.requests().len(), secondary.requests().len()), (1, 1));
 }
+
+/// A receipt has what was sent: neither a second request nor a retry that could not connect.
+#[tokio::test]
+async fn a_second_request_that_could_not_connect_is_in_no_receipt() {
+    let primary = Script::start([Act::Hang, answer("200 OK", "", "{}")]);
+    let hasty = ClientOptions { attempt_timeout: Duration::from_millis(200), ..hedged(true) };
+    // Nothing listens at the port of the secondary.
+    let builder = builder(&primary.url())
+        .secondary_endpoint(Service::Table, "http://127.0.0.1:1/acct")
+        .unwrap()
+        .options(hasty);
+    let reply = read_slowly(&primary, builder).await.unwrap();
+    assert_eq!((reply.attempts, reply.unsent), (4, 2));
+    assert_eq!((reply.receipt().attempts(), primary.requests().len()), (2, 2));
+}

@@ -12,7 +12,7 @@ use tracing::Span;
 use super::batch;
 use super::call::{Call, Reply, Safety};
 use super::failure::{Failure, outcome_of};
-use super::hedging::Sending;
+use super::hedging::{Sending, is_unsent};
 use super::http::{ErrorText, HttpResponse, ReadMode, TransportError, content_type};
 use super::measure;
 use super::pacing::{Pacing, not_sent};
@@ -186,11 +186,12 @@ impl<'a> Run<'a> {
             Some(second) => {
                 let race = pipeline.race(signed, sending, [endpoint, second], &mut attempt);
                 let raced = race.boxed().await;
-                if raced.has_second {
+                if let Some(loser) = raced.loser {
+                    // Reads have no body, so nothing is added to what was sent.
                     self.attempts += 1;
                     self.hedges += 1;
-                    self.sent = self.sent.saturating_add(body);
-                    self.received += raced.other_received;
+                    self.unsent += u32::from(loser.is_unsent);
+                    self.received += loser.received;
                 }
                 self.route.is_answered_by(&raced);
                 trace::attempt(self.span, attempt.id());
@@ -207,7 +208,7 @@ impl<'a> Run<'a> {
             elapsed,
         };
         pipeline.observe(&report, &attempt);
-        if matches!(&result, Err(error) if error.outcome == Outcome::NotSent) {
+        if is_unsent(Some(&result)) {
             self.unsent += 1;
         } else {
             self.sent = self.sent.saturating_add(body);

@@ -18,6 +18,7 @@ use super::report::AttemptReport;
 use super::retry;
 use super::sign::Signed;
 use crate::endpoint::Endpoint;
+use crate::error::Outcome;
 use crate::pace::permit::Permit;
 use crate::telemetry::Telemetry as _;
 use crate::telemetry::metrics::HEDGES;
@@ -37,19 +38,26 @@ type Sent = Result<HttpResponse, TransportError>;
 /// The result of an attempt that may have been sent twice.
 pub(super) struct Raced {
     pub(super) result: Sent,
-    /// Whether a second request was sent.
-    pub(super) has_second: bool,
-    /// Whether the result is that of the second request.
+    /// Whether it is that of the second request.
     pub(super) is_second: bool,
     /// Whether the second request went to another endpoint.
     pub(super) is_other: bool,
-    /// The bytes of the answer that does not count, if there was one.
-    pub(super) other_received: u64,
+    /// The request whose result does not count; `None` if only one was sent.
+    pub(super) loser: Option<Loser>,
+}
+
+/// What the request used whose result does not count.
+#[derive(Clone, Copy)]
+pub(super) struct Loser {
+    /// Whether it could not connect.
+    pub(super) is_unsent: bool,
+    /// The bytes of its answer, if there was one.
+    pub(super) received: u64,
 }
 
 impl Sending<'_> {
-    /// Whether it is the first attempt of a read whose answer is small. Listed by name, so that a read that is added
-    /// later is not sent twice by accident.
+    /// Whether it is the first attempt of a read whose answer is small and that changes nothing: receiving messages hides
+    /// them from others.
     pub(super) fn may_be_hedged(&self) -> bool {
         let Call { safety, operation, .. } = *self.call;
         let is_small = match self.request.service {
@@ -61,13 +69,11 @@ impl Sending<'_> {
     }
 }
 
-/// The second request of a race.
-#[derive(Default)]
+/// The second request of a race, once it is sent.
 struct Second<'a> {
-    /// The attempt, once it is sent.
-    attempt: Option<Attempt<'a>>,
+    attempt: Attempt<'a>,
     permit: Option<Permit<'a>>,
-    begun: Option<Instant>,
+    begun: Instant,
 }
 
 impl Pipeline {
@@ -86,13 +92,7 @@ impl Pipeline {
         let begun = self.clock().elapsed();
         let is_other = !std::ptr::eq(primary, endpoint);
         let first = pin!(self.attempt(signed, &sending, primary));
-        let alone = |result| Raced {
-            result,
-            has_second: false,
-            is_second: false,
-            is_other,
-            other_received: 0,
-        };
+        let alone = |result| Raced { result, is_second: false, is_other, loser: None };
         let raced = match delay {
             None => alone(first.await),
             Some(delay) => match select(first, self.clock().sleep(delay)).await {
@@ -117,7 +117,7 @@ impl Pipeline {
         attempt: &mut Attempt<'a>,
     ) -> Raced {
         let is_at_secondary = attempt.is_at_secondary != is_other;
-        let mut sent = Second::default();
+        let mut sent = None;
         // Its credential is fetched while the first request is on its way. `None` if it could not be sent.
         let second = self.second(sending, endpoint, is_at_secondary, &mut sent);
         let (result, is_second, other) = match select(first, pin!(second)).await {
@@ -134,25 +134,26 @@ impl Pipeline {
             },
             Either::Right((failed, first)) => (first.await, false, failed),
         };
-        let Second { attempt: again, permit, begun } = sent;
-        let has_second = again.is_some();
+        let Some(Second { attempt: mut again, permit, begun }) = sent else {
+            return Raced { result, is_second, is_other, loser: None };
+        };
         // The place of a request that lost is given back without saying that it was answered.
         if let Some(permit) = permit.filter(|_| is_second) {
             permit.answered();
         }
         let answer = other.as_ref().and_then(|other| other.as_ref().ok());
-        let other_received = answer.map_or(0, HttpResponse::length);
-        if let (Some(mut again), Some(begun)) = (again, begun) {
-            // The caller reports the one whose answer counts. The other is billed as well.
-            if is_second {
-                std::mem::swap(attempt, &mut again);
-            }
-            let status = answer.map(|answer| answer.status);
-            let (call, elapsed) = (sending.call, begun.elapsed());
-            let report = AttemptReport { call, status, received: other_received, elapsed };
-            self.observe(&report, &again);
+        let loser = Loser {
+            is_unsent: is_unsent(other.as_ref()),
+            received: answer.map_or(0, HttpResponse::length),
+        };
+        // The caller reports the one whose answer counts. The other is billed as well.
+        if is_second {
+            std::mem::swap(attempt, &mut again);
         }
-        Raced { result, has_second, is_second, is_other, other_received }
+        let status = answer.map(|answer| answer.status);
+        let (call, elapsed) = (sending.call, begun.elapsed());
+        self.observe(&AttemptReport { call, status, received: loser.received, elapsed }, &again);
+        Raced { result, is_second, is_other, loser: Some(loser) }
     }
 
     /// Sends the second request. Returns `None` if it cannot be authorized.
@@ -161,18 +162,23 @@ impl Pipeline {
         sending: Sending<'a>,
         endpoint: &Endpoint,
         is_at_secondary: bool,
-        sent: &mut Second<'a>,
+        sent: &mut Option<Second<'a>>,
     ) -> Option<Sent> {
         let Sending { request, call, limit, number, .. } = sending;
         let authority = self.settle(endpoint, limit).await.ok()?;
         let mut again = Attempt::new(call, &request.method, number + 1, is_at_secondary);
         let signed = self.sign(endpoint, (request, call), &authority, &mut again).ok()?;
         let asked = asking(request.service, call);
-        sent.permit = self.governor().note(asked);
+        let permit = self.governor().note(asked);
         self.telemetry().count(HEDGES.name, &[asked.label()], 1);
-        (sent.attempt, sent.begun) = (Some(again), Some(Instant::now()));
+        *sent = Some(Second { attempt: again, permit, begun: Instant::now() });
         Some(self.attempt(signed, &sending, endpoint).await)
     }
+}
+
+/// Whether a request could not connect.
+pub(super) fn is_unsent(result: Option<&Sent>) -> bool {
+    matches!(result, Some(Err(error)) if error.outcome == Outcome::NotSent)
 }
 
 /// Whether an answer decides the race: anything that a retry would not change. The secondary may lack what the

@@ -1,7 +1,9 @@
 //! Sends requests: dates, signs, sends, retries and traces them.
 //!
 //! - [`call`]: [`Call`], the description of an operation for the pipeline, and [`Reply`]
-//! - [`pipeline`]: [`Pipeline::send`], the loop over attempts
+//! - [`pipeline`]: [`Pipeline::send`], the way of an operation from its request to its reply
+//! - [`attempts`]: the loop over its attempts, and what follows from the result of each
+//! - [`route`]: which endpoint each attempt goes to
 //! - [`request`]: [`Request`], an operation before it is dated and signed
 //! - [`parts`]: the requests in the body of a batch of blobs, each of which is authorized
 //! - [`policy`]: headers and hooks that a program adds to every request
