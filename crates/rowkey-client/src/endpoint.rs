@@ -64,8 +64,9 @@ pub(crate) enum Flavor {
 /// safe.
 const MAX_URL: usize = 65_534;
 
-/// What may not be in an address as it is, as browsers have it, and the backslash, which they and some servers read as `/`. Names are encoded before; a name that a program did
-/// not encode, such as that of a table, is sent and refused by the service, which says more.
+/// What may not be in an address as it is, as browsers have it, and the backslash, which they and some servers read as
+/// `/`. Names are encoded before; a name that a program did not encode, such as that of a table, is sent and refused by the
+/// service, which says more.
 const INVALID: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')

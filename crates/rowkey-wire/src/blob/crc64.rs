@@ -5,8 +5,8 @@
 
 const POLYNOMIAL: u64 = 0x9A6C_9329_AC4B_C9B5;
 
-/// The length of a lane. Four of them are computed at once: each table look-up waits for the one before it, so one lane
-/// alone leaves the processor idle.
+/// The length of a lane. Four of them are computed at once: each table look-up of a lane waits for the one before it, and
+/// the processor looks up those of the others meanwhile.
 const LANE: usize = 256;
 
 /// `STEP[n][byte]`: what a byte contributes that is followed by `n` others.
