@@ -4,7 +4,7 @@ use super::{Panel, Query, Section, Show, Unit};
 
 /// All panels, by subject.
 pub fn sections() -> Vec<Section> {
-    vec![requests(), stores(), workers(), jobs()]
+    vec![requests(), cost(), pace(), stores(), workers(), jobs()]
 }
 
 const TABLES: &str = "db.client.operation.duration";
@@ -94,6 +94,65 @@ fn requests() -> Section {
         },
     ];
     Section { title: "Requests", panels }
+}
+
+fn cost() -> Section {
+    let panels = vec![
+        Panel {
+            title: "Billed transactions",
+            note: "By billing class. Times the price: the bill.",
+            unit: Unit::PerSecond,
+            queries: vec![
+                Query::new("rowkey.client.transactions", Show::Rate).by("rowkey.billing.class"),
+            ],
+        },
+        Panel {
+            title: "Operations of a transaction",
+            note: "Mean. 100 operations cost what one does.",
+            unit: Unit::Number,
+            queries: vec![
+                Query::new("rowkey.client.batch.operations", Show::Mean)
+                    .by("rowkey.operation.name"),
+            ],
+        },
+        Panel {
+            title: "Hedges and withheld retries",
+            note: "Second reads, and repetitions that were spared.",
+            unit: Unit::PerSecond,
+            queries: vec![
+                Query::new("rowkey.client.hedges", Show::Rate).legend("hedges"),
+                Query::new("rowkey.client.retries.withheld", Show::Rate).legend("withheld"),
+            ],
+        },
+    ];
+    Section { title: "Cost", panels }
+}
+
+fn pace() -> Section {
+    let panels = vec![
+        Panel {
+            title: "Waiting requests",
+            note: "Not sent yet, by priority.",
+            unit: Unit::Number,
+            queries: vec![Query::new("rowkey.pace.waiting", Show::Sum).by("rowkey.priority")],
+        },
+        Panel {
+            title: "Waits before requests",
+            note: "Of those that waited.",
+            unit: Unit::Seconds,
+            queries: vec![
+                Query::new("rowkey.pace.wait.duration", Show::Quantile(0.5)).legend("p50"),
+                Query::new("rowkey.pace.wait.duration", Show::Quantile(0.99)).legend("p99"),
+            ],
+        },
+        Panel {
+            title: "Refused as too many",
+            note: "What made the client slower.",
+            unit: Unit::PerSecond,
+            queries: vec![Query::new("rowkey.pace.pushbacks", Show::Rate).by("rowkey.priority")],
+        },
+    ];
+    Section { title: "Pace", panels }
 }
 
 fn stores() -> Section {

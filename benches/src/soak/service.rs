@@ -15,11 +15,11 @@ use std::{fs, future};
 use futures_util::stream;
 use opentelemetry_sdk::metrics::SdkMeterProvider;
 use prometheus::{Encoder as _, Registry, TextEncoder};
-use rowkey::pace::Pace;
+use rowkey::pace::{Hedge, Pace};
 use rowkey::patterns::job::Job;
 use rowkey::store::Store;
 use rowkey::worker::{Attempt, Done, Task, Tasks, Worker};
-use rowkey::{Entity, ErrorKind, StorageAccount};
+use rowkey::{ClientOptions, Entity, ErrorKind, StorageAccount};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server, Service};
 use rowkey_otel::Otel;
 use serde::{Deserialize, Serialize};
@@ -101,7 +101,12 @@ pub async fn watch(seconds: u64, folder: &Path) -> Result {
     let account = StorageAccount::builder()
         .connection_string(server.connection_string())?
         .telemetry(Arc::new(Otel::new(&provider)))
-        .build()?;
+        .build()?
+        .with_options(ClientOptions {
+            pace: Some(Pace::foreground()),
+            hedge: Some(Hedge::default()),
+            ..ClientOptions::default()
+        });
     let orders = Store::<Order>::builder(account.table("orders"))
         .queue(account.queue("settling"))
         .build()?;
