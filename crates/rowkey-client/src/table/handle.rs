@@ -1,6 +1,7 @@
 //! The handle of a table: operations on one entity, and on the table itself.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use rowkey_entity::entity::Write;
@@ -25,7 +26,7 @@ use crate::transport::{Call, Safety};
 /// does not exist is valid until it is used. Clones are cheap and share connections.
 #[derive(Clone)]
 pub struct Table {
-    name: Box<str>,
+    name: Arc<str>,
     account: StorageAccount,
 }
 

@@ -75,27 +75,35 @@ pub struct Transaction {
 
 struct Operation {
     verb: Verb,
-    partition_key: String,
-    row_key: String,
+    subject: Subject,
     /// The URL of the entity; `None` for that of the table, which an insert uses.
     target: Option<String>,
     /// `None` for inserts and upserts, which have no condition.
     condition: Option<Match>,
-    body: Option<Body>,
 }
 
-/// The encoded properties of an entity.
-enum Body {
-    Own(Vec<u8>),
-    /// The properties of a row that is sent in several transactions.
+/// What an operation is about: an entity by its keys, or with its encoded properties.
+enum Subject {
+    Keys(String, String),
+    Own(Row),
+    /// A row that is sent in several transactions.
     Shared(Arc<Row>),
 }
 
-impl Body {
-    fn bytes(&self) -> &[u8] {
+impl Subject {
+    fn keys(&self) -> (&str, &str) {
         match self {
-            Self::Own(bytes) => bytes,
-            Self::Shared(row) => &row.body,
+            Self::Keys(partition_key, row_key) => (partition_key, row_key),
+            Self::Own(row) => row.keys(),
+            Self::Shared(row) => row.keys(),
+        }
+    }
+
+    fn body(&self) -> Option<&[u8]> {
+        match self {
+            Self::Keys(..) => None,
+            Self::Own(row) => Some(&row.body),
+            Self::Shared(row) => Some(&row.body),
         }
     }
 }
@@ -144,7 +152,10 @@ impl Transaction {
     pub fn delete<E: Entity>(mut self, key: Key<E>, condition: impl Into<Match>) -> Self {
         const { not_of_a_store::<E>() };
         match key.into_parts() {
-            Ok(keys) => self.push(Verb::Delete, keys, Some(condition.into()), None),
+            Ok((partition_key, row_key)) => {
+                let subject = Subject::Keys(partition_key, row_key);
+                self.push(Verb::Delete, subject, Some(condition.into()));
+            }
             Err(error) => self.fail(Error::no_such_key(&error)),
         }
         self
@@ -206,13 +217,13 @@ impl Transaction {
     pub fn fits(&self, other: &Self) -> bool {
         let all_of_one_partition = match (self.operations.first(), other.operations.first()) {
             (Some(this), Some(first)) => {
-                let of_this = |one: &Operation| one.partition_key == this.partition_key;
-                first.partition_key == this.partition_key
-                    && other.operations[1..].iter().all(of_this)
+                let of_this = |one: &Operation| one.partition_key() == this.partition_key();
+                of_this(first) && other.operations[1..].iter().all(of_this)
             }
             _ => true,
         };
-        let touched = |one: &Operation| self.operations.iter().any(|op| op.row_key == one.row_key);
+        let touched =
+            |one: &Operation| self.operations.iter().any(|op| op.row_key() == one.row_key());
         let operations = self.operations.len() + other.operations.len();
         operations <= MAX_BATCH_OPERATIONS
             && payload_size(operations, self.size + other.size) <= self.payload_limit()
@@ -223,7 +234,7 @@ impl Transaction {
     /// The PartitionKey of the first operation, which all must share; `None` if the transaction is
     /// empty.
     pub fn partition_key(&self) -> Option<&str> {
-        self.operations.first().map(|operation| &*operation.partition_key)
+        self.operations.first().map(Operation::partition_key)
     }
 
     /// The size of the request body in bytes.
@@ -294,10 +305,16 @@ impl Transaction {
     /// [`ErrorDetails::operation_index`](crate::ErrorDetails::operation_index) says which operation
     /// failed and [`Error::code`] why. A transaction with an insert is not retried after an unknown
     /// outcome unless [`RetryOptions::repeat_inserts`](crate::RetryOptions::repeat_inserts) is set.
-    pub async fn submit(self) -> Result<Vec<Option<ETag>>> {
-        if let Some(error) = self.error {
+    pub async fn submit(mut self) -> Result<Vec<Option<ETag>>> {
+        if let Some(error) = self.error.take() {
             return Err(error.of(OPERATION, self.table.name()));
         }
+        self.send().await
+    }
+
+    /// Sends the transaction, which may be sent again. It has only [rows](Self::row), which cannot fail.
+    #[doc(hidden)]
+    pub async fn send(&self) -> Result<Vec<Option<ETag>>> {
         self.check()?;
         let size = self.payload_size();
         let Self { table, operations, .. } = self;
@@ -308,18 +325,18 @@ impl Transaction {
             .expecting(&[404, 409, 412])
             .batch_of(operations.len());
         let call = match operations.first() {
-            Some(first) => call.in_partition(&first.partition_key, operations.len()),
+            Some(first) => call.in_partition(first.partition_key(), operations.len()),
             None => call,
         };
         let call = match operations.last() {
-            Some(last) => call.writing(&last.row_key),
+            Some(last) => call.writing(last.row_key()),
             None => call,
         };
         let mut out = BatchWriter::new(&table.pipeline().unique_id());
         out.reserve(size);
         let address = [table.endpoint(), "/", table.name()].concat();
-        for operation in &operations {
-            operation.write(&table, &address, &mut out);
+        for operation in operations {
+            operation.write(table, &address, &mut out);
         }
         debug_assert_eq!(out.len(), size, "the size was told wrongly");
         let request = encode::batch(&out.content_type(), out.finish());
@@ -361,34 +378,27 @@ impl Transaction {
     }
 
     fn write_row(mut self, verb: Verb, row: &EncodedRow, condition: Option<Match>) -> Self {
-        let body = Body::Shared(Arc::clone(&row.row));
-        self.push(verb, row.row.keys.clone(), condition, Some(body));
+        self.push(verb, Subject::Shared(Arc::clone(&row.row)), condition);
         self
     }
 
     fn write<E: Entity>(mut self, verb: Verb, entity: &E, condition: Option<Match>) -> Self {
-        let before =
-            self.operations.last().and_then(|last| Some(last.body.as_ref()?.bytes().len()));
+        let before = self.operations.last().and_then(|last| Some(last.subject.body()?.len()));
         match Row::like(before, entity) {
-            Ok(Row { keys, body, .. }) => self.push(verb, keys, condition, Some(Body::Own(body))),
+            Ok(row) => self.push(verb, Subject::Own(row), condition),
             Err(error) => self.fail(error.into()),
         }
         self
     }
 
-    fn push(
-        &mut self,
-        verb: Verb,
-        (partition_key, row_key): (String, String),
-        condition: Option<Match>,
-        body: Option<Body>,
-    ) {
+    fn push(&mut self, verb: Verb, subject: Subject, condition: Option<Match>) {
         let table = &self.table;
         let target = (verb != Verb::Insert).then(|| {
-            let address = encode::address(table.name(), &partition_key, &row_key);
+            let (partition_key, row_key) = subject.keys();
+            let address = encode::address(table.name(), partition_key, row_key);
             [table.endpoint(), &address].concat()
         });
-        let operation = Operation { verb, partition_key, row_key, target, condition, body };
+        let operation = Operation { verb, subject, target, condition };
         self.size += operation.size(table);
         self.operations.push(operation);
     }
@@ -417,6 +427,14 @@ impl Transaction {
 }
 
 impl Operation {
+    fn partition_key(&self) -> &str {
+        self.subject.keys().0
+    }
+
+    fn row_key(&self) -> &str {
+        self.subject.keys().1
+    }
+
     fn method(&self, table: &Table) -> &'static str {
         match self.verb {
             Verb::Delete => "DELETE",
@@ -430,7 +448,7 @@ impl Operation {
     /// Calls `with` with the headers.
     fn with_headers<T>(&self, with: impl FnOnce(&[(&str, &str)]) -> T) -> T {
         let condition = self.condition.as_ref().map(|condition| ("If-Match", condition.as_str()));
-        match (&self.body, self.verb, condition) {
+        match (self.subject.body(), self.verb, condition) {
             (Some(_), Verb::Insert, _) => with(&[ACCEPT, VERSION, JSON, NO_CONTENT]),
             (Some(_), _, Some(condition)) => with(&[ACCEPT, VERSION, JSON, condition]),
             (Some(_), _, None) => with(&[ACCEPT, VERSION, JSON]),
@@ -444,7 +462,7 @@ impl Operation {
         let method = self.method(table);
         let target = self.target.as_deref().unwrap_or(address);
         self.with_headers(|headers| {
-            out.operation(method, target, headers, self.body.as_ref().map(Body::bytes));
+            out.operation(method, target, headers, self.subject.body());
         });
     }
 
@@ -454,13 +472,7 @@ impl Operation {
         let of_table = || table.endpoint().len() + 1 + table.name().len();
         let target = self.target.as_ref().map_or_else(of_table, String::len);
         self.with_headers(|headers| {
-            BatchWriter::operation_len(
-                ID,
-                method,
-                target,
-                headers,
-                self.body.as_ref().map(Body::bytes),
-            )
+            BatchWriter::operation_len(ID, method, target, headers, self.subject.body())
         })
     }
 }
@@ -485,12 +497,12 @@ fn check(operations: &[Operation]) -> Result<()> {
     }
     let mut rows = HashSet::with_capacity(operations.len());
     for (index, operation) in operations.iter().enumerate() {
-        if operation.partition_key != first.partition_key {
+        if operation.partition_key() != first.partition_key() {
             let what = "the entity is in another partition than the first; a transaction is \
                         limited to one partition";
             return Err(Error::invalid(what).at_operation(Some(index)));
         }
-        if !rows.insert(operation.row_key.as_str()) {
+        if !rows.insert(operation.row_key()) {
             let what = "the entity appears twice; a transaction may touch each entity once";
             return Err(Error::invalid(what).at_operation(Some(index)));
         }

@@ -57,14 +57,14 @@ impl<G: Merge> Packing<G> {
 
     /// Adds a group to that of its partition; returns a group that is full or makes room.
     fn add(&mut self, one: G) -> Option<G> {
-        let partition_key = one.keys().0.to_owned();
         if one.keys() == ("", "") {
             return Some(one);
         }
-        if let Some(open) = self.open.get_mut(&partition_key) {
+        if let Some(open) = self.open.get_mut(one.keys().0) {
             let other = open.merge(one)?;
-            return self.open.insert(partition_key, other);
+            return Some(std::mem::replace(open, other));
         }
+        let partition_key = one.keys().0.to_owned();
         let room = if self.open.len() >= OPEN { self.fullest() } else { None };
         self.open.insert(partition_key, one);
         room

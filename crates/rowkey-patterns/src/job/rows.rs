@@ -10,7 +10,7 @@ use rowkey_client::{
 
 use super::pack::{Merge, Packs, pack};
 use super::{Attempt, Batch, Job, Loading, Report, Verdict};
-use crate::keys::{Keys, keys_of, not_of_a_store};
+use crate::keys::not_of_a_store;
 use crate::together::try_all;
 
 /// Entities read at once to find out which are stored already.
@@ -22,11 +22,28 @@ const LOOKUPS: u32 = 8;
 pub struct Rows<E> {
     table: Table,
     verb: Verb,
-    keys: Keys,
-    /// The entities with their encoded rows.
-    entities: Vec<(E, Option<EncodedRow>)>,
+    entities: Vec<One<E>>,
     /// All operations, to check that they fit into one transaction.
     all: Transaction,
+}
+
+/// An entity to store.
+enum One<E> {
+    /// Without the entity, which is dropped while it is in the cache.
+    Row(EncodedRow),
+    /// With the entity, which a lookup compares with what is stored.
+    Compared(E, EncodedRow),
+    /// It cannot be encoded.
+    Invalid(E),
+}
+
+impl<E> One<E> {
+    fn row(&self) -> Option<&EncodedRow> {
+        match self {
+            Self::Row(row) | Self::Compared(_, row) => Some(row),
+            Self::Invalid(_) => None,
+        }
+    }
 }
 
 /// The operation on each entity.
@@ -169,11 +186,14 @@ impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
 
 impl<E: Entity> Rows<E> {
     fn of(table: &Table, verb: Verb, entity: E) -> Self {
-        let row = EncodedRow::of(&entity).ok();
-        let keys = row.as_ref().and_then(|_| keys_of(&entity).ok()).unwrap_or_default();
+        let one = match EncodedRow::of(&entity) {
+            Ok(row) if verb == Verb::Insert => One::Compared(entity, row),
+            Ok(row) => One::Row(row),
+            Err(_) => One::Invalid(entity),
+        };
         let all = table.transaction();
-        let all = if let Some(row) = &row { verb.add(all, row) } else { all };
-        Self { table: table.clone(), verb, keys, entities: vec![(entity, row)], all }
+        let all = if let Some(row) = one.row() { verb.add(all, row) } else { all };
+        Self { table: table.clone(), verb, entities: vec![one], all }
     }
 }
 
@@ -181,21 +201,23 @@ impl<E: Entity + Send + Sync> Rows<E> {
     /// Removes from `left` the entities that are stored, and those that differ from what is stored.
     async fn look_up<'r>(
         &self,
-        left: Vec<(&'r E, &'r EncodedRow)>,
+        left: Vec<(&'r One<E>, &'r EncodedRow)>,
         refused: &Error,
         report: &mut Report,
-    ) -> Result<Vec<(&'r E, &'r EncodedRow)>> {
-        let read = left.into_iter().map(|(entity, row)| async move {
+    ) -> Result<Vec<(&'r One<E>, &'r EncodedRow)>> {
+        let read = left.into_iter().map(|(one, row)| async move {
             let (partition_key, row_key) = row.keys();
             let stored = self.table.get(Key::<E>::new(partition_key, row_key)).await?;
-            Ok::<_, Error>((entity, row, stored.map(|stored| stored.entity)))
+            Ok::<_, Error>((one, row, stored.map(|stored| stored.entity)))
         });
         let mut left = Vec::new();
-        for (entity, row, stored) in try_all(read, AT_A_TIME).await? {
-            match stored {
-                None => left.push((entity, row)),
-                Some(stored) if is_same(&stored, entity)? => report.note(None, Verdict::Right, 1),
-                Some(_) => report.problem(None, Verdict::Failed, row.keys(), refused),
+        for (one, row, stored) in try_all(read, AT_A_TIME).await? {
+            match (stored, one) {
+                (None, _) => left.push((one, row)),
+                (Some(stored), One::Compared(entity, _)) if is_same(&stored, entity)? => {
+                    report.note(None, Verdict::Right, 1);
+                }
+                (Some(_), _) => report.problem(None, Verdict::Failed, row.keys(), refused),
             }
         }
         Ok(left)
@@ -210,7 +232,8 @@ pub fn is_same<E: Entity>(stored: &E, entity: &E) -> Result<bool> {
 
 impl<E: Entity + Send + Sync> Batch for Rows<E> {
     fn keys(&self) -> (&str, &str) {
-        (&self.keys.0, &self.keys.1)
+        let first = self.entities.first().and_then(One::row);
+        first.map_or(("", ""), EncodedRow::keys)
     }
 
     fn entities(&self) -> u64 {
@@ -220,20 +243,19 @@ impl<E: Entity + Send + Sync> Batch for Rows<E> {
     async fn store(&self, _: Attempt) -> Result<Report> {
         let mut report = Report::default();
         let mut left = Vec::with_capacity(self.entities.len());
-        for (entity, row) in &self.entities {
-            match row {
-                Some(row) => left.push((entity, row)),
+        for one in &self.entities {
+            match one {
+                One::Row(row) | One::Compared(_, row) => left.push((one, row)),
                 // Encode again to return the error.
-                None => return EncodedRow::of(entity).map(|_| report),
+                One::Invalid(entity) => return EncodedRow::of(entity).map(|_| report),
             }
         }
         let mut lookups = 0;
-        while !left.is_empty() {
-            let add = |transaction, (_, row): &(&E, &EncodedRow)| self.verb.add(transaction, row);
-            let sent = left.iter().fold(self.table.transaction(), add).submit().await;
+        let mut sent = self.all.send().await;
+        loop {
             let Err(error) = sent else {
                 report.note(None, Verdict::Right, left.len() as u64);
-                break;
+                return Ok(report);
             };
             let refused = error.details().operation_index.filter(|at| *at < left.len());
             if error.kind() == ErrorKind::AlreadyExists && lookups < LOOKUPS {
@@ -245,8 +267,13 @@ impl<E: Entity + Send + Sync> Batch for Rows<E> {
             } else {
                 return Err(error);
             }
+            if left.is_empty() {
+                return Ok(report);
+            }
+            let add =
+                |transaction, (_, row): &(&One<E>, &EncodedRow)| self.verb.add(transaction, row);
+            sent = left.iter().fold(self.table.transaction(), add).submit().await;
         }
-        Ok(report)
     }
 }
 
