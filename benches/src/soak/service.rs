@@ -233,7 +233,7 @@ impl Shop {
                 let _ = self.orders.get(Order::key(format!("shop{}", id % 5), at + id)).await;
             }
             let shop = Order::partition(format!("shop{}", (at + number) % 5));
-            let _ = self.orders.query(shop).page(200, None).await;
+            let _ = self.orders.query(shop).page(40, None).await;
             sleep(Duration::from_millis(25)).await;
         }
     }
