@@ -8,11 +8,12 @@ use std::process::Command;
 use crate::structure::root;
 
 /// Crates that a crate must not depend on, however indirectly.
-const FORBIDDEN: [(&str, &[&str]); 4] = [
+const FORBIDDEN: [(&str, &[&str]); 5] = [
     ("rowkey-wire", &["tokio", "reqwest", "hyper"]),
     ("rowkey-entity", &["rowkey-client", "tokio", "reqwest", "hyper"]),
     ("rowkey-emulator", &["rowkey-client", "reqwest"]),
     ("rowkey-server", &["rowkey-client", "reqwest"]),
+    ("rowkey-transfer", &["rowkey-client", "tokio", "reqwest", "hyper"]),
 ];
 
 /// A program whose TLS needs no C compiler, and what would compile C, or look for a library that was.
@@ -20,11 +21,12 @@ const WITHOUT_C: (&str, [&str; 5]) =
     ("rowkey-without-c", ["bindgen", "cc", "cmake", "pkg-config", "vcpkg"]);
 
 /// The crates above the client, and which crates of the workspace each may name. None names the wire crate.
-const ABOVE: [(&str, &[&str]); 6] = [
+const ABOVE: [(&str, &[&str]); 7] = [
     ("rowkey-metrics", &["rowkey-client"]),
     ("rowkey-otel", &["rowkey-client"]),
     ("rowkey-patterns", &["rowkey-client"]),
     ("rowkey-store", &["rowkey-client", "rowkey-patterns"]),
+    ("rowkey-transfer", &["rowkey-entity"]),
     ("rowkey-worker", &["rowkey-client", "rowkey-patterns", "rowkey-store"]),
     ("rowkey-encryption", &["rowkey-client", "rowkey-patterns", "rowkey-store"]),
 ];
@@ -45,7 +47,8 @@ const MOST: [(&str, &str, usize); 7] = [
 const PAGE: &str = "docs/src/client/building.md";
 
 /// What users name, with a version that is at least as new. The other packages call hidden items of one another.
-const NAMED_BY_USERS: [&str; 4] = ["rowkey", "rowkey-emulator", "rowkey-metrics", "rowkey-otel"];
+const NAMED_BY_USERS: [&str; 5] =
+    ["rowkey", "rowkey-emulator", "rowkey-metrics", "rowkey-otel", "rowkey-transfer"];
 
 /// Whose duplicates are listed. The other crates bring no others.
 const LISTED: [&str; 3] = ["rowkey", "rowkey-emulator", "rowkey-server"];

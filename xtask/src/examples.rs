@@ -9,7 +9,7 @@ use crate::structure::{collect, root};
 
 /// How many functions without an example each crate has. New ones come with an example, so lower a figure
 /// when it falls, and do not raise it.
-const WITHOUT: [(&str, usize); 9] = [
+const WITHOUT: [(&str, usize); 10] = [
     ("rowkey-client", 15),
     ("rowkey-emulator", 6),
     ("rowkey-encryption", 5),
@@ -18,6 +18,7 @@ const WITHOUT: [(&str, usize); 9] = [
     ("rowkey-otel", 0),
     ("rowkey-patterns", 2),
     ("rowkey-store", 5),
+    ("rowkey-transfer", 0),
     ("rowkey-worker", 7),
 ];
 

@@ -9,13 +9,14 @@ use crate::structure::{root, target};
 
 /// What is compiled, beside each package with its default features. `rowkey-emulator` has no line for `durable`,
 /// whose embedded store needs the compiler of `rowkey-server`, as its manifest says.
-const FEATURES: [(&str, &str); 7] = [
+const FEATURES: [(&str, &str); 8] = [
     ("rowkey", "--no-default-features"),
     ("rowkey", "--all-features"),
     ("rowkey-client", "--all-features"),
     ("rowkey-patterns", "--all-features"),
     ("rowkey-encryption", "--all-features"),
     ("rowkey-otel", "--all-features"),
+    ("rowkey-transfer", "--all-features"),
     ("rowkey-emulator", "--features tls"),
 ];
 

@@ -1,0 +1,26 @@
+//! Entities of Azure Table storage in files.
+//!
+//! Each module is a format with an encoder and a decoder, exact for all eight types of properties, for the limits of
+//! each, for empty keys and texts, and for absent properties:
+//!
+//! | module | format |
+//! |---|---|
+//! | [`json_lines`] | typed JSON, an entity a line: the default |
+//!
+//! A [`Row`] is an entity with its Timestamp. Encoders take rows one at a time, decoders are iterators of rows; both use
+//! `std::io` and hold no more than one row, or one row group of Parquet.
+//!
+//! An [`Error`] says what is wrong, where, and what to do. It shows neither keys nor values.
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `zstd` | Zstandard. Needs a C compiler |
+
+mod error;
+pub mod json_lines;
+mod row;
+
+pub use error::{Error, ErrorKind, Position, Result};
+pub use row::Row;

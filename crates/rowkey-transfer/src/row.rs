@@ -1,0 +1,137 @@
+//! One entity of a file.
+
+use rowkey_entity::edm::{DateTime, Value};
+use rowkey_entity::{DynamicEntity, Stored};
+
+use crate::error::{Error, ErrorKind, Result};
+
+pub(crate) const PARTITION_KEY: &str = "PartitionKey";
+pub(crate) const ROW_KEY: &str = "RowKey";
+pub(crate) const TIMESTAMP: &str = "Timestamp";
+
+/// An entity and, if the file has it, the time of its last write.
+///
+/// The ETag is not kept: in Azure Storage it is made of the Timestamp, and both are new when the entity
+/// is written to another table.
+///
+/// Two rows are equal if their entities and Timestamps are. As for numbers, NaN is not equal to itself and -0.0 is
+/// equal to 0.0; [`same_entity`](Self::same_entity) compares what is stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The keys and the properties, each with its type.
+    pub entity: DynamicEntity,
+    /// When the service wrote the entity.
+    pub timestamp: Option<DateTime>,
+}
+
+impl Row {
+    /// A row without a Timestamp.
+    ///
+    /// ```
+    /// use rowkey::DynamicEntity;
+    /// use rowkey_transfer::Row;
+    ///
+    /// let row = Row::new(DynamicEntity::new("sales", "id_000007"));
+    /// assert_eq!(row.timestamp, None);
+    /// ```
+    pub const fn new(entity: DynamicEntity) -> Self {
+        Self { entity, timestamp: None }
+    }
+
+    /// Whether both have the same keys and the same properties in any order: what the service would
+    /// return for both is the same.
+    ///
+    /// The Timestamps are not compared. -0.0 differs from 0.0, and NaN is equal to NaN, whose bits the
+    /// service does not keep.
+    ///
+    /// ```
+    /// use rowkey::DynamicEntity;
+    /// use rowkey_transfer::Row;
+    ///
+    /// let of = |ratio: f64| {
+    ///     let mut entity = DynamicEntity::new("sales", "id_000007");
+    ///     entity.set("Ratio", ratio);
+    ///     Row::new(entity)
+    /// };
+    /// assert!(of(f64::NAN).same_entity(&of(f64::NAN)));
+    /// assert!(!of(0.0).same_entity(&of(-0.0)));
+    /// ```
+    pub fn same_entity(&self, other: &Self) -> bool {
+        let (one, other) = (&self.entity, &other.entity);
+        one.partition_key == other.partition_key
+            && one.row_key == other.row_key
+            && one.len() == other.len()
+            && one
+                .iter()
+                .all(|(name, value)| other.get(name).is_some_and(|found| same_value(value, found)))
+    }
+}
+
+fn same_value(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Double(one), Value::Double(other)) => {
+            one.to_bits() == other.to_bits() || one.is_nan() && other.is_nan()
+        }
+        _ => one == other,
+    }
+}
+
+impl From<DynamicEntity> for Row {
+    fn from(entity: DynamicEntity) -> Self {
+        Self::new(entity)
+    }
+}
+
+/// Keeps the Timestamp and drops the ETag.
+impl From<Stored<DynamicEntity>> for Row {
+    fn from(stored: Stored<DynamicEntity>) -> Self {
+        Self { timestamp: Some(stored.timestamp), entity: stored.entity }
+    }
+}
+
+/// Refuses the name of a property that a file uses for a key, the Timestamp or an annotation. The service
+/// stores no such property.
+pub(crate) fn check_name(name: &str) -> Result<()> {
+    let is_reserved = matches!(name, PARTITION_KEY | ROW_KEY | TIMESTAMP)
+        || name.contains('@')
+        || name.starts_with("odata.")
+        || name.is_empty();
+    if is_reserved {
+        let what = format!("property `{name}`: the name is reserved; rename the property");
+        return Err(Error::new(ErrorKind::ReservedName, what));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_the_same_if_their_stored_entities_are() {
+        let of = |names: &[(&str, Value)]| {
+            let mut entity = DynamicEntity::new("p", "r");
+            entity.properties.extend(names.iter().cloned());
+            Row::new(entity)
+        };
+        let one = of(&[("A", 1.into()), ("B", f64::NAN.into())]);
+        assert!(one.same_entity(&of(&[("B", f64::NAN.into()), ("A", 1.into())])));
+        assert_ne!(one, one.clone(), "NaN is not equal to itself");
+        for other in [
+            of(&[("A", 1.into())]),
+            of(&[("A", 1_i64.into()), ("B", f64::NAN.into())]),
+            of(&[("A", 1.into()), ("C", f64::NAN.into())]),
+            Row::new(DynamicEntity::new("p", "s")),
+        ] {
+            assert!(!one.same_entity(&other));
+        }
+    }
+
+    #[test]
+    fn names_of_keys_and_annotations_are_reserved() {
+        for name in ["PartitionKey", "RowKey", "Timestamp", "A@type", "odata.etag", ""] {
+            assert_eq!(check_name(name).unwrap_err().kind(), ErrorKind::ReservedName);
+        }
+        check_name("timestamp").unwrap();
+    }
+}
