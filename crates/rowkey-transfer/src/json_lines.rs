@@ -148,6 +148,11 @@ impl<R: BufRead> Decoder<R> {
         Self { input, buffer: Vec::new(), line: 0, is_done: false }
     }
 
+    /// What is read from.
+    pub(crate) const fn get_mut(&mut self) -> &mut R {
+        &mut self.input
+    }
+
     /// Reads a line into the buffer, without its line feed; false at the end.
     fn read_line(&mut self) -> Result<bool> {
         self.buffer.clear();

@@ -6,6 +6,7 @@
 //! | module | format |
 //! |---|---|
 //! | [`json_lines`] | typed JSON, an entity a line: the default |
+//! | [`backup`] | files of JSON lines, compressed, with a manifest of counts and SHA-256 checksums |
 //!
 //! A [`Row`] is an entity with its Timestamp. Encoders take rows one at a time, decoders are iterators of rows; both use
 //! `std::io` and hold no more than one row, or one row group of Parquet.
@@ -16,11 +17,14 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `zstd` | Zstandard. Needs a C compiler |
+//! | `zstd` | [`Compression::Zstd`], and Zstandard in Parquet. Needs a C compiler |
 
+pub mod backup;
+mod compression;
 mod error;
 pub mod json_lines;
 mod row;
 
+pub use compression::{Compression, Compressor, Decompressor};
 pub use error::{Error, ErrorKind, Position, Result};
 pub use row::Row;
