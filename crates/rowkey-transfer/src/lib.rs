@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`json_lines`] | typed JSON, an entity a line: the default |
 //! | [`backup`] | files of JSON lines, compressed, with a manifest of counts and SHA-256 checksums |
+//! | [`azcopy`] | manifests and OData JSON of AzCopy 7.3 |
 //!
 //! A [`Row`] is an entity with its Timestamp. Encoders take rows one at a time, decoders are iterators of rows; both use
 //! `std::io` and hold no more than one row, or one row group of Parquet.
@@ -19,10 +20,12 @@
 //! |---|---|
 //! | `zstd` | [`Compression::Zstd`], and Zstandard in Parquet. Needs a C compiler |
 
+pub mod azcopy;
 pub mod backup;
 mod compression;
 mod error;
 pub mod json_lines;
+mod objects;
 mod row;
 
 pub use compression::{Compression, Compressor, Decompressor};

@@ -1,0 +1,229 @@
+//! The data files of an AzCopy backup: entities as OData JSON with minimal metadata.
+
+use std::io::{BufRead, Write};
+
+use rowkey_entity::DynamicEntity;
+use rowkey_entity::edm::DateTime;
+use serde::Deserialize;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::objects::Objects;
+use crate::row::{Row, check_name};
+
+/// Reads the entities of a data file.
+///
+/// A value without an annotation has the type that the service infers: text is a String, a whole number an Int32, a
+/// number with a point or an exponent a Double. The ETag and other metadata are ignored. An error names the line and the
+/// column; after it the iterator ends, because where the next entity begins is not known.
+///
+/// ```
+/// use rowkey_transfer::azcopy::Decoder;
+///
+/// let file = br#"{"value":[{"PartitionKey":"sales","RowKey":"7","Pay@odata.type":"Edm.Int64","Pay":"90000"}]}"#;
+/// let rows: Vec<_> = Decoder::new(&file[..]).collect::<Result<_, _>>()?;
+/// assert_eq!(rows[0].entity.get_as::<i64>("Pay")?, 90_000);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Decoder<R> {
+    objects: Objects<R>,
+    is_done: bool,
+}
+
+impl<R: BufRead> Decoder<R> {
+    /// A decoder of the entities from here to the end of `input`.
+    pub const fn new(input: R) -> Self {
+        Self { objects: Objects::new(input), is_done: false }
+    }
+}
+
+impl<R: BufRead> Iterator for Decoder<R> {
+    type Item = Result<Row>;
+
+    fn next(&mut self) -> Option<Result<Row>> {
+        if self.is_done {
+            return None;
+        }
+        let row = self.objects.next().map(|object| parse(object?));
+        self.is_done = !matches!(row, Some(Ok(_)));
+        let found = self.objects.found();
+        row.map(|row| row.map_err(|error| error.at_row(found)))
+    }
+}
+
+/// The Timestamp of an entity, which `DynamicEntity` ignores.
+#[derive(Deserialize)]
+struct Only {
+    #[serde(rename = "Timestamp")]
+    timestamp: Option<DateTime>,
+}
+
+fn parse(object: &[u8]) -> Result<Row> {
+    let entity = DynamicEntity::from_odata_json(object).map_err(|error| {
+        let what = error.to_string();
+        let kind = if what.contains("it is absent") {
+            ErrorKind::MissingKey
+        } else if what.contains("it is there twice") {
+            ErrorKind::Duplicate
+        } else if what.contains("JSON: ") {
+            ErrorKind::Malformed
+        } else {
+            ErrorKind::InvalidValue
+        };
+        Error::new(kind, what + "; fetch the file again, or correct the entity")
+    })?;
+    let Only { timestamp } = serde_json::from_slice(object).map_err(|_| {
+        let what = "Timestamp: the value is not an instant; correct or remove it";
+        Error::new(ErrorKind::InvalidValue, what)
+    })?;
+    Ok(Row { entity, timestamp })
+}
+
+/// Writes entities in the form of a data file: a page with an entity a line.
+///
+/// AzCopy does not import what is written here, as the [module](super) says.
+///
+/// ```
+/// use rowkey::DynamicEntity;
+/// use rowkey_transfer::{Row, azcopy::Encoder};
+///
+/// let mut ada = DynamicEntity::new("sales", "7");
+/// ada.set("Pay", 90_000_i64);
+/// let mut encoder = Encoder::new(Vec::new());
+/// encoder.write(&Row::new(ada))?;
+/// let file = String::from_utf8(encoder.finish()?)?;
+/// let line = r#"{"PartitionKey":"sales","RowKey":"7","Pay@odata.type":"Edm.Int64","Pay":"90000"}"#;
+/// assert_eq!(file, format!("{{\"value\":[\n{line}\n]}}\n"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Encoder<W> {
+    out: W,
+    rows: u64,
+}
+
+impl<W: Write> Encoder<W> {
+    /// An encoder that writes each row to `out` at once: wrap a file in a `BufWriter`.
+    pub const fn new(out: W) -> Self {
+        Self { out, rows: 0 }
+    }
+
+    /// Writes a row.
+    ///
+    /// Fails for a property with a [reserved name](ErrorKind::ReservedName), and then has written nothing.
+    pub fn write(&mut self, row: &Row) -> Result<()> {
+        for (name, _) in row.entity.iter() {
+            check_name(name).map_err(|error| error.at_row(self.rows + 1))?;
+        }
+        let mut json = row.entity.to_odata_json().map_err(|error| {
+            Error::new(ErrorKind::ReservedName, error.to_string()).at_row(self.rows + 1)
+        })?;
+        if let Some(timestamp) = row.timestamp {
+            json.pop();
+            json.push_str(",\"Timestamp\":\"");
+            json.push_str(timestamp.iso().as_str());
+            json.push_str("\"}");
+        }
+        self.out.write_all(if self.rows == 0 { OPENING } else { b",\n" })?;
+        self.out.write_all(json.as_bytes())?;
+        self.rows += 1;
+        Ok(())
+    }
+
+    /// How many rows were written.
+    pub const fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Ends the file, flushes, and returns what was written to.
+    pub fn finish(mut self) -> Result<W> {
+        if self.rows == 0 {
+            self.out.write_all(OPENING)?;
+        }
+        self.out.write_all(b"\n]}\n")?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+const OPENING: &[u8] = b"{\"value\":[\n";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Position;
+
+    /// An entity as the documentation of the service shows it with minimal metadata.
+    const CUSTOMER: &str = r#"{"odata.etag":"W/\"datetime'2013-08-22T01%3A12%3A06.2608595Z'\"",
+        "PartitionKey":"Customer","RowKey":"Name","Timestamp":"2013-08-22T01:12:06.2608595Z",
+        "Address":"Mountain View","Age":23,"AmountDue":200.23,
+        "CustomerCode@odata.type":"Edm.Guid","CustomerCode":"c9da6455-213d-42c9-9a79-3e9149a57833",
+        "CustomerSince@odata.type":"Edm.DateTime","CustomerSince":"2008-07-10T00:00:00",
+        "IsActive":true,"NumberOfOrders@odata.type":"Edm.Int64","NumberOfOrders":"255",
+        "Photo@odata.type":"Edm.Binary","Photo":"AQID"}"#;
+
+    fn read(file: &str) -> Vec<Result<Row>> {
+        Decoder::new(file.as_bytes()).collect()
+    }
+
+    #[test]
+    fn entities_of_every_form_of_file_are_read() {
+        let page = format!(r#"{{"odata.metadata":"https://a/$metadata#t","value":[{CUSTOMER}]}}"#);
+        for file in [page, format!("[{CUSTOMER}]"), CUSTOMER.to_owned()] {
+            let rows = read(&file);
+            let row = rows[0].as_ref().unwrap();
+            assert_eq!(rows.len(), 1);
+            let entity = &row.entity;
+            assert_eq!(row.timestamp, "2013-08-22T01:12:06.2608595Z".parse().ok());
+            assert_eq!((&*entity.partition_key, &*entity.row_key), ("Customer", "Name"));
+            assert_eq!(entity.get("Age"), Some(&23.into()));
+            assert_eq!(entity.get("AmountDue"), Some(&200.23.into()));
+            assert_eq!(entity.get("NumberOfOrders"), Some(&255_i64.into()));
+            assert_eq!(entity.get("Photo"), Some(&vec![1, 2, 3].into()));
+            let since: DateTime = "2008-07-10T00:00:00Z".parse().unwrap();
+            assert_eq!(entity.get("CustomerSince"), Some(&since.into()));
+            assert_eq!(entity.len(), 8);
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_row_or_the_place_and_ends_the_file() {
+        let good = r#"{"PartitionKey":"p","RowKey":"r"}"#;
+        for (bad, kind, position, text) in [
+            (r#"{"PartitionKey":"p"}"#, ErrorKind::MissingKey, Position::Row(2), "RowKey"),
+            (
+                r#"{"PartitionKey":"p","RowKey":"r","A@odata.type":"Edm.Int64","A":"secret"}"#,
+                ErrorKind::InvalidValue,
+                Position::Row(2),
+                "property `A`",
+            ),
+            (
+                r#"{"PartitionKey":"p","RowKey":"r","A":1,"A":1}"#,
+                ErrorKind::Duplicate,
+                Position::Row(2),
+                "`A`",
+            ),
+            (
+                r#"{"PartitionKey":"p","RowKey":"r","Timestamp":"secret"}"#,
+                ErrorKind::InvalidValue,
+                Position::Row(2),
+                "Timestamp",
+            ),
+            (r#"{"secret"}"#, ErrorKind::Malformed, Position::Row(2), "JSON"),
+            ("secret", ErrorKind::Malformed, Position::Line(2, 1), "expected an entity"),
+        ] {
+            let rows = read(&format!("[{good},\n{bad},{good}]"));
+            assert_eq!(rows.len(), 2, "{bad}");
+            let error = rows[1].as_ref().unwrap_err();
+            assert_eq!((error.kind(), error.position()), (kind, Some(position)), "{error}");
+            assert!(error.to_string().contains(text), "{error}");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_empty_file_of_the_encoder_has_no_entities() {
+        let file = Encoder::new(Vec::new()).finish().unwrap();
+        assert!(read(std::str::from_utf8(&file).unwrap()).is_empty());
+    }
+}
