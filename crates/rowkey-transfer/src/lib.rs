@@ -8,9 +8,26 @@
 //! | [`json_lines`] | typed JSON, an entity a line: the default |
 //! | [`backup`] | files of JSON lines, compressed, with a manifest of counts and SHA-256 checksums |
 //! | [`azcopy`] | manifests and OData JSON of AzCopy 7.3 |
+//! | [`storage_explorer`] | CSV with `@type` columns, and JSON, of Azure Storage Explorer |
 //!
 //! A [`Row`] is an entity with its Timestamp. Encoders take rows one at a time, decoders are iterators of rows; both use
-//! `std::io` and hold no more than one row, or one row group of Parquet.
+//! `std::io` and hold no more than one row, or one row group of Parquet. Formats whose header names all columns need to
+//! know them before the first row: [`Spool`] keeps the rows in a file until then.
+//!
+//! ```
+//! use rowkey_transfer::storage_explorer::{CsvDecoder, CsvOptions};
+//! use rowkey_transfer::json_lines;
+//!
+//! // An export of Storage Explorer as JSON lines.
+//! let csv = "PartitionKey,RowKey,Age,Age@type\nsales,7,36,Int32\n";
+//! let mut lines = json_lines::Encoder::new(Vec::new());
+//! for row in CsvDecoder::new(csv.as_bytes(), CsvOptions::default())? {
+//!     lines.write(&row?)?;
+//! }
+//! let line = r#"{"PartitionKey":"sales","RowKey":"7","Age":36}"#;
+//! assert_eq!(lines.finish()?, format!("{line}\n").as_bytes());
+//! # Ok::<(), rowkey_transfer::Error>(())
+//! ```
 //!
 //! An [`Error`] says what is wrong, where, and what to do. It shows neither keys nor values.
 //!
@@ -22,12 +39,17 @@
 
 pub mod azcopy;
 pub mod backup;
+mod columns;
 mod compression;
 mod error;
 pub mod json_lines;
 mod objects;
 mod row;
+mod spool;
+pub mod storage_explorer;
 
+pub use columns::Columns;
 pub use compression::{Compression, Compressor, Decompressor};
 pub use error::{Error, ErrorKind, Position, Result};
 pub use row::Row;
+pub use spool::{Spool, SpooledRows};

@@ -1,6 +1,6 @@
 //! One entity of a file.
 
-use rowkey_entity::edm::{DateTime, Value};
+use rowkey_entity::edm::{DateTime, Value, ValueRef};
 use rowkey_entity::{DynamicEntity, Stored};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -101,6 +101,50 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
         return Err(Error::new(ErrorKind::ReservedName, what));
     }
     Ok(())
+}
+
+/// Reads a value of a type from its text.
+pub(crate) fn parse(name: &str, edm_type: rowkey_entity::edm::Type, text: &str) -> Result<Value> {
+    edm_type.parse(text).map(ValueRef::into_owned).ok_or_else(|| {
+        let what = format!(
+            "property `{name}`: the value is not a valid {edm_type}; correct the value or its type"
+        );
+        Error::new(ErrorKind::InvalidValue, what)
+    })
+}
+
+/// An entity whose keys are set while it is read.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub(crate) partition_key: Option<String>,
+    pub(crate) row_key: Option<String>,
+    pub(crate) timestamp: Option<DateTime>,
+    pub(crate) properties: Vec<(String, Value)>,
+}
+
+impl Parts {
+    /// The row. Fails if a key is absent.
+    pub(crate) fn into_row(self) -> Result<Row> {
+        let key = |key: Option<String>, name: &str| {
+            let what =
+                || format!("{name} is absent; each entity has both keys, which may be empty");
+            key.ok_or_else(|| Error::new(ErrorKind::MissingKey, what()))
+        };
+        let mut entity = DynamicEntity::new(
+            key(self.partition_key, PARTITION_KEY)?,
+            key(self.row_key, ROW_KEY)?,
+        );
+        entity.properties.extend(self.properties);
+        Ok(Row { entity, timestamp: self.timestamp })
+    }
+
+    /// Reads the Timestamp from its text.
+    pub(crate) fn set_timestamp(&mut self, text: &str) -> Result<()> {
+        let what = "Timestamp: the value is not a valid Edm.DateTime; correct or remove it";
+        let read = text.parse().map_err(|_| Error::new(ErrorKind::InvalidValue, what))?;
+        self.timestamp = Some(read);
+        Ok(())
+    }
 }
 
 #[cfg(test)]
