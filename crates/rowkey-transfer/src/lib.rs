@@ -9,6 +9,7 @@
 //! | [`backup`] | files of JSON lines, compressed, with a manifest of counts and SHA-256 checksums |
 //! | [`azcopy`] | manifests and OData JSON of AzCopy 7.3 |
 //! | [`storage_explorer`] | CSV with `@type` columns, and JSON, of Azure Storage Explorer |
+//! | `parquet` | Parquet, with a column for each type of a property; by the feature `parquet` |
 //!
 //! A [`Row`] is an entity with its Timestamp. Encoders take rows one at a time, decoders are iterators of rows; both use
 //! `std::io` and hold no more than one row, or one row group of Parquet. Formats whose header names all columns need to
@@ -35,6 +36,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `parquet` | the module |
 //! | `zstd` | [`Compression::Zstd`], and Zstandard in Parquet. Needs a C compiler |
 
 pub mod azcopy;
@@ -44,6 +46,8 @@ mod compression;
 mod error;
 pub mod json_lines;
 mod objects;
+#[cfg(feature = "parquet")]
+pub mod parquet;
 mod row;
 mod spool;
 pub mod storage_explorer;
