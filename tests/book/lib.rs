@@ -16,6 +16,7 @@ pages! {
     readme_of_the_client: "crates/rowkey/README.md",
     readme_of_metrics: "crates/rowkey-metrics/README.md",
     readme_of_otel: "crates/rowkey-otel/README.md",
+    readme_of_transfer: "crates/rowkey-transfer/README.md",
     introduction: "docs/src/introduction.md",
     quickstart: "docs/src/quickstart.md",
     keys: "docs/src/concepts/keys.md",

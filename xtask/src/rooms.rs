@@ -23,7 +23,7 @@ struct House {
 }
 
 /// The crates that are checked.
-const HOUSES: [House; 6] = [
+const HOUSES: [House; 7] = [
     House {
         package: "rowkey-client",
         floors: &[
@@ -82,6 +82,16 @@ const HOUSES: [House; 6] = [
             "answers reread",
         ],
         files_in_order: false,
+    },
+    House {
+        package: "rowkey-transfer",
+        floors: &[
+            "error",
+            "compression objects row",
+            "columns json_lines",
+            "spool backup azcopy storage_explorer parquet",
+        ],
+        files_in_order: true,
     },
     House {
         package: "rowkey-worker",
