@@ -43,7 +43,7 @@ const GATES: [Gate; 10] = [
         run: || {
             cargo("clippy --workspace --all-targets -- -D warnings")
                 && cargo("clippy -p rowkey -p rowkey-client --no-default-features --all-targets -- -D warnings")
-                && cargo("clippy -p rowkey -p rowkey-client -p rowkey-encryption --all-features --all-targets -- -D warnings")
+                && cargo("clippy -p rowkey -p rowkey-client -p rowkey-encryption -p rowkey-transfer --all-features --all-targets -- -D warnings")
                 // As tests embed it: everything else asks for its features.
                 && cargo("clippy -p rowkey-emulator --all-targets -- -D warnings")
         },
@@ -66,8 +66,12 @@ const GATES: [Gate; 10] = [
     },
     Gate {
         name: "features",
-        run: || cargo("test -p rowkey -p rowkey-client -p rowkey-encryption --all-features"),
-        remedy: "cargo test -p rowkey -p rowkey-client -p rowkey-encryption --all-features",
+        run: || {
+            cargo(
+                "test -p rowkey -p rowkey-client -p rowkey-encryption -p rowkey-transfer --all-features",
+            )
+        },
+        remedy: "cargo test -p rowkey -p rowkey-client -p rowkey-encryption -p rowkey-transfer --all-features",
     },
     Gate {
         name: "neighbour",
