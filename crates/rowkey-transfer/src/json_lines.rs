@@ -221,6 +221,9 @@ fn parse(line: &[u8]) -> Result<Row> {
         Some(Value::String(text)) => text.parse().map(Some).map_err(|_| no_instant())?,
         Some(_) => return Err(no_instant()),
     };
+    for (name, _) in entity.iter() {
+        check_name(name)?;
+    }
     Ok(Row { entity, timestamp })
 }
 
@@ -323,6 +326,8 @@ mod tests {
             ("secret", ErrorKind::Malformed, "line 1: it is not JSON at byte 1"),
             (r#"{"PartitionKey":"p","RowKey":"r"} secret"#, ErrorKind::Malformed, "byte 35"),
             ("[1]", ErrorKind::InvalidValue, "expected an object"),
+            (r#"{"PartitionKey":"p","RowKey":"r","A@x":1}"#, ErrorKind::ReservedName, "`A@x`"),
+            (r#"{"PartitionKey":"p","RowKey":"r","":1}"#, ErrorKind::ReservedName, "reserved"),
         ] {
             let next = r#"{"PartitionKey":"p","RowKey":"r"}"#;
             let rows = read(&format!("{line}\n{next}\n"));

@@ -201,11 +201,13 @@ impl<R: BufRead> Objects<R> {
     }
 
     fn skip_mark(&mut self) -> Result<()> {
+        if self.peek()? != Some(0xEF) {
+            return Ok(());
+        }
         for expected in *b"\xEF\xBB\xBF" {
-            if self.peek()? != Some(expected) {
-                break;
+            if self.next_byte()? != Some(expected) {
+                return Err(no_entity());
             }
-            self.take()?;
         }
         self.column = 1;
         Ok(())
@@ -394,6 +396,7 @@ mod tests {
             ("[{}\n, 5]", ErrorKind::Malformed, 1, (2, 3)),
             ("[{} {}]", ErrorKind::Malformed, 1, (1, 5)),
             ("x", ErrorKind::Malformed, 0, (1, 1)),
+            ("\u{f000}", ErrorKind::Malformed, 0, (1, 3)),
             ("{\"A\":\n\"x", ErrorKind::Truncated, 0, (2, 3)),
             ("[{},", ErrorKind::Truncated, 1, (1, 5)),
             (r#"{"value":[{}]"#, ErrorKind::Truncated, 1, (1, 14)),

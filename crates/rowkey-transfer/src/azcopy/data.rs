@@ -72,6 +72,9 @@ fn parse(object: &[u8]) -> Result<Row> {
         };
         Error::new(kind, what + "; fetch the file again, or correct the entity")
     })?;
+    for (name, _) in entity.iter() {
+        check_name(name)?;
+    }
     let Only { timestamp } = serde_json::from_slice(object).map_err(|_| {
         let what = "Timestamp: the value is not an instant; correct or remove it";
         Error::new(ErrorKind::InvalidValue, what)
