@@ -300,9 +300,10 @@ impl Shop {
             number,
             name: format!("item {number}"),
         });
-        let pace = || Pace::background().requests_per_second(12);
-        let loaded = Job::upsert(&items, stream::iter(all)).pace(pace()).run();
-        let verified = self.orders.verify().pace(pace()).run();
+        let slowly = Pace::background().requests_per_second(12);
+        let loaded = Job::upsert(&items, stream::iter(all)).pace(slowly).run();
+        // It reads each entity that a customer changes at the same time.
+        let verified = self.orders.verify().pace(Pace::background().requests_per_second(400)).run();
         let _ = tokio::join!(loaded, verified);
     }
 }

@@ -6,6 +6,10 @@
 //! pushback, concurrency starts at one request and grows by one for each response, so that one request, not
 //! all that wait, finds out whether the target has recovered.
 //!
+//! In an outage, each such request reduces the rate further, though it was not sent too fast. So the rate at which
+//! requests were really sent and refused is remembered, and when responses come again, the rate doubles each second up to
+//! seven tenths of it.
+//!
 //! Requests of the foreground and the background share the rate. A background request waits until all that
 //! was sent is paid for; a foreground request may use the next half second in advance, and the background
 //! pays for it by waiting longer. The service allows such bursts: it counts over about a second.
@@ -26,8 +30,13 @@ const RECOVERY: f64 = 5.0;
 /// The wait after the first failure; doubled for each further failure without a response in
 /// between.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest wait that a limiter chooses itself.
+/// The longest wait that a limiter chooses itself for the background.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest wait that a limiter chooses itself for the foreground: a user waits, and one request of a target in this
+/// time does not harm a service.
+const LONGEST_HALT: Duration = Duration::from_secs(2);
+/// The lowest rate, in requests per second. In an outage the pauses keep the rate lower.
+const LEAST: f64 = 1.0;
 /// The longest wait accepted from `Retry-After`.
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 /// How much of the coming time a foreground request may use.
@@ -68,6 +77,8 @@ pub(super) struct Limiter {
 struct Rate {
     highest: f64,
     since: Duration,
+    /// The last rate at which requests were really sent and refused.
+    refused: f64,
 }
 
 /// The recent throughput of the service, in units per second.
@@ -196,7 +207,11 @@ impl Limiter {
             self.misses = self.misses.saturating_add(1);
             self.window = 1;
             if asked.is_none() {
-                pause = doubled(FIRST_PAUSE, self.misses - 1, LONGEST_PAUSE);
+                let longest = match sent.priority {
+                    Priority::Foreground => LONGEST_HALT,
+                    Priority::Background => LONGEST_PAUSE,
+                };
+                pause = doubled(FIRST_PAUSE, self.misses - 1, longest);
             }
             reduced = failure == Failure::Throttled || self.misses > 1;
             if reduced {
@@ -232,24 +247,33 @@ impl Limiter {
 
     /// The rate that follows from pushbacks; `None` if there was none.
     pub(super) fn learned(&self, now: Duration) -> Option<f64> {
-        let Rate { highest, since } = self.rate?;
+        let Rate { highest, since, refused } = self.rate?;
         let seconds = now.saturating_sub(since).as_secs_f64();
         let cubic = 1.0 + (1.0 - REDUCTION) * ((seconds - RECOVERY) / RECOVERY).powi(3);
+        let doubled = (highest * REDUCTION * seconds.exp2()).min(REDUCTION * refused);
         // The rate stays near the actual throughput: an unused rate is not known to work.
         let known = (2.0 * self.throughput.at(now)).max(highest);
-        Some((highest * cubic).min(known))
+        Some((highest * cubic).max(doubled).min(known))
     }
 
     fn reduce(&mut self, units: u64, now: Duration) {
-        // The minimum is one request per longest pause.
-        let least = as_f64(units) / LONGEST_PAUSE.as_secs_f64();
-        let worked = match self.learned(now) {
-            Some(rate) => rate.max(least),
+        let least = LEAST * as_f64(units);
+        let throughput = self.throughput.at(now);
+        let (highest, refused) = match (self.learned(now), self.rate) {
+            (Some(rate), Some(before)) => {
+                let highest = rate.max(least);
+                // A request that finds out whether an outage is over says nothing about the rate.
+                let is_used = 2.0 * throughput >= rate;
+                (highest, if is_used { highest } else { before.refused })
+            }
             // Nothing worked yet, so there is no rate to reduce: the window and the pause are the limit.
-            None if self.throughput.at(now) <= 0.0 => return,
-            None => self.throughput.at(now).max(as_f64(units)),
+            _ if throughput <= 0.0 => return,
+            _ => {
+                let worked = throughput.max(as_f64(units));
+                (worked, worked)
+            }
         };
-        self.rate = Some(Rate { highest: worked, since: now });
+        self.rate = Some(Rate { highest, since: now, refused });
     }
 }
 
@@ -449,6 +473,80 @@ mod tests {
         let request = sent(&mut limiter, 100, at(500));
         limiter.failed(Failure::Throttled, request, None, 0.0, at(500));
         assert!((limiter.rate(at(500)).unwrap() - 140.0).abs() < 1e-6);
+    }
+
+    /// Sends requests of one unit for as long as the time lasts, which the service answers or refuses; returns their number.
+    fn drive(limiter: &mut Limiter, now: &mut u64, until: u64, answers: bool) -> u64 {
+        let mut number = 0;
+        while *now < until {
+            match limiter.ready(Foreground, false, at(*now)) {
+                Ready::Now => {
+                    let epoch = limiter.send(Foreground, 1, at(*now));
+                    let request = Sent { priority: Foreground, units: 1, epoch };
+                    *now += 1;
+                    if answers {
+                        limiter.answered(Foreground, 1, at(*now));
+                    } else {
+                        limiter.failed(Failure::Throttled, request, None, 0.0, at(*now));
+                    }
+                    number += 1;
+                }
+                Ready::At(time) => {
+                    let next = u64::try_from(time.saturating_sub(at(0)).as_millis()).unwrap();
+                    *now = next.max(*now + 1);
+                }
+                Ready::Later => panic!("nothing is in flight"),
+            }
+        }
+        number
+    }
+
+    #[test]
+    fn after_an_outage_of_ten_minutes_the_foreground_recovers_within_seconds() {
+        let mut limiter = Limiter::new(8, None, at(0));
+        let mut now = 0;
+        let before = drive(&mut limiter, &mut now, 5_000, true) / 5;
+        assert!(before >= 900, "{before}");
+        let sent = drive(&mut limiter, &mut now, 605_000, false);
+        assert!((290..=310).contains(&sent), "one request in two seconds, and not {sent} in all");
+        drive(&mut limiter, &mut now, 617_000, true);
+        let after = drive(&mut limiter, &mut now, 618_000, true);
+        assert!(after >= before * 6 / 10, "{after} in the thirteenth second, {before} before");
+    }
+
+    #[test]
+    fn a_target_with_less_capacity_than_before_is_not_sent_its_old_rate_again() {
+        let mut limiter = Limiter::new(8, None, at(0));
+        let mut now = 0;
+        drive(&mut limiter, &mut now, 5_000, true);
+        // From now on the service answers 20 requests of each second.
+        let (mut answered, mut refused) = (0, 0);
+        let mut of_second = [0_u32; 60];
+        while now < 65_000 {
+            match limiter.ready(Foreground, false, at(now)) {
+                Ready::Now => {
+                    let epoch = limiter.send(Foreground, 1, at(now));
+                    let second = usize::try_from((now - 5_000) / 1000).unwrap();
+                    now += 1;
+                    of_second[second] += 1;
+                    if of_second[second] <= 20 {
+                        limiter.answered(Foreground, 1, at(now));
+                        answered += u32::from(second >= 30);
+                    } else {
+                        let request = Sent { priority: Foreground, units: 1, epoch };
+                        limiter.failed(Failure::Throttled, request, None, 0.0, at(now));
+                        refused += u32::from(second >= 30);
+                    }
+                }
+                Ready::At(time) => {
+                    let next = u64::try_from(time.saturating_sub(at(0)).as_millis()).unwrap();
+                    now = next.max(now + 1);
+                }
+                Ready::Later => panic!("nothing is in flight"),
+            }
+        }
+        assert!(answered >= 450, "{answered} of 600 in the second half minute");
+        assert!(refused <= 60, "{refused} refused in the second half minute");
     }
 
     #[test]
