@@ -20,7 +20,7 @@ pub use rowkey_wire::shown;
 use crate::address::Address;
 pub use crate::backoff::doubled;
 pub use crate::blob::batch::MAX_BLOBS;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Endpoint, Flavor};
 use crate::error::{Error, Result};
 use crate::options::connection::ConnectionOptions;
 pub use crate::pace::{current_deadline, impatient};
@@ -32,6 +32,11 @@ use crate::transport::error_body::ErrorBody;
 use crate::transport::http::{Http, ReadMode, TransportError};
 pub use crate::transport::past_deadline;
 use crate::{blob, queue, table};
+
+/// Whether queries of a table return rows in the order of their keys. In Azure Cosmos DB they have no order.
+pub fn has_order(table: &table::handle::Table) -> bool {
+    table.flavor() == Flavor::Storage
+}
 
 /// Posts to a service of another protocol, such as a key vault, by connections of its own with the default options.
 #[derive(Clone, Debug)]

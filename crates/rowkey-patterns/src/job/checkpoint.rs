@@ -30,6 +30,12 @@ pub struct Checkpoint {
     /// The start keys of all ranges except the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) splits: Vec<String>,
+    /// Ranges that were split from others, numbered after all that the job began with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) added: Vec<Added>,
+    /// Where ranges end that were split.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ends: Vec<End>,
     /// The number of units of work (ranges, groups) that were begun. All of them that are not open
     /// are done.
     begun: u64,
@@ -52,6 +58,21 @@ struct Open {
     next: Option<Continuation>,
 }
 
+/// A range that was split from another.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Added {
+    pub(super) from: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) to: Option<String>,
+}
+
+/// The key before which a range ends.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct End {
+    at: u64,
+    before: String,
+}
+
 /// A checkpoint of any version.
 #[derive(Deserialize)]
 struct Version {
@@ -67,6 +88,8 @@ impl Checkpoint {
             table: table.to_owned(),
             parameters: parameters.to_vec(),
             splits: Vec::new(),
+            added: Vec::new(),
+            ends: Vec::new(),
             begun: 0,
             open: Vec::new(),
             finished: false,
@@ -125,6 +148,20 @@ impl Checkpoint {
     /// Returns the token to continue an open unit of work from.
     pub(super) fn next_of(&self, at: u64) -> Option<Continuation> {
         self.find(at).ok().and_then(|found| self.open[found].next.clone())
+    }
+
+    /// The key before which a range ends that was split.
+    pub(super) fn end_of(&self, at: u64) -> Option<&str> {
+        self.ends.iter().find(|end| end.at == at).map(|end| &*end.before)
+    }
+
+    /// Splits a range that ends before `to`: it ends before `from` now, and a range that was added has the rest.
+    pub(super) fn split(&mut self, at: u64, from: String, to: Option<String>) {
+        match self.ends.iter_mut().find(|end| end.at == at) {
+            Some(end) => end.before.clone_from(&from),
+            None => self.ends.push(End { at, before: from.clone() }),
+        }
+        self.added.push(Added { from, to });
     }
 
     /// Marks a unit of work as open. All units before it are open or done.

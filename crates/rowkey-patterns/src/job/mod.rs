@@ -8,7 +8,8 @@
 //!
 //! - this file: [`Job`], its settings, and the state shared by its runs
 //! - `repeat`: [`Attempt`], what failed and is done again after a pause
-//! - `walk`: [`Walk`], a table in ranges, page by page, and the jobs that read it
+//! - `walk`: [`Walk`], a table in ranges, and the jobs that read it · `range`: a range, page by page · `split`: ranges that are split
+//!   while they are read
 //! - `load`: [`Batch`], groups of entities that are stored · `pack`: how groups are filled
 //! - `rows`, `delete`: loading and deleting entities of plain types
 //! - `several`: [`Jobs`], several jobs as one
@@ -27,12 +28,18 @@ mod delete;
 mod load;
 mod measure;
 pub(crate) mod pack;
+mod range;
+#[cfg(test)]
+mod range_tests;
 mod repeat;
 mod report;
 pub(crate) mod rows;
 mod several;
+mod split;
 mod usage;
 mod walk;
+
+use split::Splits;
 
 pub use checkpoint::Checkpoint;
 pub use delete::Deletion;
@@ -106,7 +113,8 @@ type OnProgress<'a> = Box<dyn FnMut(&Progress<'_>) + Send + 'a>;
 pub struct Progress<'a> {
     /// The position of the job. Store it to be able to resume.
     pub checkpoint: &'a Checkpoint,
-    /// The total number of units of work (ranges); `None` for a stream, whose length is unknown.
+    /// The total number of units of work (ranges), which grows if ranges are
+    /// [split](Walk::split_automatically); `None` for a stream, whose length is unknown.
     pub units: Option<u64>,
     /// The requests sent through the job's [`Pace`], by all jobs that share it.
     pub requests: Requests,
@@ -249,7 +257,8 @@ impl<'a, W> Job<'a, W> {
         let measures = measure::Measures::new(&self.table, &self.pace, counts);
         let state = Mutex::new(State { checkpoint, on_progress: self.on_progress, measures });
         let Self { name, pace, concurrency, table, work, .. } = self;
-        Ok((Run { name, pace, concurrency, most_failed, units: None, state }, table, work))
+        let splits = Splits::new(concurrency);
+        Ok((Run { name, pace, concurrency, most_failed, units: None, splits, state }, table, work))
     }
 }
 
@@ -266,7 +275,9 @@ struct Run<'a> {
     pace: Pace,
     concurrency: usize,
     most_failed: u64,
+    /// Those with which the job began.
     units: Option<u64>,
+    splits: Splits,
     state: Mutex<State<'a>>,
 }
 
@@ -314,9 +325,10 @@ impl<'a> Run<'a> {
 
     fn tell(&self, state: &mut State<'_>) {
         let State { checkpoint, on_progress, measures } = state;
-        measures.tell(&self.name, &self.pace, checkpoint, self.units);
+        let units = self.units.map(|units| units + checkpoint.added.len() as u64);
+        measures.tell(&self.name, &self.pace, checkpoint, units);
         let requests = self.pace.requests();
-        on_progress(&Progress { checkpoint, units: self.units, requests });
+        on_progress(&Progress { checkpoint, units, requests });
     }
 
     fn state(&self) -> MutexGuard<'_, State<'a>> {

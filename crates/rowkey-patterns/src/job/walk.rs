@@ -7,20 +7,16 @@ use std::sync::Arc;
 use futures_util::TryStreamExt as _;
 use rowkey_client::entity::RowReader;
 use rowkey_client::internals::compare_keys;
-use rowkey_client::table::Stream;
-use rowkey_client::telemetry::with_receipt;
 use rowkey_client::{
-    DecodeError, DynamicEntity, Error, ErrorCode, FailedRow, Filter, Operator, Page, Projection,
-    Query, Result, ScanPolicy, Stored, Table,
+    DecodeError, DynamicEntity, Filter, Operator, Page, Projection, Query, Result, ScanPolicy,
+    Stored, Table,
 };
 
-use super::repeat::pause;
-use super::{Interrupted, Job, Report, Run, Verdict, primary};
-use crate::together::try_all;
+use super::{Job, Report, Verdict, primary};
 
 /// The most ranges in a walk: the checkpoint holds one token for each open range.
 const MAX_RANGES: usize = 256;
-const PARTITION_KEY: &str = "PartitionKey";
+pub(super) const PARTITION_KEY: &str = "PartitionKey";
 const ROW_KEY: &str = "RowKey";
 
 /// The input of a job: a query, split into ranges of keys that are read in parallel.
@@ -51,12 +47,15 @@ const ROW_KEY: &str = "RowKey";
 /// # Ok(()) }
 /// ```
 pub struct Walk<P> {
-    table: Table,
+    pub(super) table: Table,
     query: MakeQuery<P>,
-    split_by: &'static str,
-    splits: Vec<String>,
+    pub(super) split_by: &'static str,
+    pub(super) splits: Vec<String>,
+    /// The PartitionKey of a row, if ranges are split while they are read.
+    pub(super) locate: Option<Locate<P>>,
 }
 
+pub(super) type Locate<P> = fn(&P) -> &str;
 type MakeQuery<P> = Arc<dyn Fn(&Table) -> Query<P> + Send + Sync>;
 
 /// The keys of an entity as stored, and no other property: the smallest rows to walk.
@@ -73,6 +72,49 @@ impl Walk<Keys> {
     pub fn keys(table: &Table) -> Self {
         Self::new(table, |table| table.scan::<DynamicEntity>().project())
     }
+
+    /// Splits the walk while it runs, as [`Walk::<DynamicEntity>::split_automatically`](Walk::split_automatically) does.
+    #[must_use = "this returns the changed walk"]
+    pub fn split_automatically(mut self) -> Self {
+        self.locate = Some(|row| &row.partition_key);
+        self
+    }
+}
+
+impl Walk<DynamicEntity> {
+    /// Splits ranges while they are read, if the job has fewer of them than its
+    /// [concurrency](Job::concurrency): the rest of a range's partitions becomes a range of its own. Nothing has to be known
+    /// of the keys. A partition is never split, so a table of one partition is read page after page.
+    ///
+    /// Costs three requests for each place of the job's concurrency and one for each four pages, at most. In Azure Cosmos DB,
+    /// whose queries have no order, nothing is split.
+    ///
+    /// ```
+    /// use rowkey::patterns::job::{Job, Walk};
+    /// use rowkey::{DynamicEntity, StorageAccount};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let events = account.table("events");
+    /// events.create().await?;
+    /// for device in 0..12 {
+    ///     let rows = (0..100).map(|row| DynamicEntity::new(format!("device-{device:02}"), format!("{row:02}")));
+    ///     rows.fold(events.transaction(), |all, row| all.insert(&row)).submit().await?;
+    /// }
+    /// let walk = Walk::new(&events, |events| events.scan::<DynamicEntity>().page_size(100));
+    /// let mut ranges = None;
+    /// let count = Job::count(walk.split_automatically()).progress(|progress| ranges = progress.units).run().await?;
+    /// assert_eq!(count.total.right, 1200);
+    /// assert!(ranges > Some(1));
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "this returns the changed walk"]
+    pub fn split_automatically(mut self) -> Self {
+        self.locate = Some(|row| &row.partition_key);
+        self
+    }
 }
 
 impl<P: Projection + Send + 'static> Walk<P> {
@@ -84,7 +126,13 @@ impl<P: Projection + Send + 'static> Walk<P> {
     /// step has to see such rows.
     pub fn new(table: &Table, query: impl Fn(&Table) -> Query<P> + Send + Sync + 'static) -> Self {
         let query = Arc::new(query);
-        Self { table: table.clone(), query, split_by: PARTITION_KEY, splits: Vec::new() }
+        Self {
+            table: table.clone(),
+            query,
+            split_by: PARTITION_KEY,
+            splits: Vec::new(),
+            locate: None,
+        }
     }
 
     /// Splits a table at these stored values of the PartitionKey: `["g", "n"]` makes three ranges.
@@ -123,6 +171,7 @@ impl<P: Projection + Send + 'static> Walk<P> {
             query: Arc::new(move |table| query(table).project()),
             split_by: self.split_by,
             splits: self.splits,
+            locate: None,
         }
     }
 
@@ -141,14 +190,18 @@ impl<P: Projection + Send + 'static> Walk<P> {
         &self.table
     }
 
-    /// Returns the query of one range.
-    fn range(&self, table: &Table, splits: &[String], at: usize) -> Query<P> {
-        let bound = |operator, key: &String| Filter::dynamic(self.split_by, operator, key.as_str());
+    /// Returns the query of the rows from a key and before another one.
+    pub(super) fn between(
+        &self,
+        table: &Table,
+        (from, to): (Option<&str>, Option<&str>),
+    ) -> Query<P> {
+        let bound = |operator, key: &str| Filter::dynamic(self.split_by, operator, key);
         let mut query = (self.query)(table).scan_policy(ScanPolicy::Allow);
-        if let Some(from) = at.checked_sub(1).and_then(|before| splits.get(before)) {
+        if let Some(from) = from {
             query = query.filter(bound(Operator::GreaterOrEqual, from));
         }
-        if let Some(to) = splits.get(at) {
+        if let Some(to) = to {
             query = query.filter(bound(Operator::Less, to));
         }
         query
@@ -157,10 +210,10 @@ impl<P: Projection + Send + 'static> Walk<P> {
 
 /// The work of a job from [`Job::walk`].
 pub struct Walking<P, F> {
-    walk: Walk<P>,
-    step: F,
+    pub(super) walk: Walk<P>,
+    pub(super) step: F,
     /// Other tables that belong to it, each with a step of its own and as one range.
-    beside: Vec<(Walk<P>, F)>,
+    pub(super) beside: Vec<(Walk<P>, F)>,
 }
 
 impl<P, F> Walking<P, F> {
@@ -249,38 +302,6 @@ where
         self.work.beside.push((walk, step));
         self
     }
-
-    /// Runs to the end and returns the report, including that of the runs it resumes.
-    ///
-    /// # Errors
-    ///
-    /// [`Interrupted`], with a checkpoint, after an error of a read or a step that is not retryable,
-    /// after too many failed items, or at the deadline of the pace. Its kind is
-    /// [`Invalid`](rowkey_client::ErrorKind::Invalid), and nothing is sent, if the checkpoint to resume belongs
-    /// to another job.
-    pub async fn run(self) -> Result<Report, Interrupted> {
-        let splits = self.work.walk.splits.clone();
-        let split_by = self.work.walk.split_by;
-        let beside = self.work.beside.iter().map(|(walk, _)| walk.table.name());
-        let (beside, others) = (beside.collect::<Vec<_>>().join(","), self.work.beside.len());
-        let mut job = self.parameter("split_by", split_by);
-        if others > 0 {
-            job = job.parameter("tables", beside);
-        }
-        let (mut run, table, work) = job.start(splits)?;
-        let (splits, is_finished) = {
-            let state = run.state();
-            (state.checkpoint.splits.clone(), state.checkpoint.is_finished())
-        };
-        let all = splits.len() + 1 + others;
-        let ranges = if is_finished { 0 } else { all };
-        run.units = Some(all as u64);
-        let range = |at| work.range(&run, &table, &splits, at);
-        let left = (0..ranges).filter(|at| !run.is_done(*at));
-        let walk = run.pace.scope(try_all(left.map(range), run.concurrency));
-        let (walked, _) = with_receipt(walk).await;
-        run.end(walked.map(drop))
-    }
 }
 
 impl<P: Projection + Send + 'static> Job<'_, Walking<P, CountPage<P>>> {
@@ -296,113 +317,12 @@ impl<P: Projection + Send + 'static> Job<'_, Walking<P, CountPage<P>>> {
     }
 }
 
-impl<P, F> Walking<P, F>
-where
-    P: Projection + Send + 'static,
-    F: PageStep<P>,
-{
-    /// Walks one range to its end.
-    async fn range(
-        &self,
-        run: &Run<'_>,
-        table: &Table,
-        splits: &[String],
-        at: usize,
-    ) -> Result<()> {
-        let number = at as u64;
-        let other = at.checked_sub(splits.len() + 1).and_then(|other| self.beside.get(other));
-        let other_table = other.map(|(walk, _)| primary(walk.table()));
-        let (walk, step) = other.map_or((&self.walk, &self.step), |(walk, step)| (walk, step));
-        let table = other_table.as_ref().unwrap_or(table);
-        let clock = table.account().clock();
-        // Another table is one range.
-        let (splits, at) = if other.is_some() { (&[][..], 0) } else { (splits, at) };
-        let mut next = run.begin(number);
-        // Kept between pages, because it detects repeated tokens; restarted after an error.
-        let mut pages: Option<Stream<Page<Result<P, FailedRow>>>> = None;
-        let mut failures = 0;
-        loop {
-            let mut rest = pages.take().unwrap_or_else(|| {
-                let query = walk.range(table, splits, at).results();
-                match next.clone() {
-                    Some(next) => query.resume(next).pages(),
-                    None => query.pages(),
-                }
-            });
-            let page = match rest.try_next().await {
-                Ok(page) => page,
-                Err(error) if error.is_retryable() => {
-                    failures += 1;
-                    pause(clock, failures, error).await?;
-                    continue;
-                }
-                Err(error)
-                    if other.is_some() && error.code() == Some(&ErrorCode::TABLE_NOT_FOUND) =>
-                {
-                    return run.advance(number, None, Report::default());
-                }
-                Err(error) => return Err(error),
-            };
-            let Some(page) = page else { return run.advance(number, None, Report::default()) };
-            let after = page.continuation.clone();
-            let (page, unreadable) = readable(page);
-            match step.step(page).await {
-                Ok(mut report) => {
-                    report.merge(unreadable);
-                    failures = 0;
-                    run.advance(number, after.clone(), report)?;
-                    if after.is_none() {
-                        return Ok(());
-                    }
-                    (next, pages) = (after, Some(rest));
-                }
-                Err(error) if error.is_retryable() => {
-                    failures += 1;
-                    pause(clock, failures, error).await?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-}
-
 /// The keys at which a query is split: sorted, and at most 255. A separate function, so that it is compiled once.
 fn splits(mut keys: Vec<String>) -> Vec<String> {
     keys.sort_by(|one, other| compare_keys(one, other));
     keys.dedup();
     let step = keys.len().div_ceil(MAX_RANGES - 1).max(1);
     keys.into_iter().skip(step - 1).step_by(step).collect()
-}
-
-/// Separates the rows that decode from the others, which it reports.
-fn readable<P>(page: Page<Result<P, FailedRow>>) -> (Page<P>, Report) {
-    let mut report = Report::default();
-    let mut entities = Vec::with_capacity(page.entities.len());
-    for Stored { entity, etag, timestamp, receipt } in page.entities {
-        match entity {
-            Ok(entity) => entities.push(Stored { entity, etag, timestamp, receipt }),
-            Err(row) => {
-                let error = Error::of_rows(vec![row.clone()]);
-                let keys = (&*row.partition_key, &*row.row_key);
-                report.problem(None, Verdict::Unreadable, keys, &error);
-            }
-        }
-    }
-    let Page { continuation, receipt, .. } = page;
-    (Page { entities, continuation, receipt }, report)
-}
-
-impl Run<'_> {
-    fn is_done(&self, at: usize) -> bool {
-        self.state().checkpoint.is_done(at as u64)
-    }
-
-    /// Opens a range and returns the token to continue from.
-    fn begin(&self, at: u64) -> Option<rowkey_client::Continuation> {
-        let mut state = self.state();
-        state.checkpoint.begin(at);
-        state.checkpoint.next_of(at)
-    }
 }
 
 impl Projection for Keys {
@@ -424,7 +344,8 @@ impl fmt::Debug for Keys {
 impl<P> Clone for Walk<P> {
     fn clone(&self) -> Self {
         let (query, splits) = (Arc::clone(&self.query), self.splits.clone());
-        Self { table: self.table.clone(), query, split_by: self.split_by, splits }
+        let locate = self.locate;
+        Self { table: self.table.clone(), query, split_by: self.split_by, splits, locate }
     }
 }
 
