@@ -1,0 +1,76 @@
+//! The flags that all commands share: which account, which file of profiles, and the form of the output.
+
+use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Flags that stand before or behind the name of each command.
+#[derive(Args)]
+pub(crate) struct Common {
+    /// Use the connection with this name in the file of profiles.
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Connection")]
+    pub(crate) profile: Option<String>,
+    /// Use the connection string in this environment variable.
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Connection")]
+    pub(crate) connection_string_env: Option<String>,
+    /// Use the emulator on this machine: rowkey-server or Azurite, on port 10002.
+    #[arg(long, global = true, help_heading = "Connection")]
+    pub(crate) emulator: bool,
+    /// The file of profiles. Default: `rowkey/profiles.json` in the folder for settings of the user.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "ROWKEY_PROFILES",
+        hide_env_values = true,
+        help_heading = "Connection"
+    )]
+    pub(crate) profiles: Option<PathBuf>,
+    /// Give up after this time, with all attempts of a request. Default: 60 seconds.
+    #[arg(
+        long,
+        global = true,
+        value_name = "SECONDS",
+        value_parser = clap::value_parser!(u64).range(1..=86_400),
+        help_heading = "Connection"
+    )]
+    pub(crate) timeout: Option<u64>,
+    /// The form of the output. Default: `table` on a terminal, otherwise `json-lines`.
+    #[arg(long, global = true, value_name = "FORM", help_heading = "Output")]
+    pub(crate) output: Option<Form>,
+    /// The same as `--output json-lines`; errors are JSON on stderr, too.
+    #[arg(long, global = true, conflicts_with = "output", help_heading = "Output")]
+    pub(crate) json: bool,
+    /// Show the keys of entities in messages and errors.
+    #[arg(long, global = true, help_heading = "Output")]
+    pub(crate) show_keys: bool,
+}
+
+/// The form of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Form {
+    /// A table for reading.
+    Table,
+    /// An object a line. Entities are typed, and `rowkey set` reads them.
+    JsonLines,
+    /// CSV. Entities are in the form of Azure Storage Explorer, with the type of each value.
+    Csv,
+}
+
+impl Common {
+    /// The form of the output on this stdout.
+    pub(crate) fn form(&self) -> Form {
+        match self.output {
+            _ if self.json => Form::JsonLines,
+            Some(form) => form,
+            None if io::stdout().is_terminal() => Form::Table,
+            None => Form::JsonLines,
+        }
+    }
+
+    /// The keys, if messages show them.
+    pub(crate) fn shown<'k>(&self, keys: (&'k str, &'k str)) -> Option<(&'k str, &'k str)> {
+        self.show_keys.then_some(keys)
+    }
+}

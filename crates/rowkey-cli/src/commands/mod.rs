@@ -1,0 +1,86 @@
+//! The commands: which there are, and a file for each.
+
+mod count;
+mod delete;
+mod get;
+mod man;
+mod profile;
+mod query;
+mod tables;
+mod write;
+
+use clap::{Parser, Subcommand};
+
+use crate::args::Common;
+use crate::error::Result;
+
+const EXAMPLES: &str = "\
+Examples:
+  rowkey --emulator tables
+  rowkey get orders contoso order_000007
+  rowkey query orders \"PartitionKey eq 'contoso' and Cents gt 500L\" --select Cents,Note
+  rowkey set orders '{\"PartitionKey\":\"contoso\",\"RowKey\":\"order_000008\",\"Cents\":{\"Edm.Int64\":\"995\"}}'";
+
+const ENDING: &str = "\
+Connections:
+  --profile, --connection-string-env or --emulator; otherwise the environment variable
+  ROWKEY_CONNECTION_STRING, then AZURE_STORAGE_CONNECTION_STRING or AZURE_STORAGE_ACCOUNT with
+  AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN.
+
+Exit codes:
+  0  done
+  1  failed
+  2  wrong usage or input, or a flag such as --yes is missing; nothing was changed
+  3  the entity, table or profile does not exist
+  4  the condition is not met: another ETag, or it exists already
+  5  the credential was rejected, or does not permit the operation
+  6  the service is busy or did not answer; try again later
+  7  whether the change was applied is unknown; read before you repeat it";
+
+/// Looks at and changes Azure Table storage: Azure, Azure Cosmos DB for Table, Azurite and rowkey-server.
+#[derive(Parser)]
+#[command(
+    name = "rowkey",
+    version,
+    before_help = EXAMPLES,
+    after_help = ENDING,
+    disable_help_subcommand = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Tables(tables::Tables),
+    Get(get::Get),
+    Set(write::Set),
+    Patch(write::Patch),
+    Delete(delete::Delete),
+    Query(query::Query),
+    Count(count::Count),
+    Profile(profile::Profile),
+    Completions(man::Completions),
+    Man(man::Man),
+}
+
+/// Runs a command. `describe` describes all of them, for completions and manual pages.
+pub(crate) async fn run(cli: Cli, describe: fn() -> clap::Command) -> Result<()> {
+    let Cli { common, command } = cli;
+    match command {
+        Command::Tables(tables) => tables::run(&common, tables).await,
+        Command::Get(get) => get::run(&common, get).await,
+        Command::Set(set) => write::set(&common, set).await,
+        Command::Patch(patch) => write::patch(&common, patch).await,
+        Command::Delete(delete) => delete::run(&common, delete).await,
+        Command::Query(query) => query::run(&common, query).await,
+        Command::Count(count) => count::run(&common, count).await,
+        Command::Profile(profile) => profile::run(&common, profile),
+        Command::Completions(completions) => man::completions(&completions, describe()),
+        Command::Man(man) => man::man(&man, describe()),
+    }
+}

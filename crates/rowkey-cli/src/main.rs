@@ -1,0 +1,7 @@
+//! The program `rowkey`. Everything is in the library, so that tests and other tools can use it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    rowkey_cli::run()
+}

@@ -1,0 +1,11 @@
+//! The program `rowkey` in a process of its own, against the server in this process.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod connections;
+mod entities;
+mod exits;
+mod pages;
+mod query;
+mod support;
+mod tables;

@@ -1,0 +1,117 @@
+//! `rowkey query` and `rowkey count`.
+
+use rowkey_emulator::Operation;
+
+use crate::support::{Account, member};
+
+/// A table with two partitions of three entities.
+async fn filled() -> Account {
+    let account = Account::with_orders().await;
+    let keys = [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2), ("b", 3)];
+    let lines: Vec<_> = keys
+        .map(|(partition, row)| {
+            format!(
+                "{{\"PartitionKey\":\"{partition}\",\"RowKey\":\"{row}\",\"N\":{row},\"Note\":\"n{row}\"}}"
+            )
+        })
+        .into();
+    let lines = lines.join("\n");
+    assert_eq!(account.fed(&lines, ["set", "orders", "-"]).code, 0);
+    account
+}
+
+/// The keys of the entities in lines of JSON.
+fn keys(lines: &str) -> Vec<String> {
+    lines.lines().map(|line| member(line, "PartitionKey") + &member(line, "RowKey")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partition_a_filter_and_a_limit_narrow_the_result() {
+    let account = filled().await;
+    let query = |args: &[&str]| keys(&account.ok(["query", "orders"].iter().chain(args)));
+    assert_eq!(query(&["--partition", "a"]), ["a1", "a2", "a3"]);
+    assert_eq!(query(&["--partition", "a", "N gt 1"]), ["a2", "a3"]);
+    assert_eq!(query(&["PartitionKey eq 'b' and RowKey ge '2'"]), ["b2", "b3"]);
+    assert_eq!(query(&["--partition", "b", "--limit", "2"]), ["b1", "b2"]);
+    assert_eq!(query(&["N eq 2", "--scan"]), ["a2", "b2"]);
+    assert_eq!(query(&["--scan"]).len(), 6);
+    assert_eq!(query(&["--partition", "absent"]), [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_projection_has_the_keys_and_the_named_properties() {
+    let account = filled().await;
+    let line =
+        account.ok(["query", "orders", "--partition=a", "N eq 1", "--select", "Note,Absent"]);
+    assert!(line.ends_with(",\"Note\":\"n1\"}\n") && !line.contains("\"N\":"), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entities_are_written_as_csv_and_as_a_table() {
+    let account = filled().await;
+    let csv = account.ok(["query", "orders", "--partition", "a", "--output", "csv"]);
+    assert!(
+        csv.starts_with("PartitionKey,RowKey,Timestamp,N,N@type,Note,Note@type\r\na,1,"),
+        "{csv}"
+    );
+    assert_eq!(csv.lines().count(), 4);
+    let table = account.ok(["query", "orders", "--partition", "a", "--output", "table"]);
+    assert!(table.contains("│ PartitionKey ┆ RowKey ┆ Timestamp"), "{table}");
+    assert!(table.contains(" ┆ 3 ┆ n3   │"), "{table}");
+    let none = account.ok(["query", "orders", "--partition", "x", "--output", "table"]);
+    assert_eq!(none, "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_scan_needs_a_flag_and_sends_nothing_without_it() {
+    let account = filled().await;
+    let sent = account.server.count_requests(Operation::QueryEntities);
+    for filter in [&[][..], &["N eq 2"], &["PartitionKey eq 'a' or PartitionKey eq 'b'"]] {
+        let error = account.fails(2, ["query", "orders"].iter().chain(filter));
+        assert!(error.contains("query on orders"), "{error}");
+        assert!(error.contains("add --partition KEY, or allow it by --scan"), "{error}");
+    }
+    sent.check(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_shows_the_request_and_its_cost_and_sends_nothing() {
+    let account = filled().await;
+    let sent = account.server.count_requests(Operation::QueryEntities);
+    let query = ["query", "orders", "PartitionKey eq 'a' and N gt 1", "--select", "N", "--explain"];
+    let line = account.ok(query);
+    assert_eq!(member(&line, "cost"), "partition scan");
+    assert_eq!(member(&line, "method"), "GET");
+    assert_eq!(member(&line, "filter"), "PartitionKey eq 'a' and N gt 1");
+    assert!(member(&line, "url").contains("/orders()?"), "{line}");
+    let shown = account.ok(query.iter().copied().chain(["--output", "table"]));
+    assert!(shown.starts_with("partition scan\nGET http"), "{shown}");
+    assert!(shown.contains("for each page of up to 1,000 entities"), "{shown}");
+    let csv = account.ok(query.iter().copied().chain(["--output", "csv"]));
+    assert!(csv.starts_with("cost,class,method,url,filter,headers\n"), "{csv}");
+    // A scan is explained without --scan.
+    let scan = account.ok(["query", "orders", "N gt 1", "--explain"]);
+    assert_eq!(member(&scan, "cost"), "table scan");
+    sent.check(0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_filters_and_limits_are_wrong_usage() {
+    let account = filled().await;
+    let error = account.fails(2, ["query", "orders", "N greater 5", "--scan"]);
+    assert!(error.contains("the filter for orders"), "{error}");
+    account.fails(2, ["query", "orders", "--scan", "--limit", "0"]);
+    let error = account.fails(3, ["query", "absent", "--scan"]);
+    assert!(error.contains("absent"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn entities_are_counted_in_a_table_and_in_a_partition() {
+    let account = filled().await;
+    assert_eq!(account.ok(["count", "orders"]), "{\"table\":\"orders\",\"entities\":6}\n");
+    let part = account.ok(["count", "orders", "--partition", "b", "--output", "csv"]);
+    assert_eq!(part, "table,entities\norders,3\n");
+    let none = account.ok(["count", "orders", "--partition", "it's", "--json"]);
+    assert_eq!(none, "{\"table\":\"orders\",\"entities\":0}\n");
+    account.fails(3, ["count", "absent"]);
+}
