@@ -23,7 +23,7 @@ struct House {
 }
 
 /// The crates that are checked.
-const HOUSES: [House; 7] = [
+const HOUSES: [House; 8] = [
     House {
         package: "rowkey-client",
         floors: &[
@@ -82,6 +82,11 @@ const HOUSES: [House; 7] = [
             "answers reread",
         ],
         files_in_order: false,
+    },
+    House {
+        package: "rowkey-cli",
+        floors: &["error", "args confirm entities profiles", "connect output", "commands", "main"],
+        files_in_order: true,
     },
     House {
         package: "rowkey-transfer",
