@@ -26,9 +26,9 @@ impl Confirm {
                 "refused to {what}: there is no terminal to ask on; add --yes{or}"
             )));
         }
-        let mut err = io::stderr().lock();
-        write!(err, "{what}? This cannot be undone. Type `yes` to go on: ")?;
-        err.flush()?;
+        // In one piece, so that nothing else appears inside.
+        let question = format!("{what}? This cannot be undone. Type `yes` to go on: ");
+        io::stderr().write_all(question.as_bytes())?;
         let mut answer = String::new();
         io::stdin().read_line(&mut answer)?;
         if answer.trim().eq_ignore_ascii_case("yes") {

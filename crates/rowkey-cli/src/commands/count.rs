@@ -2,8 +2,9 @@
 
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rowkey::pace::Pace;
 use rowkey::patterns::job::{Job, Keys, Walk};
-use rowkey::{DynamicEntity, Partition};
+use rowkey::{DynamicEntity, Partition, Table};
 
 use crate::args::Common;
 use crate::connect;
@@ -42,13 +43,43 @@ pub(crate) async fn run(common: &Common, Count { table, partition }: Count) -> R
     if let Ok(style) = ProgressStyle::with_template("{msg}, {elapsed}") {
         bar.set_style(style);
     }
-    let job = Job::count(walk).progress(|progress| {
-        let entities = progress.report().total.examined;
-        bar.set_message(format!("{entities} entities, {} requests", progress.requests.sent));
-        bar.tick();
-    });
-    let report = job.run().await.map_err(rowkey::Error::from);
+    let counted = count(&handle, &walk, &bar).await;
     bar.finish_and_clear();
-    let entities = report?.total.examined;
+    let entities = counted?;
     output::records(common.form(), &["table", "entities"], &[vec![table.into(), entities.into()]])
+}
+
+/// Runs the job until it is done, or until no page has come for as long as one operation may take. The job alone would wait
+/// for ever for a service that cannot be reached.
+async fn count(table: &Table, walk: &Walk<Keys>, bar: &ProgressBar) -> Result<u64> {
+    let account = table.account();
+    let pace = Pace::background();
+    let mut reached = None;
+    loop {
+        let mut has_advanced = false;
+        let until = account.clock().now() + account.options().timeout;
+        let mut job =
+            Job::count(walk.clone()).pace(pace.clone().until(until)).progress(|progress| {
+                has_advanced = true;
+                let entities = progress.report().total.examined;
+                let requests = progress.requests.sent;
+                bar.set_message(format!("entities: {entities}, requests: {requests}"));
+                bar.tick();
+            });
+        if let Some(checkpoint) = reached.take() {
+            job = job.resume(checkpoint);
+        }
+        match job.run().await {
+            Ok(report) => return Ok(report.total.examined),
+            Err(stopped) if has_advanced && stopped.error.is_retryable() => {
+                reached = Some(*stopped.checkpoint);
+            }
+            // The job's own advice names its checkpoint, which is not kept.
+            Err(stopped) if stopped.error.is_retryable() => {
+                let advice = "try again later, or allow more time by --timeout";
+                return Err(stopped.error.advise(advice).into());
+            }
+            Err(stopped) => return Err(stopped.error.into()),
+        }
+    }
 }

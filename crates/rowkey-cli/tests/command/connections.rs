@@ -161,3 +161,21 @@ async fn a_file_of_profiles_that_others_can_read_is_refused() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o400)).unwrap();
     account.ok(["tables", "--profile", "shop"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shared_access_signature_is_not_shown() {
+    let account = Account::start().await;
+    let text = format!(
+        "TableEndpoint=https://shop.table.core.windows.net;SharedAccessSignature=sv=2019-02-02&tn=orders&sp=r&sig={SECRET}"
+    );
+    let mut command = unconnected(&account, &["profile", "add", "signed"]);
+    let done = finish(command.write_stdin(text));
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(account.ok(["profile", "list"]), "{\"profile\":\"signed\",\"account\":\"shop\"}\n");
+    for form in ["table", "json-lines", "csv"] {
+        let explain = ["query", "orders", "--partition", "p", "--explain", "--profile", "signed"];
+        let shown = account.ok(explain.into_iter().chain(["--output", form]));
+        assert!(shown.contains("https://shop.table.core.windows.net/orders()"), "{shown}");
+        assert!(!shown.contains("sig="), "{shown}");
+    }
+}

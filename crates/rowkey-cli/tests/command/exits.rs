@@ -73,3 +73,19 @@ async fn an_error_is_json_where_json_was_asked_for() {
     let plain = account.fails(3, ["get", "orders", "p", "r"]);
     assert!(plain.starts_with("rowkey: no entity of orders"), "{plain}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_closes_the_output_is_no_failure() {
+    use std::process::{Command, Stdio};
+
+    let account = Account::with_orders().await;
+    for form in ["table", "json-lines", "csv"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rowkey"));
+        command.env_clear().env("ROWKEY_CONNECTION_STRING", account.server.connection_string());
+        command.args(["tables", "--output", form]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut running = command.spawn().unwrap();
+        drop(running.stdout.take());
+        let output = running.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]), "{form}");
+    }
+}

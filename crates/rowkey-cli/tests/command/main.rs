@@ -9,3 +9,5 @@ mod pages;
 mod query;
 mod support;
 mod tables;
+#[cfg(target_os = "linux")]
+mod terminal;

@@ -1,6 +1,11 @@
 //! `rowkey query` and `rowkey count`.
 
-use rowkey_emulator::Operation;
+use std::time::Duration;
+
+use futures_util::stream;
+use rowkey::patterns::job::Job;
+use rowkey::{DynamicEntity, StorageAccount};
+use rowkey_emulator::{ErrorCode, Fault, Operation};
 
 use crate::support::{Account, member};
 
@@ -114,4 +119,26 @@ async fn entities_are_counted_in_a_table_and_in_a_partition() {
     let none = account.ok(["count", "orders", "--partition", "it's", "--json"]);
     assert_eq!(none, "{\"table\":\"orders\",\"entities\":0}\n");
     account.fails(3, ["count", "absent"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_count_ends_when_no_page_comes_and_not_when_all_of_them_take_long() {
+    let account = Account::with_orders().await;
+    let storage = StorageAccount::from_connection_string(account.server.connection_string());
+    let orders = storage.unwrap().table("orders");
+    let rows = (0..2_500).map(|row| DynamicEntity::new("p", format!("{row:04}")));
+    Job::upsert(&orders, stream::iter(rows)).run().await.unwrap();
+
+    // Three pages take longer than --timeout allows for one.
+    let slow = Fault::on(Operation::QueryEntities).delay(Duration::from_millis(600));
+    let slow = account.server.inject(slow);
+    let counted = account.ok(["count", "orders", "--timeout", "1"]);
+    assert_eq!(counted, "{\"table\":\"orders\",\"entities\":2500}\n");
+    drop(slow);
+
+    let busy = Fault::on(Operation::QueryEntities).reject(ErrorCode::SERVER_BUSY);
+    let _busy = account.server.inject(busy);
+    let error = account.fails(6, ["count", "orders", "--timeout", "1"]);
+    assert!(error.contains("on orders: the service is throttling"), "{error}");
+    assert!(error.contains("; try again later, or allow more time by --timeout"), "{error}");
 }

@@ -1,0 +1,93 @@
+//! What the program asks and shows on a terminal: its three streams are the end of a pseudoterminal.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::process::Command;
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+use crate::support::{Account, SECRET};
+
+const ENTITY: &str = r#"{"PartitionKey":"hidden","RowKey":"r"}"#;
+
+/// Runs the program with this text typed, and returns its exit code and what the terminal shows.
+fn typed(account: &Account, answer: &str, args: &[&str]) -> (i32, String) {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let path = ptsname(&terminal, Vec::new()).unwrap();
+    let path = OsStr::from_bytes(path.as_bytes());
+    let stream = || OpenOptions::new().read(true).write(true).open(path).unwrap();
+
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowkey"));
+    command.env_clear().env("HOME", account.folder.path()).env("TERM", "xterm").args(args);
+    command.env("ROWKEY_CONNECTION_STRING", account.server.connection_string());
+    command.stdin(stream()).stdout(stream()).stderr(stream());
+    let mut running = command.spawn().unwrap();
+    // The streams in it would keep the terminal open.
+    drop(command);
+
+    let mut terminal = File::from(terminal);
+    terminal.write_all(answer.as_bytes()).unwrap();
+    let (mut shown, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        match terminal.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(length) => shown.extend_from_slice(&buffer[..length]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // Linux ends a terminal that has no program with EIO.
+            Err(_) => break,
+        }
+    }
+    let shown = String::from_utf8(shown).unwrap();
+    assert!(!shown.contains(SECRET), "{shown}");
+    (running.wait().unwrap().code().unwrap(), shown)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_is_the_default_form() {
+    let account = Account::with_orders().await;
+    let (code, shown) = typed(&account, "", &["tables"]);
+    assert!(code == 0 && shown.contains("│ orders │"), "{shown}");
+    let (code, shown) = typed(&account, "", &["tables", "--json"]);
+    assert_eq!((code, &*shown), (0, "{\"table\":\"orders\"}\r\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_that_cannot_be_undone_is_made_only_if_the_answer_is_yes() {
+    let account = Account::with_orders().await;
+    account.ok(["set", "orders", ENTITY]);
+    let delete = ["delete", "orders", "hidden", "r"];
+    for answer in ["no\n", "\n", "y\n"] {
+        let (code, shown) = typed(&account, answer, &delete);
+        assert_eq!(code, 1);
+        assert!(shown.contains("delete an entity of orders? This cannot be undone."), "{shown}");
+        assert!(shown.contains("the answer was not `yes`") && !shown.contains("hidden"), "{shown}");
+    }
+    account.ok(["get", "orders", "hidden", "r"]);
+    let (code, shown) = typed(&account, "yes\n", &[&delete[..], &["--show-keys"]].concat());
+    assert!(code == 0 && shown.contains("with the keys (\"hidden\", \"r\")?"), "{shown}");
+    account.fails(3, ["get", "orders", "hidden", "r"]);
+
+    let (code, shown) = typed(&account, "yes\n", &["tables", "drop", "orders"]);
+    assert!(code == 0 && shown.contains("drop table orders?"), "{shown}");
+    assert_eq!(account.ok(["tables"]), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_secret_is_not_typed_where_it_would_be_seen() {
+    let account = Account::start().await;
+    let (code, shown) = typed(&account, "", &["profile", "add", "shop"]);
+    assert!(code == 2 && shown.contains("a terminal would show the connection string"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_count_shows_its_progress() {
+    let account = Account::with_orders().await;
+    account.ok(["set", "orders", ENTITY]);
+    let (code, shown) = typed(&account, "", &["count", "orders"]);
+    assert!(code == 0 && shown.contains("entities: 1, requests: 1, "), "{shown:?}");
+    assert!(shown.contains("│ orders ┆ 1"), "{shown:?}");
+}
