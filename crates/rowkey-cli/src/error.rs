@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use rowkey::{ErrorKind, Outcome};
+use rowkey::{ErrorCode, ErrorKind, Outcome};
 
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -126,7 +126,25 @@ impl From<rowkey::Error> for Error {
             ErrorKind::Throttled | ErrorKind::Unavailable => Exit::Unavailable,
             _ => Exit::Failed,
         };
+        let error = match advice(error.code()) {
+            Some(advice) => error.advise(advice),
+            None => error,
+        };
         Self::new(exit, error.to_string())
+    }
+}
+
+/// What to do, in commands and flags. For other codes the advice of the library fits.
+fn advice(code: Option<&ErrorCode>) -> Option<&'static str> {
+    let is = |known: ErrorCode| code == Some(&known);
+    if is(ErrorCode::TABLE_NOT_FOUND) {
+        Some("`rowkey tables` lists those that exist, `rowkey tables create` creates one")
+    } else if is(ErrorCode::TABLE_ALREADY_EXISTS) {
+        Some("add --if-missing to accept that")
+    } else if is(ErrorCode::ENTITY_ALREADY_EXISTS) {
+        Some("to replace it, leave --insert out")
+    } else {
+        None
     }
 }
 

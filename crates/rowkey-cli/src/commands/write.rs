@@ -119,10 +119,12 @@ async fn write(common: &Common, table: &str, input: &Input, operation: Operation
             }
         }
     }
-    if !rows.is_empty() {
-        output::records(common.form(), &columns, &rows)?;
+    if rows.is_empty() {
+        return result;
     }
-    result
+    // What the service refused is the cause, even if the output is closed as well.
+    let shown = output::records(common.form(), &columns, &rows);
+    result.and(shown)
 }
 
 impl Operation {

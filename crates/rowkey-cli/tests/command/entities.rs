@@ -134,7 +134,8 @@ async fn insert_fails_if_there_is_one_and_patch_if_there_is_none() {
     account.fails(3, ["patch", "orders", ORDER]);
     account.ok(["patch", "orders", ORDER, "--upsert"]);
     let error = account.fails(4, ["set", "orders", ORDER, "--insert"]);
-    assert!(error.contains("orders") && error.contains("exists"), "{error}");
+    assert!(error.contains("InsertEntity on orders: it exists already"), "{error}");
+    assert!(error.contains("leave --insert out"), "{error}");
     account.fails(2, ["set", "orders", ORDER, "--insert", "--if-match", "*"]);
     account.fails(2, ["patch", "orders", ORDER, "--upsert", "--if-match", "*"]);
 }

@@ -107,7 +107,7 @@ async fn wrong_filters_and_limits_are_wrong_usage() {
     assert!(error.contains("the filter for orders"), "{error}");
     account.fails(2, ["query", "orders", "--scan", "--limit", "0"]);
     let error = account.fails(3, ["query", "absent", "--scan"]);
-    assert!(error.contains("absent"), "{error}");
+    assert!(error.contains("on absent") && error.contains("`rowkey tables create`"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -28,7 +28,8 @@ async fn tables_are_created_listed_and_dropped() {
 async fn a_table_that_exists_or_is_missing_is_an_error_unless_a_flag_allows_it() {
     let account = Account::with_orders().await;
     let error = account.fails(4, ["tables", "create", "orders"]);
-    assert!(error.contains("orders") && error.contains("exists"), "{error}");
+    assert!(error.contains("CreateTable on orders: it exists already"), "{error}");
+    assert!(error.contains("add --if-missing"), "{error}");
     let found = account.ok(["tables", "create", "orders", "--if-missing"]);
     assert_eq!(found, "{\"table\":\"orders\",\"created\":false}\n");
 
