@@ -35,11 +35,7 @@ fn named(common: &Common) -> Result<StorageAccount> {
         return parse(profiles.get(name, &path)?, &format!("profile {name}"));
     }
     if let Some(name) = &common.connection_string_env {
-        let text = variable(name)?.ok_or_else(|| {
-            Error::usage(format!(
-                "the environment variable {name} is not set; set it to a connection string"
-            ))
-        })?;
+        let text = required(name)?;
         return parse(&text, &format!("the environment variable {name}"));
     }
     if common.emulator {
@@ -55,8 +51,17 @@ fn named(common: &Common) -> Result<StorageAccount> {
     })
 }
 
+/// The value of an environment variable that a flag names.
+pub(crate) fn required(name: &str) -> Result<Zeroizing<String>> {
+    variable(name)?.ok_or_else(|| {
+        Error::usage(format!(
+            "the environment variable {name} is not set; set it to a connection string"
+        ))
+    })
+}
+
 /// The value of an environment variable that is set and not empty.
-pub(crate) fn variable(name: &str) -> Result<Option<Zeroizing<String>>> {
+fn variable(name: &str) -> Result<Option<Zeroizing<String>>> {
     match env::var(name) {
         Ok(text) => Ok(Some(Zeroizing::new(text)).filter(|text| !text.trim().is_empty())),
         Err(env::VarError::NotPresent) => Ok(None),

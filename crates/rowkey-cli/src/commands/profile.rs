@@ -107,11 +107,7 @@ fn add(common: &Common, Add { name, from_env, replace }: &Add) -> Result<()> {
 /// Reads a connection string, and says where it comes from.
 fn secret(variable: Option<&str>) -> Result<(Zeroizing<String>, String)> {
     if let Some(name) = variable {
-        let text = connect::variable(name)?.ok_or_else(|| {
-            Error::usage(format!(
-                "the environment variable {name} is not set; set it to a connection string"
-            ))
-        })?;
+        let text = connect::required(name)?;
         return Ok((text, format!("the environment variable {name}")));
     }
     let mut stdin = io::stdin().lock();
