@@ -399,9 +399,11 @@ impl Governor {
             let Some(state) = state.as_mut() else { return };
             let (priority, units) = (permit.priority, permit.asking.units());
             let sent = Sent { priority, units, epoch: permit.at_target.unwrap_or_default() };
-            let mut reduced = false;
+            // A target of which nothing is answered says nothing about the others.
+            let mut is_suspect = false;
             if let Some(gate) = state.targets.get_mut(&permit.target) {
-                reduced = gate.limiter.failed(failure, sent, asked, fraction, now);
+                is_suspect = gate.limiter.failed(failure, sent, asked, fraction, now)
+                    && gate.limiter.is_first_miss();
                 rates[0] = gate.limiter.learned(now);
                 gate.told = now;
                 gate.ended(priority);
@@ -410,7 +412,7 @@ impl Governor {
             state.suspects.retain(|(target, at)| {
                 *target != permit.target && now.saturating_sub(*at) < second
             });
-            if reduced {
+            if is_suspect {
                 state.suspects.push((permit.target, now));
             }
             let throttled = failure == Failure::Throttled;

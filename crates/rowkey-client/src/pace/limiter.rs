@@ -229,6 +229,11 @@ impl Limiter {
         reduced
     }
 
+    /// Whether a request was answered before the last failure.
+    pub(super) fn is_first_miss(&self) -> bool {
+        self.misses == 1
+    }
+
     /// Whether the limiter can be dropped without any effect.
     pub(super) fn is_idle(&self, now: Duration) -> bool {
         let paid = self.meter.next(Duration::ZERO).max(self.halted).max(self.paused);

@@ -148,6 +148,38 @@ async fn one_throttled_partition_slows_no_other_and_four_slow_the_account() {
 }
 
 #[tokio::test]
+async fn an_outage_of_some_targets_slows_the_account_only_when_it_begins() {
+    const DOWN: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let (governor, clock) = quick();
+    let pace = Pace::foreground();
+    let millisecond = Duration::from_millis(1);
+    // The number of requests that are answered in these seconds, at most one in a millisecond.
+    let answered = async |seconds: u64| {
+        let (begun, mut number) = (clock.elapsed(), 0);
+        while clock.elapsed().saturating_sub(begun) < Duration::from_secs(seconds) {
+            enter(&governor, &pace, "other", 1).await.unwrap().answered();
+            clock.advance(millisecond);
+            number += 1;
+        }
+        number
+    };
+    for key in DOWN {
+        enter(&governor, &pace, key, 1).await.unwrap().answered();
+    }
+    let before = answered(3).await / 3;
+    let begun = clock.elapsed();
+    while clock.elapsed().saturating_sub(begun) < MINUTE {
+        for key in DOWN {
+            enter(&governor, &pace, key, 1).await.unwrap().failed(busy(None));
+            enter(&governor, &pace, "other", 1).await.unwrap().answered();
+        }
+        clock.advance(Duration::from_millis(100));
+    }
+    let after = answered(2).await / 2;
+    assert!(after * 2 >= before, "{after} requests a second, {before} before");
+}
+
+#[tokio::test]
 async fn a_partition_that_is_free_again_reaches_its_ceiling_within_seconds() {
     let clock = ManualClock::auto_advancing(start());
     let governor = governor(&clock, Targets { entities_per_partition: 1000, ..Targets::default() });
