@@ -6,8 +6,8 @@
 //! pushback, concurrency starts at one request and grows by one for each response, so that one request, not
 //! all that wait, finds out whether the target has recovered.
 //!
-//! In an outage, each such request reduces the rate further, though it was not sent too fast. So the rate at which
-//! requests were really sent and refused is remembered, and when responses come again, the rate doubles each second up to
+//! In an outage, each such request reduces the rate further, though it was not sent too fast. So the last rate at which
+//! a request was refused after others were answered is remembered, and when responses come again, the rate doubles each second up to
 //! seven tenths of it.
 //!
 //! Requests of the foreground and the background share the rate. A background request waits until all that
@@ -77,7 +77,7 @@ pub(super) struct Limiter {
 struct Rate {
     highest: f64,
     since: Duration,
-    /// The last rate at which requests were really sent and refused.
+    /// The last rate at which a request was refused after others were answered.
     refused: f64,
 }
 
@@ -268,8 +268,8 @@ impl Limiter {
             (Some(rate), Some(before)) => {
                 let highest = rate.max(least);
                 // A request that finds out whether an outage is over says nothing about the rate.
-                let is_used = 2.0 * throughput >= rate;
-                (highest, if is_used { highest } else { before.refused })
+                let refused = if self.is_first_miss() { highest } else { before.refused };
+                (highest, refused)
             }
             // Nothing worked yet, so there is no rate to reduce: the window and the pause are the limit.
             _ if throughput <= 0.0 => return,
