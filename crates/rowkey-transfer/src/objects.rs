@@ -5,6 +5,9 @@
 
 use std::io::BufRead;
 
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
 use crate::error::{Error, ErrorKind, MAX_ENTITY, Result, TOO_LONG};
 
 /// The objects of entities in a document.
@@ -16,6 +19,8 @@ pub(crate) struct Objects<R> {
     column: u64,
     /// The text of the current entity.
     buffer: Vec<u8>,
+    /// The text of the current page up to its list.
+    head: Vec<u8>,
     /// How many entities were found.
     found: u64,
 }
@@ -57,7 +62,15 @@ enum Found {
 
 impl<R: BufRead> Objects<R> {
     pub(crate) const fn new(input: R) -> Self {
-        Self { input, state: State::Start, line: 1, column: 1, buffer: Vec::new(), found: 0 }
+        Self {
+            input,
+            state: State::Start,
+            line: 1,
+            column: 1,
+            buffer: Vec::new(),
+            head: Vec::new(),
+            found: 0,
+        }
     }
 
     /// The text of the next entity. After an error there is none.
@@ -98,6 +111,8 @@ impl<R: BufRead> Objects<R> {
                     Some(b'{') => match self.capture(true)? {
                         Found::Entity => return Ok(true),
                         Found::Page => {
+                            check_page(&self.buffer, b"]}")?;
+                            std::mem::swap(&mut self.head, &mut self.buffer);
                             self.state = State::Element(Place::Page, Separator::None);
                         }
                     },
@@ -108,7 +123,7 @@ impl<R: BufRead> Objects<R> {
                         return Ok(true);
                     }
                 }
-                State::Tail => self.skip_tail()?,
+                State::Tail => self.tail()?,
             }
         }
     }
@@ -171,11 +186,17 @@ impl<R: BufRead> Objects<R> {
         }
     }
 
-    /// Skips what a page has after its list.
-    fn skip_tail(&mut self) -> Result<()> {
+    /// Reads what a page has after its list, and checks the whole page without its entities.
+    fn tail(&mut self) -> Result<()> {
         let (mut depth, mut in_string, mut is_escaped) = (1_usize, false, false);
+        self.buffer.clear();
+        self.buffer.push(b']');
         while depth > 0 {
             let byte = self.next_byte()?.ok_or_else(truncated)?;
+            if self.buffer.len() == MAX_ENTITY {
+                return Err(Error::new(ErrorKind::TooLong, TOO_LONG));
+            }
+            self.buffer.push(byte);
             match byte {
                 _ if is_escaped => is_escaped = false,
                 b'\\' if in_string => is_escaped = true,
@@ -185,6 +206,7 @@ impl<R: BufRead> Objects<R> {
                 _ => {}
             }
         }
+        check_page(&self.head, &self.buffer)?;
         self.state = State::Between;
         Ok(())
     }
@@ -321,6 +343,32 @@ impl Scan {
     }
 }
 
+/// Checks a page without the elements of its list: it is JSON, has one `value`, and is no entity. Otherwise entities behind
+/// a damaged list would be taken for the end of its page.
+fn check_page(head: &[u8], tail: &[u8]) -> Result<()> {
+    let damaged = || {
+        let what = "what surrounds a list of entities is damaged; fetch or write the file again";
+        Error::new(ErrorKind::Malformed, what)
+    };
+    let page = [head, tail].concat();
+    let page: Page = serde_json::from_slice(&page).map_err(|_| damaged())?;
+    if page.partition_key.is_some() || page.row_key.is_some() {
+        return Err(damaged());
+    }
+    Ok(())
+}
+
+/// The members of a page that matter. A name that is there twice is an error.
+#[derive(Deserialize)]
+struct Page {
+    #[serde(rename = "value")]
+    _value: [(); 0],
+    #[serde(rename = "PartitionKey")]
+    partition_key: Option<IgnoredAny>,
+    #[serde(rename = "RowKey")]
+    row_key: Option<IgnoredAny>,
+}
+
 fn truncated() -> Error {
     let what = "the file ends inside an entity or a list; fetch or write the file again";
     Error::new(ErrorKind::Truncated, what)
@@ -334,7 +382,7 @@ fn no_entity() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use std::io::BufReader;
+    use std::io::{BufReader, Read as _};
 
     use super::*;
     use crate::error::Position;
@@ -407,6 +455,33 @@ mod tests {
             assert_eq!((found.len(), error.kind()), (count, kind), "{text}: {error}");
             assert_eq!(error.position(), Some(Position::Line(position.0, position.1)), "{text}");
         }
+    }
+
+    #[test]
+    fn what_surrounds_the_list_of_a_page_is_checked() {
+        for (text, count) in [
+            (r#"{"value":[{}],{},{}}"#, 1),
+            (r#"{"value":[{}],"value":[{}]}"#, 1),
+            (r#"{"value":5,"value":[{}]}"#, 0),
+            (r#"{"value":[{}]]"#, 1),
+            (r#"{"value":[{}],"a":[}}"#, 1),
+            (r#"{"PartitionKey":"p","RowKey":"r","value":[]}"#, 0),
+            (r#"{"value":[],"PartitionKey":"p","RowKey":"r"}"#, 0),
+            (r#"{x,"value":[{}]}"#, 0),
+            (r#"{"value":x[{}]}"#, 0),
+        ] {
+            let (found, error) = objects(text);
+            let error = error.unwrap_or_else(|| panic!("{text}"));
+            assert_eq!((found.len(), error.kind()), (count, ErrorKind::Malformed), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_page_does_not_fill_the_memory() {
+        let text = &br#"{"value":[{}],"next":""#[..];
+        let mut objects = Objects::new(BufReader::new(text.chain(std::io::repeat(b'a'))));
+        assert!(objects.next().unwrap().is_ok());
+        assert_eq!(objects.next().unwrap().unwrap_err().kind(), ErrorKind::TooLong);
     }
 
     #[test]
