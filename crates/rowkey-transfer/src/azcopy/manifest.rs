@@ -142,6 +142,13 @@ impl Manifest {
             );
             return Err(Error::new(ErrorKind::Mismatch, what));
         }
+        if let Some(first) = files.first()
+            && first.part != 0
+        {
+            let what =
+                format!("a data file is missing before {}; copy it to the folder", first.name);
+            return Err(Error::new(ErrorKind::Mismatch, what));
+        }
         for pair in files.windows(2) {
             let (one, next) = ((pair[0].range, pair[0].part), (pair[1].range, pair[1].part));
             if one == next {
@@ -219,6 +226,15 @@ mod tests {
             let error = Manifest::from_json(&PUBLISHED.as_bytes()[..length]).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Truncated);
         }
+    }
+
+    #[test]
+    fn the_first_file_of_the_first_range_may_not_be_missing() {
+        let json = br#"{"Version":1,"PayloadFormat":"Json"}"#;
+        let manifest = Manifest::from_json(json).unwrap();
+        let error = manifest.data_files("a.manifest", ["a_0_1_A.json", "a_0_2_B.json"]);
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::Mismatch);
+        assert_eq!(manifest.data_files("a.manifest", ["a_3_0_A.json"]).unwrap().len(), 1);
     }
 
     #[test]
