@@ -9,6 +9,8 @@ use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 
 const FORMAT: &str = "rowkey-backup";
+/// The name of the manifest.
+const FILE: &str = "manifest.json";
 const ENCODING: &str = "json-lines";
 /// The newest version, and the only one.
 const VERSION: u32 = 1;
@@ -58,8 +60,8 @@ pub struct BackupFile {
 impl Manifest {
     /// Lists the files of a backup that is complete.
     ///
-    /// Fails for a name that is there twice or is no name of a file beside the manifest, and for a backup that ended
-    /// before it started.
+    /// Fails for a name that is there twice, where upper and lower case are the same, for one that is no name of a file
+    /// beside `manifest.json` on every operating system, and for a backup that ended before it started.
     pub fn new(
         table: impl Into<String>,
         started: DateTime,
@@ -123,10 +125,11 @@ impl Manifest {
         let mut names = HashSet::new();
         for file in &self.files {
             if !is_name(&file.name) {
-                let what = "the name of a file leads out of the folder of the backup, or is empty; correct the manifest";
+                let what = "the name of a file is that of the manifest, leads out of the folder of the backup, or is no name on \
+                            every operating system; correct the manifest";
                 return Err(Error::new(ErrorKind::Malformed, what));
             }
-            if !names.insert(&file.name) {
+            if !names.insert(file.name.to_lowercase()) {
                 let what = format!("{} is listed twice; correct the manifest", file.name);
                 return Err(Error::new(ErrorKind::Duplicate, what));
             }
@@ -166,9 +169,22 @@ struct Version {
     version: u64,
 }
 
-/// Whether a name is that of a file in the folder itself, on every operating system.
+/// Whether a name is that of a file in the folder itself beside the manifest, on every operating system.
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', ':', '\0'])
+    let is_special = |c: char| c.is_control() || "/\\:*?\"<>|".contains(c);
+    // Windows removes these ends, so that `.. ` would be the folder above.
+    let has_end = !name.is_empty() && !name.ends_with(['.', ' ']);
+    has_end && !name.contains(is_special) && !is_device(name) && !name.eq_ignore_ascii_case(FILE)
+}
+
+/// Whether Windows has a device of this name, with any extension.
+fn is_device(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default().trim_end().to_ascii_lowercase();
+    let is_port = stem
+        .strip_prefix("com")
+        .or_else(|| stem.strip_prefix("lpt"))
+        .is_some_and(|number| matches!(number.as_bytes(), [b'1'..=b'9']));
+    is_port || matches!(&*stem, "con" | "prn" | "aux" | "nul")
 }
 
 fn sum(counts: impl Iterator<Item = u64>) -> Result<u64> {
@@ -247,6 +263,15 @@ mod tests {
             ("b.jsonl", "a.jsonl", ErrorKind::Duplicate),
             ("b.jsonl", "../b.jsonl", ErrorKind::Malformed),
             ("b.jsonl", "C:b.jsonl", ErrorKind::Malformed),
+            ("b.jsonl.gz", "manifest.json", ErrorKind::Malformed),
+            ("b.jsonl.gz", "Manifest.JSON", ErrorKind::Malformed),
+            ("b.jsonl.gz", "b.jsonl.", ErrorKind::Malformed),
+            ("b.jsonl.gz", ".. ", ErrorKind::Malformed),
+            ("b.jsonl.gz", "b\\n.jsonl", ErrorKind::Malformed),
+            ("b.jsonl.gz", "b?.jsonl", ErrorKind::Malformed),
+            ("b.jsonl.gz", "NUL.jsonl", ErrorKind::Malformed),
+            ("b.jsonl.gz", "com1", ErrorKind::Malformed),
+            ("b.jsonl.gz", "A.jsonl.gz", ErrorKind::Duplicate),
             ("\"name\": \"a.jsonl.gz\"", "\"name\": \"..\"", ErrorKind::Malformed),
             ("\"sha256\": \"0", "\"sha256\": \"G", ErrorKind::Malformed),
             ("\"gzip\"", "\"secret\"", ErrorKind::Malformed),
