@@ -145,7 +145,7 @@ enum In<R: BufRead> {
     None(R),
     Gzip(BufReader<MultiGzDecoder<R>>),
     #[cfg(feature = "zstd")]
-    Zstd(BufReader<zstd::Decoder<'static, R>>),
+    Zstd(BufReader<zstd::Decoder<'static, Source<R>>>),
 }
 
 impl<R: BufRead> Decompressor<R> {
@@ -158,7 +158,7 @@ impl<R: BufRead> Decompressor<R> {
             Compression::Gzip => In::Gzip(BufReader::new(MultiGzDecoder::new(input))),
             #[cfg(feature = "zstd")]
             Compression::Zstd => {
-                let mut decoder = zstd::Decoder::with_buffer(input)?;
+                let mut decoder = zstd::Decoder::with_buffer(Source(input))?;
                 // 64 MiB.
                 decoder.window_log_max(26)?;
                 In::Zstd(BufReader::new(decoder))
@@ -174,7 +174,7 @@ impl<R: BufRead> Decompressor<R> {
             In::None(input) => input,
             In::Gzip(decoder) => decoder.get_mut().get_mut(),
             #[cfg(feature = "zstd")]
-            In::Zstd(decoder) => decoder.get_mut().get_mut(),
+            In::Zstd(decoder) => &mut decoder.get_mut().get_mut().0,
         }
     }
 }
@@ -219,12 +219,60 @@ impl<R: BufRead> fmt::Debug for Decompressor<R> {
     }
 }
 
-/// Errors of the library have no kind of their own.
+/// What compressed data is read from. Errors of the library have no kind of their own, so those of the source are marked.
+#[cfg(feature = "zstd")]
+struct Source<R>(R);
+
+#[cfg(feature = "zstd")]
+impl<R: Read> Read for Source<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into).map_err(marked)
+    }
+}
+
+#[cfg(feature = "zstd")]
+impl<R: BufRead> BufRead for Source<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.0.fill_buf().map_err(marked)
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.0.consume(count);
+    }
+}
+
+/// An error of the source.
+#[cfg(feature = "zstd")]
+#[derive(Debug)]
+struct Marked(io::Error);
+
+#[cfg(feature = "zstd")]
+impl fmt::Display for Marked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(feature = "zstd")]
+impl std::error::Error for Marked {}
+
+#[cfg(feature = "zstd")]
+fn marked(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::Other => io::Error::other(Marked(error)),
+        _ => error,
+    }
+}
+
+/// The error of the source, or that the data is damaged.
 #[cfg(feature = "zstd")]
 fn damaged(error: io::Error) -> io::Error {
-    match error.kind() {
-        io::ErrorKind::Other => io::Error::new(io::ErrorKind::InvalidData, error),
-        _ => error,
+    if error.kind() != io::ErrorKind::Other {
+        return error;
+    }
+    match error.downcast::<Marked>() {
+        Ok(Marked(error)) => error,
+        Err(error) => io::Error::new(io::ErrorKind::InvalidData, error),
     }
 }
 
@@ -285,6 +333,26 @@ mod tests {
             flipped[last] ^= 1;
             let error = decompress(&flipped, *compression).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Malformed, "{compression:?} {error}");
+        }
+    }
+
+    #[test]
+    fn a_failed_connection_is_no_damaged_file() {
+        struct Failing;
+
+        impl Read for Failing {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("connection reset"))
+            }
+        }
+
+        for compression in ALL {
+            let file = compress(&vec![7; 10_000], *compression);
+            let input = BufReader::new(Read::chain(&file[..file.len() / 2], Failing));
+            let mut text = Vec::new();
+            let error = Decompressor::new(input, *compression).unwrap().read_to_end(&mut text);
+            let error = crate::error::Error::from(error.unwrap_err());
+            assert_eq!(error.kind(), ErrorKind::Io, "{compression:?} {error}");
         }
     }
 
