@@ -63,7 +63,8 @@ impl<W: Write> Encoder<W> {
 
     /// Writes a row.
     ///
-    /// Fails for a property with a [reserved name](ErrorKind::ReservedName), and then has written nothing.
+    /// Fails for a property with a [reserved name](ErrorKind::ReservedName) and for a row of more than 16 MiB, which no
+    /// reader accepts, and then has written nothing.
     pub fn write(&mut self, row: &Row) -> Result<()> {
         for (name, _) in row.entity.iter() {
             check_name(name).map_err(|error| error.at_row(self.rows + 1))?;
@@ -71,6 +72,9 @@ impl<W: Write> Encoder<W> {
         self.line.clear();
         // Writing to memory does not fail, and all names are text.
         serde_json::to_writer(&mut self.line, &Line(row)).map_err(std::io::Error::from)?;
+        if self.line.len() > MAX_ENTITY {
+            return Err(Error::new(ErrorKind::TooLong, TOO_LONG).at_row(self.rows + 1));
+        }
         self.line.push(b'\n');
         self.out.write_all(&self.line)?;
         self.rows += 1;
@@ -349,6 +353,15 @@ mod tests {
         )));
         assert_eq!(rows.next().unwrap().unwrap_err().kind(), ErrorKind::TooLong);
         assert!(rows.next().is_none());
+    }
+
+    #[test]
+    fn a_row_longer_than_any_line_that_is_read_is_not_written() {
+        let mut row = Row::new(DynamicEntity::new("p", "r"));
+        row.entity.set("A", "x".repeat(MAX_ENTITY));
+        let mut encoder = Encoder::new(Vec::new());
+        assert_eq!(encoder.write(&row).unwrap_err().kind(), ErrorKind::TooLong);
+        assert_eq!(encoder.finish().unwrap(), b"");
     }
 
     #[test]
