@@ -113,6 +113,9 @@ pub(crate) fn parse(name: &str, edm_type: rowkey_entity::edm::Type, text: &str) 
     })
 }
 
+/// The most properties of an entity that is read. The service stores 252; time grows with the square of their number.
+const MAX_PROPERTIES: usize = 4_096;
+
 /// An entity whose keys are set while it is read.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
@@ -130,6 +133,13 @@ impl Parts {
                 || format!("{name} is absent; each entity has both keys, which may be empty");
             key.ok_or_else(|| Error::new(ErrorKind::MissingKey, what()))
         };
+        if self.properties.len() > MAX_PROPERTIES {
+            let what = format!(
+                "it has more than {MAX_PROPERTIES} properties, and no entity has so many; check whether the file has this \
+                 format"
+            );
+            return Err(Error::new(ErrorKind::TooLong, what));
+        }
         let mut entity = DynamicEntity::new(
             key(self.partition_key, PARTITION_KEY)?,
             key(self.row_key, ROW_KEY)?,

@@ -1,10 +1,10 @@
 //! JSON in the form of the CSV: a list of objects of text, with types beside it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::io::{BufRead, Write};
 
-use rowkey_entity::edm::Value;
+use rowkey_entity::edm::{Type, Value};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde::{Deserialize, de};
@@ -93,7 +93,8 @@ impl Serialize for Object<'_> {
 /// Reads a list of objects. The [module](super) describes the form.
 ///
 /// A text without a type is a String, unless [`untyped`](Self::untyped) says otherwise; a whole number without one is an
-/// Int32, or an Int64 if it is out of range, another number a Double. An error names the row or the place; after it the
+/// Int32, or an Int64 if it is out of range, another number a Double. A type without a value is an error, and so is a number
+/// with a point as a String, whose digits are not known. An error names the row or the place; after it the
 /// iterator ends.
 ///
 /// ```
@@ -155,6 +156,8 @@ enum Scalar {
     Boolean(bool),
     Number(f64),
     Integer(i64),
+    /// A whole number beyond all Int64.
+    Large(u64),
     Null,
     Text(String),
     Structure,
@@ -167,6 +170,7 @@ impl Scalar {
             Self::Boolean(value) => Some(value.to_string()),
             Self::Number(value) => Some(Value::Double(value).as_ref().text().into_owned()),
             Self::Integer(value) => Some(value.to_string()),
+            Self::Large(value) => Some(value.to_string()),
             Self::Text(text) => Some(text),
             Self::Null | Self::Structure => None,
         }
@@ -180,7 +184,7 @@ fn read(object: &[u8], untyped: Untyped) -> Result<Row> {
             "it is not an object in JSON; fetch or write the file again",
         )
     })?;
-    let (mut names, mut types, mut values) = (HashSet::new(), Vec::new(), Vec::new());
+    let (mut names, mut types, mut values) = (HashSet::new(), HashMap::new(), Vec::new());
     for (name, scalar) in members {
         if !names.insert(name.clone()) {
             let what = format!("property `{name}`: it is there twice; remove one");
@@ -188,7 +192,13 @@ fn read(object: &[u8], untyped: Untyped) -> Result<Row> {
         }
         let property = name.strip_suffix(ODATA_SUFFIX).or_else(|| name.strip_suffix(SUFFIX));
         match property {
-            Some(property) => types.push((property.to_owned(), scalar)),
+            Some(property) => {
+                if types.insert(property.to_owned(), scalar).is_some() {
+                    let what =
+                        format!("property `{property}`: its type is there twice; remove one");
+                    return Err(Error::new(ErrorKind::Duplicate, what));
+                }
+            }
             // Metadata, such as the ETag.
             None if name.starts_with("odata.") => {}
             None => values.push((name, scalar)),
@@ -208,8 +218,7 @@ fn read(object: &[u8], untyped: Untyped) -> Result<Row> {
                 continue;
             }
             _ => {
-                let at = types.iter().position(|(property, _)| *property == name);
-                let found = at.map(|at| types.swap_remove(at).1);
+                let found = types.remove(&name);
                 if let Some(value) = value(&name, scalar, found, untyped)? {
                     check_name(&name)?;
                     parts.properties.push((name, value));
@@ -222,6 +231,13 @@ fn read(object: &[u8], untyped: Untyped) -> Result<Row> {
             return Err(Error::new(ErrorKind::InvalidValue, what));
         };
         *key = Some(text);
+    }
+    // The name of one of both may be damaged.
+    for (name, _) in types {
+        if !matches!(&*name, PARTITION_KEY | ROW_KEY | TIMESTAMP) {
+            let what = format!("property `{name}`: it has a type and no value; correct the entity");
+            return Err(Error::new(ErrorKind::Malformed, what));
+        }
     }
     parts.into_row()
 }
@@ -242,6 +258,13 @@ fn value(
         (Scalar::Structure, _) => Err(structure()),
         (scalar, Some(Scalar::Text(found))) => {
             let edm_type = named(name, &found)?;
+            if edm_type == Type::String && matches!(scalar, Scalar::Number(_)) {
+                // Of `1.10` only the number is known, not the text.
+                let what = format!(
+                    "property `{name}`: the value is not a valid {edm_type}; write it as text"
+                );
+                return Err(Error::new(ErrorKind::InvalidValue, what));
+            }
             parse(name, edm_type, &scalar.into_text().unwrap_or_default()).map(Some)
         }
         (_, Some(_)) => named(name, "").map(|_| None),
@@ -251,8 +274,27 @@ fn value(
             let small = i32::try_from(value).map(Value::Int32);
             Ok(Some(small.unwrap_or(Value::Int64(value))))
         }
+        (Scalar::Large(value), None) => {
+            exact(value).map(|value| Some(value.into())).ok_or_else(|| {
+                let what =
+                    format!("property `{name}`: the number fits no type exactly; add its type");
+                Error::new(ErrorKind::InvalidValue, what)
+            })
+        }
         (Scalar::Text(text), None) => untyped.read(name, None, &text).map(Some),
     }
+}
+
+/// The Double with this value, if there is one.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the result is compared"
+)]
+fn exact(value: u64) -> Option<f64> {
+    let double = value as f64;
+    (double as u128 == u128::from(value)).then_some(double)
 }
 
 /// The members of an object in their order, duplicates included.
@@ -304,9 +346,8 @@ impl<'de> Deserialize<'de> for Scalar {
                 Ok(Scalar::Integer(value))
             }
 
-            #[expect(clippy::cast_precision_loss, reason = "a number beyond all integers")]
             fn visit_u64<E: de::Error>(self, value: u64) -> std::result::Result<Scalar, E> {
-                Ok(i64::try_from(value).map_or(Scalar::Number(value as f64), Scalar::Integer))
+                Ok(i64::try_from(value).map_or(Scalar::Large(value), Scalar::Integer))
             }
 
             fn visit_f64<E: de::Error>(self, value: f64) -> std::result::Result<Scalar, E> {
@@ -373,6 +414,26 @@ mod tests {
     }
 
     #[test]
+    fn types_of_keys_and_of_nulls_are_ignored() {
+        let file = r#"[{"PartitionKey":"p","PartitionKey@type":"String","RowKey":"r","Timestamp@odata.type":"Edm.DateTime",
+            "Timestamp":"2020-06-22T15:16:05.333Z","A":null,"A@type":"Int32","B":9223372036854775808,"C":5,"C@type":"String"}]"#;
+        let row = read_all(file, Untyped::Refuse).remove(0).unwrap();
+        assert_eq!(row.entity.len(), 2);
+        assert_eq!(row.entity.get("B"), Some(&9_223_372_036_854_775_808.0.into()));
+        assert_eq!(row.entity.get("C"), Some(&"5".into()));
+    }
+
+    #[test]
+    fn an_object_with_more_members_than_any_entity_is_refused_at_once() {
+        let members: Vec<_> = (0..100_000)
+            .map(|number| format!(r#","A{number}":"1","A{number}@type":"Int32""#))
+            .collect();
+        let file = format!(r#"[{{"PartitionKey":"p","RowKey":"r"{}}}]"#, members.concat());
+        let error = read_all(&file, Untyped::Refuse).remove(0).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TooLong);
+    }
+
+    #[test]
     fn what_is_no_entity_is_an_error_without_its_values() {
         for (object, kind, text) in [
             (r#"{"RowKey":"secret"}"#, ErrorKind::MissingKey, "PartitionKey"),
@@ -400,6 +461,26 @@ mod tests {
                 "Timestamp",
             ),
             (r#"{"secret"}"#, ErrorKind::Malformed, "not an object"),
+            (
+                r#"{"PartitionKey":"p","RowKey":"r","A":"1","A@type":"Int32","A@odata.type":"Edm.Int64"}"#,
+                ErrorKind::Duplicate,
+                "`A`: its type is there twice",
+            ),
+            (
+                r#"{"PartitionKey":"p","RowKey":"r","B":1,"A@type":"Int32"}"#,
+                ErrorKind::Malformed,
+                "`A`: it has a type and no value",
+            ),
+            (
+                r#"{"PartitionKey":"p","RowKey":"r","A":1.10,"A@type":"String"}"#,
+                ErrorKind::InvalidValue,
+                "`A`: the value is not a valid Edm.String",
+            ),
+            (
+                r#"{"PartitionKey":"p","RowKey":"r","A":9223372036854775809}"#,
+                ErrorKind::InvalidValue,
+                "`A`: the number",
+            ),
         ] {
             let rows = read_all(&format!("[{object}]"), Untyped::Refuse);
             assert_eq!(rows.len(), 1);
