@@ -193,19 +193,20 @@ impl<R> fmt::Debug for CsvDecoder<R> {
 
 /// What the columns with these names hold.
 fn columns(names: &[String]) -> Result<Vec<Column>> {
+    // Before any other check: a first line without these names has values, which no message shows.
+    for key in [PARTITION_KEY, ROW_KEY] {
+        if !names.iter().any(|name| name == key) {
+            let what = format!(
+                "the header has no column {key}; check the delimiter, or export the keys, too"
+            );
+            return Err(Error::new(ErrorKind::MissingKey, what));
+        }
+    }
     let mut positions: HashMap<&str, usize> = HashMap::new();
     for (at, name) in names.iter().enumerate() {
         if positions.insert(name, at).is_some() {
             let what = format!("column `{name}` is there twice; remove or rename one");
             return Err(Error::new(ErrorKind::Duplicate, what));
-        }
-    }
-    for key in [PARTITION_KEY, ROW_KEY] {
-        if !positions.contains_key(key) {
-            let what = format!(
-                "the header has no column {key}; check the delimiter, or export the keys, too"
-            );
-            return Err(Error::new(ErrorKind::MissingKey, what));
         }
     }
     let column = |name: &String| {
@@ -334,6 +335,15 @@ mod tests {
         let header = io::repeat(b'a');
         let error = CsvDecoder::new(header, CsvOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TooLong);
+    }
+
+    #[test]
+    fn a_file_without_a_header_shows_no_values() {
+        for file in ["secret,secret,36\n", "secret,7,\"36\"\n", "secret@type,7\n"] {
+            let error = CsvDecoder::new(file.as_bytes(), CsvOptions::default()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::MissingKey);
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
     }
 
     #[test]
