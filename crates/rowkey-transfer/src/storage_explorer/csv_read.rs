@@ -99,9 +99,10 @@ struct Property {
 impl<R: Read> CsvDecoder<R> {
     /// Reads the header.
     ///
-    /// Fails without the columns PartitionKey and RowKey, for a name that is there twice, and for a column without a
-    /// name.
+    /// Fails without the columns PartitionKey and RowKey, for a name that is there twice, for a column without a name, and
+    /// for a quote or a line break as the delimiter.
     pub fn new(input: R, options: CsvOptions) -> Result<Self> {
+        check_delimiter(options.delimiter)?;
         let mut records = ReaderBuilder::new()
             .delimiter(options.delimiter)
             .from_reader(Limited { inner: input, left: MAX_ENTITY });
@@ -225,6 +226,15 @@ fn columns(names: &[String]) -> Result<Vec<Column>> {
     names.iter().map(column).collect()
 }
 
+/// Refuses a delimiter that no reader could tell from what else CSV uses the byte for.
+pub(super) fn check_delimiter(delimiter: u8) -> Result<()> {
+    if matches!(delimiter, b'"' | b'\r' | b'\n') {
+        let what = "a quote or a line break cannot be the delimiter; choose another byte";
+        return Err(Error::new(ErrorKind::Unsupported, what));
+    }
+    Ok(())
+}
+
 /// The text of a cell.
 fn text<'r>(record: &'r ByteRecord, at: usize, name: &str) -> Result<&'r str> {
     // All records have as many cells as the header.
@@ -343,6 +353,22 @@ mod tests {
             let error = CsvDecoder::new(file.as_bytes(), CsvOptions::default()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::MissingKey);
             assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_delimiter_that_csv_uses_for_something_else_is_refused() {
+        for delimiter in *b"\"\r\n" {
+            let options = CsvOptions::default().delimiter(delimiter);
+            let error = CsvDecoder::new(&b"PartitionKey,RowKey\n"[..], options).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            let columns = crate::Columns::default();
+            let encoder = crate::storage_explorer::CsvEncoder::with_delimiter(
+                Vec::new(),
+                &columns,
+                delimiter,
+            );
+            assert_eq!(encoder.unwrap_err().kind(), ErrorKind::Unsupported);
         }
     }
 

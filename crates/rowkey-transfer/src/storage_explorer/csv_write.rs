@@ -5,6 +5,7 @@ use std::io::Write;
 use csv::{Writer, WriterBuilder};
 use rowkey_entity::edm::Value;
 
+use super::csv_read::check_delimiter;
 use super::types::{SUFFIX, short_name};
 use crate::columns::Columns;
 use crate::error::{Error, ErrorKind, Result};
@@ -26,7 +27,7 @@ impl<W: Write> CsvEncoder<W> {
         Self::with_delimiter(out, columns, b',')
     }
 
-    /// Writes the header with another delimiter than the comma.
+    /// Writes the header with another delimiter than the comma. Fails for a quote and for a line break.
     ///
     /// ```
     /// use rowkey_transfer::storage_explorer::CsvEncoder;
@@ -37,6 +38,7 @@ impl<W: Write> CsvEncoder<W> {
     /// # Ok::<(), rowkey_transfer::Error>(())
     /// ```
     pub fn with_delimiter(out: W, columns: &Columns, delimiter: u8) -> Result<Self> {
+        check_delimiter(delimiter)?;
         let mut out = WriterBuilder::new()
             .delimiter(delimiter)
             .terminator(csv::Terminator::CRLF)
