@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{self, Read};
+use std::io::Read;
 
 use csv::{ByteRecord, Reader, ReaderBuilder};
 use rowkey_entity::edm::Type;
 
+use super::input::Input;
 use super::types::{SUFFIX, Untyped, named};
-use crate::error::{Error, ErrorKind, MAX_ENTITY, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::row::{PARTITION_KEY, Parts, ROW_KEY, Row, TIMESTAMP, check_name, parse};
 
 /// How CSV is read.
@@ -53,8 +54,8 @@ impl CsvOptions {
 /// Reads CSV as Storage Explorer writes it. The [module](super) describes the form.
 ///
 /// An error names the line in which the record begins, and the property. The iterator goes on with the next record, and
-/// ends after an [`ErrorKind::Io`] or [`ErrorKind::TooLong`]. A record of more than 16 MiB is an error, as a quote
-/// without an end makes it.
+/// ends after an [`ErrorKind::Io`], for a record of more than 16 MiB, and for a quote that is lost or added, because where
+/// the next record begins is then not known.
 ///
 /// ```
 /// use rowkey::edm::Value;
@@ -69,7 +70,7 @@ impl CsvOptions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct CsvDecoder<R> {
-    records: Reader<Limited<R>>,
+    records: Reader<Input<R>>,
     columns: Vec<Column>,
     untyped: Untyped,
     record: ByteRecord,
@@ -105,7 +106,7 @@ impl<R: Read> CsvDecoder<R> {
         check_delimiter(options.delimiter)?;
         let mut records = ReaderBuilder::new()
             .delimiter(options.delimiter)
-            .from_reader(Limited { inner: input, left: MAX_ENTITY });
+            .from_reader(Input::new(input, options.delimiter));
         let header = records.byte_headers().map_err(|error| refuse(error).at_line(1, 0))?;
         let names: Vec<String> = header
             .iter()
@@ -164,8 +165,7 @@ impl<R: Read> Iterator for CsvDecoder<R> {
         if self.is_done {
             return None;
         }
-        // What is in the reader's buffer was counted before.
-        self.records.get_mut().left = MAX_ENTITY;
+        self.records.get_mut().begin_record();
         let line = self.records.position().line();
         match self.records.read_byte_record(&mut self.record) {
             Ok(true) => {
@@ -178,9 +178,8 @@ impl<R: Read> Iterator for CsvDecoder<R> {
             }
             Err(error) => {
                 let line = error.position().map_or(line, csv::Position::line);
-                let error = refuse(error).at_line(line, 0);
-                self.is_done = matches!(error.kind(), ErrorKind::Io | ErrorKind::TooLong);
-                Some(Err(error))
+                self.is_done = error.is_io_error();
+                Some(Err(refuse(error).at_line(line, 0)))
             }
         }
     }
@@ -265,29 +264,10 @@ fn refuse(error: csv::Error) -> Error {
     }
 }
 
-/// Ends a record that is longer than any entity.
-#[derive(Debug)]
-struct Limited<R> {
-    inner: R,
-    left: usize,
-}
-
-impl<R: Read> Read for Limited<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.left == 0 {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        let most = into.len().min(self.left);
-        let read = self.inner.read(&mut into[..most])?;
-        self.left -= read;
-        Ok(read)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Position;
+    use crate::error::{MAX_ENTITY, Position};
 
     fn read(file: &str, options: CsvOptions) -> Vec<Result<Row>> {
         CsvDecoder::new(file.as_bytes(), options).unwrap().collect()
@@ -338,11 +318,11 @@ mod tests {
 
     #[test]
     fn a_quote_without_an_end_does_not_fill_the_memory() {
-        let file = b"PartitionKey,RowKey\np,\"".chain(io::repeat(b'a'));
+        let file = b"PartitionKey,RowKey\np,\"".chain(std::io::repeat(b'a'));
         let mut rows = CsvDecoder::new(file, CsvOptions::default()).unwrap();
         assert_eq!(rows.next().unwrap().unwrap_err().kind(), ErrorKind::TooLong);
         assert!(rows.next().is_none());
-        let header = io::repeat(b'a');
+        let header = std::io::repeat(b'a');
         let error = CsvDecoder::new(header, CsvOptions::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::TooLong);
     }
@@ -353,6 +333,36 @@ mod tests {
             let error = CsvDecoder::new(file.as_bytes(), CsvOptions::default()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::MissingKey);
             assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_quote_that_is_lost_or_added_is_an_error() {
+        let options = CsvOptions::default().untyped(Untyped::AsString);
+        for (records, good, kind) in [
+            ("p,1,\"a", 0, ErrorKind::Truncated),
+            ("p,1,a\np,2,\"a\np,3,a\n", 1, ErrorKind::Truncated),
+            ("p,1,a\np,2,\"a\"\"", 1, ErrorKind::Truncated),
+            ("p,1,a\np,2,\"a\"b\"\np,3,a\n", 1, ErrorKind::Malformed),
+            ("p,1,a\np,2,\"a\" \np,3,a\n", 1, ErrorKind::Malformed),
+        ] {
+            let rows = read(&format!("PartitionKey,RowKey,A\n{records}"), options);
+            let errors: Vec<_> = rows.iter().filter_map(|row| row.as_ref().err()).collect();
+            assert_eq!((rows.len(), errors.len()), (good + 1, 1), "{records}");
+            assert_eq!(errors[0].kind(), kind, "{records}");
+        }
+        // Quotes inside of cells without quotes are text, for other programs that write so.
+        for (records, expected) in [
+            ("p,1,5\" x\n", "5\" x"),
+            ("p,1,\"a\"", "a"),
+            ("p,1,\"\"\"\"\r\n", "\""),
+            ("p,1,\"a\r\n,\"\"b\"\r\n", "a\r\n,\"b"),
+        ] {
+            let header = "\u{feff}\"PartitionKey\",\"RowKey\",\"A\"\r\n";
+            let rows = read(&format!("{header}{records}"), options);
+            assert_eq!(rows.len(), 1, "{records}");
+            let row = rows[0].as_ref().unwrap();
+            assert_eq!(row.entity.get("A"), Some(&expected.into()), "{records}");
         }
     }
 

@@ -37,6 +37,7 @@
 
 mod csv_read;
 mod csv_write;
+mod input;
 mod json;
 mod types;
 
