@@ -38,6 +38,8 @@
 //! Binary. Decimals, times of day, lists, maps and structures are errors that name the column. Compression is none,
 //! Snappy or, with the feature `zstd`, Zstandard.
 
+#[cfg(test)]
+mod footer_tests;
 mod read;
 mod schema;
 mod source;

@@ -301,6 +301,11 @@ fn text(bytes: &ByteArray) -> Option<Value> {
 
 /// Checks what the footer says about the rest of the file, before it is used.
 fn check(metadata: &ParquetMetaData, length: u64) -> Result<()> {
+    let rows = metadata.row_groups().iter().map(|group| group.num_rows());
+    let rows = rows.into_iter().try_fold(0_i64, |sum, rows| sum.checked_add(rows));
+    if rows != Some(metadata.file_metadata().num_rows()) {
+        return Err(damaged());
+    }
     for group in metadata.row_groups() {
         for column in group.columns() {
             let compression = column.compression();
@@ -317,7 +322,10 @@ fn check(metadata: &ParquetMetaData, length: u64) -> Result<()> {
                 && column.data_page_offset() >= 0
                 && column.compressed_size() >= 0
                 && end.is_some_and(|end| end.cast_unsigned() <= length);
-            if !is_inside || group.num_rows() < 0 {
+            // The columns of entities are not repeated: each has a value or a null in each row.
+            let is_repeated = column.column_descr().max_rep_level() > 0;
+            let is_whole = is_repeated || column.num_values() == group.num_rows();
+            if !is_inside || !is_whole || group.num_rows() < 0 {
                 return Err(damaged());
             }
         }
