@@ -91,3 +91,36 @@ fn counts_of_rows_that_contradict_each_other_are_errors() {
     more[at + 1] = 8;
     assert_eq!(error(more).kind(), ErrorKind::Malformed);
 }
+
+#[test]
+fn a_column_that_is_there_twice_is_an_error() {
+    let three = || Cells::Text(vec!["a", "b", "c"]);
+    for (name, more) in [
+        (
+            "RowKey",
+            file(
+                &format!("{KEYS} required binary RowKey (STRING);"),
+                &{
+                    let [partition, row] = keys();
+                    [partition, row, three()]
+                },
+                None,
+            ),
+        ),
+        (
+            "A",
+            file(
+                &format!("{KEYS} required binary A (STRING); required binary A (STRING);"),
+                &{
+                    let [partition, row] = keys();
+                    [partition, row, three(), three()]
+                },
+                None,
+            ),
+        ),
+    ] {
+        let error = error(more);
+        assert_eq!(error.kind(), ErrorKind::Duplicate, "{error}");
+        assert!(error.to_string().contains(&format!("`{name}`")), "{error}");
+    }
+}

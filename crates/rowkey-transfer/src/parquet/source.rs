@@ -1,5 +1,7 @@
 //! What the columns of a file hold that is read: by our metadata, by their names, or by their types.
 
+use std::collections::HashSet;
+
 use ::parquet::basic::{ConvertedType, LogicalType, TimeUnit, Type as Physical};
 use ::parquet::file::metadata::ParquetMetaData;
 use ::parquet::schema::types::ColumnDescriptor;
@@ -125,11 +127,16 @@ pub(super) fn sources(file: &ParquetMetaData) -> Result<Vec<Source>> {
     let entries = entries(file)?;
     let schema = file.file_metadata().schema_descr();
     let mut sources: Vec<Source> = Vec::new();
+    let mut names = HashSet::new();
     for column in schema.columns() {
         let name = column.name();
         if column.path().parts().len() > 1 || column.max_rep_level() > 0 {
             let column = column.path().parts().first().map_or(name, |part| part);
             return Err(unsupported(column, "it is a list, a map or a structure"));
+        }
+        if !names.insert(name) {
+            let what = format!("column `{name}` is there twice; remove or rename one");
+            return Err(Error::new(ErrorKind::Duplicate, what));
         }
         let Some(decode) = Decode::of(column) else {
             return Err(unsupported(
