@@ -9,6 +9,7 @@ use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::parser::parse_message_type;
+use rowkey_entity::edm::{DateTime, Value};
 
 use super::Decoder;
 use super::schema::KEY;
@@ -18,6 +19,8 @@ use crate::row::Row;
 /// What one column of a test file has.
 enum Cells {
     Text(Vec<&'static str>),
+    Int32(Vec<i32>),
+    Int64(Vec<i64>),
 }
 
 /// A file with these columns, all of them required, in one row group.
@@ -37,6 +40,12 @@ fn file(schema: &str, columns: &[Cells], metadata: Option<&str>) -> Vec<u8> {
             (ColumnWriter::ByteArrayColumnWriter(out), Cells::Text(values)) => {
                 let values: Vec<ByteArray> = values.iter().map(|text| (*text).into()).collect();
                 out.write_batch(&values, None, None).unwrap();
+            }
+            (ColumnWriter::Int32ColumnWriter(out), Cells::Int32(values)) => {
+                out.write_batch(values, None, None).unwrap();
+            }
+            (ColumnWriter::Int64ColumnWriter(out), Cells::Int64(values)) => {
+                out.write_batch(values, None, None).unwrap();
             }
             _ => panic!("another type"),
         }
@@ -122,5 +131,34 @@ fn a_column_that_is_there_twice_is_an_error() {
         let error = error(more);
         assert_eq!(error.kind(), ErrorKind::Duplicate, "{error}");
         assert!(error.to_string().contains(&format!("`{name}`")), "{error}");
+    }
+}
+
+const TICKS: &str = r#"{"version":1,"columns":[{"column":"Until","property":"Until","type":"Edm.DateTime"},
+    {"column":"Until@ticks","property":"Until","type":"Edm.DateTime","part":"ticks"}]}"#;
+
+#[test]
+fn ticks_belong_to_their_column_wherever_it_is() {
+    let schema = format!(
+        "{KEYS} required int32 Until@ticks; required int64 Until (TIMESTAMP(MICROS,true));"
+    );
+    for metadata in [Some(TICKS), None] {
+        let [partition, row] = keys();
+        let cells = [partition, row, Cells::Int32(vec![7; 3]), Cells::Int64(vec![1; 3])];
+        let rows = read(file(&schema, &cells, metadata));
+        let until: DateTime = "1970-01-01T00:00:00.0000017Z".parse().unwrap();
+        let row = rows[0].as_ref().unwrap();
+        assert_eq!(row.entity.get("Until"), Some(&Value::DateTime(until)));
+        assert_eq!(row.entity.len(), 1);
+    }
+}
+
+#[test]
+fn ticks_without_their_column_are_no_values() {
+    let schema = format!("{KEYS} required int32 Until@ticks;");
+    for metadata in [Some(TICKS), None] {
+        let [partition, row] = keys();
+        let error = error(file(&schema, &[partition, row, Cells::Int32(vec![7; 3])], metadata));
+        assert!(error.to_string().contains("`Until@ticks`"), "{error}");
     }
 }

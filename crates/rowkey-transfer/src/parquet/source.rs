@@ -151,10 +151,12 @@ pub(super) fn sources(file: &ParquetMetaData) -> Result<Vec<Source>> {
             max_level: column.max_def_level(),
             ticks_of: None,
         };
-        let base = |sources: &[Source], base: &str| {
-            sources
-                .iter()
-                .position(|other| other.name == base && other.decode.edm_type() == Type::DateTime)
+        // Other programs may have moved it behind its ticks.
+        let base = |base: &str| {
+            schema.columns().iter().position(|other| {
+                let edm_type = Decode::of(other).map(Decode::edm_type);
+                other.name() == base && edm_type == Some(Type::DateTime)
+            })
         };
         let entry = entries.iter().find(|entry| entry.column == name);
         source.target = match (name, entry) {
@@ -170,14 +172,20 @@ pub(super) fn sources(file: &ParquetMetaData) -> Result<Vec<Source>> {
                     return Err(Error::new(ErrorKind::Malformed, what));
                 }
                 if is_ticks {
-                    source.ticks_of = base(&sources, name.strip_suffix(TICKS).unwrap_or_default());
+                    source.ticks_of = base(name.strip_suffix(TICKS).unwrap_or_default());
+                    if source.ticks_of.is_none() {
+                        let what = format!(
+                            "column `{name}`: the column of its dates is missing or has another type; remove this one, too"
+                        );
+                        return Err(Error::new(ErrorKind::Malformed, what));
+                    }
                 }
                 Target::Property(entry.property.clone())
             }
             (name, None) => {
                 let property = match name.strip_suffix(TICKS) {
                     Some(before) if decode == Decode::Int32 => {
-                        source.ticks_of = base(&sources, before);
+                        source.ticks_of = base(before);
                         source.ticks_of.map_or(name, |_| before)
                     }
                     _ => name,
