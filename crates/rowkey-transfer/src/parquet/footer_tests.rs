@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use ::parquet::basic::Encoding;
 use ::parquet::column::writer::ColumnWriter;
 use ::parquet::data_type::ByteArray;
 use ::parquet::file::metadata::{KeyValue, ParquetMetaData, ParquetMetaDataWriter};
-use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
+use ::parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use ::parquet::file::reader::{FileReader as _, SerializedFileReader};
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::parser::parse_message_type;
 use rowkey_entity::edm::{DateTime, Value};
 
 use super::Decoder;
+use super::page_header::Header;
 use super::schema::KEY;
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::Row;
@@ -160,5 +162,116 @@ fn ticks_without_their_column_are_no_values() {
         let [partition, row] = keys();
         let error = error(file(&schema, &[partition, row, Cells::Int32(vec![7; 3])], metadata));
         assert!(error.to_string().contains("`Until@ticks`"), "{error}");
+    }
+}
+
+/// Appends the first column of the keys again, with another header for its dictionary.
+fn with_dictionary(file: &[u8], header: &[u8]) -> Vec<u8> {
+    let reader = SerializedFileReader::new(bytes::Bytes::from(file.to_vec())).unwrap();
+    let column = reader.metadata().row_group(0).column(0);
+    let (start, length) = column.byte_range();
+    let [start, length] = [start, length].map(|number| usize::try_from(number).unwrap());
+    let chunk = &file[start..start + length];
+    let old = usize::try_from(Header::read(chunk).unwrap().length).unwrap();
+    let moved = [header, &chunk[old..]].concat();
+    let data = usize::try_from(column.data_page_offset()).unwrap() - start - old + header.len();
+    let end = with_footer(file, |metadata| metadata);
+    let footer = u32::from_le_bytes(end[end.len() - 8..end.len() - 4].try_into().unwrap());
+    let body = file.len().min(end.len() - 8 - usize::try_from(footer).unwrap());
+    let longer = [&file[..body], &moved, &file[body..]].concat();
+    with_footer(&longer, |metadata| {
+        let at = |offset: usize| i64::try_from(body + offset).unwrap();
+        let mut builder = metadata.into_builder();
+        let groups = builder.take_row_groups().into_iter().map(|group| {
+            let mut columns = group.columns().to_vec();
+            let first = columns[0].clone().into_builder();
+            columns[0] = first
+                .set_dictionary_page_offset(Some(at(0)))
+                .set_data_page_offset(at(data))
+                .set_total_compressed_size(i64::try_from(moved.len()).unwrap())
+                .build()
+                .unwrap();
+            group.into_builder().set_column_metadata(columns).build().unwrap()
+        });
+        let groups = groups.collect();
+        builder.set_row_groups(groups).build()
+    })
+}
+
+#[test]
+fn a_dictionary_that_claims_to_be_large_takes_no_memory() {
+    let whole = file(KEYS, &keys(), None);
+    // The same header: five bytes, the length of `p` and itself, and one value.
+    let same =
+        with_dictionary(&whole, &[0x15, 4, 0x15, 10, 0x15, 10, 0x4C, 0x15, 2, 0x15, 0, 0, 0]);
+    assert_eq!(read(same).into_iter().map(Result::unwrap).count(), 3);
+    for header in [
+        // 2,147,483,647 values, which would need 64 GiB.
+        &[0x15, 4, 0x15, 10, 0x15, 10, 0x4C, 0x15, 254, 255, 255, 255, 15, 0x15, 0, 0, 0][..],
+        // Two values.
+        &[0x15, 4, 0x15, 10, 0x15, 10, 0x4C, 0x15, 4, 0x15, 0, 0, 0],
+        // 2,147,483,647 bytes.
+        &[0x15, 4, 0x15, 254, 255, 255, 255, 15, 0x15, 10, 0x4C, 0x15, 2, 0x15, 0, 0, 0],
+        // More bytes than the column has.
+        &[0x15, 4, 0x15, 10, 0x15, 254, 255, 255, 255, 15, 0x4C, 0x15, 2, 0x15, 0, 0, 0],
+        &[0x15, 4, 0x15, 11, 0x15, 10, 0x4C, 0x15, 2, 0x15, 0, 0, 0],
+    ] {
+        let error = error(with_dictionary(&whole, header));
+        let kinds = [ErrorKind::Malformed, ErrorKind::TooLong, ErrorKind::Truncated];
+        assert!(kinds.contains(&error.kind()), "{error}");
+    }
+}
+
+#[test]
+fn lists_of_lengths_are_read_and_checked() {
+    let texts: Vec<String> =
+        (0..1_000).map(|number| format!("{:0>1$}", number, number % 40)).collect();
+    for encoding in [Encoding::DELTA_LENGTH_BYTE_ARRAY, Encoding::DELTA_BYTE_ARRAY] {
+        for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+            let schema =
+                parse_message_type(&format!("message m {{ {KEYS} optional binary A (STRING); }}"));
+            let properties = WriterProperties::builder()
+                .set_writer_version(version)
+                .set_dictionary_enabled(false)
+                .set_encoding(encoding)
+                .build();
+            let mut out = SerializedFileWriter::new(
+                Vec::new(),
+                Arc::new(schema.unwrap()),
+                Arc::new(properties),
+            )
+            .unwrap();
+            let mut group = out.next_row_group().unwrap();
+            let values: Vec<ByteArray> = texts.iter().map(|text| text.as_str().into()).collect();
+            let levels: Vec<i16> = (0..1_000).map(|number| i16::from(number % 3 > 0)).collect();
+            for at in 0..3 {
+                let mut column = group.next_column().unwrap().unwrap();
+                if let ColumnWriter::ByteArrayColumnWriter(out) = column.untyped() {
+                    let written = if at == 2 {
+                        let count = levels.iter().filter(|level| **level == 1).count();
+                        out.write_batch(&values[..count], Some(&levels), None)
+                    } else {
+                        out.write_batch(&values, None, None)
+                    };
+                    written.unwrap();
+                }
+                column.close().unwrap();
+            }
+            group.close().unwrap();
+            let file = out.into_inner().unwrap();
+            let rows = read(file.clone());
+            assert_eq!(rows.len(), 1_000);
+            for (number, row) in rows.into_iter().enumerate() {
+                let row = row.unwrap();
+                assert_eq!(row.entity.row_key, texts[number]);
+                assert_eq!(row.entity.len(), usize::from(number % 3 > 0));
+            }
+            // Blocks of 128 values in four pieces, and 1,000 lengths, which become 2^40.
+            let list = [0x80, 1, 4, 0xE8, 7];
+            let at = file.windows(5).position(|bytes| bytes == list).unwrap();
+            let mut many = file;
+            many[at..at + 7].copy_from_slice(&[0x80, 1, 4, 0x80, 0x80, 0x80, 0x80]);
+            assert_eq!(error(many).kind(), ErrorKind::Malformed);
+        }
     }
 }

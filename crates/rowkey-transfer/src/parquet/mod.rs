@@ -36,10 +36,12 @@
 //! PartitionKey and RowKey with text. Integers of up to 32 bits become Int32, larger and unsigned 32-bit ones Int64,
 //! floats Double, dates and timestamps DateTime (below 100 ns they are cut), text, enums and JSON String, other bytes
 //! Binary. Decimals, times of day, lists, maps and structures are errors that name the column. Compression is none,
-//! Snappy or, with the feature `zstd`, Zstandard.
+//! Snappy or, with the feature `zstd`, Zstandard. A page has at most 128 MiB; most programs write 1 MiB.
 
 #[cfg(test)]
 mod footer_tests;
+mod page_header;
+mod pages;
 mod read;
 mod schema;
 mod source;

@@ -3,15 +3,17 @@
 use std::fmt;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use ::parquet::basic::Compression;
-use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use ::parquet::data_type::{ByteArray, DataType};
 use ::parquet::errors::{ParquetError, Result as ParquetResult};
-use ::parquet::file::metadata::ParquetMetaData;
-use ::parquet::file::reader::{FileReader, SerializedFileReader};
+use ::parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use ::parquet::file::reader::ChunkReader;
 use rowkey_entity::edm::{DateTime, Guid, Value};
 
+use super::pages::Pages;
 use super::schema::{Target, UNIX_EPOCH};
 use super::source::{Decode, Source, sources};
 use crate::error::{Error, ErrorKind, Result};
@@ -24,7 +26,8 @@ const BATCH: usize = 64;
 ///
 /// An error names the row and the column; after it the iterator ends. The [module](super) describes what is read.
 pub struct Decoder {
-    file: Box<dyn FileReader>,
+    metadata: ParquetMetaData,
+    open: Open,
     sources: Vec<Source>,
     /// The next row group.
     group: usize,
@@ -36,6 +39,9 @@ pub struct Decoder {
     rows: u64,
     is_done: bool,
 }
+
+/// Opens a column of a row group, with the number of rows there.
+type Open = Box<dyn Fn(&ColumnChunkMetaData, usize) -> ParquetResult<ColumnReader> + Send + Sync>;
 
 impl Decoder {
     /// Reads the footer of a file.
@@ -52,22 +58,26 @@ impl Decoder {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn open(file: File) -> Result<Self> {
-        let length = file.metadata()?.len();
-        Self::new(guarded(|| Ok(Box::new(SerializedFileReader::new(file)?)))?, length)
+        Self::new(file)
     }
 
     /// Reads the footer of a file in memory. [`Encoder`](super::Encoder) has an example.
     pub fn from_bytes(file: impl Into<bytes::Bytes>) -> Result<Self> {
-        let file: bytes::Bytes = file.into();
-        let length = file.len() as u64;
-        Self::new(guarded(|| Ok(Box::new(SerializedFileReader::new(file)?)))?, length)
+        Self::new(file.into())
     }
 
-    fn new(file: Box<dyn FileReader>, length: u64) -> Result<Self> {
-        check(file.metadata(), length)?;
-        let sources = sources(file.metadata())?;
+    fn new<R: ChunkReader + 'static>(file: R) -> Result<Self> {
+        let metadata = guarded(|| ParquetMetaDataReader::new().parse_and_finish(&file))?;
+        check(&metadata, file.len())?;
+        let sources = sources(&metadata)?;
+        let file = Arc::new(file);
+        let open = move |column: &ColumnChunkMetaData, rows: usize| {
+            let pages = Box::new(Pages::new(&file, column, rows)?);
+            Ok(get_column_reader(column.column_descr_ptr(), pages))
+        };
         Ok(Self {
-            file,
+            metadata,
+            open: Box::new(open),
             sources,
             group: 0,
             columns: Vec::new(),
@@ -96,17 +106,14 @@ impl Decoder {
 
     /// Opens the columns of the next row group; false after the last one.
     fn next_group(&mut self) -> Result<bool> {
-        if self.group >= self.file.num_row_groups() {
-            return Ok(false);
+        let Some(group) = self.metadata.row_groups().get(self.group) else { return Ok(false) };
+        let (open, rows) = (&self.open, usize::try_from(group.num_rows()).map_err(|_| damaged())?);
+        if group.num_columns() != self.sources.len() {
+            return Err(damaged());
         }
-        let (file, at, columns) = (&self.file, self.group, self.sources.len());
-        let (rows, columns) = guarded(|| {
-            let group = file.get_row_group(at)?;
-            let columns = (0..columns).map(|at| group.get_column_reader(at));
-            Ok((group.metadata().num_rows(), columns.collect::<ParquetResult<Vec<_>>>()?))
-        })?;
-        self.left = usize::try_from(rows).map_err(|_| damaged())?;
-        self.columns = columns;
+        self.columns =
+            guarded(|| group.columns().iter().map(|column| open(column, rows)).collect())?;
+        self.left = rows;
         self.group += 1;
         Ok(true)
     }
@@ -351,7 +358,8 @@ fn failed(error: ParquetError) -> Error {
         }
         ParquetError::External(error) => match error.downcast::<std::io::Error>() {
             Ok(error) => (*error).into(),
-            Err(_) => damaged(),
+            // A page that is too large.
+            Err(error) => error.downcast::<Error>().map_or_else(|_| damaged(), |error| *error),
         },
         ParquetError::NYI(_) => {
             let what = "it uses a part of Parquet that is not supported; write it with Snappy and without encryption";
