@@ -13,8 +13,8 @@ use ::parquet::schema::parser::parse_message_type;
 use rowkey_entity::edm::{DateTime, Value};
 
 use super::Decoder;
-use super::page_header::Header;
 use super::schema::KEY;
+use super::thrift::Header;
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::Row;
 
@@ -274,4 +274,24 @@ fn lists_of_lengths_are_read_and_checked() {
             assert_eq!(error(many).kind(), ErrorKind::Malformed);
         }
     }
+}
+
+#[test]
+fn columns_nested_without_an_end_do_not_overflow_the_stack() {
+    let depth = 200_000_usize;
+    let mut footer = vec![0x15, 2, 0x19, 0xFC];
+    let mut count = depth + 2;
+    while count >= 0x80 {
+        footer.push(u8::try_from(count & 0x7F | 0x80).unwrap());
+        count >>= 7;
+    }
+    footer.push(u8::try_from(count).unwrap());
+    // The root, groups with one child each, and a number.
+    footer.extend([0x48, 1, b'm', 0x15, 2, 0]);
+    footer.extend([0x35, 0, 0x18, 1, b'g', 0x15, 2, 0].repeat(depth));
+    footer.extend([0x15, 2, 0x25, 0, 0x18, 1, b'x', 0]);
+    footer.extend([0x16, 0, 0x19, 0x0C, 0]);
+    let length = u32::try_from(footer.len()).unwrap().to_le_bytes();
+    let file = [b"PAR1", &footer[..], &length, b"PAR1"].concat();
+    assert_eq!(error(file).kind(), ErrorKind::Unsupported);
 }

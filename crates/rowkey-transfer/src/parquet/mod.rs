@@ -40,11 +40,11 @@
 
 #[cfg(test)]
 mod footer_tests;
-mod page_header;
 mod pages;
 mod read;
 mod schema;
 mod source;
+mod thrift;
 mod write;
 
 pub use read::Decoder;

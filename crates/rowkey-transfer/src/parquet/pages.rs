@@ -13,7 +13,7 @@ use ::parquet::file::metadata::ColumnChunkMetaData;
 use ::parquet::file::reader::ChunkReader;
 use ::parquet::file::serialized_reader::SerializedPageReader;
 
-use super::page_header::Header;
+use super::thrift::Header;
 use crate::error::{Error, ErrorKind};
 
 /// The most bytes of a page. Writers begin another one after 1 MiB, most of them after whole batches of rows.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs::File;
+use std::io::Read as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use rowkey_entity::edm::{DateTime, Guid, Value};
 use super::pages::Pages;
 use super::schema::{Target, UNIX_EPOCH};
 use super::source::{Decode, Source, sources};
+use super::thrift;
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::{Parts, Row};
 
@@ -67,6 +69,7 @@ impl Decoder {
     }
 
     fn new<R: ChunkReader + 'static>(file: R) -> Result<Self> {
+        check_nesting(&file)?;
         let metadata = guarded(|| ParquetMetaDataReader::new().parse_and_finish(&file))?;
         check(&metadata, file.len())?;
         let sources = sources(&metadata)?;
@@ -304,6 +307,25 @@ fn legacy(words: &[u32]) -> Option<Value> {
 
 fn text(bytes: &ByteArray) -> Option<Value> {
     std::str::from_utf8(bytes.data()).ok().map(Value::from)
+}
+
+/// Refuses columns that are nested so deep that the Parquet reader would overflow the stack, before it reads the footer.
+fn check_nesting<R: ChunkReader>(file: &R) -> Result<()> {
+    /// Deeper than any table of another program.
+    const MOST: usize = 64;
+    // Behind the footer are its length and a mark. What is wrong with them is an error of the reader.
+    let Some(end) = file.len().checked_sub(8) else { return Ok(()) };
+    let mut tail = [0; 8];
+    guarded(|| Ok(file.get_read(end)?.read_exact(&mut tail)?))?;
+    let [a, b, c, d, mark @ ..] = tail;
+    let length = u64::from(u32::from_le_bytes([a, b, c, d]));
+    let Some(start) = end.checked_sub(length).filter(|_| mark == *b"PAR1") else { return Ok(()) };
+    let footer = guarded(|| file.get_read(start))?.take(length);
+    if thrift::nesting(std::io::BufReader::new(footer), MOST)? > MOST {
+        let what = "its columns are lists, maps or structures; write the file with columns of single values";
+        return Err(Error::new(ErrorKind::Unsupported, what));
+    }
+    Ok(())
 }
 
 /// Checks what the footer says about the rest of the file, before it is used.

@@ -1,7 +1,7 @@
-//! The header of a page: as much of it as tells how much memory the page needs.
+//! The headers of pages and the schema: as much of them as tells how much memory and stack the Parquet reader needs.
 //!
-//! It is a structure of Thrift in its compact protocol, as `parquet.thrift` of the format describes it. The parser of the
-//! Parquet reader is private.
+//! They are structures of Thrift in its compact protocol, as `parquet.thrift` of the format describes them. The parser of
+//! the Parquet reader is private.
 
 use std::io::{self, Read};
 
@@ -24,8 +24,8 @@ const LIST: u8 = 9;
 const SET: u8 = 10;
 const MAP: u8 = 11;
 const STRUCT: u8 = 12;
-/// How deep structures may be nested; those of pages have three levels.
-const MAX_DEPTH: usize = 8;
+/// How deep structures may be nested; those of the format have about ten levels.
+const MAX_DEPTH: usize = 64;
 
 impl Header {
     /// Reads a header.
@@ -52,6 +52,46 @@ impl Header {
         header.length = input.length;
         Ok(header)
     }
+}
+
+/// How deep the groups of columns in a footer are nested, as far as `most` and one more.
+///
+/// The Parquet reader builds them by recursion, and has no limit.
+pub(super) fn nesting(footer: impl Read, most: usize) -> io::Result<usize> {
+    let mut input = Compact { input: footer, length: 0 };
+    let mut last = 0;
+    // How many children the open groups still have.
+    let (mut open, mut deepest): (Vec<u64>, _) = (Vec::new(), 0);
+    while let Some((field, kind)) = input.field(&mut last)? {
+        if (field, kind) != (2, LIST) {
+            input.skip(kind, MAX_DEPTH)?;
+            continue;
+        }
+        let (count, STRUCT) = input.list()? else { return Err(io::ErrorKind::InvalidData.into()) };
+        for _ in 0..count {
+            let (mut last, mut children) = (0, 0);
+            while let Some((field, kind)) = input.field(&mut last)? {
+                match (field, kind) {
+                    (5, 4..=6) => children = input.size()?,
+                    _ => input.skip(kind, MAX_DEPTH)?,
+                }
+            }
+            if let Some(left) = open.last_mut() {
+                *left = left.saturating_sub(1);
+            }
+            if children > 0 {
+                open.push(children);
+                deepest = deepest.max(open.len());
+            }
+            if deepest > most {
+                return Ok(deepest);
+            }
+            while open.last() == Some(&0) {
+                open.pop();
+            }
+        }
+    }
+    Ok(deepest)
 }
 
 /// Values of the compact protocol.
@@ -106,6 +146,16 @@ impl<R: Read> Compact<R> {
         Ok(Some((*last, byte & 0xF)))
     }
 
+    /// How many elements a list has, and their type.
+    fn list(&mut self) -> io::Result<(u64, u8)> {
+        let byte = self.byte()?;
+        let count = match byte >> 4 {
+            15 => self.unsigned()?,
+            count => u64::from(count),
+        };
+        Ok((count, byte & 0xF))
+    }
+
     /// Skips the value of a field.
     fn skip(&mut self, kind: u8, depth: usize) -> io::Result<()> {
         match kind {
@@ -120,13 +170,9 @@ impl<R: Read> Compact<R> {
             }
             LIST | SET | MAP | STRUCT if depth == 0 => Err(io::ErrorKind::InvalidData.into()),
             LIST | SET => {
-                let byte = self.byte()?;
-                let count = match byte >> 4 {
-                    15 => self.unsigned()?,
-                    count => u64::from(count),
-                };
+                let (count, kind) = self.list()?;
                 for _ in 0..count {
-                    self.skip_element(byte & 0xF, depth - 1)?;
+                    self.skip_element(kind, depth - 1)?;
                 }
                 Ok(())
             }
