@@ -223,6 +223,19 @@ fn a_dictionary_that_claims_to_be_large_takes_no_memory() {
 }
 
 #[test]
+fn a_row_larger_than_any_entity_is_an_error() {
+    let large: &'static str = Box::leak("x".repeat(9 << 20).into_boxed_str());
+    let schema = format!("{KEYS} required binary A (STRING); required binary B (STRING);");
+    for (second, kind) in [("y", None), (large, Some(ErrorKind::TooLong))] {
+        let [partition, row] = keys();
+        let cells = [partition, row, Cells::Text(vec![large; 3]), Cells::Text(vec![second; 3])];
+        let rows = read(file(&schema, &cells, None));
+        assert_eq!(rows[0].as_ref().err().map(Error::kind), kind);
+        assert_eq!(rows.len(), if kind.is_some() { 1 } else { 3 });
+    }
+}
+
+#[test]
 fn lists_of_lengths_are_read_and_checked() {
     let texts: Vec<String> =
         (0..1_000).map(|number| format!("{:0>1$}", number, number % 40)).collect();

@@ -10,7 +10,9 @@ use ::parquet::basic::Compression;
 use ::parquet::column::reader::{ColumnReader, ColumnReaderImpl, get_column_reader};
 use ::parquet::data_type::{ByteArray, DataType};
 use ::parquet::errors::{ParquetError, Result as ParquetResult};
-use ::parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use ::parquet::file::metadata::{
+    ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
+};
 use ::parquet::file::reader::ChunkReader;
 use rowkey_entity::edm::{DateTime, Guid, Value};
 
@@ -18,11 +20,18 @@ use super::pages::Pages;
 use super::schema::{Target, UNIX_EPOCH};
 use super::source::{Decode, Source, sources};
 use super::thrift;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, MAX_ENTITY, Result, TOO_LONG};
 use crate::row::{Parts, Row};
 
-/// How many rows are converted at once: few enough that rows of 1 MiB fit in memory.
+/// How many rows are decoded at once. Their texts and bytes stay in the pages until a row is asked for.
 const BATCH: usize = 64;
+
+/// A value of a batch.
+enum Cell {
+    Value(Value),
+    Text(ByteArray),
+    Bytes(ByteArray),
+}
 
 /// Reads rows from Parquet, of this library or of another program.
 ///
@@ -37,7 +46,7 @@ pub struct Decoder {
     /// The rows of the current group that are not read yet.
     left: usize,
     /// The next rows, a list for each column.
-    batch: Vec<std::vec::IntoIter<Option<Value>>>,
+    batch: Vec<std::vec::IntoIter<Option<Cell>>>,
     rows: u64,
     is_done: bool,
 }
@@ -133,7 +142,18 @@ impl Decoder {
     }
 
     /// Makes a row of the cells of all columns.
-    fn row(&self, mut cells: Vec<Option<Value>>) -> Result<Row> {
+    fn row(&self, cells: Vec<Option<Cell>>) -> Result<Row> {
+        // A dictionary may have one long value, which takes no memory until it is copied into each of many columns.
+        let size = cells.iter().flatten().map(Cell::size).fold(0, usize::saturating_add);
+        if size > MAX_ENTITY {
+            return Err(Error::new(ErrorKind::TooLong, TOO_LONG));
+        }
+        let mut values = Vec::with_capacity(cells.len());
+        for (source, cell) in self.sources.iter().zip(cells) {
+            let value = cell.map(|cell| cell.into_value().ok_or_else(|| source.invalid()));
+            values.push(value.transpose()?);
+        }
+        let mut cells = values;
         for (at, source) in self.sources.iter().enumerate() {
             let Some(base) = source.ticks_of else { continue };
             if let (Some(Value::DateTime(instant)), Some(Value::Int32(ticks))) =
@@ -192,12 +212,15 @@ impl Source {
         column: &mut ColumnReader,
         count: usize,
         rows: u64,
-    ) -> Result<Vec<Option<Value>>> {
-        let convert = |rows_before: usize, value: Option<Value>| {
+    ) -> Result<Vec<Option<Cell>>> {
+        let convert = |rows_before: usize, value: Option<Cell>| {
             value.ok_or_else(|| self.invalid().at_row(rows + rows_before as u64 + 1))
         };
         macro_rules! read {
-            ($reader:expr, |$v:ident| $value:expr) => {{
+            ($reader:expr, |$v:ident| $value:expr) => {
+                read!($reader, |$v| $value, Cell::Value)
+            };
+            ($reader:expr, |$v:ident| $value:expr, $cell:expr) => {{
                 let (levels, values) = records($reader, self.max_level, count)?;
                 let mut values = values.into_iter();
                 let mut cells = Vec::with_capacity(count);
@@ -207,7 +230,7 @@ impl Source {
                         continue;
                     }
                     let $v = values.next().ok_or_else(damaged)?;
-                    cells.push(Some(convert(at, $value)?));
+                    cells.push(Some(convert(at, $value.map($cell))?));
                 }
                 Ok(cells)
             }};
@@ -242,16 +265,16 @@ impl Source {
             }
             (ColumnReader::DoubleColumnReader(column), _) => read!(column, |v| Some(v.into())),
             (ColumnReader::ByteArrayColumnReader(column), Decode::Text) => {
-                read!(column, |v| text(&v))
+                read!(column, |v| Some(v), Cell::Text)
             }
             (ColumnReader::ByteArrayColumnReader(column), _) => {
-                read!(column, |v| Some(v.data().into()))
+                read!(column, |v| Some(v), Cell::Bytes)
             }
             (ColumnReader::FixedLenByteArrayColumnReader(column), Decode::Guid) => {
                 read!(column, |v| Guid::from_slice(v.data()).ok().map(Value::Guid))
             }
             (ColumnReader::FixedLenByteArrayColumnReader(column), _) => {
-                read!(column, |v| Some(v.data().into()))
+                read!(column, |v| Some((*v).clone()), Cell::Bytes)
             }
         }
     }
@@ -305,8 +328,22 @@ fn legacy(words: &[u32]) -> Option<Value> {
     instant(days.checked_mul(864_000_000_000)?.checked_add(nanos / 100)?, 1)
 }
 
-fn text(bytes: &ByteArray) -> Option<Value> {
-    std::str::from_utf8(bytes.data()).ok().map(Value::from)
+impl Cell {
+    /// The bytes of a text or a Binary.
+    fn size(&self) -> usize {
+        match self {
+            Self::Value(_) => 0,
+            Self::Text(bytes) | Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    fn into_value(self) -> Option<Value> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Text(bytes) => std::str::from_utf8(bytes.data()).ok().map(Value::from),
+            Self::Bytes(bytes) => Some(bytes.data().into()),
+        }
+    }
 }
 
 /// Refuses columns that are nested so deep that the Parquet reader would overflow the stack, before it reads the footer.
@@ -330,9 +367,9 @@ fn check_nesting<R: ChunkReader>(file: &R) -> Result<()> {
 
 /// Checks what the footer says about the rest of the file, before it is used.
 fn check(metadata: &ParquetMetaData, length: u64) -> Result<()> {
-    let rows = metadata.row_groups().iter().map(|group| group.num_rows());
-    let rows = rows.into_iter().try_fold(0_i64, |sum, rows| sum.checked_add(rows));
-    if rows != Some(metadata.file_metadata().num_rows()) {
+    let rows = metadata.row_groups().iter().map(RowGroupMetaData::num_rows);
+    let sum = rows.into_iter().try_fold(0, i64::checked_add);
+    if sum != Some(metadata.file_metadata().num_rows()) {
         return Err(damaged());
     }
     for group in metadata.row_groups() {
