@@ -1,14 +1,18 @@
 //! The data files of an AzCopy backup: entities as OData JSON with minimal metadata.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
 use std::io::{BufRead, Write};
 
 use rowkey_entity::DynamicEntity;
 use rowkey_entity::edm::DateTime;
 use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::objects::Objects;
-use crate::row::{Row, check_name};
+use crate::row::{PARTITION_KEY, ROW_KEY, Row, TIMESTAMP, check_name};
 
 /// Reads the entities of a data file.
 ///
@@ -51,13 +55,6 @@ impl<R: BufRead> Iterator for Decoder<R> {
     }
 }
 
-/// The Timestamp of an entity, which `DynamicEntity` ignores.
-#[derive(Deserialize)]
-struct Only {
-    #[serde(rename = "Timestamp")]
-    timestamp: Option<DateTime>,
-}
-
 fn parse(object: &[u8]) -> Result<Row> {
     let entity = DynamicEntity::from_odata_json(object).map_err(|error| {
         let what = error.to_string();
@@ -75,12 +72,80 @@ fn parse(object: &[u8]) -> Result<Row> {
     for (name, _) in entity.iter() {
         check_name(name)?;
     }
-    let Only { timestamp } = serde_json::from_slice(object).map_err(|_| {
+    let Members { names, timestamp } = serde_json::from_slice(object).map_err(|_| {
         let what = "Timestamp: the value is not an instant; correct or remove it";
         Error::new(ErrorKind::InvalidValue, what)
     })?;
+    check_annotations(&names)?;
     Ok(Row { entity, timestamp })
 }
+
+/// Refuses types that are there twice, and those without a value: the name of one of both may be damaged.
+fn check_annotations(names: &[Cow<'_, str>]) -> Result<()> {
+    const SUFFIX: &str = "@odata.type";
+    if !names.iter().any(|name| name.ends_with(SUFFIX)) {
+        return Ok(());
+    }
+    let mut known = HashSet::new();
+    for name in names {
+        if !known.insert(&**name) && name.ends_with(SUFFIX) {
+            let what = format!("property `{name}`: it is there twice; fetch the file again");
+            return Err(Error::new(ErrorKind::Duplicate, what));
+        }
+    }
+    for property in names.iter().filter_map(|name| name.strip_suffix(SUFFIX)) {
+        if !known.contains(property) && !matches!(property, PARTITION_KEY | ROW_KEY | TIMESTAMP) {
+            let what = format!(
+                "property `{property}`: it has a type and no value; fetch the file again, or correct the entity"
+            );
+            return Err(Error::new(ErrorKind::Malformed, what));
+        }
+    }
+    Ok(())
+}
+
+/// What `DynamicEntity` ignores: the names of all members, and the Timestamp.
+#[derive(Default)]
+struct Members<'a> {
+    names: Vec<Cow<'a, str>>,
+    timestamp: Option<DateTime>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Members<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> std::result::Result<Members<'de>, A::Error> {
+                let mut members = Members::default();
+                while let Some(Name(name)) = map.next_key()? {
+                    if name == TIMESTAMP {
+                        members.timestamp = map.next_value()?;
+                    } else {
+                        map.next_value::<IgnoredAny>()?;
+                    }
+                    members.names.push(name);
+                }
+                Ok(members)
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// A name, which is copied only if it has escapes.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Writes entities in the form of a data file: a page with an entity a line.
 ///
@@ -211,6 +276,18 @@ mod tests {
                 ErrorKind::InvalidValue,
                 Position::Row(2),
                 "Timestamp",
+            ),
+            (
+                r#"{"PartitionKey":"p","RowKey":"r","A@odata.type":"Edm.Int64","B":"1"}"#,
+                ErrorKind::Malformed,
+                Position::Row(2),
+                "`A`: it has a type and no value",
+            ),
+            (
+                r#"{"PartitionKey":"p","RowKey":"r","A@odata.type":"Edm.Int64","A":"1","A@odata.type":"Edm.String"}"#,
+                ErrorKind::Duplicate,
+                Position::Row(2),
+                "`A@odata.type`",
             ),
             (r#"{"secret"}"#, ErrorKind::Malformed, Position::Row(2), "JSON"),
             ("secret", ErrorKind::Malformed, Position::Line(2, 1), "expected an entity"),
