@@ -326,6 +326,11 @@ mod tests {
                 ErrorKind::InvalidValue,
                 "Timestamp",
             ),
+            (
+                r#"{"PartitionKey":"p","RowKey":"r","A":{"Edm.Double":"1e400"}}"#,
+                ErrorKind::InvalidValue,
+                "`A`: expected a valid Edm.Double",
+            ),
             (r#"{"PartitionKey":"secret","#, ErrorKind::Truncated, "ends inside"),
             ("secret", ErrorKind::Malformed, "line 1: it is not JSON at byte 1"),
             (r#"{"PartitionKey":"p","RowKey":"r"} secret"#, ErrorKind::Malformed, "byte 35"),

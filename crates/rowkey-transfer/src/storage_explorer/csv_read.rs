@@ -298,6 +298,7 @@ mod tests {
                 "`A`: the value is not a valid Edm.Int32",
             ),
             ("p,r,,Int32", ErrorKind::InvalidValue, "not a valid Edm.Int32"),
+            ("p,r,1e400,Double", ErrorKind::InvalidValue, "not a valid Edm.Double"),
             ("p,r,secret,", ErrorKind::Untyped, "`A`: the value has no type"),
             ("p,r,secret", ErrorKind::Malformed, "the record has 3 cells, and the header 4"),
             ("p,r,1,Int32,secret", ErrorKind::Malformed, "the record has 5 cells"),

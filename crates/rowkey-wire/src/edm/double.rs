@@ -80,7 +80,10 @@ pub fn parse(text: &str) -> Option<f64> {
         "Infinity" | "INF" => Some(f64::INFINITY),
         "-Infinity" | "-INF" => Some(f64::NEG_INFINITY),
         // `str::parse` would also accept "inf", "nan" and "infinity".
-        _ if text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b)) => text.parse().ok(),
+        _ if text.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b)) => {
+            // It would also make an infinity of a number beyond all Doubles.
+            text.parse().ok().filter(|number: &f64| number.is_finite())
+        }
         _ => None,
     }
 }
@@ -136,5 +139,7 @@ mod tests {
         assert_eq!(parse("nan"), None);
         assert_eq!(parse("infinity"), None);
         assert_eq!(parse(""), None);
+        assert_eq!(parse("1e400"), None);
+        assert_eq!(parse("-1.8E+308"), None);
     }
 }
