@@ -10,7 +10,7 @@ use rowkey_entity::edm::DateTime;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, MAX_ENTITY, Result, TOO_LONG};
 use crate::objects::Objects;
 use crate::row::{PARTITION_KEY, ROW_KEY, Row, TIMESTAMP, check_name};
 
@@ -178,7 +178,8 @@ impl<W: Write> Encoder<W> {
 
     /// Writes a row.
     ///
-    /// Fails for a property with a [reserved name](ErrorKind::ReservedName), and then has written nothing.
+    /// Fails for a property with a [reserved name](ErrorKind::ReservedName) and for a row of more than 16 MiB, which no
+    /// reader accepts, and then has written nothing.
     pub fn write(&mut self, row: &Row) -> Result<()> {
         for (name, _) in row.entity.iter() {
             check_name(name).map_err(|error| error.at_row(self.rows + 1))?;
@@ -191,6 +192,9 @@ impl<W: Write> Encoder<W> {
             json.push_str(",\"Timestamp\":\"");
             json.push_str(timestamp.iso().as_str());
             json.push_str("\"}");
+        }
+        if json.len() > MAX_ENTITY {
+            return Err(Error::new(ErrorKind::TooLong, TOO_LONG).at_row(self.rows + 1));
         }
         self.out.write_all(if self.rows == 0 { OPENING } else { b",\n" })?;
         self.out.write_all(json.as_bytes())?;
@@ -299,6 +303,15 @@ mod tests {
             assert!(error.to_string().contains(text), "{error}");
             assert!(!error.to_string().contains("secret"), "{error}");
         }
+    }
+
+    #[test]
+    fn a_row_longer_than_any_entity_that_is_read_is_not_written() {
+        let mut row = Row::new(DynamicEntity::new("p", "r"));
+        row.entity.set("A", "x".repeat(MAX_ENTITY));
+        let mut encoder = Encoder::new(Vec::new());
+        assert_eq!(encoder.write(&row).unwrap_err().kind(), ErrorKind::TooLong);
+        assert_eq!(encoder.rows(), 0);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde::{Deserialize, de};
 
 use super::types::{SUFFIX, Untyped, named, short_name};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, MAX_ENTITY, Result, TOO_LONG};
 use crate::objects::Objects;
 use crate::row::{PARTITION_KEY, Parts, ROW_KEY, Row, TIMESTAMP, check_name, parse};
 
@@ -45,13 +45,17 @@ impl<W: Write> JsonEncoder<W> {
 
     /// Writes a row.
     ///
-    /// Fails for a property with a [reserved name](ErrorKind::ReservedName), and then has written nothing.
+    /// Fails for a property with a [reserved name](ErrorKind::ReservedName) and for a row of more than 16 MiB, which no
+    /// reader accepts, and then has written nothing.
     pub fn write(&mut self, row: &Row) -> Result<()> {
         for (name, _) in row.entity.iter() {
             check_name(name).map_err(|error| error.at_row(self.rows + 1))?;
         }
         // All names are text, and writing to memory does not fail.
         let json = serde_json::to_vec(&Object(row)).map_err(std::io::Error::from)?;
+        if json.len() > MAX_ENTITY {
+            return Err(Error::new(ErrorKind::TooLong, TOO_LONG).at_row(self.rows + 1));
+        }
         self.out.write_all(if self.rows == 0 { b"[\n" } else { b",\n" })?;
         self.out.write_all(&json)?;
         self.rows += 1;
@@ -411,6 +415,15 @@ mod tests {
         let found: Vec<_> = row.entity.iter().map(|(name, value)| (name, value.clone())).collect();
         assert_eq!(found, expected);
         assert!(row.timestamp.is_some());
+    }
+
+    #[test]
+    fn a_row_longer_than_any_entity_that_is_read_is_not_written() {
+        let mut row = Row::new(rowkey_entity::DynamicEntity::new("p", "r"));
+        row.entity.set("A", "x".repeat(MAX_ENTITY));
+        let mut encoder = JsonEncoder::new(Vec::new());
+        assert_eq!(encoder.write(&row).unwrap_err().kind(), ErrorKind::TooLong);
+        assert_eq!(encoder.finish().unwrap(), b"[]\n");
     }
 
     #[test]
