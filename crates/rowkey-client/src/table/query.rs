@@ -444,6 +444,13 @@ impl<P: Projection + Send + 'static> Query<P> {
         self.plan().map(|plan| plan.fingerprint(self.table.name()))
     }
 
+    /// Whether ranges of its keys, read apart, give the same rows in the same order. A query that is sent as several begins
+    /// again with the lowest keys for each of them, and a [limit](Self::take) would apply to each range.
+    #[doc(hidden)]
+    pub fn is_divisible(&self) -> bool {
+        self.take.is_none() && self.plan().is_ok_and(|plan| plan.filters.len() <= 1)
+    }
+
     fn plan(&self) -> Result<Plan> {
         if let Some((kind, what)) = &self.error {
             let error = match kind {

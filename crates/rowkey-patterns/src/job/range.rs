@@ -85,7 +85,9 @@ where
                 (at.checked_sub(1).map(|before| splits[before].clone()), splits.get(at).cloned())
             }
         };
-        let is_split = other.is_none() && walk.is_split_automatically();
+        let is_split = other.is_none()
+            && walk.is_split_automatically()
+            && walk.between(table, (from.as_deref(), to.as_deref())).is_divisible();
         let mut end =
             run.state().checkpoint.end_of(number).map(str::to_owned).or_else(|| to.clone());
         let mut next = run.begin(number);

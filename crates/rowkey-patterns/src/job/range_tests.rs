@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 
 use rowkey_client::{
-    Clock as _, DynamicEntity, ErrorKind, ManualClock, Page, StorageAccount, SystemClock, Table,
-    Transaction,
+    Clock as _, DynamicEntity, ErrorKind, Filter, ManualClock, Operator, Page, StorageAccount,
+    SystemClock, Table, Transaction,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 
@@ -90,6 +90,40 @@ async fn each_row_is_seen_once() -> TestResult {
         assert!(sent <= most, "{form}: {sent} requests, {most} at most, {ranges} ranges");
     }
     Ok(())
+}
+
+#[tokio::test]
+async fn a_walk_of_several_queries_or_with_a_limit_has_the_rows_of_one_that_is_not_split()
+-> TestResult {
+    let (server, table) = table(&[]).await?;
+    for partition in 0..40 {
+        let rows = (0..20).map(|row| {
+            let mut row = DynamicEntity::new(format!("k{partition:02}"), format!("{row:04}"));
+            row.set("Color", row.row_key.clone());
+            row
+        });
+        rows.fold(table.transaction(), |all, row| all.insert(&row)).submit().await?;
+    }
+    // More alternatives than one request may have.
+    let walk = || {
+        let colors = || (0..20).map(|n| is_color(&format!("{n:04}"))).reduce(Filter::or);
+        Walk::new(&table, move |table| {
+            let scan = table.scan::<DynamicEntity>().page_size(PAGE);
+            colors().into_iter().fold(scan, rowkey_client::Query::filter)
+        })
+    };
+    assert_eq!(Job::count(walk()).run().await?.total.right, 800);
+    let split = Job::count(walk().split_automatically()).concurrency(PLACES).run().await?;
+    assert_eq!(split.total.right, 800);
+    let few = Walk::new(&table, |table| table.scan::<DynamicEntity>().page_size(PAGE).take(100));
+    let limited = Job::count(few.split_automatically()).concurrency(PLACES).run().await?;
+    assert_eq!(limited.total.right, 100, "the limit is that of the walk, not of each range");
+    drop(server);
+    Ok(())
+}
+
+fn is_color(color: &str) -> Filter {
+    Filter::dynamic("Color", Operator::Equal, color)
 }
 
 #[tokio::test]

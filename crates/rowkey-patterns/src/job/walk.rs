@@ -87,7 +87,8 @@ impl Walk<DynamicEntity> {
     /// of the keys. A partition is never split, so a table of one partition is read page after page.
     ///
     /// Costs three requests for each place of the job's concurrency and one for each four pages, at most. In Azure Cosmos DB,
-    /// whose queries have no order, nothing is split.
+    /// whose queries have no order, nothing is split. Neither is a query with a limit ([`Query::take`]), or one that is sent as
+    /// several because its filter has many alternatives.
     ///
     /// ```
     /// use rowkey::patterns::job::{Job, Walk};
