@@ -63,7 +63,9 @@ impl Job<'static, Walking<Keys, Deletion>> {
     /// ```
     pub fn delete<E: Entity + Send + 'static>(walk: Walk<E>) -> Self {
         const { not_of_a_store::<E>() };
+        let is_split = walk.locate.is_some();
         let walk = walk.project::<Keys>();
+        let walk = if is_split { walk.split_automatically() } else { walk };
         let step = Deletion { walk: walk.clone(), table: primary(walk.table()) };
         Self::stepping("delete", walk, step)
     }

@@ -127,6 +127,19 @@ fn is_color(color: &str) -> Filter {
 }
 
 #[tokio::test]
+async fn a_deletion_is_split_as_its_walk_says() -> TestResult {
+    let partitions: Vec<_> = (0..30).map(|n| (format!("k{n:02}"), 9)).collect();
+    let (_server, table) = table(&partitions).await?;
+    let mut ranges = 0;
+    let job = Job::delete(walk(&table)).concurrency(PLACES);
+    let report = job.progress(|progress| ranges = progress.units.unwrap_or(0)).run().await?;
+    assert_eq!(report.total.right, 270);
+    assert!(ranges > 3, "{ranges} ranges");
+    assert_eq!(Job::count(walk(&table)).run().await?.total.right, 0);
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_walk_resumes_from_each_checkpoint() -> TestResult {
     let partitions: Vec<_> = (0..30).map(|n| (format!("k{n:02}"), 9)).collect();
     let (_server, table) = table(&partitions).await?;
