@@ -132,10 +132,10 @@ where
                     }
                     if let Some(last) = last
                         && let Some(probing) = run.splits.page()
-                        && let Some((depth, key)) =
+                        && let Some((common, key)) =
                             walk.probe(table, &probing, &last, end.as_deref()).await
                     {
-                        run.split(number, &key, end.replace(key.clone()), depth);
+                        run.split(number, &key, end.replace(key.clone()), common);
                     }
                     (next, pages) = (after, Some(rest));
                 }
@@ -204,8 +204,8 @@ impl<P: Projection + Send + 'static> Walk<P> {
         probing: &Probing<'_>,
         position: &str,
         end: Option<&str>,
-    ) -> Option<(usize, String)> {
-        for (depth, from) in probing.keys(position, end) {
+    ) -> Option<(String, String)> {
+        for (common, from) in probing.keys(position, end) {
             if !probing.spend() {
                 return None;
             }
@@ -216,7 +216,7 @@ impl<P: Projection + Send + 'static> Walk<P> {
                 page.entities.first().and_then(|row| self.partition_key(row)).map(str::to_owned)
             });
             if let Some(key) = found {
-                return Some((depth, key));
+                return Some((common, key));
             }
         }
         None
@@ -250,11 +250,11 @@ impl Run<'_> {
     }
 
     /// Gives the rest of a range, from a key on, to a new one.
-    fn split(&self, at: u64, from: &str, to: Option<String>, depth: usize) {
+    fn split(&self, at: u64, from: &str, to: Option<String>, common: String) {
         let mut state = self.state();
         let added = state.checkpoint.added.len() as u64 + self.units.unwrap_or_default();
         state.checkpoint.split(at, from.to_owned(), to);
-        self.splits.add(usize::try_from(added).unwrap_or(usize::MAX), depth);
+        self.splits.add(usize::try_from(added).unwrap_or(usize::MAX), common);
     }
 
     fn is_done(&self, at: usize) -> bool {

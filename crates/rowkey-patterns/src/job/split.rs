@@ -2,8 +2,8 @@
 //!
 //! The range looks for a partition behind its position by probes, queries for one row each. The first asks for a PartitionKey that differs
 //! from its own in an early character, the next ones in later characters, so keys with a common prefix are split where they begin to
-//! differ. There are three probes for each place of the job, and one more for each four pages, so a table of any size costs at most
-//! a quarter more requests.
+//! differ, and a position with another prefix begins early again. There are three probes for each place of the job, and one more for
+//! each four pages, so a table of any size costs at most a quarter more requests.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -33,8 +33,9 @@ struct State {
     is_probing: bool,
     /// Probes that may be sent, in pages.
     budget: u64,
-    /// The character in which keys differed at the last split, from 0.
-    depth: usize,
+    /// What came before the character in which keys differed at the last split. Probes found nothing behind a key with an
+    /// earlier character changed.
+    common: String,
 }
 
 impl Splits {
@@ -57,11 +58,11 @@ impl Splits {
         self.wake.notified().await;
     }
 
-    /// Adds a range.
-    pub(super) fn add(&self, at: usize, depth: usize) {
+    /// Adds a range. `common` is what its first key was expected to share with the position of the range that was split.
+    pub(super) fn add(&self, at: usize, common: String) {
         let mut state = self.state();
         state.added.push(at);
-        state.depth = depth;
+        state.common = common;
         state.free = state.free.saturating_sub(1);
         self.wake.notify_one();
     }
@@ -73,7 +74,7 @@ impl Splits {
         let may = state.free > 0 && !state.is_probing && state.budget >= PAGES;
         may.then(|| {
             state.is_probing = true;
-            Probing { splits: self, depth: state.depth }
+            Probing { splits: self, common: state.common.clone() }
         })
     }
 
@@ -86,18 +87,22 @@ impl Splits {
 /// The right of one range to send probes, until it is dropped.
 pub(super) struct Probing<'s> {
     splits: &'s Splits,
-    depth: usize,
+    common: String,
 }
 
 impl Probing<'_> {
-    /// The keys to probe for behind a position and before `to`, each with the character in which it differs.
-    pub(super) fn keys(&self, position: &str, to: Option<&str>) -> Vec<(usize, String)> {
-        let starts = position.char_indices().enumerate().take(DEEPEST).skip(self.depth);
-        let keys = starts.filter_map(|(depth, (at, character))| {
+    /// The keys to probe for behind a position and before `to`, each with what it has in common with the position.
+    pub(super) fn keys(&self, position: &str, to: Option<&str>) -> Vec<(String, String)> {
+        // A position elsewhere begins early again: what was learned where keys are dense would cut other ranges into slices of
+        // one partition.
+        let both = position.chars().zip(self.common.chars());
+        let known = both.take_while(|(one, other)| one == other).count();
+        let starts = position.char_indices().take(DEEPEST).skip(known);
+        let keys = starts.filter_map(|(at, character)| {
             let key = format!("{}{}", &position[..at], next(character)?);
             let is_between = compare_keys(position, &key).is_lt()
                 && to.is_none_or(|to| compare_keys(&key, to).is_lt());
-            is_between.then_some((depth, key))
+            is_between.then(|| (position[..at].to_owned(), key))
         });
         keys.collect()
     }
@@ -128,9 +133,9 @@ fn next(character: char) -> Option<char> {
 mod tests {
     use super::*;
 
-    fn keys(depth: usize, position: &str, to: Option<&str>) -> Vec<String> {
+    fn keys(common: &str, position: &str, to: Option<&str>) -> Vec<String> {
         let splits = Splits::new(1);
-        splits.state().depth = depth;
+        splits.state().common = common.to_owned();
         splits.take(1);
         let probing = splits.page().unwrap();
         probing.keys(position, to).into_iter().map(|(_, key)| key).collect()
@@ -138,14 +143,23 @@ mod tests {
 
     #[test]
     fn probes_ask_for_keys_that_differ_early_and_then_late() {
-        assert_eq!(keys(0, "ab7", None), ["b", "ac", "ab8"]);
-        assert_eq!(keys(1, "ab7", None), ["ac", "ab8"]);
-        assert_eq!(keys(0, "ab7", Some("abx")), ["ab8"], "the others are behind the range");
-        assert_eq!(keys(0, "a~", None), ["b", "a\u{a0}"], "no control characters");
-        assert_eq!(keys(0, "", None), [""; 0]);
-        assert_eq!(keys(0, &"x".repeat(100), None).len(), DEEPEST);
+        assert_eq!(keys("", "ab7", None), ["b", "ac", "ab8"]);
+        assert_eq!(keys("a", "ab7", None), ["ac", "ab8"]);
+        assert_eq!(keys("", "ab7", Some("abx")), ["ab8"], "the others are behind the range");
+        assert_eq!(keys("", "a~", None), ["b", "a\u{a0}"], "no control characters");
+        assert_eq!(keys("", "", None), [""; 0]);
+        assert_eq!(keys("", &"x".repeat(100), None).len(), DEEPEST);
         // In UTF-16, the next character comes before.
-        assert_eq!(keys(0, "\u{ffff}", None), [""; 0]);
+        assert_eq!(keys("", "\u{ffff}", None), [""; 0]);
+    }
+
+    #[test]
+    fn what_a_split_of_near_keys_taught_is_not_used_elsewhere() {
+        let common = "device-0099";
+        assert_eq!(keys(common, "device-00990", None), ["device-00991"]);
+        let elsewhere = ["device-4", "device-39", "device-381", "device-3801", "device-38001"];
+        assert_eq!(keys(common, "device-38000", None), elsewhere);
+        assert_eq!(keys(common, "user", None), ["v", "ut", "usf", "uses"]);
     }
 
     #[test]
@@ -155,11 +169,11 @@ mod tests {
         splits.take(1);
         let probing = splits.page().unwrap();
         assert!(splits.page().is_none());
-        splits.add(7, 3);
+        splits.add(7, "abc".to_owned());
         drop(probing);
         assert!(splits.page().is_none(), "the place has a range");
         assert_eq!(splits.take(2), [7]);
-        assert_eq!(splits.page().unwrap().depth, 3);
+        assert_eq!(splits.page().unwrap().common, "abc");
     }
 
     #[test]
