@@ -117,8 +117,10 @@ where
                 Err(error) => return Err(error),
             };
             let Some(mut page) = page else { return run.advance(number, None, Report::default()) };
-            let is_cut = is_split && walk.cut(&mut page, end.as_deref());
-            let after = page.continuation.clone().filter(|_| !is_cut);
+            if is_split {
+                walk.cut(&mut page, end.as_deref());
+            }
+            let after = page.continuation.clone();
             let last = page.entities.last().filter(|_| is_split);
             let last = last.and_then(|row| walk.partition_key(row)).map(str::to_owned);
             let (page, unreadable) = readable(page);
@@ -186,15 +188,17 @@ impl<P: Projection + Send + 'static> Walk<P> {
         }
     }
 
-    /// Removes the rows from a key on, which belong to another range. Returns whether there were any.
-    fn cut(&self, page: &mut Page<Result<P, FailedRow>>, end: Option<&str>) -> bool {
-        let Some(end) = end else { return false };
+    /// Removes the rows from a key on, which belong to another range. If there were any, the page is the last one.
+    fn cut(&self, page: &mut Page<Result<P, FailedRow>>, end: Option<&str>) {
+        let Some(end) = end else { return };
         let all = page.entities.len();
         let is_before = |row: &Stored<Result<P, FailedRow>>| {
             self.partition_key(row).is_none_or(|key| compare_keys(key, end).is_lt())
         };
         page.entities.truncate(page.entities.partition_point(is_before));
-        page.entities.len() < all
+        if page.entities.len() < all {
+            page.continuation = None;
+        }
     }
 
     /// A partition behind a position and before `end`. A failed probe finds none.

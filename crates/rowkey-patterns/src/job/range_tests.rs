@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rowkey_client::{
     Clock as _, DynamicEntity, ErrorKind, Filter, ManualClock, Operator, Page, StorageAccount,
@@ -64,8 +65,9 @@ async fn each_row_is_seen_once() -> TestResult {
         let (server, table) = table(&partitions).await?;
         let rows: usize = partitions.iter().map(|(_, rows)| rows).sum();
         let (seen, before) = (Mutex::new(Vec::new()), server.journal().len());
-        let mut ranges = 0;
+        let (mut ranges, last) = (0, AtomicU64::new(0));
         let step = |page: Page<DynamicEntity>| {
+            last.fetch_add(page.continuation.is_none().into(), Ordering::Relaxed);
             let keys = page
                 .entities
                 .iter()
@@ -77,6 +79,7 @@ async fn each_row_is_seen_once() -> TestResult {
         };
         let job = Job::walk("see", walk(&table), step).concurrency(PLACES);
         let report = job.progress(|progress| ranges = progress.units.unwrap_or(0)).run().await?;
+        assert_eq!(last.into_inner(), ranges, "{form}: pages without a continuation");
         let seen = seen.into_inner()?;
         assert_eq!((report.total.right, seen.len()), (rows as u64, rows), "{form}");
         assert_eq!(seen.iter().collect::<HashSet<_>>().len(), rows, "{form}");
