@@ -56,6 +56,14 @@ fn forms() -> Vec<(&'static str, Vec<(String, usize)>)> {
             "empty, prefixes, other scripts",
             few(&["", "a", "aa", "aaa", "b", "é", "日本", "日本語", "\u{ffee}", "😀", "😀a"]),
         ),
+        // Probes ask for `#`, `/`, `?` and `\`, which no key has.
+        (
+            "before characters that are not allowed",
+            few(&[
+                "\"", "'", "''a", ".", "0", ">", "A", "[", "]", "a'b", "~", "\u{d7ff}", "\u{fffd}",
+            ]),
+        ),
+        ("1 KiB", (0..20).map(|n| (format!("{}{n:02}", "x".repeat(510)), 30)).collect()),
     ]
 }
 
