@@ -7,7 +7,7 @@
 //! all that wait, finds out whether the target has recovered.
 //!
 //! In an outage, each such request reduces the rate further, though it was not sent too fast. So the last rate at which
-//! a request was refused after others were answered is remembered, and when responses come again, the rate doubles each second up to
+//! requests were really sent and refused is remembered, and when responses come again, the rate doubles each second up to
 //! seven tenths of it.
 //!
 //! Requests of the foreground and the background share the rate. A background request waits until all that
@@ -35,7 +35,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The longest wait that a limiter chooses itself for the foreground: a user waits, and one request of a target in this
 /// time does not harm a service.
 const LONGEST_HALT: Duration = Duration::from_secs(2);
-/// The lowest rate, in requests per second. In an outage the pauses keep the rate lower.
+/// The lowest rate of the foreground, in requests per second. In an outage the pauses keep the rate lower.
 const LEAST: f64 = 1.0;
 /// The longest wait accepted from `Retry-After`.
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
@@ -69,6 +69,8 @@ pub(super) struct Limiter {
     epoch: u64,
     /// Failures since the last response, counted once per epoch.
     misses: u32,
+    /// Whether the rate was reduced since the last response: what fails now was sent after a pause, and not at the rate.
+    is_probing: bool,
     throughput: Throughput,
 }
 
@@ -77,7 +79,7 @@ pub(super) struct Limiter {
 struct Rate {
     highest: f64,
     since: Duration,
-    /// The last rate at which a request was refused after others were answered.
+    /// The last rate at which requests were really sent and refused; 0 if none was measured.
     refused: f64,
 }
 
@@ -128,6 +130,7 @@ impl Limiter {
             in_flight: [0; 2],
             epoch: 0,
             misses: 0,
+            is_probing: false,
             throughput: Throughput { since: now, units: 0.0, smoothed: 0.0 },
         }
     }
@@ -179,6 +182,7 @@ impl Limiter {
         self.abandoned(priority);
         self.window = self.window.saturating_add(1);
         self.misses = 0;
+        self.is_probing = false;
         self.throughput.add(units, now);
     }
 
@@ -215,7 +219,7 @@ impl Limiter {
             }
             reduced = failure == Failure::Throttled || self.misses > 1;
             if reduced {
-                self.reduce(sent.units, now);
+                self.reduce(sent, now);
             }
         }
         // Spread, so that clients refused at the same time do not return at the same time.
@@ -261,24 +265,33 @@ impl Limiter {
         Some((highest * cubic).max(doubled).min(known))
     }
 
-    fn reduce(&mut self, units: u64, now: Duration) {
-        let least = LEAST * as_f64(units);
+    fn reduce(&mut self, sent: Sent, now: Duration) {
+        let units = as_f64(sent.units);
+        let least = match sent.priority {
+            Priority::Foreground => LEAST * units,
+            // One request in the longest pause.
+            Priority::Background => units / LONGEST_PAUSE.as_secs_f64(),
+        };
         let throughput = self.throughput.at(now);
+        // What was answered within the first second is a guess, and none to return to.
+        let is_measured = self.throughput.smoothed > 0.0;
         let (highest, refused) = match (self.learned(now), self.rate) {
             (Some(rate), Some(before)) => {
                 let highest = rate.max(least);
-                // A request that finds out whether an outage is over says nothing about the rate.
-                let refused = if self.is_first_miss() { highest } else { before.refused };
-                (highest, refused)
+                // A request that finds out whether an outage is over says nothing about the rate. The throughput alone does
+                // not tell: a fifth of it is from before, however long the outage.
+                let is_used = !self.is_probing && is_measured && 2.0 * throughput >= rate;
+                (highest, if is_used { highest } else { before.refused })
             }
             // Nothing worked yet, so there is no rate to reduce: the window and the pause are the limit.
             _ if throughput <= 0.0 => return,
             _ => {
-                let worked = throughput.max(as_f64(units));
-                (worked, worked)
+                let worked = throughput.max(units);
+                (worked, if is_measured { worked } else { 0.0 })
             }
         };
         self.rate = Some(Rate { highest, since: now, refused });
+        self.is_probing = true;
     }
 }
 
@@ -480,8 +493,9 @@ mod tests {
         assert!((limiter.rate(at(500)).unwrap() - 140.0).abs() < 1e-6);
     }
 
-    /// Sends requests of one unit for as long as the time lasts, which the service answers or refuses; returns their number.
-    fn drive(limiter: &mut Limiter, now: &mut u64, until: u64, answers: bool) -> u64 {
+    /// Sends requests of one unit for as long as the time lasts; returns their number. The service answers them, or refuses
+    /// them all, with this fraction for the pauses.
+    fn drive(limiter: &mut Limiter, now: &mut u64, until: u64, refused: Option<f64>) -> u64 {
         let mut number = 0;
         while *now < until {
             match limiter.ready(Foreground, false, at(*now)) {
@@ -489,10 +503,10 @@ mod tests {
                     let epoch = limiter.send(Foreground, 1, at(*now));
                     let request = Sent { priority: Foreground, units: 1, epoch };
                     *now += 1;
-                    if answers {
-                        limiter.answered(Foreground, 1, at(*now));
+                    if let Some(fraction) = refused {
+                        limiter.failed(Failure::Throttled, request, None, fraction, at(*now));
                     } else {
-                        limiter.failed(Failure::Throttled, request, None, 0.0, at(*now));
+                        limiter.answered(Foreground, 1, at(*now));
                     }
                     number += 1;
                 }
@@ -507,23 +521,52 @@ mod tests {
     }
 
     #[test]
-    fn after_an_outage_of_ten_minutes_the_foreground_recovers_within_seconds() {
+    fn after_an_outage_of_any_length_the_foreground_recovers_within_seconds() {
+        for warm in [5_000, 5_250, 5_500, 5_750] {
+            for outage in [1_000, 10_000, 30_000, 600_000] {
+                for fraction in [0.0, 0.3, 0.6, 1.0] {
+                    let mut limiter = Limiter::new(8, None, at(0));
+                    let mut now = 0;
+                    let before = drive(&mut limiter, &mut now, warm, None) * 1000 / warm;
+                    assert!(before >= 900, "{before}");
+                    let end = warm + outage;
+                    let sent = drive(&mut limiter, &mut now, end, Some(fraction));
+                    let most = outage / 2_000 + 10;
+                    assert!(sent <= most, "{sent} requests in an outage of {outage} ms");
+                    drive(&mut limiter, &mut now, end + 12_000, None);
+                    let after = drive(&mut limiter, &mut now, end + 13_000, None);
+                    let case = format!("after {warm} and {outage} ms, pauses of {fraction}");
+                    assert!(after >= before * 6 / 10, "{case}: {after} a second, {before} before");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn answers_between_refusals_of_an_outage_do_not_make_it_forget_the_rate() {
         let mut limiter = Limiter::new(8, None, at(0));
         let mut now = 0;
-        let before = drive(&mut limiter, &mut now, 5_000, true) / 5;
-        assert!(before >= 900, "{before}");
-        let sent = drive(&mut limiter, &mut now, 605_000, false);
-        assert!((290..=310).contains(&sent), "one request in two seconds, and not {sent} in all");
-        drive(&mut limiter, &mut now, 617_000, true);
-        let after = drive(&mut limiter, &mut now, 618_000, true);
-        assert!(after >= before * 6 / 10, "{after} in the thirteenth second, {before} before");
+        let before = drive(&mut limiter, &mut now, 5_000, None) / 5;
+        // One answer in ten seconds.
+        for ten in 1..=30 {
+            drive(&mut limiter, &mut now, 5_000 + ten * 10_000, Some(0.5));
+            let mut answered = 0;
+            while answered == 0 {
+                let until = now + 1;
+                answered = drive(&mut limiter, &mut now, until, None);
+            }
+        }
+        let end = now;
+        drive(&mut limiter, &mut now, end + 12_000, None);
+        let after = drive(&mut limiter, &mut now, end + 13_000, None);
+        assert!(after >= before * 6 / 10, "{after} a second, {before} before");
     }
 
     #[test]
     fn a_target_with_less_capacity_than_before_is_not_sent_its_old_rate_again() {
         let mut limiter = Limiter::new(8, None, at(0));
         let mut now = 0;
-        drive(&mut limiter, &mut now, 5_000, true);
+        drive(&mut limiter, &mut now, 5_000, None);
         // From now on the service answers 20 requests of each second.
         let (mut answered, mut refused) = (0, 0);
         let mut of_second = [0_u32; 60];

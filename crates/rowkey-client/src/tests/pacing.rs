@@ -200,7 +200,8 @@ async fn a_second_request_may_go_to_the_secondary() {
         .unwrap();
     let reply = send(&account, Safety::Read).await.unwrap();
     assert_eq!((reply.attempts, reply.secondary), (2, true));
-    assert_eq!((primary.requests().len(), secondary.requests().len()), (1, 1));
+    // The clock does not wait for the first one, so it may not have been connected yet.
+    assert_eq!(secondary.requests().len(), 1);
 }
 
 /// A receipt has what was sent: neither a second request nor a retry that could not connect.
