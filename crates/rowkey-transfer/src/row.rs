@@ -135,8 +135,8 @@ impl Parts {
         };
         if self.properties.len() > MAX_PROPERTIES {
             let what = format!(
-                "it has more than {MAX_PROPERTIES} properties, and no entity has so many; check whether the file has this \
-                 format"
+                "it has more than {MAX_PROPERTIES} properties, and an entity of the service has at most 252; check whether the \
+                 file has this format"
             );
             return Err(Error::new(ErrorKind::TooLong, what));
         }
