@@ -373,7 +373,7 @@ mod tests {
             let options = CsvOptions::default().delimiter(delimiter);
             let error = CsvDecoder::new(&b"PartitionKey,RowKey\n"[..], options).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Unsupported);
-            let columns = crate::Columns::default();
+            let columns = crate::columns::Columns::default();
             let encoder = crate::storage_explorer::CsvEncoder::with_delimiter(
                 Vec::new(),
                 &columns,
