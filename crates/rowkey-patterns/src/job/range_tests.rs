@@ -1,4 +1,4 @@
-//! Ranges that are split while they are read: each row is seen once, whatever the keys, and after a resume from any
+//! Ranges that are split while they are read: each row is seen once, for keys of every form, and after a resume from each
 //! checkpoint.
 
 use std::collections::HashSet;
