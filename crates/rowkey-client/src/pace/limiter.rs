@@ -69,8 +69,6 @@ pub(super) struct Limiter {
     epoch: u64,
     /// Failures since the last response, counted once per epoch.
     misses: u32,
-    /// Whether the rate was reduced since the last response: what fails now was sent after a pause, and not at the rate.
-    is_probing: bool,
     throughput: Throughput,
 }
 
@@ -130,7 +128,6 @@ impl Limiter {
             in_flight: [0; 2],
             epoch: 0,
             misses: 0,
-            is_probing: false,
             throughput: Throughput { since: now, units: 0.0, smoothed: 0.0 },
         }
     }
@@ -182,7 +179,6 @@ impl Limiter {
         self.abandoned(priority);
         self.window = self.window.saturating_add(1);
         self.misses = 0;
-        self.is_probing = false;
         self.throughput.add(units, now);
     }
 
@@ -278,9 +274,9 @@ impl Limiter {
         let (highest, refused) = match (self.learned(now), self.rate) {
             (Some(rate), Some(before)) => {
                 let highest = rate.max(least);
-                // A request that finds out whether an outage is over says nothing about the rate. The throughput alone does
-                // not tell: a fifth of it is from before, however long the outage.
-                let is_used = !self.is_probing && is_measured && 2.0 * throughput >= rate;
+                // A request after a failure finds out whether an outage is over, and was not sent at the rate. The throughput
+                // alone does not tell: a fifth of it is from before, however long the outage.
+                let is_used = self.is_first_miss() && is_measured && 2.0 * throughput >= rate;
                 (highest, if is_used { highest } else { before.refused })
             }
             // Nothing worked yet, so there is no rate to reduce: the window and the pause are the limit.
@@ -291,7 +287,6 @@ impl Limiter {
             }
         };
         self.rate = Some(Rate { highest, since: now, refused });
-        self.is_probing = true;
     }
 }
 
