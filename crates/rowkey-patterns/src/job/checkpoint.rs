@@ -33,9 +33,6 @@ pub struct Checkpoint {
     /// Ranges that were split from others, numbered after all that the job began with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) added: Vec<Added>,
-    /// Where ranges end that were split.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    ends: Vec<End>,
     /// The number of units of work (ranges, groups) that were begun. All of them that are not open
     /// are done.
     begun: u64,
@@ -58,19 +55,14 @@ struct Open {
     next: Option<Continuation>,
 }
 
-/// A range that was split from another.
+/// A range that was split from another, which ends where it begins.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Added {
+    /// The number of the other one.
+    of: u64,
     pub(super) from: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) to: Option<String>,
-}
-
-/// The key before which a range ends.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-struct End {
-    at: u64,
-    before: String,
 }
 
 /// A checkpoint of any version.
@@ -89,7 +81,6 @@ impl Checkpoint {
             parameters: parameters.to_vec(),
             splits: Vec::new(),
             added: Vec::new(),
-            ends: Vec::new(),
             begun: 0,
             open: Vec::new(),
             finished: false,
@@ -150,18 +141,14 @@ impl Checkpoint {
         self.find(at).ok().and_then(|found| self.open[found].next.clone())
     }
 
-    /// The key before which a range ends that was split.
+    /// The key before which a range ends that was split: where the last one begins that was split from it.
     pub(super) fn end_of(&self, at: u64) -> Option<&str> {
-        self.ends.iter().find(|end| end.at == at).map(|end| &*end.before)
+        self.added.iter().rfind(|added| added.of == at).map(|added| &*added.from)
     }
 
     /// Splits a range that ends before `to`: it ends before `from` now, and a range that was added has the rest.
-    pub(super) fn split(&mut self, at: u64, from: String, to: Option<String>) {
-        match self.ends.iter_mut().find(|end| end.at == at) {
-            Some(end) => end.before.clone_from(&from),
-            None => self.ends.push(End { at, before: from.clone() }),
-        }
-        self.added.push(Added { from, to });
+    pub(super) fn split(&mut self, of: u64, from: String, to: Option<String>) {
+        self.added.push(Added { of, from, to });
     }
 
     /// Marks a unit of work as open. All units before it are open or done.
