@@ -31,7 +31,7 @@ use rowkey_entity::edm::Value;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
 use crate::error::{Error, ErrorKind, MAX_ENTITY, Result, TOO_LONG};
-use crate::row::{PARTITION_KEY, ROW_KEY, Row, TIMESTAMP, check_name};
+use crate::row::{Row, TIMESTAMP, check_name, encode, serialize_head};
 
 /// Writes rows as JSON lines.
 ///
@@ -66,15 +66,10 @@ impl<W: Write> Encoder<W> {
     /// Fails for a property with a [reserved name](ErrorKind::ReservedName) and for a row of more than 16 MiB, which no
     /// reader accepts, and then has written nothing.
     pub fn write(&mut self, row: &Row) -> Result<()> {
-        for (name, _) in row.entity.iter() {
-            check_name(name).map_err(|error| error.at_row(self.rows + 1))?;
-        }
-        self.line.clear();
-        // Writing to memory does not fail, and all names are text.
-        serde_json::to_writer(&mut self.line, &Line(row)).map_err(std::io::Error::from)?;
-        if self.line.len() > MAX_ENTITY {
-            return Err(Error::new(ErrorKind::TooLong, TOO_LONG).at_row(self.rows + 1));
-        }
+        encode(row, self.rows + 1, &mut self.line, |line| {
+            // Writing to memory does not fail, and all names are text.
+            Ok(serde_json::to_writer(line, &Line(row)).map_err(std::io::Error::from)?)
+        })?;
         self.line.push(b'\n');
         self.out.write_all(&self.line)?;
         self.rows += 1;
@@ -98,14 +93,9 @@ struct Line<'a>(&'a Row);
 
 impl Serialize for Line<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let Row { entity, timestamp } = self.0;
         let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry(PARTITION_KEY, &entity.partition_key)?;
-        object.serialize_entry(ROW_KEY, &entity.row_key)?;
-        if let Some(timestamp) = timestamp {
-            object.serialize_entry(TIMESTAMP, timestamp)?;
-        }
-        for (name, value) in entity.iter() {
+        serialize_head(&mut object, self.0)?;
+        for (name, value) in self.0.entity.iter() {
             object.serialize_entry(name, value)?;
         }
         object.end()

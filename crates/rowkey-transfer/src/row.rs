@@ -2,8 +2,9 @@
 
 use rowkey_entity::edm::{DateTime, Value, ValueRef};
 use rowkey_entity::{DynamicEntity, Stored};
+use serde::ser::SerializeMap;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, MAX_ENTITY, Result, TOO_LONG};
 
 pub(crate) const PARTITION_KEY: &str = "PartitionKey";
 pub(crate) const ROW_KEY: &str = "RowKey";
@@ -101,6 +102,40 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
         return Err(Error::new(ErrorKind::ReservedName, what));
     }
     Ok(())
+}
+
+/// Replaces `text` by what `write` writes for a row, the number of which is for errors.
+///
+/// Fails for a property with a reserved name, and for a text that no reader accepts.
+pub(crate) fn encode(
+    row: &Row,
+    number: u64,
+    text: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> Result<()>,
+) -> Result<()> {
+    let encoded = || {
+        for (name, _) in row.entity.iter() {
+            check_name(name)?;
+        }
+        text.clear();
+        write(text)?;
+        if text.len() > MAX_ENTITY {
+            return Err(Error::new(ErrorKind::TooLong, TOO_LONG));
+        }
+        Ok(())
+    };
+    let encoded: Result<()> = encoded();
+    encoded.map_err(|error| error.at_row(number))
+}
+
+/// Writes the keys and the Timestamp of a row, with which each object begins.
+pub(crate) fn serialize_head<M: SerializeMap>(
+    object: &mut M,
+    row: &Row,
+) -> std::result::Result<(), M::Error> {
+    object.serialize_entry(PARTITION_KEY, &row.entity.partition_key)?;
+    object.serialize_entry(ROW_KEY, &row.entity.row_key)?;
+    row.timestamp.iter().try_for_each(|timestamp| object.serialize_entry(TIMESTAMP, timestamp))
 }
 
 /// Reads a value of a type from its text.

@@ -10,9 +10,9 @@ use rowkey_entity::edm::DateTime;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use crate::error::{Error, ErrorKind, MAX_ENTITY, Result, TOO_LONG};
+use crate::error::{Error, ErrorKind, Result};
 use crate::objects::Objects;
-use crate::row::{PARTITION_KEY, ROW_KEY, Row, TIMESTAMP, check_name};
+use crate::row::{PARTITION_KEY, ROW_KEY, Row, TIMESTAMP, check_name, encode};
 
 /// Reads the entities of a data file.
 ///
@@ -167,13 +167,14 @@ struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 #[derive(Debug)]
 pub struct Encoder<W> {
     out: W,
+    text: Vec<u8>,
     rows: u64,
 }
 
 impl<W: Write> Encoder<W> {
     /// An encoder that writes each row to `out` at once: wrap a file in a `BufWriter`.
     pub const fn new(out: W) -> Self {
-        Self { out, rows: 0 }
+        Self { out, text: Vec::new(), rows: 0 }
     }
 
     /// Writes a row.
@@ -181,23 +182,19 @@ impl<W: Write> Encoder<W> {
     /// Fails for a property with a [reserved name](ErrorKind::ReservedName) and for a row of more than 16 MiB, which no
     /// reader accepts, and then has written nothing.
     pub fn write(&mut self, row: &Row) -> Result<()> {
-        for (name, _) in row.entity.iter() {
-            check_name(name).map_err(|error| error.at_row(self.rows + 1))?;
-        }
-        let mut json = row.entity.to_odata_json().map_err(|error| {
-            Error::new(ErrorKind::ReservedName, error.to_string()).at_row(self.rows + 1)
+        encode(row, self.rows + 1, &mut self.text, |text| {
+            let json = row.entity.to_odata_json();
+            let json =
+                json.map_err(|error| Error::new(ErrorKind::ReservedName, error.to_string()))?;
+            text.extend_from_slice(json.as_bytes());
+            if let Some(timestamp) = row.timestamp {
+                text.pop();
+                write!(text, ",\"Timestamp\":\"{}\"}}", timestamp.iso().as_str())?;
+            }
+            Ok(())
         })?;
-        if let Some(timestamp) = row.timestamp {
-            json.pop();
-            json.push_str(",\"Timestamp\":\"");
-            json.push_str(timestamp.iso().as_str());
-            json.push_str("\"}");
-        }
-        if json.len() > MAX_ENTITY {
-            return Err(Error::new(ErrorKind::TooLong, TOO_LONG).at_row(self.rows + 1));
-        }
         self.out.write_all(if self.rows == 0 { OPENING } else { b",\n" })?;
-        self.out.write_all(json.as_bytes())?;
+        self.out.write_all(&self.text)?;
         self.rows += 1;
         Ok(())
     }
@@ -223,7 +220,7 @@ const OPENING: &[u8] = b"{\"value\":[\n";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Position;
+    use crate::error::{MAX_ENTITY, Position};
 
     /// An entity as the documentation of the service shows it with minimal metadata.
     const CUSTOMER: &str = r#"{"odata.etag":"W/\"datetime'2013-08-22T01%3A12%3A06.2608595Z'\"",

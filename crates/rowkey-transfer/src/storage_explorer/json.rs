@@ -10,9 +10,11 @@ use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde::{Deserialize, de};
 
 use super::types::{SUFFIX, Untyped, named, short_name};
-use crate::error::{Error, ErrorKind, MAX_ENTITY, Result, TOO_LONG};
+use crate::error::{Error, ErrorKind, Result};
 use crate::objects::Objects;
-use crate::row::{PARTITION_KEY, Parts, ROW_KEY, Row, TIMESTAMP, check_name, parse};
+use crate::row::{
+    PARTITION_KEY, Parts, ROW_KEY, Row, TIMESTAMP, check_name, encode, parse, serialize_head,
+};
 
 /// The annotation of OData.
 const ODATA_SUFFIX: &str = "@odata.type";
@@ -34,13 +36,14 @@ const ODATA_SUFFIX: &str = "@odata.type";
 #[derive(Debug)]
 pub struct JsonEncoder<W> {
     out: W,
+    text: Vec<u8>,
     rows: u64,
 }
 
 impl<W: Write> JsonEncoder<W> {
     /// An encoder that writes each row to `out` at once: wrap a file in a `BufWriter`.
     pub const fn new(out: W) -> Self {
-        Self { out, rows: 0 }
+        Self { out, text: Vec::new(), rows: 0 }
     }
 
     /// Writes a row.
@@ -48,16 +51,12 @@ impl<W: Write> JsonEncoder<W> {
     /// Fails for a property with a [reserved name](ErrorKind::ReservedName) and for a row of more than 16 MiB, which no
     /// reader accepts, and then has written nothing.
     pub fn write(&mut self, row: &Row) -> Result<()> {
-        for (name, _) in row.entity.iter() {
-            check_name(name).map_err(|error| error.at_row(self.rows + 1))?;
-        }
-        // All names are text, and writing to memory does not fail.
-        let json = serde_json::to_vec(&Object(row)).map_err(std::io::Error::from)?;
-        if json.len() > MAX_ENTITY {
-            return Err(Error::new(ErrorKind::TooLong, TOO_LONG).at_row(self.rows + 1));
-        }
+        encode(row, self.rows + 1, &mut self.text, |text| {
+            // All names are text, and writing to memory does not fail.
+            Ok(serde_json::to_writer(text, &Object(row)).map_err(std::io::Error::from)?)
+        })?;
         self.out.write_all(if self.rows == 0 { b"[\n" } else { b",\n" })?;
-        self.out.write_all(&json)?;
+        self.out.write_all(&self.text)?;
         self.rows += 1;
         Ok(())
     }
@@ -79,14 +78,9 @@ struct Object<'a>(&'a Row);
 
 impl Serialize for Object<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        let Row { entity, timestamp } = self.0;
         let mut object = serializer.serialize_map(None)?;
-        object.serialize_entry(PARTITION_KEY, &entity.partition_key)?;
-        object.serialize_entry(ROW_KEY, &entity.row_key)?;
-        if let Some(timestamp) = timestamp {
-            object.serialize_entry(TIMESTAMP, timestamp)?;
-        }
-        for (name, value) in entity.iter() {
+        serialize_head(&mut object, self.0)?;
+        for (name, value) in self.0.entity.iter() {
             object.serialize_entry(name, &value.as_ref().text())?;
             object.serialize_entry(&format!("{name}{SUFFIX}"), short_name(value.edm_type()))?;
         }
@@ -390,7 +384,7 @@ impl<'de> Deserialize<'de> for Scalar {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Position;
+    use crate::error::{MAX_ENTITY, Position};
 
     fn read_all(file: &str, untyped: Untyped) -> Vec<Result<Row>> {
         JsonDecoder::new(file.as_bytes()).untyped(untyped).collect()
