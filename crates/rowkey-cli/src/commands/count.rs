@@ -18,8 +18,8 @@ Examples:
 
 /// Count the entities of a table, or of one partition.
 ///
-/// The service has no count: this reads all keys, with one request for each 1,000 entities. Entities that are written
-/// meanwhile may be missing or included.
+/// The service has no count: this reads all keys, with one request for each 1,000 entities. Several ranges of a table are read
+/// at once. Entities that are written meanwhile may be missing or included.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct Count {
@@ -33,7 +33,7 @@ pub(crate) struct Count {
 pub(crate) async fn run(common: &Common, Count { table, partition }: Count) -> Result<()> {
     let handle = connect::account(common)?.table(&table);
     let walk = match partition {
-        None => Walk::keys(&handle),
+        None => Walk::keys(&handle).split_automatically(),
         Some(key) => Walk::new(&handle, move |table| {
             table.query(Partition::<DynamicEntity>::new(&*key)).project::<Keys>()
         }),

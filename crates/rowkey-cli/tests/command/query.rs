@@ -122,6 +122,24 @@ async fn entities_are_counted_in_a_table_and_in_a_partition() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_table_of_several_pages_is_counted_in_ranges() {
+    let account = Account::with_orders().await;
+    let table = StorageAccount::from_connection_string(account.server.connection_string());
+    let table = table.unwrap().table("orders");
+    for partition in 0..32 {
+        let rows =
+            (0..100).map(|row| DynamicEntity::new(format!("shop-{partition:02}"), row.to_string()));
+        let all = rows.fold(table.transaction(), |all, row| all.insert(&row));
+        all.submit().await.unwrap();
+    }
+    let before = account.server.journal();
+    assert_eq!(account.ok(["count", "orders"]), "{\"table\":\"orders\",\"entities\":3200}\n");
+    // One range would send four requests.
+    let queries = account.server.journal().since(&before).count(Operation::QueryEntities);
+    assert!((5..=4 + 24 + 16).contains(&queries), "{queries}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_count_ends_when_no_page_comes_and_not_when_all_of_them_take_long() {
     let account = Account::with_orders().await;
     let storage = StorageAccount::from_connection_string(account.server.connection_string());
