@@ -129,7 +129,7 @@ struct Inner {
     code: Option<ErrorCode>,
     /// Whether the operation is a write.
     changes: bool,
-    /// Whether the deadline of a pace came before the next attempt.
+    /// Whether the deadline of a pace came before the next attempt, or its patience ended.
     is_past_deadline: bool,
     details: ErrorDetails,
     source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -297,7 +297,7 @@ impl Error {
         self
     }
 
-    /// Whether the deadline of a pace came before the next attempt.
+    /// Whether the deadline of a pace came before the next attempt, or its patience ended.
     #[doc(hidden)]
     pub fn is_past_deadline(&self) -> bool {
         self.0.is_past_deadline

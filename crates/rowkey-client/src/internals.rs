@@ -23,14 +23,13 @@ pub use crate::blob::batch::MAX_BLOBS;
 use crate::endpoint::{Endpoint, Flavor};
 use crate::error::{Error, Result};
 use crate::options::connection::ConnectionOptions;
-pub use crate::pace::{current_deadline, impatient};
+pub use crate::pace::{check_wait, impatient, patient};
 use crate::service::wire::{delegation, metadata};
 use crate::table::row::decode_body;
 use crate::table::wire::page;
 use crate::transport::batch as batches;
 use crate::transport::error_body::ErrorBody;
 use crate::transport::http::{Http, ReadMode, TransportError};
-pub use crate::transport::past_deadline;
 use crate::{blob, queue, table};
 
 /// Whether queries of a table return rows in the order of their keys. In Azure Cosmos DB they have no order.

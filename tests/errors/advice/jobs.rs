@@ -172,6 +172,28 @@ pub(super) const CASES: &[Case] = &[
         }
         .boxed()
     }),
+    case("nothing was answered for too long; resume the job from its checkpoint", || {
+        async {
+            let (server, _, table) = readings().await?;
+            table.insert(&DynamicEntity::new("p", "r")).await?;
+            let timeline = Timeline::new(server.clock());
+            let account = StorageAccount::builder()
+                .connection_string(server.connection_string())?
+                .clock(timeline.clone())
+                .build()?;
+            let table = account.table("readings");
+            let busy = server.inject(Fault::any().reject(ErrorCode::SERVER_BUSY));
+            let job = Job::count(walk(&table)).patience(Duration::from_secs(600)).run();
+            let Err(interrupted) = timeline.run(job).await else {
+                return Err("it has no patience".into());
+            };
+            drop(busy);
+            let resumed = Job::count(walk(&table)).resume(*interrupted.checkpoint).run();
+            assert_eq!(timeline.run(resumed).await?.total.examined, 1);
+            Ok(interrupted.error)
+        }
+        .boxed()
+    }),
     case("it contains the keys of the entity and of its summary; shorten them", || {
         async {
             let (_server, account) = sold().await?;

@@ -17,6 +17,7 @@ use tokio::time::Instant;
 use super::gate::{Gate, Haste, Watch, Wish};
 use super::limiter::{Failure, Limiter, Ready, Sent};
 use super::load::{Kind, Load, Target};
+use super::patience::{Patience, late};
 use super::permit::{Asking, Failed, Permit, Turn, Unsent};
 use super::{Pace, Priority, Targets};
 use crate::clock::Clock;
@@ -74,9 +75,13 @@ impl State {
 
 /// A request was not admitted in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Late {
-    /// Whether the deadline of its pace comes first, and not the end of its operation's own time.
-    pub(crate) is_deadline: bool,
+pub(crate) enum Late {
+    /// The deadline of its pace comes first.
+    Deadline,
+    /// No request at its pace was answered for too long.
+    Patience,
+    /// The time of its operation ends first.
+    Timeout,
 }
 
 /// How long a request may wait.
@@ -85,6 +90,7 @@ struct Limit {
     left: Option<Duration>,
     /// The deadline of its pace.
     until: Option<DateTime<Utc>>,
+    patience: Option<Arc<Patience>>,
 }
 
 impl Limit {
@@ -120,11 +126,17 @@ impl Governor {
     ) -> Result<Permit<'a>, Late> {
         let mut begun = self.clock.elapsed();
         let left = (pace.priority == Priority::Foreground).then_some(left);
-        let mut limit = Limit { left: left.filter(|_| !pace.is_impatient), until: pace.until };
+        let left_now = left.filter(|_| !pace.is_impatient);
+        let mut limit = Limit { left: left_now, until: pace.until, patience: None };
         self.check(&limit, Duration::ZERO)?;
         self.active.store(true, Ordering::Relaxed);
         // Given back unless the request passes all stages.
         let unsent = self.reserve(pace, asking.load.entities(), &mut limit).await?;
+        if let Some(patience) = &pace.patience {
+            patience.begins(self.clock.elapsed());
+            limit.patience = Some(Arc::clone(patience));
+            self.check(&limit, Duration::ZERO)?;
+        }
         if pace.is_impatient {
             // Its own maximum rates are no reason to fail.
             begun = self.clock.elapsed();
@@ -293,15 +305,12 @@ impl Governor {
 
     /// Fails if a wait of this time ends after the limit.
     fn check(&self, limit: &Limit, wait: Duration) -> Result<(), Late> {
-        let until =
-            limit.until.map(|until| (until - self.clock.now()).to_std().unwrap_or_default());
-        if until.is_some_and(|until| wait >= until) {
-            return Err(Late { is_deadline: true });
+        let is_over = limit.left.is_some_and(|left| wait >= left);
+        let late = late(&*self.clock, wait, limit.until, limit.patience.as_deref());
+        match late.or(is_over.then_some(Late::Timeout)) {
+            Some(late) => Err(late),
+            None => Ok(()),
         }
-        if limit.left.is_some_and(|left| wait >= left) {
-            return Err(Late { is_deadline: false });
-        }
-        Ok(())
     }
 
     fn gate<'s>(&self, state: &'s mut Option<State>, stage: Stage, now: Duration) -> &'s mut Gate {
@@ -368,6 +377,9 @@ impl Governor {
     /// Records a response.
     pub(super) fn answered(&self, permit: &Permit<'_>) {
         let now = self.clock.elapsed();
+        if let Some(patience) = permit.pace.as_ref().and_then(|pace| pace.patience.as_ref()) {
+            patience.is_answered();
+        }
         let mut rate = None;
         {
             let mut state = self.state();

@@ -8,6 +8,7 @@
 //! | `gate` | the lines of requests that wait for one target |
 //! | `limiter` | the rate of one target, which follows from what the service answers |
 //! | `meter` | a maximum rate |
+//! | `patience` | how long a job waits for answers |
 //! | `budget` | how many retries an account may send |
 //! | `hedge` | second requests of slow reads |
 //! | `load` | what a request counts for |
@@ -29,11 +30,15 @@ pub(crate) mod hedge;
 pub(crate) mod limiter;
 pub(crate) mod load;
 mod meter;
+mod patience;
 pub(crate) mod permit;
 #[cfg(test)]
 mod tests;
 
+use patience::Patience;
+
 pub use hedge::Hedge;
+pub use patience::{check_wait, patient};
 
 /// How fast calls or jobs send requests, and whether they go before others.
 ///
@@ -88,6 +93,7 @@ pub struct Pace {
     shared: Arc<Shared>,
     priority: Priority,
     until: Option<DateTime<Utc>>,
+    patience: Option<Arc<Patience>>,
     /// Whether a target that the service has pushed back on is not waited for.
     is_impatient: bool,
 }
@@ -116,11 +122,6 @@ impl Priority {
 /// request within three seconds.
 pub fn impatient<F: Future>(future: F) -> impl Future<Output = F::Output> {
     IMPATIENT.scope((), Box::pin(future))
-}
-
-/// The deadline of the pace in which the current future runs.
-pub fn current_deadline() -> Option<DateTime<Utc>> {
-    CURRENT.try_with(|pace| pace.until).ok().flatten()
 }
 
 #[derive(Debug, Default)]
@@ -234,7 +235,8 @@ impl Pace {
     }
 
     fn new(priority: Priority) -> Self {
-        Self { shared: Arc::default(), priority, until: None, is_impatient: false }
+        let (shared, until, patience) = Default::default();
+        Self { shared, priority, until, patience, is_impatient: false }
     }
 
     /// Limits requests to this many per second, at least 1.

@@ -12,7 +12,7 @@ use super::governor::{Governor, Late};
 use super::limiter::Failure;
 use super::load::Load;
 use super::permit::{Asking, Failed, Permit};
-use super::{Pace, Requests, Targets, impatient};
+use super::{Pace, Requests, Targets, impatient, patient};
 use crate::clock::{Clock as _, ManualClock};
 use crate::telemetry::Hook;
 
@@ -88,8 +88,41 @@ async fn a_deadline_ends_waits_of_its_own_handle() {
     let left = start() + MINUTE + Duration::from_secs(600) - clock.now();
     assert!(left > TimeDelta::zero() && left < TimeDelta::minutes(1), "{left}");
     clock.advance(MINUTE);
-    assert_eq!(enter(&governor, &late, "q", 1).await.err(), Some(Late { is_deadline: true }));
+    assert_eq!(enter(&governor, &late, "q", 1).await.err(), Some(Late::Deadline));
     enter(&governor, &pace, "q", 1).await.unwrap().answered();
+}
+
+#[tokio::test]
+async fn patience_ends_when_nothing_is_answered_and_an_answer_renews_it() {
+    let (governor, clock) = quick();
+    let pace = patient(Pace::background(), MINUTE);
+    let begun = clock.elapsed();
+    for _ in 0..3 {
+        enter(&governor, &pace, "p", 1).await.unwrap().failed(busy(Some(40)));
+        enter(&governor, &pace, "p", 1).await.unwrap().answered();
+    }
+    assert!(clock.elapsed().saturating_sub(begun) >= Duration::from_secs(3 * 40));
+    let (governor, clock) = quick();
+    let begun = clock.elapsed();
+    enter(&governor, &pace, "p", 1).await.unwrap().failed(busy(Some(40)));
+    enter(&governor, &pace, "p", 1).await.unwrap().failed(busy(Some(40)));
+    assert_eq!(enter(&governor, &pace, "p", 1).await.err(), Some(Late::Patience));
+    // The second pause would end too late, so it was not begun.
+    assert_eq!(clock.elapsed().saturating_sub(begun), Duration::from_secs(40));
+}
+
+#[tokio::test]
+async fn waits_for_maximum_rates_of_the_program_are_no_reason_to_lose_patience() {
+    let (governor, clock) = quick();
+    let pace = patient(Pace::background().entities_per_second(1), MINUTE);
+    let begun = clock.elapsed();
+    for _ in 0..3 {
+        enter(&governor, &pace, "p", 600).await.unwrap().answered();
+    }
+    assert_eq!(clock.elapsed().saturating_sub(begun), Duration::from_secs(1200));
+    // Neither is work between requests.
+    clock.advance(10 * MINUTE);
+    enter(&governor, &pace, "p", 0).await.unwrap().answered();
 }
 
 #[tokio::test]
@@ -97,7 +130,7 @@ async fn a_foreground_request_does_not_wait_longer_than_it_has_time() {
     let (governor, clock) = quick();
     let (pace, begun) = (Pace::foreground(), clock.elapsed());
     enter(&governor, &pace, "p", 1).await.unwrap().failed(busy(Some(90)));
-    assert_eq!(enter(&governor, &pace, "p", 1).await.err(), Some(Late { is_deadline: false }));
+    assert_eq!(enter(&governor, &pace, "p", 1).await.err(), Some(Late::Timeout));
     assert_eq!(clock.elapsed(), begun, "it fails at once");
     enter(&governor, &Pace::background(), "p", 1).await.unwrap().answered();
     assert_eq!(clock.elapsed().saturating_sub(begun), Duration::from_secs(90));
@@ -279,7 +312,7 @@ async fn a_deadline_ends_waits_of_the_foreground_too() {
     let (governor, clock) = quick();
     let pace = Pace::foreground().until(clock.now() + Duration::from_secs(10));
     enter(&governor, &pace, "p", 1).await.unwrap().failed(busy(Some(20)));
-    assert_eq!(enter(&governor, &pace, "p", 1).await.err(), Some(Late { is_deadline: true }));
+    assert_eq!(enter(&governor, &pace, "p", 1).await.err(), Some(Late::Deadline));
 }
 
 #[tokio::test]
@@ -358,7 +391,7 @@ async fn work_that_may_be_left_undone_waits_for_its_own_rate_and_not_for_a_targe
     assert!(waited > Duration::from_secs(8), "{waited:?}");
     enter(&governor, &pace, "p", 1).await.unwrap().failed(busy(Some(10)));
     let (begun, late) = (clock.elapsed(), enter(&governor, &pace, "p", 1).await);
-    assert_eq!(late.err(), Some(Late { is_deadline: false }));
+    assert_eq!(late.err(), Some(Late::Timeout));
     let waited = clock.elapsed().saturating_sub(begun);
     assert!(waited <= Duration::from_secs(1), "its own rate alone: {waited:?}");
     assert_eq!(background.requests().sent, 11);

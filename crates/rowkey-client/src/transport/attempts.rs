@@ -26,6 +26,7 @@ use super::trace;
 use crate::credential::Authority;
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Outcome, Result};
+use crate::pace::governor::Late;
 use crate::pace::permit::Permit;
 use crate::transport::Request;
 
@@ -305,7 +306,7 @@ impl<'a> Run<'a> {
         let is_last = counted >= retry.max_attempts;
         if is_last || wait >= self.budget {
             let error = self.last.take().filter(|_| stale).unwrap_or(failed.error);
-            return Err(if is_last { error } else { out_of_time(error) });
+            return Err(if is_last { error } else { Late::Timeout.marks(error) });
         }
         let needs_budget = !stale && !self.pacing.as_ref().is_some_and(Pacing::is_background);
         if needs_budget && !pipeline.retries().take() {
@@ -375,12 +376,6 @@ impl<'a> Run<'a> {
         }
         FailedAttempt { error, outcome, transient: retry::is_transient(status), wait }
     }
-}
-
-/// An error where the time of the options is over.
-#[cold]
-pub(super) fn out_of_time(error: Error) -> Error {
-    error.advise("allow a longer `timeout`, or try again later")
 }
 
 /// A failed attempt.

@@ -50,6 +50,5 @@ mod tls;
 pub(crate) mod trace;
 
 pub(crate) use call::{Call, Host, Reply, Safety};
-pub use pacing::past_deadline;
 pub(crate) use pipeline::{Pipeline, Shared};
 pub(crate) use request::Request;

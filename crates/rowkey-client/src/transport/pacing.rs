@@ -6,7 +6,7 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 
 use super::Request;
-use super::attempts::{FailedAttempt, out_of_time};
+use super::attempts::FailedAttempt;
 use super::call::Call;
 use super::pipeline::Pipeline;
 use crate::error::{Error, ErrorKind, Outcome};
@@ -30,12 +30,7 @@ pub(super) fn not_sent(late: Late, call: &Call<'_>, last: Option<Error>) -> Erro
         let what = "the request was not sent in time";
         Error::refused(ErrorKind::Unavailable, what).of(call.operation, call.resource)
     });
-    if late.is_deadline { past_deadline(error) } else { out_of_time(error) }
-}
-
-/// Says that the deadline of a pace came before the next attempt.
-pub fn past_deadline(error: Error) -> Error {
-    error.past_deadline().advise("the deadline has passed; resume the job from its checkpoint")
+    late.marks(error)
 }
 
 impl<'a> Pacing<'a> {

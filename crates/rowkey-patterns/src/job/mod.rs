@@ -19,7 +19,9 @@
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use rowkey_client::internals::patient;
 use rowkey_client::pace::{Pace, Requests};
 use rowkey_client::{ClientOptions, Error, ErrorKind, Result, ScanPolicy, Table};
 
@@ -28,6 +30,8 @@ mod delete;
 mod load;
 mod measure;
 pub(crate) mod pack;
+#[cfg(test)]
+mod patience_tests;
 mod range;
 #[cfg(test)]
 mod range_tests;
@@ -97,6 +101,7 @@ pub struct Job<'a, W> {
     table: Table,
     work: W,
     pace: Pace,
+    patience: Option<Duration>,
     concurrency: usize,
     stop_after: u64,
     parameters: Vec<(String, String)>,
@@ -126,7 +131,8 @@ pub struct Progress<'a> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Interrupted {
-    /// The reason: an error that is not retryable, too many failed items, or the deadline.
+    /// The reason: an error that is not retryable, too many failed items, the deadline, or the end of the
+    /// [patience](Job::patience).
     pub error: Error,
     /// The checkpoint to resume from, with the report so far.
     pub checkpoint: Box<Checkpoint>,
@@ -140,6 +146,7 @@ impl<'a, W> Job<'a, W> {
             table: primary(table),
             work,
             pace: Pace::background(),
+            patience: None,
             concurrency: 8,
             stop_after: 1000,
             parameters: Vec::new(),
@@ -156,6 +163,40 @@ impl<'a, W> Job<'a, W> {
     /// wait no longer than the `timeout` of the options; what the job then repeats is the page or the group.
     pub fn pace(mut self, pace: Pace) -> Self {
         self.pace = pace;
+        self
+    }
+
+    /// Ends the job with its [retryable](Error::is_retryable) error when no request of it was answered for this long. Default:
+    /// it waits until the service answers, or for the [deadline](Pace::until) of its pace.
+    ///
+    /// A job that is throttled, but advances, does not end, however long it takes. Time in which the job waits for
+    /// maximum rates of its own pace, or its steps send nothing, does not count. A pause that would end later is not begun.
+    ///
+    /// ```
+    /// # use rowkey_emulator::{ErrorCode, Fault, Server};
+    /// # use rowkey::StorageAccount;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let events = account.table("events");
+    /// # events.create().await?;
+    /// # let busy = server.inject(Fault::any().reject(ErrorCode::SERVER_BUSY));
+    /// use std::time::Duration;
+    ///
+    /// use rowkey::patterns::job::{Job, Walk};
+    ///
+    /// let count = Job::count(Walk::keys(&events)).patience(Duration::from_millis(200));
+    /// let stopped = count.run().await.unwrap_err();
+    /// assert!(stopped.error.is_retryable());
+    /// # drop(busy);
+    /// // Later, perhaps in another process:
+    /// let rest = Job::count(Walk::keys(&events)).resume(*stopped.checkpoint);
+    /// assert_eq!(rest.run().await?.total.right, 0);
+    /// # Ok(()) }
+    /// ```
+    pub fn patience(mut self, limit: Duration) -> Self {
+        self.patience = Some(limit);
         self
     }
 
@@ -254,9 +295,13 @@ impl<'a, W> Job<'a, W> {
         };
         let counts = checkpoint.report().total;
         let most_failed = counts.failed.saturating_add(self.stop_after);
-        let measures = measure::Measures::new(&self.table, &self.pace, counts);
+        let pace = match self.patience {
+            Some(limit) => patient(self.pace, limit),
+            None => self.pace,
+        };
+        let measures = measure::Measures::new(&self.table, &pace, counts);
         let state = Mutex::new(State { checkpoint, on_progress: self.on_progress, measures });
-        let Self { name, pace, concurrency, table, work, .. } = self;
+        let Self { name, concurrency, table, work, .. } = self;
         let splits = Splits::new(concurrency);
         Ok((Run { name, pace, concurrency, most_failed, units: None, splits, state }, table, work))
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rowkey_client::internals::{current_deadline, doubled, past_deadline};
+use rowkey_client::internals::{check_wait, doubled};
 use rowkey_client::{Clock, Error, Outcome, Result};
 
 /// The pause after the first failure; doubled for each further failure in a row.
@@ -23,7 +23,7 @@ pub struct Attempt {
     pub after_unknown: bool,
 }
 
-/// Runs `operation` until it succeeds, fails for good, or the deadline of the pace comes. If the outcome of an
+/// Runs `operation` until it succeeds, fails for good, or the deadline of the pace or the end of its patience comes. If the outcome of an
 /// earlier attempt is unknown, so is that of the error.
 pub(super) async fn until_done<T, F: Future<Output = Result<T>>>(
     clock: &dyn Clock,
@@ -47,17 +47,14 @@ pub(super) async fn until_done<T, F: Future<Output = Result<T>>>(
 }
 
 /// Waits before a repetition after `failures` retryable errors in a row; returns the error if the deadline of
-/// the pace in which the job runs comes first.
+/// the pace in which the job runs comes first, or the patience of the job ends.
 pub(super) async fn pause(clock: &dyn Clock, failures: u32, error: Error) -> Result<()> {
     if error.is_past_deadline() {
         return Err(error);
     }
     let asked = error.details().retry_after.unwrap_or_default().min(LONGEST_ASKED);
     let pause = doubled(FIRST_PAUSE, failures.saturating_sub(1), LONGEST_PAUSE).max(asked);
-    let left = current_deadline().map(|until| (until - clock.now()).to_std().unwrap_or_default());
-    if left.is_some_and(|left| pause >= left) {
-        return Err(past_deadline(error));
-    }
+    check_wait(clock, pause, error)?;
     clock.sleep(pause).await;
     Ok(())
 }

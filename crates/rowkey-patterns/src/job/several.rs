@@ -1,6 +1,7 @@
 //! Several jobs as one: one after the other, with one pace, one checkpoint and one report.
 
 use std::fmt;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -68,6 +69,7 @@ pub struct Jobs<'a> {
     name: String,
     steps: Vec<(String, Begin)>,
     pace: Option<Pace>,
+    patience: Option<Duration>,
     on_progress: OnProgress<'a>,
     resume: Option<Checkpoint>,
 }
@@ -79,6 +81,7 @@ type Ran<'r> = BoxFuture<'r, Result<Report, Interrupted>>;
 /// What the jobs share.
 struct Setting<'r> {
     pace: Option<Pace>,
+    patience: Option<Duration>,
     resume: Option<Checkpoint>,
     told: &'r mut (dyn FnMut(&Progress<'_>) + Send),
 }
@@ -87,7 +90,8 @@ impl<'a> Jobs<'a> {
     /// Begins without jobs. A checkpoint is tied to the name.
     pub fn new(name: impl Into<String>) -> Self {
         let on_progress = Box::new(|_: &Progress<'_>| {});
-        Self { name: name.into(), steps: Vec::new(), pace: None, on_progress, resume: None }
+        let (name, steps) = (name.into(), Vec::new());
+        Self { name, steps, pace: None, patience: None, on_progress, resume: None }
     }
 
     /// Adds a job, which begins when those before it have ended. Its own callback for progress and its own
@@ -110,6 +114,30 @@ impl<'a> Jobs<'a> {
         self
     }
 
+    /// Ends the job that runs when no request of it was answered for this long, as [`Job::patience`] does.
+    /// Default: each job has its own.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use rowkey::patterns::job::{Job, Jobs, Walk};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let events = account.table("events");
+    /// # events.create().await?;
+    /// let count = Jobs::new("count").then("events", Job::count(Walk::keys(&events)));
+    /// let report = count.patience(Duration::from_secs(60)).run().await?;
+    /// assert_eq!(report.part("events").right, 0);
+    /// # Ok(()) }
+    /// ```
+    pub fn patience(mut self, limit: Duration) -> Self {
+        self.patience = Some(limit);
+        self
+    }
+
     /// Calls `progress` after each completed page, and at the end of each job. `units` is `None`.
     pub fn progress(mut self, progress: impl FnMut(&Progress<'_>) + Send + 'a) -> Self {
         self.on_progress = Box::new(progress);
@@ -129,7 +157,7 @@ impl<'a> Jobs<'a> {
     ///
     /// [`Interrupted`], with the checkpoint of all jobs, if one of them ends early. Those after it are not begun.
     pub async fn run(self) -> Result<Report, Interrupted> {
-        let Self { name, steps, pace, mut on_progress, resume } = self;
+        let Self { name, steps, pace, patience, mut on_progress, resume } = self;
         let names: Vec<_> = steps.iter().map(|(name, _)| name.clone()).collect();
         let mut all = Checkpoint::new(&name, "", &[]);
         if let Some(resumed) = resume {
@@ -149,7 +177,7 @@ impl<'a> Jobs<'a> {
                 all.set_part(at, progress.checkpoint.clone(), &names);
                 on_progress(&Progress { checkpoint: &all, units: None, ..*progress });
             };
-            let setting = Setting { pace: pace.clone(), resume, told: &mut told };
+            let setting = Setting { pace: pace.clone(), patience, resume, told: &mut told };
             if let Err(Interrupted { error, checkpoint }) = begin(setting).await {
                 all.set_part(at, *checkpoint, &names);
                 let error = error.during(names[at].clone());
@@ -166,12 +194,13 @@ where
     P: Projection + Send + 'static,
     F: PageStep<P> + 'static,
 {
-    let Setting { pace, resume, told } = setting;
+    let Setting { pace, patience, resume, told } = setting;
     let mut job = job.progress(|progress| told(progress));
     job.resume = resume;
     if let Some(pace) = pace {
         job = job.pace(pace);
     }
+    job.patience = patience.or(job.patience);
     job.run().boxed()
 }
 
