@@ -85,7 +85,13 @@ const HOUSES: [House; 8] = [
     },
     House {
         package: "rowkey-cli",
-        floors: &["error", "args confirm entities profiles", "connect output", "commands", "main"],
+        floors: &[
+            "error",
+            "args confirm entities profiles",
+            "connect output jobs",
+            "commands",
+            "main",
+        ],
         files_in_order: true,
     },
     House {

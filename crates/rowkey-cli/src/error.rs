@@ -27,6 +27,12 @@ pub(crate) enum Exit {
     Unavailable = 6,
     /// Whether the change was applied is unknown.
     Unknown = 7,
+    /// The command is done, but some entities failed, or differ.
+    Partly = 8,
+    /// Stopped by Ctrl-C.
+    Interrupted = 130,
+    /// Stopped by SIGTERM.
+    Terminated = 143,
 }
 
 impl Exit {
@@ -41,6 +47,9 @@ impl Exit {
             Self::Denied => "denied",
             Self::Unavailable => "unavailable",
             Self::Unknown => "unknown_outcome",
+            Self::Partly => "partly_failed",
+            Self::Interrupted => "interrupted",
+            Self::Terminated => "terminated",
         }
     }
 }
@@ -82,6 +91,12 @@ impl Error {
     /// Says before the text during what it happened.
     pub(crate) fn during(mut self, what: impl fmt::Display) -> Self {
         self.text = format!("{what}: {}", self.text);
+        self
+    }
+
+    /// Adds what to do.
+    pub(crate) fn and(mut self, what: impl fmt::Display) -> Self {
+        self.text = format!("{}; {what}", self.text);
         self
     }
 

@@ -5,7 +5,7 @@
 //! - `error`: what failed, and the exit code · `args`: the flags that all commands share
 //! - `profiles`: connections by name · `connect`: which account a command uses
 //! - `entities`: entities from the command line, a file or stdin · `output`: tables, JSON lines and CSV
-//! - `confirm`: questions before what cannot be undone · `commands`: a file for each command
+//! - `jobs`: what all commands that run a job share · `confirm`: questions before what cannot be undone · `commands`: a file for each command
 
 mod args;
 mod commands;
@@ -13,6 +13,7 @@ mod confirm;
 mod connect;
 mod entities;
 mod error;
+mod jobs;
 mod output;
 mod profiles;
 

@@ -35,7 +35,9 @@ Exit codes:
   4  the condition is not met: another ETag, or it exists already
   5  the credential was rejected, or does not permit the operation
   6  the service is busy or did not answer; try again later
-  7  whether the change was applied is unknown; read before you repeat it";
+  7  whether the change was applied is unknown; read before you repeat it
+  8  done, but some entities failed or differ; see the messages or the reject file
+  130, 143  stopped by Ctrl-C or SIGTERM; the message says how to go on";
 
 /// Looks at and changes Azure Table storage: Azure, Azure Cosmos DB for Table, Azurite and rowkey-server.
 #[derive(Parser)]

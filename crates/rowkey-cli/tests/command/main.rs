@@ -5,6 +5,7 @@
 mod connections;
 mod entities;
 mod exits;
+mod jobs;
 mod pages;
 mod query;
 mod support;

@@ -1,0 +1,322 @@
+//! What all commands that run a job share: its flags, its progress line, its checkpoint file, and how it stops.
+//!
+//! - this file: [`JobFlags`], and [`Runner`], which runs a job · `report`: what of it failed, and the exit code
+//! - `checkpoint`: the position of a job in a file · `line`: the line that shows the progress on a terminal
+//! - `interrupts`: Ctrl-C and the signal that ends programs, while a job runs
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use clap::Args;
+use futures_util::future::{Either, select};
+use rowkey::pace::Pace;
+use rowkey::patterns::job::{
+    Checkpoint, Interrupted, Job, Jobs, PageStep, Progress, Report, Walking,
+};
+use rowkey::{ClientOptions, Clock as _, ErrorKind, Projection, SystemClock};
+use tokio::sync::Notify;
+
+use crate::args::Common;
+use crate::error::{Error, Exit, Result};
+
+mod checkpoint;
+mod interrupts;
+mod line;
+mod report;
+
+use checkpoint::CheckpointFile;
+use interrupts::Interrupts;
+use line::Line;
+
+pub(crate) use report::finish;
+
+/// How often the checkpoint is stored.
+const STORE_EVERY: Duration = Duration::from_secs(1);
+
+/// Flags of all commands that run a job.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct JobFlags {
+    /// Keep the position in this file while the command runs. If the file exists, go on from there. It holds keys, has mode
+    /// 0600, and is removed at the end.
+    #[arg(long, value_name = "FILE", help_heading = "Job")]
+    checkpoint: Option<PathBuf>,
+    /// Read and write at most this many entities a second.
+    #[arg(
+        long,
+        value_name = "ENTITIES_PER_SECOND",
+        value_parser = clap::value_parser!(u32).range(1..),
+        help_heading = "Job"
+    )]
+    max_rate: Option<u32>,
+    /// Work on this many ranges or groups of entities at once. Default: 8.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        value_parser = clap::value_parser!(u16).range(1..=256),
+        help_heading = "Job"
+    )]
+    concurrency: Option<u16>,
+}
+
+/// What the progress line says, before requests and time.
+type Shown = Box<dyn Fn(&Progress<'_>) -> String + Send>;
+
+/// Runs a job as the flags say: with a progress line, from its checkpoint and with a new one, until it is done or stopped.
+pub(crate) struct Runner {
+    file: Option<CheckpointFile>,
+    resume: Option<Checkpoint>,
+    pace: Pace,
+    concurrency: usize,
+    patience: Duration,
+    total: Option<u64>,
+    shown: Shown,
+    is_json: bool,
+}
+
+impl Runner {
+    /// Reads the checkpoint if its file exists. Otherwise checks that it can be written, before the job does anything.
+    pub(crate) fn new(common: &Common, flags: &JobFlags) -> Result<Self> {
+        let (file, resume) = match &flags.checkpoint {
+            Some(path) => {
+                let (file, resume) = CheckpointFile::open(path)?;
+                (Some(file), resume)
+            }
+            None => (None, None),
+        };
+        let pace = Pace::background();
+        let patience = common.timeout.map(Duration::from_secs);
+        Ok(Self {
+            file,
+            resume,
+            pace: match flags.max_rate {
+                Some(entities) => pace.entities_per_second(entities),
+                None => pace,
+            },
+            concurrency: flags.concurrency.map_or(8, usize::from),
+            patience: patience.unwrap_or(ClientOptions::default().timeout),
+            total: None,
+            shown: Box::new(|progress| format!("entities: {}", progress.report().total.examined)),
+            is_json: common.json,
+        })
+    }
+
+    /// The number of entities, if it is known: the progress line then estimates the time that is left.
+    #[expect(dead_code, reason = "for commands that know it")]
+    pub(crate) fn total(self, entities: Option<u64>) -> Self {
+        Self { total: entities, ..self }
+    }
+
+    /// What the progress line says, before requests and time.
+    #[expect(dead_code, reason = "for commands that count something else than entities")]
+    pub(crate) fn shows(self, shown: impl Fn(&Progress<'_>) -> String + Send + 'static) -> Self {
+        Self { shown: Box::new(shown), ..self }
+    }
+
+    /// Runs a job that walks a table to its end.
+    pub(crate) async fn walk<P, F>(self, job: Job<'_, Walking<P, F>>) -> Result<Report>
+    where
+        P: Projection + Send + 'static,
+        F: PageStep<P>,
+    {
+        self.run(job, Job::<Walking<P, F>>::run).await
+    }
+
+    /// Runs a job to its end. `begin` is `Job::<Loading<_>>::run` or `Jobs::run`.
+    ///
+    /// The checkpoint file is removed when the job is done. Otherwise it holds the last checkpoint, and the error says
+    /// how to go on.
+    pub(crate) async fn run<S, F>(self, job: S, begin: impl FnOnce(S) -> F) -> Result<Report>
+    where
+        S: Settings,
+        F: Future<Output = Result<Report, Interrupted>>,
+    {
+        let Self { file, resume, pace, concurrency, patience, total, shown, is_json } = self;
+        let interrupts = Interrupts::begin()?;
+        let has_resumed = resume.is_some();
+        if let (Some(resume), Some(file), false) = (&resume, &file, is_json) {
+            file.tell_resumed(resume);
+        }
+        let state = State {
+            file,
+            latest: None,
+            stored: None,
+            has_advanced: false,
+            failed: None,
+            line: Line::new(total, resume.as_ref()),
+            shown,
+        };
+        let state = Arc::new(Mutex::new(state));
+        let stop = Arc::new(Notify::new());
+        let progress = {
+            let (state, stop) = (Arc::clone(&state), Arc::clone(&stop));
+            move |progress: &Progress<'_>| {
+                if !lock(&state).tell(progress) {
+                    stop.notify_one();
+                }
+            }
+        };
+        let setting = Setting { pace, concurrency, patience, progress: Box::new(progress), resume };
+        let ended = {
+            let job = pin!(begin(job.with(setting)));
+            let (signalled, cannot_store) = (pin!(interrupts.signalled()), pin!(stop.notified()));
+            let stopped = select(signalled, cannot_store);
+            match select(job, stopped).await {
+                Either::Left((ended, _)) => Ok(ended),
+                Either::Right((Either::Left((exit, _)), _)) => Err(Some(exit)),
+                Either::Right((Either::Right(_), _)) => Err(None),
+            }
+        };
+        let mut state = lock(&state);
+        state.line.clear();
+        match ended {
+            // The last checkpoint could not be stored, and nothing is lost.
+            Ok(Ok(report)) => state.done().map(|()| report),
+            Ok(Err(interrupted)) => Err(state.interrupted(interrupted, has_resumed)),
+            Err(exit) => Err(state.stopped(exit)),
+        }
+    }
+
+    /// The number of units at once, for jobs of [`Jobs`], which have their own.
+    #[expect(dead_code, reason = "for commands of several jobs")]
+    pub(crate) fn concurrency(&self) -> usize {
+        self.concurrency
+    }
+}
+
+/// What the progress of a job changes.
+struct State {
+    file: Option<CheckpointFile>,
+    /// The last checkpoint that is not stored.
+    latest: Option<Checkpoint>,
+    /// When one was stored, by the clock.
+    stored: Option<Duration>,
+    has_advanced: bool,
+    /// Why none can be stored.
+    failed: Option<Error>,
+    line: Line,
+    shown: Shown,
+}
+
+fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl State {
+    /// Shows and keeps the progress. Returns `false` if the job has to stop because its checkpoint cannot be stored.
+    fn tell(&mut self, progress: &Progress<'_>) -> bool {
+        self.has_advanced = true;
+        let text = (self.shown)(progress);
+        self.line.tell(&text, progress.report().total.examined, progress.requests.sent);
+        let Some(file) = &self.file else { return true };
+        let now = SystemClock.elapsed();
+        if self.stored.is_some_and(|stored| now.saturating_sub(stored) < STORE_EVERY) {
+            self.latest = Some(progress.checkpoint.clone());
+            return true;
+        }
+        let stored = file.store(progress.checkpoint);
+        (self.latest, self.stored) = (None, Some(now));
+        self.failed = stored.err();
+        self.failed.is_none()
+    }
+
+    /// Removes the checkpoint of a job that is done.
+    fn done(&self) -> Result<()> {
+        self.file.as_ref().map_or(Ok(()), CheckpointFile::remove)
+    }
+
+    /// The error of a job that was stopped by a signal or because its checkpoint cannot be stored.
+    fn stopped(&mut self, exit: Option<Exit>) -> Error {
+        let kept = self.keep();
+        let error = match (exit, self.failed.take()) {
+            (Some(exit), None) => Error::new(exit, format!("stopped; {}", self.how_to_go_on())),
+            (_, Some(error)) => return error.and("correct that, and run the command again"),
+            (None, None) => Error::new(Exit::Failed, "stopped"),
+        };
+        kept.err().unwrap_or(error)
+    }
+
+    /// The error of a job that ended early.
+    fn interrupted(&mut self, interrupted: Interrupted, has_resumed: bool) -> Error {
+        let Interrupted { error, checkpoint, .. } = interrupted;
+        let is_refused = error.kind() == ErrorKind::Invalid && error.details().status.is_none();
+        if let Some(file) = self.file.as_ref().filter(|_| has_resumed && !self.has_advanced)
+            && is_refused
+        {
+            return file.refused(error).into();
+        }
+        let failed = checkpoint.report().total.failed;
+        if self.file.is_some() {
+            self.latest = Some(*checkpoint);
+        }
+        if let Err(kept) = self.keep() {
+            return kept;
+        }
+        let how = self.how_to_go_on();
+        if error.is_retryable() {
+            let advice = format!("try again later, or allow more time by --timeout; {how}");
+            return error.advise(advice).into();
+        }
+        if is_refused && failed > 0 {
+            let advice = format!("correct what they have in common; {how}");
+            return Error::new(Exit::Failed, error.advise(advice).to_string());
+        }
+        let error = Error::from(error);
+        if self.file.is_some() { error.and(how) } else { error }
+    }
+
+    /// Stores the last checkpoint.
+    fn keep(&mut self) -> Result<()> {
+        match (&self.file, self.latest.take()) {
+            (Some(file), Some(latest)) => file.store(&latest),
+            _ => Ok(()),
+        }
+    }
+
+    fn how_to_go_on(&self) -> String {
+        match &self.file {
+            Some(file) => format!("the same command goes on from {}", file.shown()),
+            None => {
+                "the same command begins again; with --checkpoint FILE it would go on".to_owned()
+            }
+        }
+    }
+}
+
+/// How a job runs.
+pub(crate) struct Setting {
+    pace: Pace,
+    concurrency: usize,
+    patience: Duration,
+    progress: Box<dyn FnMut(&Progress<'_>) + Send>,
+    resume: Option<Checkpoint>,
+}
+
+/// A job, or several as one.
+pub(crate) trait Settings: Sized {
+    fn with(self, setting: Setting) -> Self;
+}
+
+impl<W> Settings for Job<'_, W> {
+    fn with(self, setting: Setting) -> Self {
+        let Setting { pace, concurrency, patience, progress, resume } = setting;
+        let job = self.pace(pace).concurrency(concurrency).patience(patience).progress(progress);
+        match resume {
+            Some(checkpoint) => job.resume(checkpoint),
+            None => job,
+        }
+    }
+}
+
+impl Settings for Jobs<'_> {
+    fn with(self, setting: Setting) -> Self {
+        let Setting { pace, patience, progress, resume, .. } = setting;
+        let jobs = self.pace(pace).patience(patience).progress(progress);
+        match resume {
+            Some(checkpoint) => jobs.resume(checkpoint),
+            None => jobs,
+        }
+    }
+}
