@@ -3,9 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use rowkey_entity::Entity;
-use rowkey_entity::internals::Row;
+use rowkey_entity::entity::RowReader;
+use rowkey_entity::internals::{Row, decode};
+use rowkey_entity::{DynamicEntity, Entity, FailedRow, Projection as _};
 use rowkey_wire::etag::Match;
+use rowkey_wire::odata::Fields;
 
 use crate::cost::{Class, Usage};
 use crate::error::Result;
@@ -53,6 +55,15 @@ impl EncodedRow {
     /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge) if its keys or properties cannot be stored.
     pub fn of<E: Entity>(entity: &E) -> Result<Self> {
         Ok(Self { row: Arc::new(Row::unguarded(entity)?) })
+    }
+
+    /// The entity without its type.
+    #[doc(hidden)]
+    pub fn decoded(&self) -> Result<DynamicEntity> {
+        let mut fields = Fields::default();
+        decode::entity(&self.row.body, &mut fields)?;
+        let row = RowReader::new(&fields);
+        Ok(DynamicEntity::decode(&row).map_err(|error| FailedRow::of(&row, &error))?)
     }
 
     /// The PartitionKey and the RowKey.

@@ -52,6 +52,12 @@ impl Table {
         self.name.eq_ignore_ascii_case(&other.name) && self.endpoint() == other.endpoint()
     }
 
+    /// The address of the table, the same for all handles of it. Has no secret.
+    #[doc(hidden)]
+    pub fn place(&self) -> String {
+        format!("{}/{}", self.endpoint().trim_end_matches('/'), self.name.to_ascii_lowercase())
+    }
+
     /// The same table with other options.
     ///
     /// ```

@@ -8,7 +8,7 @@ use futures_util::stream::{BoxStream, FuturesUnordered};
 use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use rowkey_client::internals::shown;
 use rowkey_client::telemetry::with_receipt;
-use rowkey_client::{Error, ErrorCode, ErrorKind, Result, Table};
+use rowkey_client::{Clock, Error, ErrorCode, ErrorKind, Result, Table};
 
 use super::repeat::until_done;
 use super::{Attempt, Interrupted, Job, Report, Run, Verdict};
@@ -35,7 +35,7 @@ pub trait Batch: Send + Sync {
 
 /// The work of a job from [`Job::load`].
 pub struct Loading<S> {
-    groups: S,
+    pub(super) groups: S,
     per_partition: usize,
     around: Option<Around>,
 }
@@ -181,7 +181,7 @@ impl Partition {
 type AnyGroup<'g> = Box<dyn Group + 'g>;
 
 /// A [`Batch`] as a trait object.
-trait Group: Send + Sync {
+pub(super) trait Group: Send + Sync {
     fn keys(&self) -> (&str, &str);
     fn entities(&self) -> u64;
     fn store(&self, attempt: Attempt) -> BoxFuture<'_, Result<Report>>;
@@ -266,24 +266,26 @@ async fn store(
     partition: Partition,
     group: AnyGroup<'_>,
 ) -> (Partition, Result<()>) {
-    let clock = table.account().clock();
-    let stored = until_done(clock, |attempt| group.store(attempt)).await;
-    let report = match stored {
-        Ok(report) => report,
-        // The group stays open, and the next run stores it.
-        Err(error) if ends_everything(&error) => return (partition, Err(error)),
-        Err(error) => {
+    // After an error the group stays open, and the next run stores it.
+    let stored = store_group(table.account().clock(), &*group).await;
+    (partition, stored.and_then(|report| run.advance(at, None, report)))
+}
+
+/// Stores a group. Returns an error only if all others would fail as well; other failures are in the report.
+pub(super) async fn store_group(clock: &dyn Clock, group: &dyn Group) -> Result<Report> {
+    match until_done(clock, |attempt| group.store(attempt)).await {
+        Err(error) if !ends_everything(&error) => {
             let mut report = Report::default();
             report.problem(None, Verdict::Failed, group.keys(), &error);
             report.note(None, Verdict::Failed, group.entities().saturating_sub(1));
-            report
+            Ok(report)
         }
-    };
-    (partition, run.advance(at, None, report))
+        stored => stored,
+    }
 }
 
 /// Whether all other groups would fail as well. Retryable errors were repeated until the deadline.
-fn ends_everything(error: &Error) -> bool {
+pub(super) fn ends_everything(error: &Error) -> bool {
     error.is_retryable()
         || error.kind() == ErrorKind::Auth
         || error.code() == Some(&ErrorCode::TABLE_NOT_FOUND)

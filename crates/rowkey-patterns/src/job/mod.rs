@@ -11,7 +11,7 @@
 //! - `walk`: [`Walk`], a table in ranges, and the jobs that read it · `range`: a range, page by page · `split`: ranges that are split
 //!   while they are read
 //! - `load`: [`Batch`], groups of entities that are stored · `pack`: how groups are filled
-//! - `rows`, `delete`: loading and deleting entities of plain types
+//! - `rows`, `delete`: loading and deleting entities of plain types · `copy`: copying entities to another table
 //! - `several`: [`Jobs`], several jobs as one
 //! - `checkpoint`: [`Checkpoint`], the position of a job as text that can be stored
 //! - `report`: [`Report`], the result of a job · `usage`: what a job uses, before it runs
@@ -26,6 +26,9 @@ use rowkey_client::pace::{Pace, Requests};
 use rowkey_client::{ClientOptions, Error, ErrorKind, Result, ScanPolicy, Table};
 
 mod checkpoint;
+mod copy;
+#[cfg(test)]
+mod copy_tests;
 mod delete;
 mod load;
 mod measure;
@@ -46,12 +49,13 @@ mod walk;
 use split::Splits;
 
 pub use checkpoint::Checkpoint;
+pub use copy::Copying;
 pub use delete::Deletion;
 pub use load::{Batch, Loading};
 pub use pack::Packs;
 pub use repeat::Attempt;
 pub use report::{Counts, MAX_PROBLEMS, Problem, Report, Verdict};
-pub use rows::Rows;
+pub use rows::{Rejected, Rows};
 pub use several::Jobs;
 pub use walk::{Keys, PageStep, Walk, Walking};
 

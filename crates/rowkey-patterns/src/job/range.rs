@@ -16,6 +16,9 @@ use super::split::Probing;
 use super::walk::{PARTITION_KEY, PageStep, Walk, Walking};
 use super::{Interrupted, Job, Report, Run, Verdict, primary};
 
+/// The most bytes of the responses that one step gets.
+const MAX_GATHERED: u64 = 4 * 1024 * 1024;
+
 impl<P, F> Job<'_, Walking<P, F>>
 where
     P: Projection + Send + 'static,
@@ -93,11 +96,14 @@ where
         let mut next = run.begin(number);
         // Kept between pages, because it detects repeated tokens; restarted after an error.
         let mut pages: Option<Stream<Page<Result<P, FailedRow>>>> = None;
+        // Read, but not passed to the step yet.
+        let mut held: Option<Page<Result<P, FailedRow>>> = None;
         let mut failures = 0;
         loop {
             let mut rest = pages.take().unwrap_or_else(|| {
                 let query = walk.between(table, (from.as_deref(), to.as_deref())).results();
-                match next.clone() {
+                let read = held.as_ref().and_then(|held| held.continuation.clone());
+                match read.or_else(|| next.clone()) {
                     Some(next) => query.resume(next).pages(),
                     None => query.pages(),
                 }
@@ -116,9 +122,17 @@ where
                 }
                 Err(error) => return Err(error),
             };
-            let Some(mut page) = page else { return run.advance(number, None, Report::default()) };
+            let rest_of = |held: Page<_>| Page { continuation: None, ..held };
+            let Some(mut page) = page.or_else(|| held.take().map(rest_of)) else {
+                return run.advance(number, None, Report::default());
+            };
             if is_split {
                 walk.cut(&mut page, end.as_deref());
+            }
+            let page = gathered(held.take(), page);
+            if walk.gathers(&page) {
+                (held, pages) = (Some(page), Some(rest));
+                continue;
             }
             let after = page.continuation.clone();
             let last = page.entities.last().filter(|_| is_split);
@@ -188,6 +202,13 @@ impl<P: Projection + Send + 'static> Walk<P> {
         }
     }
 
+    /// Whether the next page belongs to the same step.
+    fn gathers(&self, page: &Page<Result<P, FailedRow>>) -> bool {
+        page.continuation.is_some()
+            && page.entities.len() < self.gather
+            && page.receipt.bytes_received() < MAX_GATHERED
+    }
+
     /// Removes the rows from a key on, which belong to another range. If there were any, the page is the last one.
     fn cut(&self, page: &mut Page<Result<P, FailedRow>>, end: Option<&str>) {
         let Some(end) = end else { return };
@@ -225,6 +246,14 @@ impl<P: Projection + Send + 'static> Walk<P> {
         }
         None
     }
+}
+
+/// Adds a page to those before it.
+fn gathered<P>(held: Option<Page<P>>, page: Page<P>) -> Page<P> {
+    let Some(mut held) = held else { return page };
+    held.entities.extend(page.entities);
+    held.receipt.add(&page.receipt);
+    Page { continuation: page.continuation, ..held }
 }
 
 /// Separates the rows that decode from the others, which it reports.

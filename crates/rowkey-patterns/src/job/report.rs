@@ -101,6 +101,10 @@ pub struct Report {
     /// Problems with their keys, up to [`MAX_PROBLEMS`]; `total` counts all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
+    /// What the steps of a job wrote elsewhere, such as files, each as a text of the step's own form. A checkpoint has exactly
+    /// the outputs of what it has passed, so others, of work that is done again, can be told apart from them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
 }
 
 impl Report {
@@ -184,6 +188,7 @@ impl Report {
         }
         let room = MAX_PROBLEMS.saturating_sub(self.problems.len());
         self.problems.extend(other.problems.into_iter().take(room));
+        self.outputs.extend(other.outputs);
     }
 
     /// Adds the report of a job as a part with its name.
@@ -200,6 +205,7 @@ impl Report {
             ..problem.clone()
         });
         self.problems.extend(problems);
+        self.outputs.extend(other.outputs.iter().cloned());
     }
 
     fn count(&mut self, part: Option<&str>, change: impl Fn(&mut Counts)) {

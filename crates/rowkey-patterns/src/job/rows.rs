@@ -1,6 +1,8 @@
 //! Loading entities of plain types, which have no other rows.
 
+use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
 
 use futures_util::{Stream, StreamExt as _};
 use rowkey_client::table::{EncodedRow, RowWrite};
@@ -8,6 +10,7 @@ use rowkey_client::{
     DynamicEntity, Entity, Error, ErrorCode, ErrorKind, Key, Outcome, Result, Table, Transaction,
 };
 
+use super::load::ends_everything;
 use super::pack::{Merge, Packs, pack};
 use super::{Attempt, Batch, Job, Loading, Report, Verdict};
 use crate::keys::not_of_a_store;
@@ -25,7 +28,20 @@ pub struct Rows<E> {
     entities: Vec<One<E>>,
     /// All operations, to check that they fit into one transaction.
     all: Transaction,
+    on_rejected: Option<OnRejected>,
 }
+
+/// An entity that a job could not store, for the callback of [`Job::rejected`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Rejected<'r> {
+    /// The entity as it was to be stored.
+    pub entity: DynamicEntity,
+    /// The reason. Quotes no keys.
+    pub error: &'r Error,
+}
+
+pub(super) type OnRejected = Arc<dyn Fn(Rejected<'_>) + Send + Sync>;
 
 /// An entity to store.
 enum One<E> {
@@ -42,6 +58,16 @@ impl<E> One<E> {
         match self {
             Self::Row(row) | Self::Compared(_, row) => Some(row),
             Self::Invalid(_) => None,
+        }
+    }
+}
+
+impl<E: Entity + 'static> One<E> {
+    /// The entity without its type; of one that cannot be encoded, if it has no other type.
+    fn dynamic(&self) -> Option<DynamicEntity> {
+        match self {
+            Self::Row(row) | Self::Compared(_, row) => row.decoded().ok(),
+            Self::Invalid(entity) => (entity as &dyn Any).downcast_ref().cloned(),
         }
     }
 }
@@ -182,9 +208,52 @@ impl<E: Entity + Send + Sync + 'static> Job<'static, Loading<Packs<Rows<E>>>> {
         let to = table.clone();
         Self::load(name, table, pack(entities.map(move |entity| Rows::of(&to, verb, entity))))
     }
+
+    /// Passes each entity that cannot be stored to `rejected`, with the reason: to a file, for example. The report has the
+    /// keys and reasons of the first ones alone.
+    ///
+    /// Called before the checkpoint passes the entity, so a job that is resumed may pass it again. An entity of a type
+    /// other than [`DynamicEntity`] that cannot be encoded is only in the report.
+    ///
+    /// ```
+    /// # use futures_util::stream;
+    /// # use rowkey::{DynamicEntity, StorageAccount};
+    /// # use std::sync::{Arc, Mutex};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let events = account.table("events");
+    /// # events.create().await?;
+    /// use rowkey::patterns::job::Job;
+    ///
+    /// let rows = ["1", "2/3", "4"].map(|key| DynamicEntity::new("device-7", key));
+    /// let rejected = Arc::new(Mutex::new(Vec::new()));
+    /// let all = Arc::clone(&rejected);
+    /// let load = Job::upsert(&events, stream::iter(rows));
+    /// let report = load.rejected(move |rejected| all.lock().unwrap().push(rejected.entity)).run().await?;
+    /// assert_eq!((report.total.right, report.total.failed), (2, 1));
+    /// assert_eq!(rejected.lock().unwrap()[0].row_key, "2/3");
+    /// # Ok(()) }
+    /// ```
+    pub fn rejected(mut self, rejected: impl Fn(Rejected<'_>) + Send + Sync + 'static) -> Self {
+        let on_rejected: OnRejected = Arc::new(rejected);
+        let groups = self.work.groups;
+        self.work.groups =
+            groups.map(move |rows| rows.on_rejected(Some(Arc::clone(&on_rejected)))).boxed();
+        self
+    }
 }
 
 impl<E: Entity> Rows<E> {
+    pub(super) fn on_rejected(self, on_rejected: Option<OnRejected>) -> Self {
+        Self { on_rejected, ..self }
+    }
+
+    pub(super) fn upsert(table: &Table, entity: E) -> Self {
+        Self::of(table, Verb::Upsert, entity)
+    }
+
     fn of(table: &Table, verb: Verb, entity: E) -> Self {
         let one = match EncodedRow::of(&entity) {
             Ok(row) if verb == Verb::Insert => One::Compared(entity, row),
@@ -193,11 +262,24 @@ impl<E: Entity> Rows<E> {
         };
         let all = table.transaction();
         let all = if let Some(row) = one.row() { verb.add(all, row) } else { all };
-        Self { table: table.clone(), verb, entities: vec![one], all }
+        Self { table: table.clone(), verb, entities: vec![one], all, on_rejected: None }
     }
 }
 
-impl<E: Entity + Send + Sync> Rows<E> {
+impl<E: Entity + Send + Sync + 'static> Rows<E> {
+    /// Counts an entity that cannot be stored.
+    fn reject(&self, one: &One<E>, error: &Error, report: &mut Report) {
+        let entity = self.on_rejected.as_ref().and_then(|_| one.dynamic());
+        let keys = match (one, &entity) {
+            (_, Some(entity)) => (&*entity.partition_key, &*entity.row_key),
+            (one, None) => one.row().map_or(("", ""), EncodedRow::keys),
+        };
+        report.problem(None, Verdict::Failed, keys, error);
+        if let (Some(entity), Some(rejected)) = (entity, &self.on_rejected) {
+            rejected(Rejected { entity, error });
+        }
+    }
+
     /// Removes from `left` the entities that are stored, and those that differ from what is stored.
     async fn look_up<'r>(
         &self,
@@ -217,7 +299,7 @@ impl<E: Entity + Send + Sync> Rows<E> {
                 (Some(stored), One::Compared(entity, _)) if is_same(&stored, entity)? => {
                     report.note(None, Verdict::Right, 1);
                 }
-                (Some(_), _) => report.problem(None, Verdict::Failed, row.keys(), refused),
+                (Some(_), _) => self.reject(one, refused, report),
             }
         }
         Ok(left)
@@ -230,7 +312,7 @@ pub fn is_same<E: Entity>(stored: &E, entity: &E) -> Result<bool> {
     Ok(row(stored)? == row(entity)?)
 }
 
-impl<E: Entity + Send + Sync> Batch for Rows<E> {
+impl<E: Entity + Send + Sync + 'static> Batch for Rows<E> {
     fn keys(&self) -> (&str, &str) {
         let first = self.entities.first().and_then(One::row);
         first.map_or(("", ""), EncodedRow::keys)
@@ -246,9 +328,16 @@ impl<E: Entity + Send + Sync> Batch for Rows<E> {
         for one in &self.entities {
             match one {
                 One::Row(row) | One::Compared(_, row) => left.push((one, row)),
-                // Encode again to return the error.
-                One::Invalid(entity) => return EncodedRow::of(entity).map(|_| report),
+                One::Invalid(entity) => {
+                    // Encode again to return the error.
+                    if let Err(error) = EncodedRow::of(entity) {
+                        self.reject(one, &error, &mut report);
+                    }
+                }
             }
+        }
+        if left.is_empty() {
+            return Ok(report);
         }
         let mut lookups = 0;
         let mut sent = self.all.send().await;
@@ -262,10 +351,12 @@ impl<E: Entity + Send + Sync> Batch for Rows<E> {
                 lookups += 1;
                 left = self.look_up(left, &error, &mut report).await?;
             } else if let Some(at) = refused.filter(|_| is_of_one(&error)) {
-                let (_, row) = left.remove(at);
-                report.problem(None, Verdict::Failed, row.keys(), &error);
-            } else {
+                let (one, _) = left.remove(at);
+                self.reject(one, &error, &mut report);
+            } else if ends_everything(&error) {
                 return Err(error);
+            } else {
+                left.drain(..).for_each(|(one, _)| self.reject(one, &error, &mut report));
             }
             if left.is_empty() {
                 return Ok(report);
@@ -277,7 +368,7 @@ impl<E: Entity + Send + Sync> Batch for Rows<E> {
     }
 }
 
-impl<E: Entity + Send + Sync> Merge for Rows<E> {
+impl<E: Entity + Send + Sync + 'static> Merge for Rows<E> {
     fn merge(&mut self, other: Self) -> Option<Self> {
         if !self.all.fits(&other.all) {
             return Some(other);

@@ -53,6 +53,8 @@ pub struct Walk<P> {
     pub(super) splits: Vec<String>,
     /// The PartitionKey of a row, if ranges are split while they are read.
     pub(super) locate: Option<Locate<P>>,
+    /// How many entities a step gets at least, if there are more pages.
+    pub(super) gather: usize,
 }
 
 pub(super) type Locate<P> = fn(&P) -> &str;
@@ -133,7 +135,15 @@ impl<P: Projection + Send + 'static> Walk<P> {
             split_by: PARTITION_KEY,
             splits: Vec::new(),
             locate: None,
+            gather: 0,
         }
+    }
+
+    /// Passes several pages of a range to the step as one, until they have this many entities or 4 MiB, which is also what a
+    /// range then holds in memory. For steps that write a file each time. Default: each page is passed by itself.
+    #[must_use = "this returns the changed walk"]
+    pub fn gather(self, entities: usize) -> Self {
+        Self { gather: entities, ..self }
     }
 
     /// Splits a table at these stored values of the PartitionKey: `["g", "n"]` makes three ranges.
@@ -173,6 +183,7 @@ impl<P: Projection + Send + 'static> Walk<P> {
             split_by: self.split_by,
             splits: self.splits,
             locate: None,
+            gather: self.gather,
         }
     }
 
@@ -345,8 +356,8 @@ impl fmt::Debug for Keys {
 impl<P> Clone for Walk<P> {
     fn clone(&self) -> Self {
         let (query, splits) = (Arc::clone(&self.query), self.splits.clone());
-        let locate = self.locate;
-        Self { table: self.table.clone(), query, split_by: self.split_by, splits, locate }
+        let Self { split_by, locate, gather, .. } = *self;
+        Self { table: self.table.clone(), query, split_by, splits, locate, gather }
     }
 }
 
