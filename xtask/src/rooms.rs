@@ -101,6 +101,8 @@ const HOUSES: [House; 8] = [
             "compression objects row",
             "columns json_lines",
             "spool backup azcopy storage_explorer parquet",
+            "format",
+            "jobs",
         ],
         files_in_order: true,
     },

@@ -35,6 +35,9 @@ pub enum ErrorKind {
     Unsupported,
     /// The count or the checksum of a file differs from its manifest.
     Mismatch,
+    /// The storage service refused a request, as [`Error::service`] says.
+    #[cfg(feature = "jobs")]
+    Service,
 }
 
 /// Where in a file an error was found.
@@ -57,11 +60,21 @@ pub struct Error {
     position: Option<Position>,
     file: Option<String>,
     io: Option<io::Error>,
+    #[cfg(feature = "jobs")]
+    service: Option<Box<rowkey_client::Error>>,
 }
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, what: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, what: what.into(), position: None, file: None, io: None }
+        Self {
+            kind,
+            what: what.into(),
+            position: None,
+            file: None,
+            io: None,
+            #[cfg(feature = "jobs")]
+            service: None,
+        }
     }
 
     /// An error at a line and a byte in it; an earlier position stays.
@@ -110,6 +123,38 @@ impl Error {
     /// Why reading or writing failed, for [`ErrorKind::Io`].
     pub const fn io(&self) -> Option<&io::Error> {
         self.io.as_ref()
+    }
+
+    /// Why the storage service refused a request, for [`ErrorKind::Service`].
+    #[cfg(feature = "jobs")]
+    pub fn service(&self) -> Option<&rowkey_client::Error> {
+        self.service.as_deref()
+    }
+}
+
+#[cfg(feature = "jobs")]
+impl From<rowkey_client::Error> for Error {
+    fn from(error: rowkey_client::Error) -> Self {
+        let text = error.to_string();
+        Self { service: Some(Box::new(error)), ..Self::new(ErrorKind::Service, text) }
+    }
+}
+
+/// For steps of jobs, whose errors are those of the client.
+#[cfg(feature = "jobs")]
+impl From<Error> for rowkey_client::Error {
+    fn from(error: Error) -> Self {
+        use rowkey_client::ErrorKind as Kind;
+        let text = error.to_string();
+        match error {
+            Error { service: Some(service), file, .. } => match file {
+                Some(file) => service.during(file),
+                None => *service,
+            },
+            Error { kind: ErrorKind::Io, .. } => Self::refused(Kind::Unexpected, text),
+            Error { kind: ErrorKind::TooLong, .. } => Self::refused(Kind::TooLarge, text),
+            _ => Self::refused(Kind::Invalid, text),
+        }
     }
 }
 
@@ -177,6 +222,10 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        #[cfg(feature = "jobs")]
+        if let Some(error) = &self.service {
+            return Some(error);
+        }
         self.io.as_ref().map(|error| error as _)
     }
 }

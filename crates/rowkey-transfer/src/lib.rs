@@ -36,6 +36,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
+//! | `jobs` | the module: whole tables to files and back |
 //! | `parquet` | the module |
 //! | `zstd` | [`Compression::Zstd`], and Zstandard in Parquet. Needs a C compiler |
 
@@ -44,6 +45,9 @@ pub mod backup;
 mod columns;
 mod compression;
 mod error;
+mod format;
+#[cfg(feature = "jobs")]
+pub mod jobs;
 pub mod json_lines;
 mod objects;
 #[cfg(feature = "parquet")]
@@ -55,5 +59,6 @@ pub mod storage_explorer;
 pub use columns::Columns;
 pub use compression::{Compression, Compressor, Decompressor};
 pub use error::{Error, ErrorKind, Position, Result};
+pub use format::{Format, FormatEncoder, Rows};
 pub use row::Row;
 pub use spool::{Spool, SpooledRows};

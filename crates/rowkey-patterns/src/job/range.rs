@@ -130,13 +130,14 @@ where
                 walk.cut(&mut page, end.as_deref());
             }
             let page = gathered(held.take(), page);
+            let after = page.continuation.clone();
+            let last = page.entities.last().filter(|_| is_split && after.is_some());
+            let last = last.and_then(|row| walk.partition_key(row)).map(str::to_owned);
             if walk.gathers(&page) {
                 (held, pages) = (Some(page), Some(rest));
+                walk.split_behind(run, table, number, last.as_deref(), &mut end).await;
                 continue;
             }
-            let after = page.continuation.clone();
-            let last = page.entities.last().filter(|_| is_split);
-            let last = last.and_then(|row| walk.partition_key(row)).map(str::to_owned);
             let (page, unreadable) = readable(page);
             match step.step(page).await {
                 Ok(mut report) => {
@@ -146,13 +147,7 @@ where
                     if after.is_none() {
                         return Ok(());
                     }
-                    if let Some(last) = last
-                        && let Some(probing) = run.splits.page()
-                        && let Some((common, key)) =
-                            walk.probe(table, &probing, &last, end.as_deref()).await
-                    {
-                        run.split(number, &key, end.replace(key.clone()), common);
-                    }
+                    walk.split_behind(run, table, number, last.as_deref(), &mut end).await;
                     (next, pages) = (after, Some(rest));
                 }
                 Err(error) if error.is_retryable() => {
@@ -219,6 +214,23 @@ impl<P: Projection + Send + 'static> Walk<P> {
         page.entities.truncate(page.entities.partition_point(is_before));
         if page.entities.len() < all {
             page.continuation = None;
+        }
+    }
+
+    /// Gives the rest of a range behind its position to a new one, if a place is free and a probe finds where to split.
+    async fn split_behind(
+        &self,
+        run: &Run<'_>,
+        table: &Table,
+        number: u64,
+        position: Option<&str>,
+        end: &mut Option<String>,
+    ) {
+        if let Some(position) = position
+            && let Some(probing) = run.splits.page()
+            && let Some((common, key)) = self.probe(table, &probing, position, end.as_deref()).await
+        {
+            run.split(number, &key, end.replace(key.clone()), common);
         }
     }
 

@@ -1,0 +1,180 @@
+//! Exports: a table as a backup.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use futures_util::TryFutureExt as _;
+use rowkey_client::{Clock as _, DynamicEntity, Page, Stored};
+use rowkey_entity::edm::DateTime;
+use rowkey_patterns::job::{Job, PageStep, Report, Verdict, Walk, Walking};
+use serde::{Deserialize, Serialize};
+
+use super::location::{Location, blocking};
+use crate::backup::{BackupFile, FileEncoder, Manifest};
+use crate::compression::Compression;
+use crate::error::{Error, ErrorKind, Result};
+use crate::row::Row;
+
+/// The name of the manifest.
+pub(super) const MANIFEST: &str = "manifest.json";
+/// The most entities of a file. Files of large entities have fewer.
+const ENTITIES: usize = 8_000;
+/// How many characters of the checksum are in the name of a file.
+const DIGITS: usize = 16;
+
+/// Exports a table to a [`Location`] as a [backup](crate::backup).
+///
+/// The [job](Self::job) writes files of up to 8,000 entities or 4 MiB before compression, each before its checkpoint passes
+/// the entities. A file is named after its content, so that what is written again after a resume is the same file or another
+/// one, never a mixture. [`finish`](Self::finish) then lists the files that the report has, removes others that an interrupted run
+/// left, and writes the manifest. A backup without a manifest is not whole.
+#[derive(Clone, Debug)]
+pub struct Export {
+    location: Location,
+    table: String,
+    compression: Compression,
+}
+
+/// The page step of an [`Export`].
+pub struct Exporting(Export);
+
+/// What a file says of itself in the report.
+#[derive(Serialize, Deserialize)]
+struct Output {
+    file: BackupFile,
+    /// When its first page was there.
+    written: DateTime,
+}
+
+impl Export {
+    /// Exports to `location`. The manifest has the name of the table.
+    pub fn new(location: &Location, table: impl Into<String>) -> Self {
+        let (location, table) = (location.clone(), table.into());
+        Self { location, table, compression: Compression::Gzip }
+    }
+
+    /// Compresses the files. Default: [`Compression::Gzip`].
+    #[must_use = "this returns the changed export"]
+    pub fn compression(self, compression: Compression) -> Self {
+        Self { compression, ..self }
+    }
+
+    /// Fails if the location has a manifest already. Call it before a job that resumes no other.
+    ///
+    /// Blobs: costs one request.
+    pub async fn check_free(&self) -> Result<()> {
+        if self.location.read(MANIFEST).await?.is_none() {
+            return Ok(());
+        }
+        let what = "there is a backup already; export to another place, or remove that one";
+        Err(Error::new(ErrorKind::Duplicate, what).in_file(self.location.to_string()))
+    }
+
+    /// The job that writes the files of what a walk finds.
+    ///
+    /// A checkpoint is tied to the location. Costs one request for each page of up to 1,000 entities, and one for each file if
+    /// they are blobs.
+    pub fn job(
+        &self,
+        walk: Walk<DynamicEntity>,
+    ) -> Job<'static, Walking<DynamicEntity, Exporting>> {
+        let job = Job::stepping("export", walk.gather(ENTITIES), Exporting(self.clone()));
+        job.parameter("to", self.location.to_string())
+    }
+
+    /// Writes the manifest of a job that is done, by its report.
+    ///
+    /// Fails if a file is no longer there.
+    ///
+    /// Blobs: costs two requests, and one for each file that is removed.
+    pub async fn finish(&self, report: &Report) -> Result<Manifest> {
+        let mut outputs = Vec::with_capacity(report.outputs.len());
+        for output in &report.outputs {
+            let output: Output = serde_json::from_str(output).map_err(|_| {
+                let what = "the report is not that of an export; run the export again";
+                Error::new(ErrorKind::Malformed, what)
+            })?;
+            outputs.push(output);
+        }
+        let times = || outputs.iter().map(|output| output.written);
+        let (started, ended) = (times().min(), times().max());
+        let (started, ended) = (started.unwrap_or_else(now), ended.unwrap_or_else(now));
+        let mut files: Vec<_> = outputs.into_iter().map(|output| output.file).collect();
+        files.sort_by(|one, other| one.name.cmp(&other.name));
+        let manifest = Manifest::new(&*self.table, started, ended, files)?;
+        let mut listed: HashSet<_> = manifest.files.iter().map(|file| &*file.name).collect();
+        for name in self.location.names().await? {
+            if !listed.remove(&*name) && self.is_file(&name) {
+                self.location.remove(&name).await?;
+            }
+        }
+        if let Some(name) = listed.into_iter().min() {
+            let what = "the file was removed since the export wrote it; run the export again without its checkpoint";
+            return Err(Error::new(ErrorKind::Mismatch, what).in_file(name));
+        }
+        self.location.write(MANIFEST, manifest.to_json()).await?;
+        Ok(manifest)
+    }
+
+    /// The name of a file with this checksum.
+    fn name(&self, sha256: &str) -> String {
+        let digits = sha256.get(..DIGITS).unwrap_or(sha256);
+        format!("{}-{digits}.jsonl{}", self.table, self.compression.extension())
+    }
+
+    /// Whether an export of this table may have written a file.
+    fn is_file(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(&*self.table).and_then(|rest| rest.strip_prefix('-'));
+        rest.and_then(|rest| rest.split_once(".jsonl")).is_some_and(|(digits, _)| {
+            digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+        })
+    }
+
+    async fn write(
+        &self,
+        entities: Vec<Stored<DynamicEntity>>,
+        written: DateTime,
+    ) -> Result<Output> {
+        let compression = self.compression;
+        let encode = move || -> std::io::Result<Result<_>> { Ok(encode(entities, compression)) };
+        let (mut file, content) = blocking(encode).await??;
+        file.name = self.name(&file.sha256);
+        self.location.write(&file.name, content).await?;
+        Ok(Output { file, written })
+    }
+}
+
+fn now() -> DateTime {
+    // No clock of a machine is behind the year 9999.
+    DateTime::try_from(rowkey_client::SystemClock.now()).unwrap_or(DateTime::MAX)
+}
+
+fn encode(
+    entities: Vec<Stored<DynamicEntity>>,
+    compression: Compression,
+) -> Result<(BackupFile, Vec<u8>)> {
+    let mut out = FileEncoder::new(Vec::new(), "", compression)?;
+    for stored in entities {
+        out.write(&Row::from(stored))?;
+    }
+    out.finish()
+}
+
+impl PageStep<DynamicEntity> for Exporting {
+    async fn step(&self, page: Page<DynamicEntity>) -> rowkey_client::Result<Report> {
+        let rows = page.entities.len() as u64;
+        let mut report = Report::of(Verdict::Right, rows);
+        if rows > 0 {
+            let output = self.0.write(page.entities, now()).map_err(rowkey_client::Error::from);
+            let output = serde_json::to_string(&output.await?).map_err(std::io::Error::from);
+            report.outputs.push(output.map_err(Error::from)?);
+        }
+        Ok(report)
+    }
+}
+
+impl fmt::Debug for Exporting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
