@@ -3,6 +3,8 @@
 use std::env;
 use std::time::Duration;
 
+use clap::Args;
+use futures_util::TryStreamExt as _;
 use rowkey::{ClientOptions, StorageAccount};
 use zeroize::Zeroizing;
 
@@ -14,41 +16,79 @@ use crate::profiles::{self, Profiles};
 const VARIABLE: &str = "ROWKEY_CONNECTION_STRING";
 const EMULATOR: &str = "UseDevelopmentStorage=true";
 
-/// Connects to the account that the flags or the environment name. Sends nothing.
-pub(crate) fn account(common: &Common) -> Result<StorageAccount> {
-    let account = named(common)?;
-    let Some(seconds) = common.timeout else { return Ok(account) };
-    let options = account.options().clone();
-    Ok(account.with_options(ClientOptions { timeout: Duration::from_secs(seconds), ..options }))
+/// Flags that name the account that a command writes to.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Destination {
+    /// Write to the account of this profile. Default: the account that is read.
+    #[arg(long, value_name = "NAME", help_heading = "Connection")]
+    to_profile: Option<String>,
+    /// Write to the account of the connection string in this environment variable.
+    #[arg(long, value_name = "NAME", help_heading = "Connection")]
+    to_connection_string_env: Option<String>,
+    /// Write to the emulator on this machine.
+    #[arg(long, help_heading = "Connection")]
+    to_emulator: bool,
 }
 
-fn named(common: &Common) -> Result<StorageAccount> {
-    let given = [common.profile.is_some(), common.connection_string_env.is_some(), common.emulator];
-    if given.into_iter().filter(|is_given| *is_given).count() > 1 {
-        return Err(Error::usage(
-            "--profile, --connection-string-env and --emulator name different accounts; keep one of them",
-        ));
-    }
-    if let Some(name) = &common.profile {
-        let path = profiles::path(common.profiles.as_deref())?;
-        let profiles = Profiles::read(&path)?;
-        return parse(profiles.get(name, &path)?, &format!("profile {name}"));
-    }
-    if let Some(name) = &common.connection_string_env {
-        let text = required(name)?;
-        return parse(&text, &format!("the environment variable {name}"));
-    }
-    if common.emulator {
-        return parse(EMULATOR, "--emulator");
+/// Connects to the account that the flags or the environment name. Sends nothing.
+pub(crate) fn account(common: &Common) -> Result<StorageAccount> {
+    let named =
+        named(common, "", (&common.profile, &common.connection_string_env, common.emulator))?;
+    if let Some(account) = named {
+        return Ok(account);
     }
     if let Some(text) = variable(VARIABLE)? {
-        return parse(&text, &format!("the environment variable {VARIABLE}"));
+        return Ok(within(common, parse(&text, &format!("the environment variable {VARIABLE}"))?));
     }
-    StorageAccount::from_env().map_err(|error| {
+    let account = StorageAccount::from_env().map_err(|error| {
         Error::usage(format!(
             "{error}; or set {VARIABLE}, or use --profile NAME, --connection-string-env NAME or --emulator"
         ))
-    })
+    })?;
+    Ok(within(common, account))
+}
+
+/// Connects to the account to write to, if flags name one. Sends nothing.
+pub(crate) fn destination(common: &Common, to: &Destination) -> Result<Option<StorageAccount>> {
+    named(common, "to-", (&to.to_profile, &to.to_connection_string_env, to.to_emulator))
+}
+
+/// The names of all tables of an account.
+pub(crate) async fn tables(account: &StorageAccount) -> Result<Vec<String>> {
+    Ok(account.tables().stream().try_collect().await?)
+}
+
+fn named(
+    common: &Common,
+    prefix: &str,
+    (profile, variable, emulator): (&Option<String>, &Option<String>, bool),
+) -> Result<Option<StorageAccount>> {
+    let given = [profile.is_some(), variable.is_some(), emulator];
+    if given.into_iter().filter(|is_given| *is_given).count() > 1 {
+        return Err(Error::usage(format!(
+            "--{prefix}profile, --{prefix}connection-string-env and --{prefix}emulator name different accounts; keep one of them"
+        )));
+    }
+    let account = if let Some(name) = profile {
+        let path = profiles::path(common.profiles.as_deref())?;
+        let profiles = Profiles::read(&path)?;
+        parse(profiles.get(name, &path)?, &format!("profile {name}"))?
+    } else if let Some(name) = variable {
+        let text = required(name)?;
+        parse(&text, &format!("the environment variable {name}"))?
+    } else if emulator {
+        parse(EMULATOR, &format!("--{prefix}emulator"))?
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(within(common, account)))
+}
+
+/// The account with the time limit of the flags.
+fn within(common: &Common, account: StorageAccount) -> StorageAccount {
+    let Some(seconds) = common.timeout else { return account };
+    let options = account.options().clone();
+    account.with_options(ClientOptions { timeout: Duration::from_secs(seconds), ..options })
 }
 
 /// The value of an environment variable that a flag names.

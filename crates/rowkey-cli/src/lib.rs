@@ -5,8 +5,10 @@
 //! - `error`: what failed, and the exit code · `args`: the flags that all commands share
 //! - `profiles`: connections by name · `connect`: which account a command uses
 //! - `entities`: entities from the command line, a file or stdin · `output`: tables, JSON lines and CSV
+//! - `selection`: which entities a command reads · `rejects`: those that cannot be written · `age`: times
 //! - `jobs`: what all commands that run a job share · `confirm`: questions before what cannot be undone · `commands`: a file for each command
 
+mod age;
 mod args;
 mod commands;
 mod confirm;
@@ -16,6 +18,8 @@ mod error;
 mod jobs;
 mod output;
 mod profiles;
+mod rejects;
+mod selection;
 
 use std::env;
 use std::io::{self, Write as _};

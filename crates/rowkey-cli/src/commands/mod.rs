@@ -1,8 +1,11 @@
 //! The commands: which there are, and a file for each.
 
+mod copy;
 mod count;
 mod delete;
+mod export;
 mod get;
+mod import;
 mod man;
 mod profile;
 mod query;
@@ -65,6 +68,9 @@ enum Command {
     Delete(delete::Delete),
     Query(query::Query),
     Count(count::Count),
+    Copy(copy::Copy),
+    Export(export::Export),
+    Import(import::Import),
     Profile(profile::Profile),
     Completions(man::Completions),
     Man(man::Man),
@@ -81,6 +87,9 @@ pub(crate) async fn run(cli: Cli, describe: fn() -> clap::Command) -> Result<()>
         Command::Delete(delete) => delete::run(&common, delete).await,
         Command::Query(query) => query::run(&common, query).await,
         Command::Count(count) => count::run(&common, count).await,
+        Command::Copy(copy) => copy::run(&common, copy).await,
+        Command::Export(export) => export::run(&common, export).await,
+        Command::Import(import) => import::run(&common, import).await,
         Command::Profile(profile) => profile::run(&common, profile),
         Command::Completions(completions) => man::completions(&completions, describe()),
         Command::Man(man) => man::man(&man, describe()),

@@ -61,6 +61,13 @@ pub(crate) struct JobFlags {
     concurrency: Option<u16>,
 }
 
+impl JobFlags {
+    /// Whether the command can go on after it was stopped.
+    pub(crate) fn has_checkpoint(&self) -> bool {
+        self.checkpoint.is_some()
+    }
+}
+
 /// What the progress line says, before requests and time.
 type Shown = Box<dyn Fn(&Progress<'_>) -> String + Send>;
 
@@ -104,7 +111,6 @@ impl Runner {
     }
 
     /// The number of entities, if it is known: the progress line then estimates the time that is left.
-    #[expect(dead_code, reason = "for commands that know it")]
     pub(crate) fn total(self, entities: Option<u64>) -> Self {
         Self { total: entities, ..self }
     }
@@ -113,6 +119,11 @@ impl Runner {
     #[expect(dead_code, reason = "for commands that count something else than entities")]
     pub(crate) fn shows(self, shown: impl Fn(&Progress<'_>) -> String + Send + 'static) -> Self {
         Self { shown: Box::new(shown), ..self }
+    }
+
+    /// Whether it goes on from a checkpoint.
+    pub(crate) fn is_resumed(&self) -> bool {
+        self.resume.is_some()
     }
 
     /// Runs a job that walks a table to its end.
@@ -129,6 +140,20 @@ impl Runner {
     /// The checkpoint file is removed when the job is done. Otherwise it holds the last checkpoint, and the error says
     /// how to go on.
     pub(crate) async fn run<S, F>(self, job: S, begin: impl FnOnce(S) -> F) -> Result<Report>
+    where
+        S: Settings,
+        F: Future<Output = Result<Report, Interrupted>>,
+    {
+        self.run_and(job, begin, async |_: &Report| Ok(())).await
+    }
+
+    /// Like [`run`](Self::run), and does something with the report before the checkpoint file is removed.
+    pub(crate) async fn run_and<S, F>(
+        self,
+        job: S,
+        begin: impl FnOnce(S) -> F,
+        finish: impl AsyncFnOnce(&Report) -> Result<()>,
+    ) -> Result<Report>
     where
         S: Settings,
         F: Future<Output = Result<Report, Interrupted>>,
@@ -169,8 +194,11 @@ impl Runner {
                 Either::Right((Either::Right(_), _)) => Err(None),
             }
         };
+        lock(&state).line.clear();
+        if let Ok(Ok(report)) = &ended {
+            finish(report).await?;
+        }
         let mut state = lock(&state);
-        state.line.clear();
         match ended {
             // The last checkpoint could not be stored, and nothing is lost.
             Ok(Ok(report)) => state.done().map(|()| report),
@@ -180,7 +208,6 @@ impl Runner {
     }
 
     /// The number of units at once, for jobs of [`Jobs`], which have their own.
-    #[expect(dead_code, reason = "for commands of several jobs")]
     pub(crate) fn concurrency(&self) -> usize {
         self.concurrency
     }

@@ -6,9 +6,11 @@ mod connections;
 mod entities;
 mod exits;
 mod jobs;
+mod killed;
 mod pages;
 mod query;
 mod support;
 mod tables;
 #[cfg(target_os = "linux")]
 mod terminal;
+mod transfer;

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use assert_cmd::Command;
-use rowkey_emulator::Server;
+use rowkey_emulator::{Server, Targets};
 use tempfile::TempDir;
 
 /// The key of the account: no output may have it.
@@ -51,6 +51,17 @@ impl Account {
     pub(crate) async fn start() -> Self {
         let server = Server::builder().account("shop", [SECRET]).start().await.unwrap();
         Self { server, folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// The same, with a tenth of the documented targets.
+    pub(crate) async fn throttled() -> Self {
+        let targets = Targets {
+            requests_per_account: 2_000,
+            entities_per_partition: 200,
+            messages_per_queue: 200,
+        };
+        let server = Server::builder().account("shop", [SECRET]).throttle(targets);
+        Self { server: server.start().await.unwrap(), folder: tempfile::tempdir().unwrap() }
     }
 
     /// The same, with the table `orders`.
