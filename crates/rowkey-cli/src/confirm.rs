@@ -15,12 +15,17 @@ pub(crate) struct Confirm {
 }
 
 impl Confirm {
+    /// Whether there is a question, and a terminal to ask on.
+    pub(crate) fn is_asked(&self) -> bool {
+        !self.yes && io::stdin().is_terminal() && io::stderr().is_terminal()
+    }
+
     /// Asks whether to do `what`, such as `drop table orders`. `instead` is a flag that makes the question unnecessary.
     pub(crate) fn ask(&self, what: &str, instead: Option<&str>) -> Result<()> {
         if self.yes {
             return Ok(());
         }
-        if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        if !self.is_asked() {
             let or = instead.map(|flag| format!(", or {flag}")).unwrap_or_default();
             return Err(Error::usage(format!(
                 "refused to {what}: there is no terminal to ask on; add --yes{or}"

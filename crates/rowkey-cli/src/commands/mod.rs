@@ -8,6 +8,7 @@ mod get;
 mod import;
 mod man;
 mod profile;
+mod purge;
 mod query;
 mod tables;
 mod write;
@@ -71,6 +72,7 @@ enum Command {
     Copy(copy::Copy),
     Export(export::Export),
     Import(import::Import),
+    Purge(purge::Purge),
     Profile(profile::Profile),
     Completions(man::Completions),
     Man(man::Man),
@@ -90,6 +92,7 @@ pub(crate) async fn run(cli: Cli, describe: fn() -> clap::Command) -> Result<()>
         Command::Copy(copy) => copy::run(&common, copy).await,
         Command::Export(export) => export::run(&common, export).await,
         Command::Import(import) => import::run(&common, import).await,
+        Command::Purge(purge) => purge::run(&common, purge).await,
         Command::Profile(profile) => profile::run(&common, profile),
         Command::Completions(completions) => man::completions(&completions, describe()),
         Command::Man(man) => man::man(&man, describe()),

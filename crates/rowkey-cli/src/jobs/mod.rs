@@ -66,6 +66,11 @@ impl JobFlags {
     pub(crate) fn has_checkpoint(&self) -> bool {
         self.checkpoint.is_some()
     }
+
+    /// The same for a job that is done before the one whose checkpoint is kept.
+    pub(crate) fn without_checkpoint(&self) -> Self {
+        Self { checkpoint: None, ..self.clone() }
+    }
 }
 
 /// What the progress line says, before requests and time.

@@ -1,15 +1,20 @@
 //! What all commands that run a job share, by the example of `rowkey count`.
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
+#[cfg(unix)]
+use std::process::Child;
 use std::time::Duration;
 
 use futures_util::stream;
 use rowkey::patterns::job::Job;
 use rowkey::{Clock as _, DynamicEntity, StorageAccount, SystemClock};
-use rowkey_emulator::{ErrorCode, Fault, Injected, Operation};
+#[cfg(unix)]
+use rowkey_emulator::Injected;
+use rowkey_emulator::{ErrorCode, Fault, Operation};
 
-use crate::support::{Account, Done, SECRET};
+use crate::support::Account;
+#[cfg(unix)]
+use crate::support::{signalled, started};
 
 /// Three pages of one partition.
 const ROWS: u32 = 2_500;
@@ -28,28 +33,9 @@ const COUNT: [&str; 6] = ["count", "orders", "--partition", "hidden", "--checkpo
 const COUNTED: &str = "{\"table\":\"orders\",\"entities\":2500}\n";
 
 /// Starts the program, and returns when it waits for the answer to its second page.
-async fn stuck(account: &Account, args: &[&str]) -> (Child, Injected) {
-    let held = account.server.inject(Fault::on(Operation::QueryEntities).nth(2).hold());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowkey"));
-    command.env_clear().current_dir(account.folder.path()).args(args);
-    command.env("ROWKEY_CONNECTION_STRING", account.server.connection_string());
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let running = command.spawn().unwrap();
-    while held.hits() == 0 {
-        SystemClock.sleep(Duration::from_millis(10)).await;
-    }
-    (running, held)
-}
-
-/// Sends a signal, and returns how the program ended.
 #[cfg(unix)]
-fn signalled((running, _held): (Child, Injected), signal: &str) -> Done {
-    let id = running.id().to_string();
-    assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
-    let output = running.wait_with_output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    assert!(!err.contains(SECRET) && !err.contains("hidden"), "{err}");
-    Done { code: output.status.code().unwrap_or(-1), out, err }
+async fn stuck(account: &Account, args: &[&str]) -> (Child, Injected) {
+    started(account, args, Fault::on(Operation::QueryEntities).nth(2).hold()).await
 }
 
 #[cfg(unix)]

@@ -8,6 +8,7 @@ mod exits;
 mod jobs;
 mod killed;
 mod pages;
+mod purge;
 mod query;
 mod support;
 mod tables;

@@ -6,6 +6,13 @@ use std::path::PathBuf;
 use assert_cmd::Command;
 use rowkey_emulator::{Server, Targets};
 use tempfile::TempDir;
+#[cfg(unix)]
+use {
+    rowkey::{Clock as _, SystemClock},
+    rowkey_emulator::{Fault, Injected},
+    std::process::{Child, Stdio},
+    std::time::Duration,
+};
 
 /// The key of the account: no output may have it.
 pub(crate) const SECRET: &str = "c2VjcmV0IGtleSBvZiB0aGUgdGVzdHMgb2YgdGhlIGNvbW1hbmQ=";
@@ -111,6 +118,33 @@ impl Account {
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
+}
+
+/// Starts the program, and returns when it waits for a response that the server holds back as long as the fault exists.
+#[cfg(unix)]
+pub(crate) async fn started(account: &Account, args: &[&str], hold: Fault) -> (Child, Injected) {
+    let held = account.server.inject(hold);
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_rowkey"));
+    command.env_clear().current_dir(account.folder.path()).args(args);
+    command.env("ROWKEY_CONNECTION_STRING", account.server.connection_string());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = command.spawn().unwrap();
+    while held.hits() == 0 {
+        SystemClock.sleep(Duration::from_millis(10)).await;
+    }
+    (running, held)
+}
+
+/// Sends a signal to a program that waits, and returns how it ended. Entities with `hidden` in their keys are not shown.
+#[cfg(unix)]
+pub(crate) fn signalled((running, _held): (Child, Injected), signal: &str) -> Done {
+    let id = running.id().to_string();
+    let kill = std::process::Command::new("kill").args([signal, &id]).status();
+    assert!(kill.unwrap().success());
+    let output = running.wait_with_output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(!err.contains(SECRET) && !err.contains("hidden"), "{err}");
+    Done { code: output.status.code().unwrap_or(-1), out, err }
 }
 
 /// A member of the JSON object in a line of output.

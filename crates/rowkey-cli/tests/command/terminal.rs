@@ -77,6 +77,20 @@ async fn a_change_that_cannot_be_undone_is_made_only_if_the_answer_is_yes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_purge_counts_before_it_asks() {
+    let account = Account::with_orders().await;
+    account.ok(["set", "orders", ENTITY]);
+    let purge = ["purge", "orders", "--partition", "hidden", "--checkpoint", "position"];
+    let (code, shown) = typed(&account, "no\n", &purge);
+    assert!(code == 1 && shown.contains("delete 1 entities of orders? This cannot"), "{shown}");
+    account.ok(["get", "orders", "hidden", "r"]);
+    let (code, shown) = typed(&account, "yes\n", &purge);
+    assert!(code == 0 && shown.contains("│ orders ┆ 1       ┆ 0"), "{shown}");
+    let (code, shown) = typed(&account, "", &purge);
+    assert!(code == 0 && !shown.contains("cannot be undone"), "nothing is left: {shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_not_typed_where_it_would_be_seen() {
     let account = Account::start().await;
     let (code, shown) = typed(&account, "", &["profile", "add", "shop"]);
