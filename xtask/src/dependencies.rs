@@ -27,7 +27,7 @@ const ABOVE: [(&str, &[&str]); 8] = [
     ("rowkey-otel", &["rowkey-client"]),
     ("rowkey-patterns", &["rowkey-client"]),
     ("rowkey-store", &["rowkey-client", "rowkey-patterns"]),
-    ("rowkey-transfer", &["rowkey-entity"]),
+    ("rowkey-transfer", &["rowkey-client", "rowkey-entity", "rowkey-patterns"]),
     ("rowkey-worker", &["rowkey-client", "rowkey-patterns", "rowkey-store"]),
     ("rowkey-encryption", &["rowkey-client", "rowkey-patterns", "rowkey-store"]),
 ];

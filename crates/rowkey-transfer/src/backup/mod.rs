@@ -50,6 +50,7 @@
 mod file;
 mod manifest;
 mod measure;
+mod verify;
 
 pub use file::{FileDecoder, FileEncoder};
 pub use manifest::{BackupFile, Manifest};

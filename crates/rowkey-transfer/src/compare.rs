@@ -1,0 +1,333 @@
+//! Whether two tables hold the same entities: a job that can be resumed.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::fmt;
+
+use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
+use rowkey_client::internals::{compare_keys, has_order};
+use rowkey_client::{
+    ClientOptions, DynamicEntity, Error, ErrorKind, FailedRow, Filter, Key, Operator, Page,
+    Projection, Query, Result, ScanPolicy, Table,
+};
+use rowkey_patterns::job::{Job, Jobs, Keys, Report, Verdict, Walk};
+
+use crate::row::{PARTITION_KEY, ROW_KEY, Row};
+
+/// Entities read at once by their keys, where queries have no order.
+const AT_A_TIME: usize = 16;
+/// Rows that may be read in a row although they are not looked for: a few pages.
+const PASSED: u32 = 2_000;
+/// The most properties that the message of a difference names.
+const MAX_NAMES: usize = 5;
+
+/// Compares two tables, of one account or of two: their entities, with the type and the value of each property, and without
+/// the Timestamp ([`Row::same_entity`]).
+///
+/// The first job reads the first table, and of the other one the entities between the keys of each page. Its
+/// [part](Report::part) of the report is `entities`: those that are the same ([`Verdict::Right`]), missing in the other table
+/// ([`Verdict::Missing`]), different ([`Verdict::Stale`]), and unreadable. The second job, `others`, reads the keys of the other
+/// table, and finds those that the first one lacks ([`Verdict::Orphaned`]). The problems of the report have the keys. What is
+/// written meanwhile may be a difference or not.
+///
+/// Costs one request for each 1,000 entities of the first table and at most three for what the other one has between their
+/// keys, and the same again for the keys of the other table. If one of both is in Azure Cosmos DB, whose queries have no order,
+/// it costs a request for each entity instead.
+///
+/// ```
+/// use rowkey::{DynamicEntity, StorageAccount};
+/// use rowkey_transfer::Comparison;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_emulator::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// let (orders, archive) = (account.table("orders"), account.table("archive"));
+/// for table in [&orders, &archive] {
+///     table.create().await?;
+///     table.insert(&DynamicEntity::new("contoso", "1")).await?;
+/// }
+/// let compare = || Comparison::of(&orders).with(&archive);
+/// assert!(compare().run().await?.is_clean());
+///
+/// orders.insert(&DynamicEntity::new("contoso", "2")).await?;
+/// archive.insert(&DynamicEntity::new("fabrikam", "1")).await?;
+/// let report = compare().run().await?;
+/// assert_eq!((report.part("entities").right, report.part("entities").missing), (1, 1));
+/// assert_eq!(report.part("others").orphaned, 1);
+/// # Ok(()) }
+/// ```
+pub struct Comparison {
+    source: Table,
+    concurrency: usize,
+}
+
+impl Comparison {
+    /// Compares this table with another one.
+    pub fn of(source: &Table) -> Self {
+        Self { source: source.clone(), concurrency: 8 }
+    }
+
+    /// Reads this many ranges at once, at least 1. Default: 8.
+    ///
+    /// ```
+    /// use rowkey::StorageAccount;
+    /// use rowkey_transfer::Comparison;
+    ///
+    /// let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
+    /// let (orders, archive) = (account.table("orders"), account.table("archive"));
+    /// let _jobs = Comparison::of(&orders).concurrency(2).with(&archive);
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
+    #[must_use = "this returns the changed comparison"]
+    pub fn concurrency(mut self, ranges: usize) -> Self {
+        self.concurrency = ranges;
+        self
+    }
+
+    /// The jobs that compare both tables, with one report and one checkpoint. Nothing is sent before
+    /// [`run`](Jobs::run).
+    pub fn with(self, destination: &Table) -> Jobs<'static> {
+        let Self { source, concurrency } = self;
+        let both = [&source, destination].map(|table| {
+            let account = table.account();
+            format!("{}/{}", account.name(), table.name())
+        });
+        let is_ordered = has_order(&source) && has_order(destination);
+        let [first, second] = [&source, destination].map(primary);
+
+        let walk = Walk::new(&source, Table::scan::<DynamicEntity>);
+        let entities = Job::walk("compare", walk.split_automatically(), move |page| {
+            let other = second.clone();
+            async move { entities(&other, is_ordered, page).await }
+        });
+        let others =
+            Job::walk("compare", Walk::keys(destination).split_automatically(), move |page| {
+                let other = first.clone();
+                async move { others(&other, is_ordered, page).await }
+            });
+        let tied = both.join(" and ");
+        Jobs::new("compare")
+            .then("entities", entities.concurrency(concurrency).parameter("tables", &*tied))
+            .then("others", others.concurrency(concurrency).parameter("tables", tied))
+    }
+}
+
+/// A secondary may be behind.
+fn primary(table: &Table) -> Table {
+    let options = table.account().options().clone();
+    table.with_options(ClientOptions { read_from_secondary: false, ..options })
+}
+
+/// Compares a page of the first table with the other one.
+async fn entities(other: &Table, is_ordered: bool, page: Page<DynamicEntity>) -> Result<Report> {
+    let mut report = Report::default();
+    let rows: Vec<_> = page.entities.into_iter().map(|stored| Row::new(stored.entity)).collect();
+    let keys: Vec<_> = rows.iter().map(|row| row.entity.keys()).collect();
+    look_up(other, is_ordered, &keys, |at, found: Option<Result<DynamicEntity, FailedRow>>| {
+        let fault = match found {
+            None => (Verdict::Missing, "the other table does not have it".to_owned()),
+            Some(Err(_)) => (Verdict::Unreadable, "that of the other table cannot be read".into()),
+            Some(Ok(entity)) => {
+                let found = Row::new(entity);
+                if rows[at].same_entity(&found) {
+                    return report.note(None, Verdict::Right, 1);
+                }
+                (Verdict::Stale, difference(&rows[at], &found))
+            }
+        };
+        let error = Error::refused(ErrorKind::Invalid, fault.1);
+        report.problem(None, fault.0, keys[at], &error);
+    })
+    .await?;
+    Ok(report)
+}
+
+/// Finds the keys of a page of the other table that the first one lacks.
+async fn others(first: &Table, is_ordered: bool, page: Page<Keys>) -> Result<Report> {
+    let mut report = Report::default();
+    let keys: Vec<_> = page.entities.iter().map(|stored| stored.entity.keys()).collect();
+    look_up(first, is_ordered, &keys, |at, found: Option<Result<Keys, FailedRow>>| {
+        if found.is_some() {
+            return report.note(None, Verdict::Right, 1);
+        }
+        let error = Error::refused(ErrorKind::Invalid, "only the other table has it");
+        report.problem(None, Verdict::Orphaned, keys[at], &error);
+    })
+    .await?;
+    Ok(report)
+}
+
+/// Names the properties that differ, and no values.
+fn difference(one: &Row, other: &Row) -> String {
+    let same = |name: &str| {
+        let of = |row: &Row| {
+            let mut entity = DynamicEntity::new("", "");
+            if let Some(value) = row.entity.get(name) {
+                entity.set(name, value.clone());
+            }
+            Row::new(entity)
+        };
+        of(one).same_entity(&of(other))
+    };
+    let names = one.entity.iter().map(|(name, _)| name);
+    let added = other.entity.iter().map(|(name, _)| name);
+    let added = added.filter(|name| one.entity.get(name).is_none());
+    let names: Vec<_> = names.chain(added).filter(|name| !same(name)).collect();
+    let shown: Vec<_> = names.iter().take(MAX_NAMES).map(|name| format!("`{name}`")).collect();
+    let more = if names.len() > MAX_NAMES { ", .." } else { "" };
+    format!("both tables have it, with different {}{more}", shown.join(", "))
+}
+
+/// A row that is found by its keys.
+trait Found: Projection + Send + 'static {
+    fn keys(&self) -> (&str, &str);
+    fn of(entity: DynamicEntity) -> Self;
+}
+
+impl Found for DynamicEntity {
+    fn keys(&self) -> (&str, &str) {
+        (&self.partition_key, &self.row_key)
+    }
+
+    fn of(entity: DynamicEntity) -> Self {
+        entity
+    }
+}
+
+impl Found for Keys {
+    fn keys(&self) -> (&str, &str) {
+        (&self.partition_key, &self.row_key)
+    }
+
+    fn of(entity: DynamicEntity) -> Self {
+        Self { partition_key: entity.partition_key, row_key: entity.row_key }
+    }
+}
+
+/// Looks for rows with these keys, which are sorted if the rows of the tables have an order. Calls `found` for each of them, in
+/// their order.
+async fn look_up<P: Found>(
+    table: &Table,
+    is_ordered: bool,
+    keys: &[(&str, &str)],
+    mut found: impl FnMut(usize, Option<Result<P, FailedRow>>) + Send,
+) -> Result<()> {
+    if !is_ordered {
+        let read = |(partition_key, row_key): &(&str, &str)| {
+            table.get(Key::<DynamicEntity>::new(*partition_key, *row_key)).boxed()
+        };
+        let reads: Vec<_> = keys.iter().map(read).collect();
+        let mut read = stream::iter(reads).buffered(AT_A_TIME).enumerate();
+        while let Some((at, entity)) = read.next().await {
+            found(at, entity?.map(|stored| Ok(P::of(stored.entity))));
+        }
+        return Ok(());
+    }
+    let Some(last) = keys.last() else { return Ok(()) };
+    let mut left = keys.iter().enumerate().peekable();
+    let mut queries = VecDeque::from(ranges(keys[0], *last));
+    while let Some(filters) = queries.pop_front() {
+        let scan = table.scan::<DynamicEntity>().scan_policy(ScanPolicy::Allow);
+        let query = filters.into_iter().fold(scan, Query::filter);
+        let mut rows = query.project::<P>().results().stream();
+        let mut passed = 0;
+        while let Some((_, next)) = left.peek().copied() {
+            if passed > PASSED {
+                // Many rows that are not looked for: begin again at the next one that is.
+                queries = ranges(*next, *last).into();
+                break;
+            }
+            let Some(row) = rows.try_next().await? else { break };
+            let place = match &row.entity {
+                Ok(row) => row.keys(),
+                Err(row) => (&*row.partition_key, &*row.row_key),
+            };
+            passed += 1;
+            // What comes before this row is not there.
+            while let Some((at, _)) = left.next_if(|(_, keys)| compare(**keys, place).is_lt()) {
+                found(at, None);
+                passed = 0;
+            }
+            if let Some((at, _)) = left.next_if(|(_, keys)| compare(**keys, place).is_eq()) {
+                found(at, Some(row.entity));
+                passed = 0;
+            }
+        }
+    }
+    left.for_each(|(at, _)| found(at, None));
+    Ok(())
+}
+
+/// The filters of the queries from one row to another, each of one partition or of whole partitions.
+fn ranges(first: (&str, &str), last: (&str, &str)) -> Vec<Vec<Filter>> {
+    use Operator::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual};
+    let partition = |operator, key: &str| Filter::dynamic(PARTITION_KEY, operator, key);
+    let row = |operator, key: &str| Filter::dynamic(ROW_KEY, operator, key);
+    let [from, to] = [row(GreaterOrEqual, first.1), row(LessOrEqual, last.1)];
+    if first.0 == last.0 {
+        return vec![vec![partition(Equal, first.0), from, to]];
+    }
+    vec![
+        vec![partition(Equal, first.0), from],
+        vec![partition(Greater, first.0), partition(Less, last.0)],
+        vec![partition(Equal, last.0), to],
+    ]
+}
+
+fn compare(one: (&str, &str), other: (&str, &str)) -> Ordering {
+    compare_keys(one.0, other.0).then_with(|| compare_keys(one.1, other.1))
+}
+
+impl fmt::Debug for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Comparison").field("source", &self.source.name()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rowkey_client::StorageAccount;
+
+    use super::*;
+
+    #[test]
+    fn a_difference_names_properties_with_their_types_and_no_values() {
+        let mut one = DynamicEntity::new("p", "r");
+        one.set("Same", 1);
+        one.set("Type", 1);
+        one.set("Value", "secret");
+        let mut other = DynamicEntity::new("p", "r");
+        other.set("Same", 1);
+        other.set("Type", 1_i64);
+        other.set("Value", "other");
+        other.set("Added", true);
+        let text = difference(&Row::new(one), &Row::new(other));
+        assert_eq!(text, "both tables have it, with different `Type`, `Value`, `Added`");
+    }
+
+    #[test]
+    fn no_query_has_an_alternative() {
+        let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
+        let table = account.table("orders");
+        let of = |first, last| {
+            let query = |filters: Vec<Filter>| {
+                let scan = table.scan::<DynamicEntity>();
+                let query = filters.into_iter().fold(scan, Query::filter);
+                let [request] = &query.explain().unwrap().requests[..] else { panic!("several") };
+                request.filter.clone().unwrap()
+            };
+            ranges(first, last).into_iter().map(query).collect::<Vec<_>>()
+        };
+        let one = "PartitionKey eq 'a' and RowKey ge '1' and RowKey le '9'";
+        assert_eq!(of(("a", "1"), ("a", "9")), [one]);
+        assert_eq!(
+            of(("a", "1"), ("c", "9")),
+            [
+                "PartitionKey eq 'a' and RowKey ge '1'",
+                "PartitionKey gt 'a' and PartitionKey lt 'c'",
+                "PartitionKey eq 'c' and RowKey le '9'",
+            ]
+        );
+    }
+}
