@@ -47,6 +47,27 @@ pub(crate) struct Common {
     pub(crate) show_keys: bool,
 }
 
+/// The account of a second table. Without them it is that of the first one.
+#[derive(Args)]
+pub(crate) struct To {
+    /// The other table is in the account of this profile.
+    #[arg(long, value_name = "NAME", help_heading = "Connection")]
+    pub(crate) to_profile: Option<String>,
+    /// The other table is in the account of the connection string in this environment variable.
+    #[arg(long, value_name = "NAME", help_heading = "Connection")]
+    pub(crate) to_connection_string_env: Option<String>,
+    /// The other table is in the emulator on this machine.
+    #[arg(long, help_heading = "Connection")]
+    pub(crate) to_emulator: bool,
+}
+
+impl To {
+    /// Whether it names an account.
+    pub(crate) const fn is_given(&self) -> bool {
+        self.to_profile.is_some() || self.to_connection_string_env.is_some() || self.to_emulator
+    }
+}
+
 /// The form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {

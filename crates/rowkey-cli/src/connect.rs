@@ -3,32 +3,17 @@
 use std::env;
 use std::time::Duration;
 
-use clap::Args;
 use futures_util::TryStreamExt as _;
 use rowkey::{ClientOptions, StorageAccount};
 use zeroize::Zeroizing;
 
-use crate::args::Common;
+use crate::args::{Common, To};
 use crate::error::{Error, Result};
 use crate::profiles::{self, Profiles};
 
 /// Read before those of Azure, so that a shell can have an account for this command alone.
 const VARIABLE: &str = "ROWKEY_CONNECTION_STRING";
 const EMULATOR: &str = "UseDevelopmentStorage=true";
-
-/// Flags that name the account that a command writes to.
-#[derive(Args, Clone, Debug, Default)]
-pub(crate) struct Destination {
-    /// Write to the account of this profile. Default: the account that is read.
-    #[arg(long, value_name = "NAME", help_heading = "Connection")]
-    to_profile: Option<String>,
-    /// Write to the account of the connection string in this environment variable.
-    #[arg(long, value_name = "NAME", help_heading = "Connection")]
-    to_connection_string_env: Option<String>,
-    /// Write to the emulator on this machine.
-    #[arg(long, help_heading = "Connection")]
-    to_emulator: bool,
-}
 
 /// Connects to the account that the flags or the environment name. Sends nothing.
 pub(crate) fn account(common: &Common) -> Result<StorageAccount> {
@@ -48,9 +33,14 @@ pub(crate) fn account(common: &Common) -> Result<StorageAccount> {
     Ok(within(common, account))
 }
 
-/// Connects to the account to write to, if flags name one. Sends nothing.
-pub(crate) fn destination(common: &Common, to: &Destination) -> Result<Option<StorageAccount>> {
+/// Connects to the account of a second table, if flags name one. Sends nothing.
+pub(crate) fn destination(common: &Common, to: &To) -> Result<Option<StorageAccount>> {
     named(common, "to-", (&to.to_profile, &to.to_connection_string_env, to.to_emulator))
+}
+
+/// Connects to the account of a second table: that which the flags name, or the same as that of the first one.
+pub(crate) fn other(common: &Common, to: &To, first: &StorageAccount) -> Result<StorageAccount> {
+    Ok(destination(common, to)?.unwrap_or_else(|| first.clone()))
 }
 
 /// The names of all tables of an account.

@@ -5,8 +5,8 @@ use rowkey::patterns::job::{Job, Jobs, Report};
 use rowkey::{ErrorKind, StorageAccount, Table};
 use serde_json::Value;
 
-use crate::args::Common;
-use crate::connect::{self, Destination};
+use crate::args::{Common, To};
+use crate::connect;
 use crate::error::{Error, Result};
 use crate::jobs::{self, JobFlags, Runner};
 use crate::output;
@@ -41,7 +41,7 @@ pub(crate) struct Copy {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    to: Destination,
+    to: To,
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! The commands: which there are, and a file for each.
 
 mod copy;
+mod check;
 mod count;
 mod delete;
 mod export;
@@ -73,6 +74,7 @@ enum Command {
     Export(export::Export),
     Import(import::Import),
     Purge(purge::Purge),
+    Check(check::Check),
     Profile(profile::Profile),
     Completions(man::Completions),
     Man(man::Man),
@@ -93,6 +95,7 @@ pub(crate) async fn run(cli: Cli, describe: fn() -> clap::Command) -> Result<()>
         Command::Export(export) => export::run(&common, export).await,
         Command::Import(import) => import::run(&common, import).await,
         Command::Purge(purge) => purge::run(&common, purge).await,
+        Command::Check(check) => check::run(&common, check).await,
         Command::Profile(profile) => profile::run(&common, profile),
         Command::Completions(completions) => man::completions(&completions, describe()),
         Command::Man(man) => man::man(&man, describe()),

@@ -91,7 +91,7 @@ pub(crate) async fn run(common: &Common, purge: Purge) -> Result<()> {
         // The file is that of the deletion.
         let count = selected.count(common, &job.without_checkpoint(), &handle).await?;
         if count > 0 {
-            confirm.ask(&format!("delete {count} entities of {table}"), None)?;
+            confirm.ask(&format!("delete {} of {table}", jobs::entities(count)), None)?;
         }
     } else {
         confirm.ask(&format!("delete entities of {table}"), Some("--dry-run"))?;

@@ -31,7 +31,7 @@ use checkpoint::CheckpointFile;
 use interrupts::Interrupts;
 use line::Line;
 
-pub(crate) use report::finish;
+pub(crate) use report::{entities, finish};
 
 /// How often the checkpoint is stored.
 const STORE_EVERY: Duration = Duration::from_secs(1);
@@ -140,7 +140,12 @@ impl Runner {
         self.run(job, Job::<Walking<P, F>>::run).await
     }
 
-    /// Runs a job to its end. `begin` is `Job::<Loading<_>>::run` or `Jobs::run`.
+    /// Runs several jobs as one.
+    pub(crate) async fn jobs(self, jobs: Jobs<'_>) -> Result<Report> {
+        self.run(jobs, Jobs::run).await
+    }
+
+    /// Runs a job to its end. `begin` is `Job::<Loading<_>>::run` for a load.
     ///
     /// The checkpoint file is removed when the job is done. Otherwise it holds the last checkpoint, and the error says
     /// how to go on.

@@ -41,7 +41,7 @@ fn summary(counts: &Counts) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-    format!("the command is done; of {} entities {}", counts.examined, faults.join(", "))
+    format!("the command is done; of {} {}", entities(counts.examined), faults.join(", "))
 }
 
 /// Messages with their numbers, or one for each entity with its keys.
@@ -74,10 +74,15 @@ fn plain(message: &Value) -> String {
     let text = |name: &str| problem[name].as_str().unwrap_or_default().to_owned();
     let first = format!("rowkey: {}: {}", text("verdict"), text("message"));
     if let Some(count) = problem["entities"].as_u64() {
-        return format!("{first} ({count} entities)");
+        return format!("{first} ({})", entities(count));
     }
     let (partition_key, row_key) = (text("partition_key"), text("row_key"));
     format!("{first} (PartitionKey {partition_key:?}, RowKey {row_key:?})")
+}
+
+/// A number of entities, in words.
+pub(crate) fn entities(count: u64) -> String {
+    if count == 1 { "1 entity".to_owned() } else { format!("{count} entities") }
 }
 
 const fn name(verdict: Verdict) -> &'static str {

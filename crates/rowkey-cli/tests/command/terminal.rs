@@ -82,7 +82,7 @@ async fn a_purge_counts_before_it_asks() {
     account.ok(["set", "orders", ENTITY]);
     let purge = ["purge", "orders", "--partition", "hidden", "--checkpoint", "position"];
     let (code, shown) = typed(&account, "no\n", &purge);
-    assert!(code == 1 && shown.contains("delete 1 entities of orders? This cannot"), "{shown}");
+    assert!(code == 1 && shown.contains("delete 1 entity of orders? This cannot"), "{shown}");
     account.ok(["get", "orders", "hidden", "r"]);
     let (code, shown) = typed(&account, "yes\n", &purge);
     assert!(code == 0 && shown.contains("│ orders ┆ 1       ┆ 0"), "{shown}");
