@@ -99,7 +99,7 @@ const HOUSES: [House; 8] = [
         floors: &[
             "error",
             "compression objects row",
-            "columns compare json_lines",
+            "columns json_lines",
             "spool backup azcopy storage_explorer parquet",
             "format",
             "jobs",

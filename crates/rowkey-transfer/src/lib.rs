@@ -43,8 +43,6 @@
 pub mod azcopy;
 pub mod backup;
 mod columns;
-#[cfg(feature = "jobs")]
-mod compare;
 mod compression;
 mod error;
 mod format;
@@ -59,8 +57,6 @@ mod spool;
 pub mod storage_explorer;
 
 pub use columns::Columns;
-#[cfg(feature = "jobs")]
-pub use compare::Comparison;
 pub use compression::{Compression, Compressor, Decompressor};
 pub use error::{Error, ErrorKind, Position, Result};
 pub use format::{Format, FormatEncoder, Rows};

@@ -2,6 +2,7 @@
 //!
 //! - [`Location`]: a folder, or blobs of a container with a prefix
 //! - [`Export`]: a table as a [backup](crate::backup) in a location
+//! - [`Comparison`]: whether two tables hold the same
 //! - [`Source`]: the rows of a backup, of an AzCopy backup or of one file, as a stream for `Job::upsert`
 //!
 //! ```
@@ -38,11 +39,13 @@
 //! # Ok(()) }
 //! ```
 
+mod compare;
 mod decode;
 mod export;
 mod location;
 mod source;
 
+pub use compare::Comparison;
 pub use decode::Failure;
 pub use export::{Export, Exporting};
 pub use location::Location;

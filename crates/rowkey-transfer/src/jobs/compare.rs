@@ -36,7 +36,7 @@ const MAX_NAMES: usize = 5;
 ///
 /// ```
 /// use rowkey::{DynamicEntity, StorageAccount};
-/// use rowkey_transfer::Comparison;
+/// use rowkey_transfer::jobs::Comparison;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -72,7 +72,7 @@ impl Comparison {
     ///
     /// ```
     /// use rowkey::StorageAccount;
-    /// use rowkey_transfer::Comparison;
+    /// use rowkey_transfer::jobs::Comparison;
     ///
     /// let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
     /// let (orders, archive) = (account.table("orders"), account.table("archive"));
