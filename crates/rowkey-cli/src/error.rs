@@ -149,13 +149,18 @@ impl From<rowkey::Error> for Error {
     }
 }
 
+/// What to do if it exists already.
+pub(crate) const IF_MISSING: &str = "add --if-missing to accept that";
+
 /// What to do, in commands and flags. For other codes the advice of the library fits.
 fn advice(code: Option<&ErrorCode>) -> Option<&'static str> {
     let is = |known: ErrorCode| code == Some(&known);
     if is(ErrorCode::TABLE_NOT_FOUND) {
         Some("`rowkey tables` lists those that exist, `rowkey tables create` creates one")
     } else if is(ErrorCode::TABLE_ALREADY_EXISTS) {
-        Some("add --if-missing to accept that")
+        Some(IF_MISSING)
+    } else if is(ErrorCode::QUEUE_NOT_FOUND) {
+        Some("`rowkey queue list` lists those that exist, `rowkey queue create` creates one")
     } else if is(ErrorCode::ENTITY_ALREADY_EXISTS) {
         Some("to replace it, leave --insert out")
     } else {

@@ -7,12 +7,15 @@
 //! - `entities`: entities from the command line, a file or stdin · `output`: tables, JSON lines and CSV
 //! - `selection`: which entities a command reads · `rejects`: those that cannot be written · `age`: times
 //! - `jobs`: what all commands that run a job share · `confirm`: questions before what cannot be undone · `commands`: a file for each command
+//! - `duration`: times of flags
+//! - `confirm`: questions before what cannot be undone · `commands`: a file for each command
 
 mod age;
 mod args;
 mod commands;
 mod confirm;
 mod connect;
+mod duration;
 mod entities;
 mod error;
 mod jobs;

@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Stdout, Write as _};
 
+use chrono::{DateTime, SecondsFormat, Utc};
 use comfy_table::{Table, presets};
 use rowkey::DynamicEntity;
 use rowkey_transfer::{Columns, Row, Spool, json_lines, storage_explorer::CsvEncoder};
@@ -42,6 +43,11 @@ pub(crate) fn records(form: Form, columns: &[&str], rows: &[Vec<Value>]) -> Resu
         }
     }
     Ok(())
+}
+
+/// A time in UTC, with as many digits as it has.
+pub(crate) fn time(time: DateTime<Utc>) -> Value {
+    time.to_rfc3339_opts(SecondsFormat::AutoSi, true).into()
 }
 
 /// Writes a text as it is, such as a script of completions.

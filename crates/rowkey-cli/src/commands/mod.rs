@@ -11,6 +11,7 @@ mod man;
 mod profile;
 mod purge;
 mod query;
+mod queue;
 mod tables;
 mod write;
 
@@ -75,6 +76,7 @@ enum Command {
     Import(import::Import),
     Purge(purge::Purge),
     Check(check::Check),
+    Queue(queue::Queue),
     Profile(profile::Profile),
     Completions(man::Completions),
     Man(man::Man),
@@ -96,6 +98,7 @@ pub(crate) async fn run(cli: Cli, describe: fn() -> clap::Command) -> Result<()>
         Command::Import(import) => import::run(&common, import).await,
         Command::Purge(purge) => purge::run(&common, purge).await,
         Command::Check(check) => check::run(&common, check).await,
+        Command::Queue(queue) => queue::run(&common, queue).await,
         Command::Profile(profile) => profile::run(&common, profile),
         Command::Completions(completions) => man::completions(&completions, describe()),
         Command::Man(man) => man::man(&man, describe()),

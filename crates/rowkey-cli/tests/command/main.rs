@@ -11,6 +11,7 @@ mod killed;
 mod pages;
 mod purge;
 mod query;
+mod queue;
 mod support;
 mod tables;
 #[cfg(target_os = "linux")]
