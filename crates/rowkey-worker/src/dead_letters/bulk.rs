@@ -354,11 +354,16 @@ impl<T: Task> DeadLetters<T> {
     }
 
     async fn purge_one(&self, row: &LetterRow, etag: &ETag) -> Result<Moved> {
+        let envelope = self.tasks.open_text(&row.text, &row.id).ok();
+        // Before the dead letter is deleted, because nothing else names the blob.
+        if let Some(envelope) = &envelope {
+            self.tasks.check_claim(envelope)?;
+        }
         let moved = self.without_letter(row, etag, None).await?;
         if moved == Moved::Done
-            && let Ok(envelope) = self.tasks.open_text(&row.text, &row.id)
+            && let Some(envelope) = &envelope
         {
-            self.tasks.discard_purged(&envelope).await?;
+            self.tasks.discard_purged(envelope).await?;
         }
         Ok(moved)
     }

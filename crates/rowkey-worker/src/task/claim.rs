@@ -161,6 +161,14 @@ impl<T: Task> Tasks<T> {
         }
     }
 
+    /// Fails if the task is in a blob and its container is not configured.
+    pub(crate) fn check_claim(&self, envelope: &Envelope) -> Result<()> {
+        match &envelope.content {
+            Content::Claim { name, .. } => self.claim(name).map(drop),
+            Content::Inline(_) => Ok(()),
+        }
+    }
+
     fn claim(&self, name: &str) -> Result<Blob> {
         if !self.is_claim(name) {
             let what = "the message references a blob that is not a claim of its queue";
