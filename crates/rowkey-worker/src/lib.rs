@@ -10,7 +10,7 @@
 //! | [`partitions`] | (sharding, competing consumers) | each partition of a set is owned by one of any number of programs, and moves when they come and go |
 //! | [`outbox`] | (transactional outbox) | entities and their tasks are written together; each task is put at least once |
 //!
-//! A [`Task`] is a unit of work, and [`Tasks`] a queue of them.
+//! A [`Task`] is a unit of work, and [`Tasks`] a queue of them. [`AnyTask`] is one whose type the program does not know.
 
 pub mod dead_letters;
 mod errors;
@@ -26,5 +26,5 @@ pub mod steps;
 mod task;
 mod worker;
 
-pub use task::{SealedTask, Task, Tasks};
+pub use task::{AnyTask, SealedTask, Task, Tasks};
 pub use worker::{Attempt, Counts, Done, Handler, QueueCounts, Step, Worker, Workers};

@@ -5,6 +5,7 @@
 //! dead letter queue, error queue, poison queue, dead set.)
 //!
 //! - [`DeadLetters`]: lists, reads, redrives, purges and exports dead letters
+//! - [`count_by_queue`]: counts those of all queues in a table
 //! - [`Selection`]: selects the dead letters of a call
 //! - `row`: the rows, a stored format
 //! - `write`: writes a message as a row, and recognizes one that is delivered again
@@ -18,6 +19,7 @@ mod row;
 mod selection;
 mod write;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -33,7 +35,7 @@ pub use bulk::{Failed, Summary};
 pub use letter::{DeadLetter, Inspected};
 pub use selection::{Cause, Selection};
 
-use row::{LetterRow, TaskRow, with_etag};
+use row::{LETTERS, LetterRow, TaskRow, with_etag};
 pub(crate) use write::NewDeadLetter;
 
 use crate::errors::is_missing_table;
@@ -295,6 +297,43 @@ impl Selection {
             && self.kind.as_ref().is_none_or(|kind| Some(kind) == row.kind.as_ref())
             && self.reason.as_ref().is_none_or(|text| row.reason.contains(text))
             && self.redriven_less_than.is_none_or(|times| row.redriven < times)
+    }
+}
+
+/// Counts the dead letters in a table by queue. Queues without any are missing, and a table that does not exist has none.
+///
+/// Reads the whole table, with one request for each 1,000 rows. [`DeadLetters::count`] reads those of one queue.
+///
+/// ```
+/// use rowkey::worker::dead_letters;
+/// # use rowkey::worker::{AnyTask, Tasks};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_emulator::Server::start().await?;
+/// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+/// # let poison = account.queue("welcome-poison");
+/// # poison.create().await?;
+/// # poison.put(rowkey::queue::Body::text(r#"{"to":"ada"}"#)).send().await?;
+/// # assert!(dead_letters::count_by_queue(&account.table("deadletters")).await?.is_empty());
+/// # let _ = Tasks::<AnyTask>::new(account.queue("welcome")).dead_letters().collect().await?;
+/// let counts = dead_letters::count_by_queue(&account.table("deadletters")).await?;
+/// assert_eq!(counts["welcome"], 1);
+/// # Ok(()) }
+/// ```
+pub async fn count_by_queue(table: &Table) -> Result<BTreeMap<String, u64>> {
+    let is = |operator, key: &str| Filter::dynamic("RowKey", operator, key);
+    let letters = is(Operator::GreaterOrEqual, LETTERS.start).and(is(Operator::Less, LETTERS.end));
+    let query = Deciding::new(table).table().scan::<DynamicEntity>().filter(letters);
+    let mut rows = query.select(["Cause"]).stream();
+    let mut counts = BTreeMap::new();
+    loop {
+        match rows.try_next().await {
+            Ok(Some(row)) => *counts.entry(row.entity.partition_key).or_default() += 1,
+            Ok(None) => return Ok(counts),
+            Err(error) if is_missing_table(&error) => return Ok(BTreeMap::new()),
+            Err(error) => return Err(error),
+        }
     }
 }
 

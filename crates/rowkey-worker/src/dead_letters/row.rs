@@ -17,7 +17,7 @@ use super::Cause;
 use crate::task::{Envelope, key_part, shortened, time};
 
 /// The RowKeys of dead letters: their prefix, and the exclusive end of the range.
-const LETTERS: Range<&str> = "letter_".."letter`";
+pub(super) const LETTERS: Range<&str> = "letter_".."letter`";
 /// The RowKeys of tasks: their prefix, and the exclusive end of the range.
 pub(super) const TASKS: Range<&str> = "task_".."task`";
 

@@ -140,7 +140,7 @@ impl<T: Task> DeadLetters<T> {
             queue: self.queue().to_owned(),
             id: envelope.map_or_else(|| message.id.clone(), |envelope| envelope.id.clone()),
             kind: match envelope {
-                Some(_) => Some(T::KIND.to_owned()),
+                Some(envelope) => Some(envelope.kind(T::KIND).to_owned()),
                 None => crate::task::kind_of(message.text()),
             },
             cause: cause.clone(),

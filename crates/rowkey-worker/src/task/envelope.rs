@@ -9,6 +9,8 @@ use rowkey_client::telemetry::TraceParent;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use super::any::ANY;
+
 /// The maximum number of characters kept of an error's text.
 const MAX_ERROR: usize = 300;
 
@@ -24,6 +26,8 @@ const MAX_REDRIVE: usize = 64;
 /// The content of a message.
 #[derive(Clone, Debug)]
 pub(crate) struct Envelope {
+    /// The kind that the message names, if it was read as a task of any kind.
+    kind: Option<String>,
     pub(crate) id: String,
     pub(crate) content: Content,
     /// When the task was first put, if before this message.
@@ -140,6 +144,7 @@ fn present<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>,
 impl Envelope {
     pub(crate) fn new(id: String, content: Content) -> Self {
         Self {
+            kind: None,
             id,
             content,
             first_seen: None,
@@ -157,15 +162,21 @@ impl Envelope {
 
     /// Reads a message, possibly written by hand: an envelope or only the task, in plain text or base64. `id`
     /// is used if the message has none. The error explains the problem without quoting the message.
+    ///
+    /// As a task of any kind, only a message is read that names its kind: it could not be written again without.
     pub(crate) fn read(text: &str, id: &str, kind: &str) -> Result<Self, String> {
         let decoded = plain(text)?;
         let json = decoded.as_ref();
+        let is_any = kind == ANY;
         let Some(fields) = envelope(json) else {
+            if is_any {
+                return Err("its text names no kind of task".to_owned());
+            }
             let task = RawValue::from_string(json.trim().to_owned())
                 .map_err(|_| "its text is not JSON".to_owned())?;
             return Ok(Self::new(id.to_owned(), Content::Inline(task)));
         };
-        if fields.kind != kind {
+        if !is_any && fields.kind != kind {
             return Err(format!("its kind is not `{kind}`"));
         }
         let content = match (fields.task, fields.claim, fields.sha256) {
@@ -176,6 +187,7 @@ impl Envelope {
             _ => return Err("it names a claim without its `sha256`".to_owned()),
         };
         Ok(Self {
+            kind: is_any.then(|| fields.kind.into_owned()),
             id: fields.id.map_or_else(|| id.to_owned(), Cow::into_owned),
             content,
             first_seen: fields.first_seen.map(Cow::into_owned),
@@ -206,10 +218,16 @@ impl Envelope {
         }
     }
 
+    /// The kind of the task, which is of this type.
+    pub(crate) fn kind<'a>(&'a self, of_type: &'a str) -> &'a str {
+        self.kind.as_deref().unwrap_or(of_type)
+    }
+
     /// The text of a message with this content.
-    pub(crate) fn text(&self, kind: &str) -> String {
+    pub(crate) fn text(&self, of_type: &str) -> String {
         // Strings, numbers and validated JSON: serializing them cannot fail.
-        let mut text = serde_json::to_string(&self.fields(kind)).unwrap_or_default();
+        let fields = self.fields(self.kind(of_type));
+        let mut text = serde_json::to_string(&fields).unwrap_or_default();
         for (name, value) in &self.others {
             text.pop();
             let name = serde_json::to_string(name).unwrap_or_default();

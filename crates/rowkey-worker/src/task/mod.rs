@@ -2,6 +2,7 @@
 //! them.
 //!
 //! - [`Tasks`]: puts tasks
+//! - [`AnyTask`]: a task whose type the program does not know
 //! - `envelope`: the text of a message, as written by this crate or by hand
 //! - `claim`: tasks too large for a message, stored in a blob
 //! - `sealed`: encrypted tasks
@@ -22,6 +23,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Notify;
 
+mod any;
 mod claim;
 mod envelope;
 mod sealed;
@@ -29,6 +31,7 @@ mod sealed;
 mod tests;
 pub(crate) mod written;
 
+pub use any::AnyTask;
 pub(crate) use claim::{Loaded, poisoned};
 pub use envelope::Failure;
 pub(crate) use envelope::{Content, Envelope, GivenUp, kind_of, shortened, time};
@@ -60,7 +63,8 @@ const RESERVED: usize = 4 * 1024;
 /// All tasks of a queue have one type; use an enum for several kinds of work. Messages outlive programs, so
 /// give new fields a default (`#[serde(default)]`), and waiting messages remain readable.
 pub trait Task: Serialize + DeserializeOwned + Send + Sync + 'static {
-    /// The name of this kind of task in messages. Messages of another kind are not read as this type.
+    /// The name of this kind of task in messages. Messages of another kind are not read as this type. `*` is that of
+    /// [`AnyTask`].
     const KIND: &'static str;
 
     /// The key of the task. A worker processes one task per key at a time. Default: `None`, without this
@@ -399,6 +403,11 @@ fn is_unknown_variant(error: &serde_json::Error) -> bool {
 
 /// The JSON of a task.
 fn json_of<T: Task>(task: &T) -> Result<Box<RawValue>> {
+    // A message must name the kind, and this type does not know it.
+    if T::KIND == any::ANY {
+        let what = "a task of any kind cannot be put";
+        return Err(Error::refused(ErrorKind::Invalid, what).advise("put it as its own type"));
+    }
     serde_json::value::to_raw_value(task)
         .map_err(|_| Error::refused(ErrorKind::Invalid, "the task cannot be written as JSON"))
 }

@@ -149,3 +149,23 @@ fn an_unknown_variant_means_a_newer_program_and_a_wrong_field_does_not() {
     assert_eq!(newer(r#"{"type":"Move","id":"7"}"#), (true, false, true));
     assert_eq!(newer("no json"), (false, false, false));
 }
+
+#[test]
+fn a_task_of_any_kind_keeps_its_kind_and_is_not_put() {
+    for text in [
+        r#"{"kind":"archive","id":"a1","task":{"id":7,"n":1.50},"tenant":"contoso"}"#,
+        r#"{"kind":"restore","id":"a1","claim":"jobs/a1","sha256":"00ff"}"#,
+        r#"{"kind":"*","id":"a1","task":null}"#,
+    ] {
+        let envelope = Envelope::read(text, "m1", AnyTask::KIND).unwrap();
+        assert_eq!(envelope.text(AnyTask::KIND), text);
+        assert_eq!(envelope.as_put_aside().text(AnyTask::KIND), text);
+    }
+    for text in [r#"{"id":7}"#, "7", "eyJpZCI6N30="] {
+        let error = Envelope::read(text, "m1", AnyTask::KIND).unwrap_err();
+        assert!(error.contains("names no kind"), "{error}");
+    }
+    let task: AnyTask = serde_json::from_str(r#"{"secret":7}"#).unwrap();
+    assert!(!format!("{task:?}").contains("secret"));
+    assert_eq!(json_of(&task).unwrap_err().kind(), ErrorKind::Invalid);
+}
