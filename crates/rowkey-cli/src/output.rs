@@ -3,6 +3,7 @@
 //! [`records`] writes what is not an entity, such as the names of tables. [`Entities`] writes entities in the formats of
 //! `rowkey-transfer`, exact for all types.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, BufWriter, Stdout, Write as _};
 
@@ -10,8 +11,10 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use comfy_table::{Table, presets};
 use rowkey::DynamicEntity;
 use rowkey_transfer::{Columns, Row, Spool, json_lines, storage_explorer::CsvEncoder};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::args::Form;
 use crate::error::{Error, Result};
@@ -43,6 +46,64 @@ pub(crate) fn records(form: Form, columns: &[&str], rows: &[Vec<Value>]) -> Resu
         }
     }
     Ok(())
+}
+
+/// Writes one object, whose fields are columns. As a table, each field that has a value has a line, which is not cut.
+pub(crate) fn record(form: Form, object: &impl Serialize) -> Result<()> {
+    let json = serde_json::to_string(object).map_err(io::Error::from)?;
+    if form == Form::JsonLines {
+        return text(format!("{json}\n").as_bytes());
+    }
+    // In their order, and numbers as they are written.
+    let fields: Fields = serde_json::from_str(&json).map_err(io::Error::from)?;
+    if form == Form::Csv {
+        let (names, values): (Vec<_>, Vec<_>) = fields.0.into_iter().unzip();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        return records(form, &names, &[values.into_iter().map(Value::from).collect()]);
+    }
+    let is_shown = |(_, value): &&(String, String)| !matches!(&**value, "" | "[]");
+    let width = fields.0.iter().filter(is_shown).map(|(name, _)| name.len()).max().unwrap_or(0);
+    let lines = fields.0.iter().filter(is_shown).map(|(name, value)| {
+        let mut line = format!("{name:width$}  ");
+        value.chars().for_each(|c| push(&mut line, c));
+        line + "\n"
+    });
+    text(lines.collect::<String>().as_bytes())
+}
+
+/// The fields of an object and their texts. Null is the empty text.
+struct Fields(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> std::result::Result<Fields, A::Error> {
+                let mut fields = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
+                    let text = match serde_json::from_str(value.get()) {
+                        Ok(Value::Null) => String::new(),
+                        Ok(Value::String(text)) => text,
+                        _ => value.get().to_owned(),
+                    };
+                    fields.push((name, text));
+                }
+                Ok(Fields(fields))
+            }
+        }
+
+        from.deserialize_map(Object)
+    }
 }
 
 /// A time in UTC, with as many digits as it has.
@@ -198,13 +259,17 @@ fn shortened(text: &str) -> String {
             cell.push('…');
             break;
         }
-        if c.is_control() {
-            cell.extend(c.escape_default());
-        } else {
-            cell.push(c);
-        }
+        push(&mut cell, c);
     }
     cell
+}
+
+fn push(cell: &mut String, c: char) {
+    if c.is_control() {
+        cell.extend(c.escape_default());
+    } else {
+        cell.push(c);
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod copy;
 mod check;
 mod count;
+mod dead_letters;
 mod delete;
 mod export;
 mod get;
@@ -77,6 +78,7 @@ enum Command {
     Purge(purge::Purge),
     Check(check::Check),
     Queue(queue::Queue),
+    DeadLetters(dead_letters::Letters),
     Profile(profile::Profile),
     Completions(man::Completions),
     Man(man::Man),
@@ -99,6 +101,7 @@ pub(crate) async fn run(cli: Cli, describe: fn() -> clap::Command) -> Result<()>
         Command::Purge(purge) => purge::run(&common, purge).await,
         Command::Check(check) => check::run(&common, check).await,
         Command::Queue(queue) => queue::run(&common, queue).await,
+        Command::DeadLetters(letters) => dead_letters::run(&common, letters).await,
         Command::Profile(profile) => profile::run(&common, profile),
         Command::Completions(completions) => man::completions(&completions, describe()),
         Command::Man(man) => man::man(&man, describe()),

@@ -4,6 +4,7 @@
 
 mod check;
 mod connections;
+mod dead_letters;
 mod entities;
 mod exits;
 mod jobs;
