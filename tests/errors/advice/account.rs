@@ -276,7 +276,7 @@ pub(super) const CASES: &[Case] = &[
         }
         .boxed()
     }),
-    case("sign with an account that has `Credential::shared_key`", || {
+    case("sign with `Credential::shared_key`, or a connection string with `AccountKey`", || {
         async {
             let (_server, account) = start().await?;
             let token = Sas::table("staff")

@@ -6,6 +6,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use rowkey_wire::auth::Sas;
 use rowkey_wire::auth::{Protocols, parse_time};
 
+use super::grant::query;
 use crate::error::{Error, Result};
 
 /// A warning about a shared access signature. `Display` shows what to do about it.
@@ -48,14 +49,12 @@ const LONGEST_WITHOUT_POLICY: TimeDelta = TimeDelta::hours(1);
 /// The longest lifetime without a warning for a token that cannot be revoked.
 const LONGEST: TimeDelta = TimeDelta::days(1);
 
-/// Returns warnings about a token, `sv=..&sig=..`, at the time `now`.
+/// Returns warnings about a token, `sv=..&sig=..`, or a text with one as [`read`](super::read()) takes, at the time `now`.
 ///
 /// Fails with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if `token` is not a shared access
 /// signature.
 pub fn lint(token: &str, now: DateTime<Utc>) -> Result<Vec<Warning>> {
-    let token = token.trim();
-    let query = token.rsplit_once('?').map_or(token, |(_, query)| query);
-    let sas = Sas::from_query(query)
+    let sas = Sas::from_query(query(token))
         .ok_or_else(|| Error::invalid("the shared access signature has no `sig`"))?;
     Ok(check(&sas, now))
 }

@@ -31,6 +31,7 @@
 //! - [`UserDelegationKey`]: signs instead of the account key, for programs that have a token
 //! - [`SasToken`]: a signed token
 //! - [`lint()`], [`SasToken::lint`]: checks a token for unwise settings, reported as [`Warning`]s
+//! - [`read()`]: what a token grants, as a [`Grant`] without the signature
 //! - `terms`: the common restrictions: time, IP addresses, protocol
 //! - `range`: the range of keys of a table signature
 //! - `url`: handles from URLs with a signature, the `from_sas_url` of account, table, queue, container and blob
@@ -41,6 +42,7 @@ mod account;
 mod blob;
 mod builder;
 mod delegation;
+mod grant;
 mod lint;
 mod permissions;
 mod queue;
@@ -55,6 +57,7 @@ mod tests;
 
 pub use builder::Sas;
 pub use delegation::UserDelegationKey;
+pub use grant::{Grant, Target, read};
 pub use lint::{Warning, lint};
 pub use permissions::{
     AccountPermissions, BlobPermissions, QueuePermissions, ResourceTypes, Services,

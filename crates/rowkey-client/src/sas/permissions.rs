@@ -2,6 +2,9 @@
 
 use std::fmt;
 use std::ops::BitOr;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
 
 /// Defines a set of letters, in the order in which they are written.
 macro_rules! letters {
@@ -42,6 +45,26 @@ macro_rules! letters {
                     f.write_str($letter)?;
                 })*
                 Ok(())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = Error;
+
+            /// Reads letters in any order, such as `ra`. Fails with
+            /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) at a letter that does not belong to the set.
+            fn from_str(letters: &str) -> Result<Self> {
+                let mut set = Self::default();
+                for letter in letters.chars() {
+                    set = set | match letter.encode_utf8(&mut [0; 4]) as &str {
+                        $($letter => Self::$item,)*
+                        _ => {
+                            let what = concat!("each letter is one of `", $($letter,)* "`");
+                            return Err(Error::invalid(what));
+                        }
+                    };
+                }
+                Ok(set)
             }
         }
 
@@ -144,5 +167,23 @@ letters! {
         CONTAINER = 1 "c",
         /// Entities, messages and blobs.
         OBJECT = 2 "o",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn letters_are_read_in_any_order_and_written_in_that_of_the_service() {
+        assert_eq!("daur".parse::<TablePermissions>().unwrap(), TablePermissions::ALL);
+        assert_eq!("pr".parse::<QueuePermissions>().unwrap().to_string(), "rp");
+        assert!("".parse::<Services>().unwrap().is_empty());
+        for letters in ["R", "rx", "r,a", "ü"] {
+            let error = letters.parse::<TablePermissions>().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().contains("`raud`"), "{error}");
+        }
     }
 }

@@ -107,7 +107,7 @@ pub(super) fn signer(account: &StorageAccount) -> Result<std::sync::Arc<SharedKe
         _ => Err(Error::invalid(
             "a shared access signature requires the account key, which this account does not have",
         )
-        .advise("sign with an account that has `Credential::shared_key`")),
+        .advise("sign with `Credential::shared_key`, or a connection string with `AccountKey`")),
     }
 }
 
