@@ -90,6 +90,7 @@ const HOUSES: [House; 8] = [
             "args confirm entities profiles",
             "connect output jobs",
             "duration",
+            "duration secret",
             "args confirm entities profiles",
             "connect output",
             "commands",

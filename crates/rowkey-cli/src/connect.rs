@@ -1,15 +1,14 @@
 //! Which account a command uses: flags first, then environment variables.
 
-use std::env;
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use rowkey::{ClientOptions, StorageAccount};
-use zeroize::Zeroizing;
 
 use crate::args::{Common, To};
 use crate::error::{Error, Result};
 use crate::profiles::{self, Profiles};
+use crate::secret;
 
 /// Read before those of Azure, so that a shell can have an account for this command alone.
 const VARIABLE: &str = "ROWKEY_CONNECTION_STRING";
@@ -22,7 +21,7 @@ pub(crate) fn account(common: &Common) -> Result<StorageAccount> {
     if let Some(account) = named {
         return Ok(account);
     }
-    if let Some(text) = variable(VARIABLE)? {
+    if let Some(text) = secret::variable(VARIABLE)? {
         return Ok(within(common, parse(&text, &format!("the environment variable {VARIABLE}"))?));
     }
     let account = StorageAccount::from_env().map_err(|error| {
@@ -64,7 +63,7 @@ fn named(
         let profiles = Profiles::read(&path)?;
         parse(profiles.get(name, &path)?, &format!("profile {name}"))?
     } else if let Some(name) = variable {
-        let text = required(name)?;
+        let text = secret::required(name, "a connection string")?;
         parse(&text, &format!("the environment variable {name}"))?
     } else if emulator {
         parse(EMULATOR, &format!("--{prefix}emulator"))?
@@ -79,27 +78,6 @@ fn within(common: &Common, account: StorageAccount) -> StorageAccount {
     let Some(seconds) = common.timeout else { return account };
     let options = account.options().clone();
     account.with_options(ClientOptions { timeout: Duration::from_secs(seconds), ..options })
-}
-
-/// The value of an environment variable that a flag names.
-pub(crate) fn required(name: &str) -> Result<Zeroizing<String>> {
-    variable(name)?.ok_or_else(|| {
-        Error::usage(format!(
-            "the environment variable {name} is not set; set it to a connection string"
-        ))
-    })
-}
-
-/// The value of an environment variable that is set and not empty.
-fn variable(name: &str) -> Result<Option<Zeroizing<String>>> {
-    match env::var(name) {
-        Ok(text) => Ok(Some(Zeroizing::new(text)).filter(|text| !text.trim().is_empty())),
-        Err(env::VarError::NotPresent) => Ok(None),
-        // The error would quote the value.
-        Err(env::VarError::NotUnicode(_)) => {
-            Err(Error::usage(format!("the environment variable {name} is not UTF-8; set it again")))
-        }
-    }
 }
 
 /// Parses a connection string. `place` says where it comes from, and is in errors instead of its text.

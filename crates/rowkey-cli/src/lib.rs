@@ -8,6 +8,7 @@
 //! - `selection`: which entities a command reads · `rejects`: those that cannot be written · `age`: times
 //! - `jobs`: what all commands that run a job share · `confirm`: questions before what cannot be undone · `commands`: a file for each command
 //! - `duration`: times of flags
+//! - `duration`: times of flags · `secret`: secrets from stdin or the environment
 //! - `confirm`: questions before what cannot be undone · `commands`: a file for each command
 
 mod age;
@@ -23,6 +24,7 @@ mod output;
 mod profiles;
 mod rejects;
 mod selection;
+mod secret;
 
 use std::env;
 use std::io::{self, Write as _};

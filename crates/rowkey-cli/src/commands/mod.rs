@@ -13,6 +13,7 @@ mod profile;
 mod purge;
 mod query;
 mod queue;
+mod sas;
 mod tables;
 mod write;
 
@@ -79,6 +80,7 @@ enum Command {
     Check(check::Check),
     Queue(queue::Queue),
     DeadLetters(dead_letters::Letters),
+    Sas(sas::Signature),
     Profile(profile::Profile),
     Completions(man::Completions),
     Man(man::Man),
@@ -102,6 +104,7 @@ pub(crate) async fn run(cli: Cli, describe: fn() -> clap::Command) -> Result<()>
         Command::Check(check) => check::run(&common, check).await,
         Command::Queue(queue) => queue::run(&common, queue).await,
         Command::DeadLetters(letters) => dead_letters::run(&common, letters).await,
+        Command::Sas(signature) => sas::run(&common, signature),
         Command::Profile(profile) => profile::run(&common, profile),
         Command::Completions(completions) => man::completions(&completions, describe()),
         Command::Man(man) => man::man(&man, describe()),

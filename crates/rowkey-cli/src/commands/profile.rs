@@ -1,10 +1,7 @@
 //! `rowkey profile`: adds, lists and removes connections by name.
 
-use std::io::{self, IsTerminal as _, Read as _};
-
 use clap::{Args, Subcommand};
 use serde_json::Value;
-use zeroize::Zeroizing;
 
 use crate::args::Common;
 use crate::confirm::Confirm;
@@ -12,6 +9,7 @@ use crate::connect;
 use crate::error::{Error, Result};
 use crate::output;
 use crate::profiles::{self, Profiles};
+use crate::secret;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -96,31 +94,12 @@ fn add(common: &Common, Add { name, from_env, replace }: &Add) -> Result<()> {
     // A wrong mode of the file is reported before the secret is read.
     let path = profiles::path(common.profiles.as_deref())?;
     let mut profiles = Profiles::read(&path)?;
-    let (text, place) = secret(from_env.as_deref())?;
+    let (text, place) = secret::read(from_env.as_deref(), "the connection string")?;
     let account = connect::parse(&text, &place)?;
     profiles.add(name, text.trim(), *replace)?;
     profiles.write(&path)?;
     let row = vec![Value::from(&**name), account.name().into(), true.into()];
     output::records(common.form(), &["profile", "account", "added"], &[row])
-}
-
-/// Reads a connection string, and says where it comes from.
-fn secret(variable: Option<&str>) -> Result<(Zeroizing<String>, String)> {
-    if let Some(name) = variable {
-        let text = connect::required(name)?;
-        return Ok((text, format!("the environment variable {name}")));
-    }
-    let mut stdin = io::stdin().lock();
-    if stdin.is_terminal() {
-        return Err(Error::usage(
-            "a terminal would show the connection string; redirect stdin from a file or a program, or \
-             use --from-env VARIABLE",
-        ));
-    }
-    let mut text = Zeroizing::new(String::new());
-    // The error does not quote what was read.
-    stdin.read_to_string(&mut text)?;
-    Ok((text, "stdin".to_owned()))
 }
 
 fn list(common: &Common) -> Result<()> {

@@ -13,6 +13,7 @@ mod pages;
 mod purge;
 mod query;
 mod queue;
+mod sas;
 mod support;
 mod tables;
 #[cfg(target_os = "linux")]
