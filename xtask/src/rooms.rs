@@ -91,6 +91,7 @@ const HOUSES: [House; 8] = [
             "connect output jobs",
             "duration",
             "duration secret",
+            "duration prices secret",
             "args confirm entities profiles",
             "connect output",
             "commands",

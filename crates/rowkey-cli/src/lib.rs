@@ -9,6 +9,8 @@
 //! - `jobs`: what all commands that run a job share · `confirm`: questions before what cannot be undone · `commands`: a file for each command
 //! - `duration`: times of flags
 //! - `duration`: times of flags · `secret`: secrets from stdin or the environment
+//! - `duration`: times of flags · `prices`: what requests cost · `secret`: secrets from stdin or
+//!   the environment
 //! - `confirm`: questions before what cannot be undone · `commands`: a file for each command
 
 mod age;
@@ -21,6 +23,7 @@ mod entities;
 mod error;
 mod jobs;
 mod output;
+mod prices;
 mod profiles;
 mod rejects;
 mod selection;

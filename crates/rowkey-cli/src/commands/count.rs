@@ -1,6 +1,7 @@
 //! `rowkey count`: counts the entities of a table or a partition.
 
 use clap::Args;
+use rowkey::cost::Meter;
 use rowkey::patterns::job::{Job, Keys, Walk};
 use rowkey::{DynamicEntity, Partition};
 
@@ -9,11 +10,12 @@ use crate::connect;
 use crate::error::Result;
 use crate::jobs::{self, JobFlags, Runner};
 use crate::output;
+use crate::prices::{self, Prices};
 
 const EXAMPLES: &str = "\
 Examples:
   rowkey count orders --partition contoso
-  rowkey count orders --json
+  rowkey count orders --prices prices.json --json
   rowkey count orders --checkpoint count.checkpoint --max-rate 5000";
 
 /// Count the entities of a table, or of one partition.
@@ -29,11 +31,20 @@ pub(crate) struct Count {
     #[arg(long, value_name = "KEY")]
     partition: Option<String>,
     #[command(flatten)]
+    prices: Prices,
+    #[command(flatten)]
     job: JobFlags,
 }
 
-pub(crate) async fn run(common: &Common, Count { table, partition, job }: Count) -> Result<()> {
-    let handle = connect::account(common)?.table(&table);
+pub(crate) async fn run(common: &Common, args: Count) -> Result<()> {
+    let Count { table, partition, prices, job } = args;
+    let meter = Meter::new();
+    let handle = connect::account(common)?.table(&table).with_meter(&meter);
+    let price_table = prices.read()?;
+    if let Some(price_table) = &price_table {
+        // A price that is missing is reported before anything is sent.
+        prices.of(price_table, &handle.scan::<DynamicEntity>().explain()?.usage)?;
+    }
     let runner = Runner::new(common, &job)?;
     let walk = match &partition {
         None => Walk::keys(&handle).split_automatically(),
@@ -47,7 +58,15 @@ pub(crate) async fn run(common: &Common, Count { table, partition, job }: Count)
     // A checkpoint of another partition is refused.
     let count = Job::count(walk).parameter("partition", partition.unwrap_or_default());
     let report = runner.walk(count).await?;
-    let row = vec![table.into(), report.total.right.into()];
-    output::records(common.form(), &["table", "entities"], &[row])?;
+    let (mut columns, mut row) =
+        (vec!["table", "entities"], vec![table.into(), report.total.right.into()]);
+    if let Some(price_table) = price_table {
+        let usage = meter.usage();
+        columns.push("requests");
+        row.push(usage.requests().into());
+        columns.extend(prices::COLUMNS);
+        row.extend(prices.of(&price_table, &usage)?.map(Into::into));
+    }
+    output::records(common.form(), &columns, &[row])?;
     jobs::finish(common, &report)
 }

@@ -1,5 +1,7 @@
 //! `rowkey query`: reads the entities that match a filter, or explains what that would cost.
 
+use std::fmt::Write as _;
+
 use clap::Args;
 use futures_util::TryStreamExt as _;
 use rowkey::table::Explanation;
@@ -11,12 +13,13 @@ use crate::args::{Common, Form};
 use crate::connect;
 use crate::error::{Error, Result};
 use crate::output::{self, Entities};
+use crate::prices::{self, Prices};
 
 const EXAMPLES: &str = "\
 Examples:
   rowkey query orders --partition contoso
   rowkey query orders \"PartitionKey eq 'contoso' and RowKey ge 'order_0001'\" --select Cents,Note --limit 20
-  rowkey query orders \"Cents gt 500L\" --explain
+  rowkey query orders \"Cents gt 500L\" --explain --prices prices.json
   rowkey query orders \"Cents gt 500L\" --scan --output csv > orders.csv";
 
 /// Read the entities that match a filter.
@@ -44,6 +47,8 @@ pub(crate) struct Query {
     /// Show the first request, what the service reads for it, and the transactions that it costs. Sends nothing.
     #[arg(long)]
     explain: bool,
+    #[command(flatten)]
+    prices: Prices,
 }
 
 pub(crate) async fn run(common: &Common, args: Query) -> Result<()> {
@@ -64,7 +69,10 @@ pub(crate) async fn run(common: &Common, args: Query) -> Result<()> {
         query = query.take(limit);
     }
     if args.explain {
-        return explain(common.form(), &query.explain()?);
+        return explain(common.form(), &query.explain()?, &args.prices);
+    }
+    if args.prices.are_given() {
+        return Err(Error::usage("--prices is for --explain; add that, or remove --prices"));
     }
     if query.cost()? == Cost::TableScan && !args.scan {
         return Err(Error::usage(format!(
@@ -82,31 +90,43 @@ pub(crate) async fn run(common: &Common, args: Query) -> Result<()> {
 }
 
 /// Shows the requests of a query.
-fn explain(form: Form, explanation: &Explanation) -> Result<()> {
+fn explain(form: Form, explanation: &Explanation, prices: &Prices) -> Result<()> {
+    let price = prices.read()?.map(|table| prices.of(&table, &explanation.usage)).transpose()?;
     let cost = explanation.cost.to_string();
     let class = explanation.usage.iter().map(|(class, _)| class.name()).collect::<Vec<_>>();
     let class = class.join(", ");
     if form == Form::Table {
-        let text = format!(
+        let mut text = format!(
             "{explanation}\ntransactions: 1 of the class {class} for each page of up to 1,000 entities\n"
         );
+        if let Some([price, currency]) = &price {
+            let _ = writeln!(
+                text,
+                "price: {price} {currency} for each page, without that of its bytes"
+            );
+        }
         return output::text(text.as_bytes());
     }
-    let columns = ["cost", "class", "method", "url", "filter", "headers"];
+    let mut columns = vec!["cost", "class", "method", "url", "filter", "headers"];
+    if price.is_some() {
+        columns.extend(prices::COLUMNS);
+    }
     let rows: Vec<_> = explanation
         .requests
         .iter()
         .map(|request| {
             let headers = request.headers.iter().cloned();
             let headers = headers.map(|(name, value)| (name, Value::from(value)));
-            vec![
+            let mut row = vec![
                 Value::from(&*cost),
                 Value::from(&*class),
                 Value::from(&*request.method),
                 Value::from(&*request.url),
                 json!(request.filter),
                 Value::Object(headers.collect()),
-            ]
+            ];
+            row.extend(price.iter().flatten().map(|text| Value::from(&**text)));
+            row
         })
         .collect();
     output::records(form, &columns, &rows)

@@ -1,5 +1,6 @@
 //! `rowkey query` and `rowkey count`.
 
+use std::fs;
 use std::time::Duration;
 
 use futures_util::stream;
@@ -159,4 +160,38 @@ async fn a_count_ends_when_no_page_comes_and_not_when_all_of_them_take_long() {
     let error = account.fails(6, ["count", "orders", "--timeout", "1"]);
     assert!(error.contains("on orders: the service is throttling"), "{error}");
     assert!(error.contains("; try again later, or allow more time by --timeout"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prices_of_a_file_price_a_page_and_a_count() {
+    let account = filled().await;
+    let prices = r#"{"currency":"USD","per_10_000":{"table_read":"5","table_scan":"0.00036"}}"#;
+    fs::write(account.path("prices.json"), prices).unwrap();
+    fs::write(account.path("free.json"), r#"{"currency":"USD"}"#).unwrap();
+    fs::write(account.path("wrong.json"), r#"{"currency":"USD","per_10_000":{"scan":1}}"#).unwrap();
+    let explain = ["query", "orders", "N gt 1", "--explain"];
+    let with = |args: &[&str], file: &str| -> Vec<String> {
+        args.iter().copied().chain(["--prices", file]).map(str::to_owned).collect()
+    };
+    let before = account.server.journal();
+    let line = account.ok(with(&explain, "prices.json"));
+    assert_eq!((&*member(&line, "price"), &*member(&line, "currency")), ("0.000000036", "USD"));
+    assert!(!account.ok(explain).contains("price"));
+    let table = account.ok(with(&[&explain[..], &["--output", "table"]].concat(), "prices.json"));
+    assert!(table.contains("\nprice: 0.000000036 USD for each page"), "{table}");
+    for command in [&explain[..], &["count", "orders"]] {
+        let error = account.fails(2, with(command, "free.json"));
+        assert!(error.contains("`per_10_000` in free.json"), "{error}");
+        let error = account.fails(2, with(command, "wrong.json"));
+        assert!(error.contains("wrong.json is no table of prices"), "{error}");
+        account.fails(1, with(command, "absent.json"));
+    }
+    account.fails(2, with(&["query", "orders", "--scan"], "prices.json"));
+    assert_eq!(account.server.journal().since(&before).count(Operation::QueryEntities), 0);
+
+    let counted = account.ok(with(&["count", "orders"], "prices.json"));
+    assert_eq!(
+        counted,
+        "{\"table\":\"orders\",\"entities\":6,\"requests\":1,\"price\":\"0.000000036\",\"currency\":\"USD\"}\n"
+    );
 }
