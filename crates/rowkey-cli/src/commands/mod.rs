@@ -14,6 +14,7 @@ mod purge;
 mod query;
 mod queue;
 mod sas;
+mod serve;
 mod tables;
 mod write;
 
@@ -81,6 +82,7 @@ enum Command {
     Queue(queue::Queue),
     DeadLetters(dead_letters::Letters),
     Sas(sas::Signature),
+    Serve(serve::Serve),
     Profile(profile::Profile),
     Completions(man::Completions),
     Man(man::Man),
@@ -105,6 +107,7 @@ pub(crate) async fn run(cli: Cli, describe: fn() -> clap::Command) -> Result<()>
         Command::Queue(queue) => queue::run(&common, queue).await,
         Command::DeadLetters(letters) => dead_letters::run(&common, letters).await,
         Command::Sas(signature) => sas::run(&common, signature),
+        Command::Serve(serve) => match serve::run(serve)? {},
         Command::Profile(profile) => profile::run(&common, profile),
         Command::Completions(completions) => man::completions(&completions, describe()),
         Command::Man(man) => man::man(&man, describe()),

@@ -14,6 +14,8 @@ mod purge;
 mod query;
 mod queue;
 mod sas;
+#[cfg(unix)]
+mod serve;
 mod support;
 mod tables;
 #[cfg(target_os = "linux")]
