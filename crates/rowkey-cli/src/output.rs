@@ -3,9 +3,10 @@
 //! [`records`] writes what is not an entity, such as the names of tables. [`Entities`] writes entities in the formats of
 //! `rowkey-transfer`, exact for all types.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::fs::File;
 use std::io::{self, BufWriter, Stdout, Write as _};
+use std::iter;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use comfy_table::{Table, presets};
@@ -48,31 +49,52 @@ pub(crate) fn records(form: Form, columns: &[&str], rows: &[Vec<Value>]) -> Resu
     Ok(())
 }
 
-/// Writes one object, whose fields are columns. As a table, each field that has a value has a line, which is not cut.
-pub(crate) fn record(form: Form, object: &impl Serialize) -> Result<()> {
+/// Writes one object, whose fields are columns. As a table, each field that has a value has a line, which is not cut, and
+/// each item of the `lists` has one.
+pub(crate) fn record(form: Form, object: &impl Serialize, lists: &[&str]) -> Result<()> {
     let json = serde_json::to_string(object).map_err(io::Error::from)?;
     if form == Form::JsonLines {
         return text(format!("{json}\n").as_bytes());
     }
     // In their order, and numbers as they are written.
-    let fields: Fields = serde_json::from_str(&json).map_err(io::Error::from)?;
+    let Fields(fields) = serde_json::from_str(&json).map_err(io::Error::from)?;
     if form == Form::Csv {
-        let (names, values): (Vec<_>, Vec<_>) = fields.0.into_iter().unzip();
-        let names: Vec<_> = names.iter().map(String::as_str).collect();
-        return records(form, &names, &[values.into_iter().map(Value::from).collect()]);
+        let names: Vec<_> = fields.iter().map(|(name, _)| &**name).collect();
+        let values = fields.iter().map(|(_, value)| field(value).into());
+        return records(form, &names, &[values.collect()]);
     }
-    let is_shown = |(_, value): &&(String, String)| !matches!(&**value, "" | "[]");
-    let width = fields.0.iter().filter(is_shown).map(|(name, _)| name.len()).max().unwrap_or(0);
-    let lines = fields.0.iter().filter(is_shown).map(|(name, value)| {
-        let mut line = format!("{name:width$}  ");
-        value.chars().for_each(|c| push(&mut line, c));
-        line + "\n"
-    });
-    text(lines.collect::<String>().as_bytes())
+    let mut lines = Vec::new();
+    for (name, value) in &fields {
+        let items: Vec<Box<RawValue>> = match serde_json::from_str(value.get()) {
+            Ok(items) if lists.contains(&&**name) => items,
+            _ => vec![value.clone()],
+        };
+        let texts = items.iter().map(|item| field(item)).filter(|text| !text.is_empty());
+        // The name stands before the first one.
+        let names = iter::once(&**name).chain(iter::repeat(""));
+        lines.extend(names.zip(texts));
+    }
+    let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut shown = String::new();
+    for (name, value) in lines {
+        let _ = write!(shown, "{name:width$}  ");
+        value.chars().for_each(|c| push(&mut shown, c));
+        shown.push('\n');
+    }
+    text(shown.as_bytes())
 }
 
-/// The fields of an object and their texts. Null is the empty text.
-struct Fields(Vec<(String, String)>);
+/// The text of a value: without quotes, and null as the empty text.
+fn field(value: &RawValue) -> String {
+    match serde_json::from_str(value.get()) {
+        Ok(Value::Null) => String::new(),
+        Ok(Value::String(text)) => text,
+        _ => value.get().to_owned(),
+    }
+}
+
+/// The fields of an object in their order.
+struct Fields(Vec<(String, Box<RawValue>)>);
 
 impl<'de> Deserialize<'de> for Fields {
     fn deserialize<D: Deserializer<'de>>(from: D) -> std::result::Result<Self, D::Error> {
@@ -90,13 +112,8 @@ impl<'de> Deserialize<'de> for Fields {
                 mut map: A,
             ) -> std::result::Result<Fields, A::Error> {
                 let mut fields = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
-                    let text = match serde_json::from_str(value.get()) {
-                        Ok(Value::Null) => String::new(),
-                        Ok(Value::String(text)) => text,
-                        _ => value.get().to_owned(),
-                    };
-                    fields.push((name, text));
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
                 }
                 Ok(Fields(fields))
             }

@@ -358,7 +358,7 @@ async fn show(common: &Common, Show { queue, id, claims, place }: Show) -> Resul
         text,
         problem,
     };
-    output::record(common.form(), &shown)
+    output::record(common.form(), &shown, &["history"])
 }
 
 fn missing(queue: &str) -> Error {

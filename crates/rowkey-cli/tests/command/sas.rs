@@ -122,7 +122,10 @@ async fn a_made_signature_has_warnings_and_every_term() {
     let warnings = serde_json::from_str::<Value>(&line).unwrap()["warnings"].to_string();
     assert!(warnings.contains("cannot be revoked") && warnings.contains("all keys"), "{warnings}");
     let shown = account.ok(table.iter().chain(&["--expires", "1h", "--output", "table"]));
-    assert!(shown.contains("sig=") && shown.contains("warnings"), "{shown}");
+    assert!(shown.contains("sig="), "{shown}");
+    // A line for each, with the name before the first one.
+    assert!(shown.contains("\nwarnings           it is valid over http"), "{shown}");
+    assert!(shown.contains("\n                   it opens all keys"), "{shown}");
     let by_policy = account.ok(["sas", "table", "orders", "--policy", "readers", "--as", "token"]);
     assert!(by_policy.contains("si=readers") && !by_policy.contains("se="), "{by_policy}");
     // Nothing was sent.

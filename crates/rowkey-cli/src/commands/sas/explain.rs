@@ -68,7 +68,8 @@ pub(super) fn run(common: &Common, Read { from_env, token }: &Read) -> Result<()
     }
     let (text, place) = secret::read(from_env.as_deref(), "the signature")?;
     let grant = sas::read(&text).map_err(|error| Error::from(error).during(place))?;
-    output::record(common.form(), &explained(grant, SystemClock.now()))
+    let explained = explained(grant, SystemClock.now());
+    output::record(common.form(), &explained, &["warnings"])
 }
 
 fn explained(grant: Grant, now: DateTime<Utc>) -> Explained {

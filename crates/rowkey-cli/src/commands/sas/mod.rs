@@ -322,7 +322,7 @@ fn make<P: Display>(common: &Common, mut sas: Sas<P>, terms: Terms) -> Result<()
         connection_string: token.connection_string(),
         warnings: warnings.iter().map(ToString::to_string).collect(),
     };
-    output::record(common.form(), &made)
+    output::record(common.form(), &made, &["warnings"])
 }
 
 impl Part {
