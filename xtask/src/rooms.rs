@@ -92,6 +92,7 @@ const HOUSES: [House; 8] = [
             "duration",
             "duration secret",
             "duration prices secret",
+            "accounts duration prices secret",
             "args confirm entities profiles",
             "connect output",
             "commands",

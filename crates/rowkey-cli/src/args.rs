@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::accounts::TokenSource;
+use crate::error::{Error, Result};
+
 /// Flags that stand before or behind the name of each command.
 #[derive(Args)]
 pub(crate) struct Common {
@@ -17,6 +20,12 @@ pub(crate) struct Common {
     /// Use the emulator on this machine: rowkey-server or Azurite, on port 10002.
     #[arg(long, global = true, help_heading = "Connection")]
     pub(crate) emulator: bool,
+    /// Use the storage account with this name, by a token: see --credential.
+    #[arg(long, global = true, value_name = "NAME", help_heading = "Connection")]
+    pub(crate) account: Option<String>,
+    /// Where the token for --account comes from. The program must be built with the feature `azure-identity`.
+    #[arg(long, global = true, value_name = "SOURCE", help_heading = "Connection")]
+    pub(crate) credential: Option<TokenSource>,
     /// The file of profiles. Default: `rowkey/profiles.json` in the folder for settings of the user.
     #[arg(
         long,
@@ -87,6 +96,18 @@ impl Common {
             Some(form) => form,
             None if io::stdout().is_terminal() => Form::Table,
             None => Form::JsonLines,
+        }
+    }
+
+    /// The account and the source of its token, if both are given.
+    pub(crate) fn identity(&self) -> Result<Option<(&str, TokenSource)>> {
+        match (&self.account, self.credential) {
+            (None, None) => Ok(None),
+            (Some(account), Some(identity)) => Ok(Some((account, identity))),
+            (Some(_), None) => Err(Error::usage(
+                "--account NAME is for tokens; add --credential SOURCE, or use a connection string for a key",
+            )),
+            (None, Some(_)) => Err(Error::usage("--credential is for --account NAME; add that")),
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::TryStreamExt as _;
 use rowkey::{ClientOptions, StorageAccount};
 
+use crate::accounts;
 use crate::args::{Common, To};
 use crate::error::{Error, Result};
 use crate::profiles::{self, Profiles};
@@ -16,25 +17,49 @@ const EMULATOR: &str = "UseDevelopmentStorage=true";
 
 /// Connects to the account that the flags or the environment name. Sends nothing.
 pub(crate) fn account(common: &Common) -> Result<StorageAccount> {
-    let named =
-        named(common, "", (&common.profile, &common.connection_string_env, common.emulator))?;
-    if let Some(account) = named {
-        return Ok(account);
+    let identity = common.identity()?;
+    let flags = Flags {
+        prefix: "",
+        profile: common.profile.as_deref(),
+        variable: common.connection_string_env.as_deref(),
+        emulator: common.emulator,
+    };
+    let given = flags.given() + usize::from(identity.is_some());
+    if given > 1 {
+        return Err(Error::usage(
+            "--profile, --connection-string-env, --emulator and --account name different accounts; keep one of them",
+        ));
     }
-    if let Some(text) = secret::variable(VARIABLE)? {
-        return Ok(within(common, parse(&text, &format!("the environment variable {VARIABLE}"))?));
-    }
-    let account = StorageAccount::from_env().map_err(|error| {
-        Error::usage(format!(
-            "{error}; or set {VARIABLE}, or use --profile NAME, --connection-string-env NAME or --emulator"
-        ))
-    })?;
+    let account = if let Some((name, identity)) = identity {
+        accounts::by_token(name, identity, "--credential")?
+    } else if let Some(account) = flags.account(common)? {
+        account
+    } else if let Some(text) = secret::variable(VARIABLE)? {
+        accounts::by_text(&text, &format!("the environment variable {VARIABLE}"))?
+    } else {
+        StorageAccount::from_env().map_err(|error| {
+            Error::usage(format!(
+                "{error}; or set {VARIABLE}, or use --profile NAME, --connection-string-env NAME, --account NAME or --emulator"
+            ))
+        })?
+    };
     Ok(within(common, account))
 }
 
 /// Connects to the account of a second table, if flags name one. Sends nothing.
 pub(crate) fn destination(common: &Common, to: &To) -> Result<Option<StorageAccount>> {
-    named(common, "to-", (&to.to_profile, &to.to_connection_string_env, to.to_emulator))
+    let flags = Flags {
+        prefix: "to-",
+        profile: to.to_profile.as_deref(),
+        variable: to.to_connection_string_env.as_deref(),
+        emulator: to.to_emulator,
+    };
+    if flags.given() > 1 {
+        return Err(Error::usage(
+            "--to-profile, --to-connection-string-env and --to-emulator name different accounts; keep one of them",
+        ));
+    }
+    Ok(flags.account(common)?.map(|account| within(common, account)))
 }
 
 /// Connects to the account of a second table: that which the flags name, or the same as that of the first one.
@@ -47,30 +72,37 @@ pub(crate) async fn tables(account: &StorageAccount) -> Result<Vec<String>> {
     Ok(account.tables().stream().try_collect().await?)
 }
 
-fn named(
-    common: &Common,
-    prefix: &str,
-    (profile, variable, emulator): (&Option<String>, &Option<String>, bool),
-) -> Result<Option<StorageAccount>> {
-    let given = [profile.is_some(), variable.is_some(), emulator];
-    if given.into_iter().filter(|is_given| *is_given).count() > 1 {
-        return Err(Error::usage(format!(
-            "--{prefix}profile, --{prefix}connection-string-env and --{prefix}emulator name different accounts; keep one of them"
-        )));
+/// Flags that name an account.
+struct Flags<'a> {
+    /// What their names begin with.
+    prefix: &'static str,
+    profile: Option<&'a str>,
+    variable: Option<&'a str>,
+    emulator: bool,
+}
+
+impl Flags<'_> {
+    fn given(&self) -> usize {
+        let given = [self.profile.is_some(), self.variable.is_some(), self.emulator];
+        given.into_iter().filter(|is_given| *is_given).count()
     }
-    let account = if let Some(name) = profile {
-        let path = profiles::path(common.profiles.as_deref())?;
-        let profiles = Profiles::read(&path)?;
-        parse(profiles.get(name, &path)?, &format!("profile {name}"))?
-    } else if let Some(name) = variable {
-        let text = secret::required(name, "a connection string")?;
-        parse(&text, &format!("the environment variable {name}"))?
-    } else if emulator {
-        parse(EMULATOR, &format!("--{prefix}emulator"))?
-    } else {
-        return Ok(None);
-    };
-    Ok(Some(within(common, account)))
+
+    /// The account that the first of them names.
+    fn account(&self, common: &Common) -> Result<Option<StorageAccount>> {
+        let account = if let Some(name) = self.profile {
+            let path = profiles::path(common.profiles.as_deref())?;
+            let profiles = Profiles::read(&path)?;
+            profiles.get(name, &path)?.account(&format!("profile {name}"))?
+        } else if let Some(name) = self.variable {
+            let text = secret::required(name, "a connection string")?;
+            accounts::by_text(&text, &format!("the environment variable {name}"))?
+        } else if self.emulator {
+            accounts::by_text(EMULATOR, &format!("--{}emulator", self.prefix))?
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(account))
+    }
 }
 
 /// The account with the time limit of the flags.
@@ -78,10 +110,4 @@ fn within(common: &Common, account: StorageAccount) -> StorageAccount {
     let Some(seconds) = common.timeout else { return account };
     let options = account.options().clone();
     account.with_options(ClientOptions { timeout: Duration::from_secs(seconds), ..options })
-}
-
-/// Parses a connection string. `place` says where it comes from, and is in errors instead of its text.
-pub(crate) fn parse(text: &str, place: &str) -> Result<StorageAccount> {
-    StorageAccount::from_connection_string(text.trim())
-        .map_err(|error| Error::usage(error.to_string()).during(place))
 }

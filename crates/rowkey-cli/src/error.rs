@@ -145,8 +145,23 @@ impl From<rowkey::Error> for Error {
             Some(advice) => error.advise(advice),
             None => error,
         };
-        Self::new(exit, error.to_string())
+        let text = match reason(&error) {
+            Some(reason) => format!("{error} ({reason})"),
+            None => error.to_string(),
+        };
+        Self::new(exit, text)
     }
+}
+
+/// Why there is no token, in the words of what should give it, such as that the Azure CLI is not installed.
+fn reason(error: &rowkey::Error) -> Option<String> {
+    // What the service answers has a code.
+    if error.kind() != ErrorKind::Auth || error.code().is_some() {
+        return None;
+    }
+    let text = std::error::Error::source(error)?.to_string();
+    let lines = text.split(['\r', '\n']).map(str::trim).filter(|line| !line.is_empty());
+    Some(lines.collect::<Vec<_>>().join("; "))
 }
 
 /// What to do if it exists already.

@@ -3,7 +3,7 @@
 //! The program calls [`run`]. [`command`] describes all commands and flags, for tools that make pages or completions.
 //!
 //! - `error`: what failed, and the exit code · `args`: the flags that all commands share
-//! - `profiles`: connections by name · `connect`: which account a command uses
+//! - `accounts`: by a connection string or a token · `profiles`: connections by name · `connect`: which account a command uses
 //! - `entities`: entities from the command line, a file or stdin · `output`: tables, JSON lines and CSV
 //! - `selection`: which entities a command reads · `rejects`: those that cannot be written · `age`: times
 //! - `jobs`: what all commands that run a job share · `confirm`: questions before what cannot be undone · `commands`: a file for each command
@@ -14,6 +14,7 @@
 //! - `confirm`: questions before what cannot be undone · `commands`: a file for each command
 
 mod age;
+mod accounts;
 mod args;
 mod commands;
 mod confirm;

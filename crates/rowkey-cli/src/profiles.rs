@@ -1,6 +1,7 @@
 //! Connections by name, in a file that only its user can read.
 //!
-//! The file is JSON: `{"profiles":{"NAME":{"connection_string":"..."}}}`. It is replaced at once, so that an interrupted
+//! The file is JSON: `{"profiles":{"NAME":{"connection_string":"..."}}}`; a profile without a secret is
+//! `{"account":"..","credential":"managed-identity"}`. It is replaced at once, so that an interrupted
 //! command leaves the old file.
 
 use std::collections::BTreeMap;
@@ -8,9 +9,11 @@ use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use rowkey::StorageAccount;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::accounts::{self, TokenSource};
 use crate::error::{Error, Exit, Result};
 
 /// The file of profiles, read. It has no `Debug`, because it holds secrets.
@@ -23,12 +26,55 @@ pub(crate) struct Profiles {
 
 /// One connection.
 #[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Profile {
+    Secret(Secret),
+    Token(Token),
+}
+
+/// A connection string.
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Profile {
+pub(crate) struct Secret {
     connection_string: String,
 }
 
-impl Drop for Profile {
+/// An account by a token.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Token {
+    account: String,
+    credential: TokenSource,
+}
+
+impl Profile {
+    pub(crate) fn of_text(connection_string: &str) -> Self {
+        Self::Secret(Secret { connection_string: connection_string.to_owned() })
+    }
+
+    pub(crate) fn of_identity(account: &str, credential: TokenSource) -> Self {
+        Self::Token(Token { account: account.to_owned(), credential })
+    }
+
+    /// Connects. `place` says which profile it is. Sends nothing.
+    pub(crate) fn account(&self, place: &str) -> Result<StorageAccount> {
+        match self {
+            Self::Secret(secret) => accounts::by_text(&secret.connection_string, place),
+            Self::Token(token) => accounts::by_token(&token.account, token.credential, place),
+        }
+    }
+
+    /// The name of the account, if it can be read.
+    pub(crate) fn account_name(&self) -> Option<String> {
+        match self {
+            // A file that was edited may hold text that is no connection string.
+            Self::Secret(_) => self.account("").ok().map(|account| account.name().to_owned()),
+            Self::Token(token) => Some(token.account.clone()),
+        }
+    }
+}
+
+impl Drop for Secret {
     fn drop(&mut self) {
         self.connection_string.zeroize();
     }
@@ -97,23 +143,19 @@ impl Profiles {
         Ok(())
     }
 
-    /// The connection string of a profile.
-    pub(crate) fn get(&self, name: &str, path: &Path) -> Result<&str> {
-        match self.profiles.get(name) {
-            Some(profile) => Ok(&profile.connection_string),
-            None => Err(missing(name, path)),
-        }
+    /// A profile.
+    pub(crate) fn get(&self, name: &str, path: &Path) -> Result<&Profile> {
+        self.profiles.get(name).ok_or_else(|| missing(name, path))
     }
 
     /// Adds a profile. One of the same name stays, unless it is to be replaced.
-    pub(crate) fn add(&mut self, name: &str, connection_string: &str, replace: bool) -> Result<()> {
+    pub(crate) fn add(&mut self, name: &str, profile: Profile, replace: bool) -> Result<()> {
         if !replace && self.profiles.contains_key(name) {
             return Err(Error::new(
                 Exit::Condition,
                 format!("profile {name} exists; add --replace to replace it"),
             ));
         }
-        let profile = Profile { connection_string: connection_string.to_owned() };
         self.profiles.insert(name.to_owned(), profile);
         Ok(())
     }
@@ -123,9 +165,9 @@ impl Profiles {
         self.profiles.remove(name).map(drop).ok_or_else(|| missing(name, path))
     }
 
-    /// The names and connection strings, sorted by name.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.profiles.iter().map(|(name, profile)| (&**name, &*profile.connection_string))
+    /// The profiles, sorted by name.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Profile)> {
+        self.profiles.iter().map(|(name, profile)| (&**name, profile))
     }
 }
 

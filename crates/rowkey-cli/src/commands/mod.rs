@@ -32,7 +32,7 @@ Examples:
 
 const ENDING: &str = "\
 Connections:
-  --profile, --connection-string-env or --emulator; otherwise the environment variable
+  --profile, --connection-string-env, --account or --emulator; otherwise the environment variable
   ROWKEY_CONNECTION_STRING, then AZURE_STORAGE_CONNECTION_STRING or AZURE_STORAGE_ACCOUNT with
   AZURE_STORAGE_KEY or AZURE_STORAGE_SAS_TOKEN.
 

@@ -3,12 +3,12 @@
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
+use crate::accounts;
 use crate::args::Common;
 use crate::confirm::Confirm;
-use crate::connect;
 use crate::error::{Error, Result};
 use crate::output;
-use crate::profiles::{self, Profiles};
+use crate::profiles::{self, Profile as Connection, Profiles};
 use crate::secret;
 
 const EXAMPLES: &str = "\
@@ -21,6 +21,7 @@ const ADD: &str = "\
 Examples:
   rowkey profile add production < connection-string.txt
   rowkey profile add production --from-env AZURE_STORAGE_CONNECTION_STRING
+  rowkey profile add production --account shop --credential managed-identity
   rowkey profile add production --replace < connection-string.txt";
 
 const LIST: &str = "\
@@ -50,7 +51,7 @@ enum Command {
     Remove(Remove),
 }
 
-/// Add a profile. The connection string is read from stdin.
+/// Add a profile. The connection string is read from stdin, unless --account and --credential name a token.
 #[derive(Args)]
 #[command(before_help = ADD)]
 struct Add {
@@ -94,11 +95,25 @@ fn add(common: &Common, Add { name, from_env, replace }: &Add) -> Result<()> {
     // A wrong mode of the file is reported before the secret is read.
     let path = profiles::path(common.profiles.as_deref())?;
     let mut profiles = Profiles::read(&path)?;
-    let (text, place) = secret::read(from_env.as_deref(), "the connection string")?;
-    let account = connect::parse(&text, &place)?;
-    profiles.add(name, text.trim(), *replace)?;
+    let profile = match common.identity()? {
+        Some((account, identity)) if from_env.is_none() => {
+            Connection::of_identity(account, identity)
+        }
+        Some(_) => {
+            return Err(Error::usage(
+                "--account and --from-env are different connections; keep one of them",
+            ));
+        }
+        None => {
+            let (text, place) = secret::read(from_env.as_deref(), "the connection string")?;
+            accounts::by_text(&text, &place)?;
+            Connection::of_text(text.trim())
+        }
+    };
+    let account = profile.account_name();
+    profiles.add(name, profile, *replace)?;
     profiles.write(&path)?;
-    let row = vec![Value::from(&**name), account.name().into(), true.into()];
+    let row = vec![Value::from(&**name), account.into(), true.into()];
     output::records(common.form(), &["profile", "account", "added"], &[row])
 }
 
@@ -106,11 +121,7 @@ fn list(common: &Common) -> Result<()> {
     let profiles = Profiles::read(&profiles::path(common.profiles.as_deref())?)?;
     let rows: Vec<_> = profiles
         .iter()
-        .map(|(name, text)| {
-            // A file that was edited may hold text that is no connection string.
-            let account = connect::parse(text, name).ok();
-            vec![Value::from(name), account.map_or(Value::Null, |account| account.name().into())]
-        })
+        .map(|(name, profile)| vec![Value::from(name), profile.account_name().into()])
         .collect();
     output::records(common.form(), &["profile", "account"], &rows)
 }

@@ -179,3 +179,51 @@ async fn a_shared_access_signature_is_not_shown() {
         assert!(!shown.contains("sig="), "{shown}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_by_a_token_needs_both_flags_and_no_secret() {
+    let account = Account::start().await;
+    let error = account.fails(2, ["tables", "--account", "shop"]);
+    assert!(error.contains("add --credential SOURCE"), "{error}");
+    let error = account.fails(2, ["tables", "--credential", "managed-identity"]);
+    assert!(error.contains("--account NAME"), "{error}");
+    let token = ["--account", "shop", "--credential", "managed-identity"];
+    account.fails(2, ["tables", "--emulator"].iter().chain(&token));
+    account.fails(2, ["tables", "--account", "shop", "--credential", "password"]);
+
+    let added = account.ok(["profile", "add", "signed-in"].iter().chain(&token));
+    assert_eq!(added, "{\"profile\":\"signed-in\",\"account\":\"shop\",\"added\":true}\n");
+    assert_eq!(
+        account.ok(["profile", "list"]),
+        "{\"profile\":\"signed-in\",\"account\":\"shop\"}\n"
+    );
+    account.fails(2, ["profile", "add", "x", "--from-env", "X"].iter().chain(&token));
+    let file = fs::read_to_string(account.path(".config/rowkey/profiles.json")).unwrap();
+    assert!(file.contains("\"credential\": \"managed-identity\""), "{file}");
+
+    // An explanation sends nothing, and asks for no token.
+    let explain = ["query", "orders", "--partition", "p", "--explain"];
+    for connection in [&token[..], &["--profile", "signed-in"]] {
+        let done = finish(&mut unconnected(&account, &[&explain[..], connection].concat()));
+        if cfg!(feature = "azure-identity") {
+            assert!(done.out.contains("https://shop.table.core.windows.net/orders()"), "{done:?}");
+        } else {
+            assert_eq!((done.code, &*done.out), (2, ""), "{done:?}");
+            assert!(done.err.contains("`--features azure-identity`"), "{done:?}");
+        }
+    }
+}
+
+/// Without the variables that Kubernetes sets, and without the Azure CLI in PATH.
+#[cfg(feature = "azure-identity")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_source_of_tokens_that_is_not_there_is_named() {
+    let account = Account::start().await;
+    let with = |source| ["tables", "--account", "shop", "--credential", source];
+    let done = finish(&mut unconnected(&account, &with("workload-identity")));
+    assert_eq!((done.code, &*done.out), (2, ""), "{done:?}");
+    assert!(done.err.starts_with("rowkey: --credential: "), "{done:?}");
+    let done = finish(&mut unconnected(&account, &with("developer-tools")));
+    assert_eq!((done.code, &*done.out), (5, ""), "{done:?}");
+    assert!(done.err.contains("az not found on PATH"), "{done:?}");
+}
