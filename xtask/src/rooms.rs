@@ -63,7 +63,7 @@ const HOUSES: [House; 8] = [
     House {
         package: "rowkey-patterns",
         floors: &[
-            "keys together unique waits",
+            "keys probe together unique waits",
             "inspect job lease_lock log_blob log_tail lookup parallel series vending",
             "rollover spread internals",
         ],

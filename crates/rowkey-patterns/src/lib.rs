@@ -35,6 +35,7 @@ pub mod log_blob;
 pub mod log_tail;
 pub mod lookup;
 pub mod parallel;
+mod probe;
 pub mod rollover;
 pub mod series;
 pub mod spread;

@@ -13,8 +13,9 @@ use rowkey_client::{Error, ErrorCode, FailedRow, Page, Projection, Result, Store
 
 use super::repeat::pause;
 use super::split::Probing;
-use super::walk::{PARTITION_KEY, PageStep, Walk, Walking};
+use super::walk::{PageStep, Walk, Walking};
 use super::{Interrupted, Job, Report, Run, Verdict, primary};
+use crate::probe::PARTITION_KEY;
 
 /// The most bytes of the responses that one step gets.
 const MAX_GATHERED: u64 = 4 * 1024 * 1024;

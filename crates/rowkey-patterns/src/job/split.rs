@@ -10,6 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rowkey_client::internals::compare_keys;
 use tokio::sync::Notify;
 
+use crate::probe::next;
+
 /// Probes for each place.
 const FIRST_PROBES: u64 = 3;
 /// Pages for each further probe.
@@ -122,13 +124,6 @@ impl Drop for Probing<'_> {
     }
 }
 
-/// The next character that a key may have.
-fn next(character: char) -> Option<char> {
-    (u32::from(character) + 1..=u32::from(char::MAX))
-        .filter_map(char::from_u32)
-        .find(|next| !next.is_control())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,8 +144,7 @@ mod tests {
         assert_eq!(keys("", "a~", None), ["b", "a\u{a0}"], "no control characters");
         assert_eq!(keys("", "", None), [""; 0]);
         assert_eq!(keys("", &"x".repeat(100), None).len(), DEEPEST);
-        // In UTF-16, the next character comes before.
-        assert_eq!(keys("", "\u{ffff}", None), [""; 0]);
+        assert_eq!(keys("", "\u{ffff}", None), [""; 0], "the last character in UTF-16");
     }
 
     #[test]

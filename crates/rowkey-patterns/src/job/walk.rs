@@ -13,11 +13,10 @@ use rowkey_client::{
 };
 
 use super::{Job, Report, Verdict, primary};
+use crate::probe::{self, PARTITION_KEY, ROW_KEY};
 
 /// The most ranges in a walk: the checkpoint holds one token for each open range.
 const MAX_RANGES: usize = 256;
-pub(super) const PARTITION_KEY: &str = "PartitionKey";
-const ROW_KEY: &str = "RowKey";
 
 /// The input of a job: a query, split into ranges of keys that are read in parallel.
 ///
@@ -203,20 +202,9 @@ impl<P: Projection + Send + 'static> Walk<P> {
     }
 
     /// Returns the query of the rows from a key and before another one.
-    pub(super) fn between(
-        &self,
-        table: &Table,
-        (from, to): (Option<&str>, Option<&str>),
-    ) -> Query<P> {
-        let bound = |operator, key: &str| Filter::dynamic(self.split_by, operator, key);
-        let mut query = (self.query)(table).scan_policy(ScanPolicy::Allow);
-        if let Some(from) = from {
-            query = query.filter(bound(Operator::GreaterOrEqual, from));
-        }
-        if let Some(to) = to {
-            query = query.filter(bound(Operator::Less, to));
-        }
-        query
+    pub(super) fn between(&self, table: &Table, range: (Option<&str>, Option<&str>)) -> Query<P> {
+        let query = (self.query)(table).scan_policy(ScanPolicy::Allow);
+        probe::between(query, self.split_by, range)
     }
 }
 
