@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use rowkey_wire::edm::Value;
+use rowkey_wire::edm::size::{of_keys, of_property};
 
 use super::properties::Properties;
 use super::row::{DecodeError, RowReader, RowWriter, VERSION};
@@ -128,6 +129,21 @@ impl DynamicEntity {
     /// The key of the entity.
     pub fn key(&self) -> Key<Self> {
         Key::new(&*self.partition_key, &*self.row_key)
+    }
+
+    /// The size of the entity in bytes as the service counts it, for the limit of 1 MiB and for the bill of storage.
+    ///
+    /// ```
+    /// use rowkey::DynamicEntity;
+    ///
+    /// let mut note = DynamicEntity::new("sales", "1");
+    /// assert_eq!(note.size(), 4 + 2 * 6);
+    /// note.set("City", "K\u{f6}ln");
+    /// assert_eq!(note.size(), 4 + 2 * 6 + 8 + 2 * 4 + 2 * 4 + 4);
+    /// ```
+    pub fn size(&self) -> usize {
+        let properties = self.iter().map(|(name, value)| of_property(name, &value.as_ref()));
+        of_keys(&self.partition_key, &self.row_key) + properties.sum::<usize>()
     }
 
     /// Sets the properties that identify the type, the discriminator and `EntityVersion`, to those
