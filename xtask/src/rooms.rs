@@ -64,8 +64,8 @@ const HOUSES: [House; 8] = [
         package: "rowkey-patterns",
         floors: &[
             "keys probe together unique waits",
-            "inspect job lease_lock log_blob log_tail lookup parallel series vending",
-            "rollover spread internals",
+            "job lease_lock log_blob log_tail lookup parallel series vending",
+            "inspect rollover spread internals",
         ],
         files_in_order: true,
     },

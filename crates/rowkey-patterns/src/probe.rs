@@ -1,12 +1,19 @@
 //! Probes: which key to ask for to find keys behind a position that nothing is known of, with queries for a row or a few.
 //!
 //! A probe asks for a key that begins as the position does and differs in one character. Walks use the next character, which finds
-//! the nearest other prefix.
+//! the nearest other prefix; samples use one in the [`middle`] as well, which halves what is left.
 
 use rowkey_client::{Filter, Operator, Query};
 
 pub(crate) const PARTITION_KEY: &str = "PartitionKey";
 pub(crate) const ROW_KEY: &str = "RowKey";
+
+/// The lowest character that a key may have.
+pub(crate) const LOWEST: char = ' ';
+
+/// The first characters of kinds that keys rarely mix: digits, letters by case, scripts, and what is between them.
+const KINDS: [char; 10] =
+    [':', 'A', '[', 'a', '{', '\u{a0}', '\u{370}', '\u{3000}', '\u{a000}', '\u{10000}'];
 
 /// The surrogates of UTF-16, the place of astral characters in the order of the service.
 const SURROGATES: u32 = 0xD800;
@@ -35,6 +42,30 @@ pub(crate) fn between<P: rowkey_client::Projection + Send + 'static>(
 /// The next character that a key may have, in the order of the service.
 pub(crate) fn next(character: char) -> Option<char> {
     (rank(character) + 1..).map_while(of_rank).find(|next| !next.is_control())
+}
+
+/// A character between two others, or behind the first one: the first one of another kind if there is any between them, otherwise
+/// that in the middle.
+pub(crate) fn middle(low: char, high: Option<char>) -> Option<char> {
+    let (low_rank, limit) = (rank(low), high.map_or(BEHIND_ALL, rank));
+    let is_between = |one: &char| rank(*one) > low_rank && rank(*one) < limit;
+    let middle = || {
+        let middle = of_rank(low_rank + limit.saturating_sub(low_rank) / 2);
+        // Control characters are between `~` and the kinds behind it.
+        middle.filter(|one| is_between(one) && !one.is_control())
+    };
+    let kind = KINDS.into_iter().find(is_between);
+    kind.or_else(middle).or_else(|| next(low).filter(is_between))
+}
+
+/// The characters before one of them, and another one in its place.
+pub(crate) fn changed(key: &str, at: usize, character: char) -> String {
+    key.chars().take(at).chain([character]).collect()
+}
+
+/// How many characters two keys have in common at the beginning.
+pub(crate) fn common(one: &str, other: &str) -> usize {
+    one.chars().zip(other.chars()).take_while(|(one, other)| one == other).count()
 }
 
 /// The place of a character in the order of the service, that of UTF-16.
@@ -83,5 +114,32 @@ mod tests {
             assert_eq!(character.map(rank).and_then(of_rank), character);
         }
         assert_eq!(rank('\u{ffff}') + 1, BEHIND_ALL);
+    }
+
+    #[test]
+    fn the_middle_is_another_kind_or_halves_what_is_between() {
+        for (low, high, expected) in [
+            ('0', None, Some(':')),
+            ('0', Some(':'), Some('5')),
+            ('5', Some(':'), Some('7')),
+            ('8', Some(':'), Some('9')),
+            ('9', Some(':'), None),
+            ('0', Some('z'), Some(':')),
+            ('a', Some('{'), Some('n')),
+            ('{', Some('\u{a0}'), Some('|')),
+            ('~', Some('\u{a0}'), None),
+            ('\u{4e00}', None, Some('\u{a000}')),
+            ('\u{ffff}', None, None),
+            ('b', Some('a'), None),
+        ] {
+            assert_eq!(middle(low, high), expected, "{low:?} {high:?}");
+        }
+        // Halving reaches each character.
+        let mut low = '\u{20000}';
+        while let Some(middle) = middle(low, None) {
+            assert!(compare_keys(&low.to_string(), &middle.to_string()).is_lt());
+            low = middle;
+        }
+        assert_eq!(low, '\u{ffff}');
     }
 }

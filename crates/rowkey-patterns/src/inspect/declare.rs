@@ -16,7 +16,7 @@ const KEYWORDS: [&str; 22] = [
 pub(super) fn declaration(found: &Inspection, name: &str) -> String {
     let mut taken = BTreeSet::new();
     let [partition, row] = [("partition", 0), ("row", 1)].map(|(name, key)| {
-        let (template, fields) = found.shapes[key].template(name);
+        let (template, fields) = found.shapes[key].shape().template(name);
         taken.extend(fields.iter().map(|(name, _)| name.clone()));
         (template, fields)
     });

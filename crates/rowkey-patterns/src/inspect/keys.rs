@@ -1,6 +1,8 @@
 //! Detects the format of keys: their parts, the separators between them, and a template that produces all of
 //! them.
 
+use std::fmt;
+
 /// Separators, tried in this order. A hyphen counts only if it is not part of a GUID or a date.
 const SEPARATORS: [char; 6] = ['|', ';', ',', '~', '_', ' '];
 
@@ -59,8 +61,8 @@ pub(super) struct Shape {
     differs: bool,
 }
 
-/// Reads the keys of a sample. Keeps the first key while reading.
-#[derive(Default)]
+/// Reads the keys of a sample. Keeps the first one.
+#[derive(Clone, Default)]
 pub(super) struct ShapeBuilder {
     first: Option<String>,
     shape: Shape,
@@ -95,8 +97,15 @@ impl ShapeBuilder {
         }
     }
 
-    pub(super) fn finish(self) -> Shape {
-        self.shape
+    pub(super) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+}
+
+/// Without the key.
+impl fmt::Debug for ShapeBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shape.fmt(f)
     }
 }
 
@@ -272,7 +281,7 @@ mod tests {
         for key in keys {
             builder.add(key);
         }
-        let (template, fields) = builder.finish().template("row");
+        let (template, fields) = builder.shape().template("row");
         let types: Vec<_> =
             fields.iter().map(|(_, rust)| rust.trim_start_matches("rowkey::edm::")).collect();
         format!("{template} {}", types.join(" "))

@@ -2,8 +2,8 @@
 //!
 //! [`inspect`] samples a table and reports the property types of each column, how often it is absent, the
 //! sizes, and the formats of the keys. [`Inspection::declaration`] prints the struct that reads them.
-//! [`check`](fn@check) reads every row as a type and reports the rows that it would write back changed. Both
-//! only read.
+//! [`check`](fn@check) reads every row as a type and reports the rows that it would write back changed.
+//! [`sample`](fn@sample) returns the rows of a sample. All only read.
 //!
 //! ```
 //! use rowkey::patterns::inspect::{check, inspect};
@@ -37,16 +37,18 @@
 
 mod check;
 mod declare;
+mod gap;
 mod keys;
+mod sample;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use futures_util::TryStreamExt as _;
 use rowkey_client::edm::{DateTime, Guid, Type, Value};
 use rowkey_client::{DynamicEntity, Property, Result, Table};
 
 pub use check::{Check, Difference, Fault, RowFault, check};
+pub use sample::{Sample, sample};
 
 /// The result of sampling a table.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +65,7 @@ pub struct Inspection {
     /// The properties by name.
     pub columns: BTreeMap<String, Column>,
     /// The common format of all PartitionKeys, and of all RowKeys.
-    shapes: [keys::Shape; 2],
+    shapes: [keys::ShapeBuilder; 2],
 }
 
 /// A property in the rows of a sample.
@@ -129,36 +131,49 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// Reads up to `rows` rows from the beginning of a table, and reports their keys and properties.
+/// Reads a [`sample`] of up to `rows` rows, spread over the keys of a table, and reports their keys and properties.
 ///
-/// Costs a request for each 1,000 rows. Keeps no values, only formats, types and sizes.
+/// Costs what [`sample`] costs: one request for a small table. Keeps no values, only formats, types and sizes.
+/// [`Inspection::add`] reports on rows from elsewhere.
 pub async fn inspect(table: &Table, rows: u64) -> Result<Inspection> {
-    let mut found = Inspection { complete: true, ..Inspection::default() };
-    let mut shapes = [keys::ShapeBuilder::default(), keys::ShapeBuilder::default()];
-    let mut stream = table.scan::<DynamicEntity>().take(rows.saturating_add(1)).stream();
-    while let Some(row) = stream.try_next().await? {
-        if found.rows == rows {
-            found.complete = false;
-            break;
-        }
-        found.rows += 1;
-        shapes[0].add(&row.entity.partition_key);
-        shapes[1].add(&row.entity.row_key);
-        *found.partition_keys.entry(keys::format(&row.entity.partition_key)).or_default() += 1;
-        *found.row_keys.entry(keys::format(&row.entity.row_key)).or_default() += 1;
-        for (name, value) in row.entity.iter() {
-            if let Some(column) = found.columns.get_mut(name) {
-                column.add(value);
-            } else {
-                found.columns.entry(name.to_owned()).or_default().add(value);
-            }
-        }
+    let mut found = Inspection::default();
+    let mut sample = sample(table, rows);
+    while let Some(row) = sample.next().await? {
+        found.add(&row.entity);
     }
-    found.shapes = shapes.map(keys::ShapeBuilder::finish);
+    found.complete = sample.is_complete();
     Ok(found)
 }
 
 impl Inspection {
+    /// Adds a row to the report, which begins with [`Inspection::default`].
+    ///
+    /// ```
+    /// use rowkey::DynamicEntity;
+    /// use rowkey::patterns::inspect::Inspection;
+    ///
+    /// let mut found = Inspection::default();
+    /// for id in ["0007", "0042"] {
+    ///     found.add(&DynamicEntity::new("contoso", id));
+    /// }
+    /// assert_eq!((found.rows, found.row_keys["number:4"]), (2, 2));
+    /// assert!(found.declaration("Row").contains("row = \"{row:4}\""));
+    /// ```
+    pub fn add(&mut self, row: &DynamicEntity) {
+        self.rows += 1;
+        self.shapes[0].add(&row.partition_key);
+        self.shapes[1].add(&row.row_key);
+        *self.partition_keys.entry(keys::format(&row.partition_key)).or_default() += 1;
+        *self.row_keys.entry(keys::format(&row.row_key)).or_default() += 1;
+        for (name, value) in row.iter() {
+            if let Some(column) = self.columns.get_mut(name) {
+                column.add(value);
+            } else {
+                self.columns.entry(name.to_owned()).or_default().add(value);
+            }
+        }
+    }
+
     /// Generates the struct that reads these rows, as Rust source that compiles.
     ///
     /// If all keys that were read agree on a format, the templates have its parts with their types; otherwise
@@ -173,7 +188,7 @@ impl Inspection {
 
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = if self.complete { "all" } else { "the first" };
+        let of = if self.complete { "all" } else { "a sample of" };
         writeln!(f, "{of} {} rows", self.rows)?;
         for (key, formats) in [("PartitionKey", &self.partition_keys), ("RowKey", &self.row_keys)] {
             writeln!(f, "{key}: {}", counts(formats))?;
