@@ -3,6 +3,7 @@
 #[expect(unreachable_pub, reason = "as it is printed, for a module that others use")]
 mod declared;
 mod sample;
+mod stats;
 
 use rowkey::patterns::inspect::{Difference, Fault, check, inspect};
 use rowkey::{DynamicEntity, Entity};

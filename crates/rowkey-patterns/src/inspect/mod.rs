@@ -2,8 +2,8 @@
 //!
 //! [`inspect`] samples a table and reports the property types of each column, how often it is absent, the
 //! sizes, and the formats of the keys. [`Inspection::declaration`] prints the struct that reads them.
-//! [`check`](fn@check) reads every row as a type and reports the rows that it would write back changed.
-//! [`sample`](fn@sample) returns the rows of a sample. All only read.
+//! [`check`](fn@check) reads every row as a type and reports the rows that it would write back changed. [`stats()`] and [`Tally`] count
+//! rows, bytes, partitions and types, in a sample or in all rows, and [`sample`](fn@sample) returns the rows of a sample. All only read.
 //!
 //! ```
 //! use rowkey::patterns::inspect::{check, inspect};
@@ -40,6 +40,7 @@ mod declare;
 mod gap;
 mod keys;
 mod sample;
+mod stats;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -49,6 +50,7 @@ use rowkey_client::{DynamicEntity, Property, Result, Table};
 
 pub use check::{Check, Difference, Fault, RowFault, check};
 pub use sample::{Sample, sample};
+pub use stats::{PartitionStats, PropertyStats, Stats, Tally, stats};
 
 /// The result of sampling a table.
 #[derive(Clone, Debug, Default)]

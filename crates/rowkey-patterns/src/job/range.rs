@@ -140,7 +140,7 @@ where
                 continue;
             }
             let (page, unreadable) = readable(page);
-            match step.step(page).await {
+            match step.step_in(number, page).await {
                 Ok(mut report) => {
                     report.merge(unreadable);
                     failures = 0;

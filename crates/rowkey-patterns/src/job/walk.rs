@@ -227,6 +227,14 @@ impl<P, F> Walking<P, F> {
 pub trait PageStep<P>: Send + Sync {
     /// Processes a page and reports the findings and changes.
     fn step(&self, page: Page<P>) -> impl Future<Output = Result<Report>> + Send;
+
+    /// Processes a page of the range with this number. The rows of a range come in the order of their keys, and no partition of a
+    /// walk that is split has rows in two ranges. The last page of a range has no continuation.
+    #[doc(hidden)]
+    fn step_in(&self, range: u64, page: Page<P>) -> impl Future<Output = Result<Report>> + Send {
+        let _ = range;
+        self.step(page)
+    }
 }
 
 impl<P, F, Fut> PageStep<P> for F
