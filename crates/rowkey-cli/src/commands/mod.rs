@@ -1,13 +1,14 @@
 //! The commands: which there are, and a file for each.
 
-mod copy;
 mod check;
+mod copy;
 mod count;
 mod dead_letters;
 mod delete;
 mod export;
 mod get;
 mod import;
+mod inspect;
 mod man;
 mod profile;
 mod purge;
@@ -15,6 +16,7 @@ mod query;
 mod queue;
 mod sas;
 mod serve;
+mod stats;
 mod tables;
 mod write;
 
@@ -83,6 +85,8 @@ enum Command {
     DeadLetters(dead_letters::Letters),
     Sas(sas::Signature),
     Serve(serve::Serve),
+    Inspect(inspect::Inspect),
+    Stats(stats::Stats),
     Profile(profile::Profile),
     Completions(man::Completions),
     Man(man::Man),
@@ -108,6 +112,8 @@ pub(crate) async fn run(cli: Cli, describe: fn() -> clap::Command) -> Result<()>
         Command::DeadLetters(letters) => dead_letters::run(&common, letters).await,
         Command::Sas(signature) => sas::run(&common, signature),
         Command::Serve(serve) => match serve::run(serve)? {},
+        Command::Inspect(inspect) => inspect::run(&common, inspect).await,
+        Command::Stats(stats) => stats::run(&common, stats).await,
         Command::Profile(profile) => profile::run(&common, profile),
         Command::Completions(completions) => man::completions(&completions, describe()),
         Command::Man(man) => man::man(&man, describe()),

@@ -7,6 +7,7 @@ mod connections;
 mod dead_letters;
 mod entities;
 mod exits;
+mod inspect;
 mod jobs;
 mod killed;
 mod pages;
