@@ -5,7 +5,7 @@
 //! - `error`: what failed, and the exit code · `args`: the flags that all commands share
 //! - `accounts`: by a connection string or a token · `profiles`: connections by name · `connect`: which account a command uses
 //! - `entities`: entities from the command line, a file or stdin · `output`: tables, JSON lines and CSV
-//! - `selection`: which entities a command reads · `rejects`: those that cannot be written · `age`: times
+//! - `selection`: which entities a command reads · `rejects`: those that cannot be written
 //! - `jobs`: what all commands that run a job share · `confirm`: questions before what cannot be undone · `commands`: a file for each command
 //! - `duration`: times of flags
 //! - `duration`: times of flags · `secret`: secrets from stdin or the environment
@@ -13,7 +13,6 @@
 //!   the environment
 //! - `confirm`: questions before what cannot be undone · `commands`: a file for each command
 
-mod age;
 mod accounts;
 mod args;
 mod commands;
@@ -27,8 +26,8 @@ mod output;
 mod prices;
 mod profiles;
 mod rejects;
-mod selection;
 mod secret;
+mod selection;
 
 use std::env;
 use std::io::{self, Write as _};

@@ -1,12 +1,13 @@
-//! Which entities of a table a command copies or exports.
+//! Which entities of a table a command reads.
 
 use clap::Args;
 use rowkey::edm::DateTime;
-use rowkey::patterns::job::Walk;
-use rowkey::{DynamicEntity, Filter, Operator, Partition, Table};
+use rowkey::patterns::job::{Job, Keys, Walk};
+use rowkey::{DynamicEntity, Filter, Partition, Query, TIMESTAMP, Table};
 
-use crate::age;
+use crate::duration;
 use crate::error::{Error, Result};
+use crate::jobs::Runner;
 
 /// Flags that narrow what a command reads.
 #[derive(Args, Clone, Debug, Default)]
@@ -24,43 +25,99 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// The entities of a table, in ranges that are split while they are read.
-    pub(crate) fn walk(&self, table: &Table) -> Result<Walk<DynamicEntity>> {
-        Ok(self.in_order(table)?.split_automatically())
+    /// What the flags select. A job that goes on has the same times as when it began.
+    pub(crate) fn of(&self, runner: &Runner) -> Result<Selected> {
+        Selected::new(self.filter.clone(), self.partition.clone())?
+            .since(self.since.as_deref(), runner)
+    }
+}
+
+/// The entities that a command reads.
+#[derive(Clone)]
+pub(crate) struct Selected {
+    filter: Option<Filter>,
+    partition: Option<String>,
+    since: Option<DateTime>,
+    before: Option<DateTime>,
+    /// What a checkpoint is tied to: flags as they were given, and the times that they meant.
+    parameters: Vec<(&'static str, String)>,
+}
+
+impl Selected {
+    pub(crate) fn new(filter: Option<String>, partition: Option<String>) -> Result<Self> {
+        let parameters = vec![
+            ("filter", filter.clone().unwrap_or_default()),
+            ("partition", partition.clone().map_or(String::new(), |key| format!("={key}"))),
+        ];
+        let filter = filter.as_deref().map(Filter::raw).transpose();
+        let filter = filter.map_err(|error| Error::usage(format!("--filter: {error}")))?;
+        Ok(Self { filter, partition, since: None, before: None, parameters })
+    }
+
+    /// Only those whose Timestamp is not before a time.
+    pub(crate) fn since(mut self, text: Option<&str>, runner: &Runner) -> Result<Self> {
+        self.since = self.time(["since", "since_time"], "--since", text, runner)?;
+        Ok(self)
+    }
+
+    /// Only those whose Timestamp is before a time.
+    pub(crate) fn before(mut self, text: Option<&str>, runner: &Runner) -> Result<Self> {
+        self.before = self.time(["older_than", "before_time"], "--older-than", text, runner)?;
+        Ok(self)
+    }
+
+    fn time(
+        &mut self,
+        [name, meant]: [&'static str; 2],
+        flag: &str,
+        text: Option<&str>,
+        runner: &Runner,
+    ) -> Result<Option<DateTime>> {
+        let Some(text) = text else { return Ok(None) };
+        let begun = runner.resumed(meant).and_then(|time| time.parse().ok());
+        let time = begun.map_or_else(|| duration::time(text), Ok);
+        let time = time.map_err(|error| Error::usage(format!("{flag}: {error}")))?;
+        self.parameters.extend([(name, text.to_owned()), (meant, time.to_string())]);
+        Ok(Some(time))
+    }
+
+    pub(crate) fn query(
+        &self,
+    ) -> impl Fn(&Table) -> Query<DynamicEntity> + Send + Sync + 'static + use<> {
+        let Self { filter, partition, since, before, .. } = self.clone();
+        move |table| {
+            let query = match &partition {
+                Some(key) => table.query(Partition::<DynamicEntity>::new(&**key)),
+                None => table.scan::<DynamicEntity>(),
+            };
+            let since = since.map(|time| TIMESTAMP.ge(time));
+            let before = before.map(|time| TIMESTAMP.lt(time));
+            let filters = filter.iter().cloned().chain(since).chain(before);
+            filters.fold(query, Query::filter)
+        }
     }
 
     /// The entities of a table in the order of their keys, one range.
-    pub(crate) fn in_order(&self, table: &Table) -> Result<Walk<DynamicEntity>> {
-        let filter = self.filter.as_deref().map(Filter::raw).transpose();
-        let filter = filter.map_err(|error| Error::usage(format!("--filter: {error}")))?;
-        let since = self.since.as_deref().map(age::time).transpose();
-        let since = since.map_err(|error| error.during("--since"))?;
-        let since = since.map(|time| Filter::dynamic("Timestamp", Operator::GreaterOrEqual, time));
-        let partition = self.partition.clone();
-        Ok(Walk::new(table, move |table| {
-            let query = match &partition {
-                Some(key) => table.query(Partition::<DynamicEntity>::new(&**key)),
-                None => table.scan(),
-            };
-            filter.iter().chain(&since).cloned().fold(query, rowkey::Query::filter)
-        }))
+    pub(crate) fn in_order(&self, table: &Table) -> Walk<DynamicEntity> {
+        Walk::new(table, self.query())
     }
 
-    /// The flags as text, to which a checkpoint is tied.
-    pub(crate) fn parameter(&self) -> String {
-        format!("{:?} {:?} {:?}", self.filter, self.partition, self.since)
+    /// The same in ranges that are split while they are read. A partition has nothing to split.
+    pub(crate) fn walk(&self, table: &Table) -> Walk<DynamicEntity> {
+        let walk = self.in_order(table);
+        if self.partition.is_some() { walk } else { walk.split_automatically() }
     }
 
-    /// Refuses what would select other entities when the command is repeated to go on from a checkpoint.
-    pub(crate) fn check_repeatable(&self) -> Result<()> {
-        if let Some(since) = &self.since
-            && since.parse::<DateTime>().is_err()
-        {
-            let time = age::time(since).map_err(|error| error.during("--since"))?;
-            return Err(Error::usage(format!(
-                "--since {since} is another time when the command goes on from its checkpoint; write --since {time}"
-            )));
-        }
-        Ok(())
+    /// Ties the checkpoint of a job to what is selected.
+    pub(crate) fn tie<'j, W>(&self, job: Job<'j, W>) -> Job<'j, W> {
+        let parameters = self.parameters.iter();
+        parameters.fold(job, |job, (name, value)| job.parameter(*name, value))
+    }
+
+    /// The keys alone, for a job that counts.
+    pub(crate) fn keys(&self, table: &Table) -> Walk<Keys> {
+        let query = self.query();
+        let walk = Walk::new(table, move |table| query(table).project::<Keys>());
+        if self.partition.is_some() { walk } else { walk.split_automatically() }
     }
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rowkey::patterns::job::{Job, Report, Verdict, Walk};
 use rowkey::{DynamicEntity, Page, StorageAccount, Table};
-use rowkey_transfer::jobs::Comparison;
 use rowkey_transfer::backup::Manifest;
+use rowkey_transfer::jobs::Comparison;
 
 use crate::args::{Common, To};
 use crate::connect;

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::jobs::{self, JobFlags, Runner};
 use crate::output;
 use crate::rejects::{Rejects, RejectsFlag};
-use crate::selection::Selection;
+use crate::selection::{Selected, Selection};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -54,12 +54,10 @@ pub(crate) async fn run(common: &Common, args: Copy) -> Result<()> {
     let from = connect::account(common)?;
     let to = connect::destination(common, &args.to)?;
     let pairs = pairs(&args, &from, to.as_ref()).await?;
-    if args.job.has_checkpoint() {
-        args.selection.check_repeatable()?;
-    }
     let runner = Runner::new(common, &args.job)?;
+    let selected = args.selection.of(&runner)?;
     if args.dry_run {
-        return count(common, runner, &args, &pairs).await;
+        return count(common, runner, &selected, &pairs).await;
     }
     for (_, to) in &pairs {
         create(to).await?;
@@ -69,11 +67,10 @@ pub(crate) async fn run(common: &Common, args: Copy) -> Result<()> {
     let mut all = Jobs::new("copy");
     for (from, to) in &pairs {
         let kept = rejects.clone();
-        let job = Job::copy(args.selection.walk(from)?, to)
-            .parameter("selection", args.selection.parameter())
+        let job = Job::copy(selected.walk(from), to)
             .concurrency(runner.concurrency())
             .rejected(move |rejected| kept.keep(rejected));
-        all = all.then(from.name(), job);
+        all = all.then(from.name(), selected.tie(job));
     }
     let ended = runner.run(all, |jobs| jobs.run()).await;
     rejects.finish()?;
@@ -123,16 +120,16 @@ pub(super) async fn create(table: &Table) -> Result<()> {
 async fn count(
     common: &Common,
     runner: Runner,
-    args: &Copy,
+    selected: &Selected,
     pairs: &[(Table, Table)],
 ) -> Result<()> {
     let mut all = Jobs::new("count");
     for (from, _) in pairs {
-        let job = Job::count(args.selection.walk(from)?).concurrency(runner.concurrency());
-        all = all.then(from.name(), job);
+        let job = Job::count(selected.keys(from)).concurrency(runner.concurrency());
+        all = all.then(from.name(), selected.tie(job));
     }
     let report = runner.run(all, |jobs| jobs.run()).await?;
-    summary(common, pairs, &report, "entities")
+    summary(common, pairs, &report, "would_copy")
 }
 
 /// A line for each table.

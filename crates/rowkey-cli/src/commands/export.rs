@@ -113,9 +113,6 @@ enum Place {
 
 pub(crate) async fn run(common: &Common, args: Export) -> Result<()> {
     let account = connect::account(common)?;
-    if args.job.has_checkpoint() {
-        args.selection.check_repeatable()?;
-    }
     if args.all {
         return all(common, &args, &account).await;
     }
@@ -179,8 +176,8 @@ async fn backup(args: &Export, runner: Runner, table: &Table, to: &Location) -> 
     if !runner.is_resumed() {
         export.check_free().await?;
     }
-    let job = export.job(args.selection.walk(table)?);
-    let job = job.parameter("selection", args.selection.parameter());
+    let selected = args.selection.of(&runner)?;
+    let job = selected.tie(export.job(selected.walk(table)));
     let finish = async |report: &Report| Ok(export.finish(report).await.map(drop)?);
     runner.run_and(job, |job| job.run(), finish).await
 }
@@ -230,7 +227,7 @@ async fn stream<W: Write + Send + 'static>(
         let written = write(&shared, page);
         async move { written.map_err(rowkey::Error::from) }
     };
-    let job = Job::walk("export", args.selection.in_order(table)?, step);
+    let job = Job::walk("export", args.selection.of(&runner)?.in_order(table), step);
     let report = runner.run(job, |job| job.run()).await?;
     let encoder = out.lock().unwrap_or_else(PoisonError::into_inner).take();
     let encoder = encoder.ok_or_else(|| Error::new(Exit::Failed, "the file cannot be ended"))?;

@@ -206,7 +206,7 @@ async fn store(
 
 /// A line for each table, and the exit code.
 fn end(common: &Common, args: &Import, done: Vec<(String, Report)>) -> Result<()> {
-    let column = if args.dry_run { "entities" } else { "imported" };
+    let column = if args.dry_run { "would_import" } else { "imported" };
     let mut all = Report::default();
     let mut rows: Vec<Vec<Value>> = Vec::new();
     for (table, report) in done {

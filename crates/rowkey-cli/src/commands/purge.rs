@@ -2,20 +2,18 @@
 //! their names.
 
 use clap::Args;
-use rowkey::edm::DateTime;
-use rowkey::patterns::job::{Job, Keys, Walk};
-use rowkey::{
-    Clock as _, DynamicEntity, Filter, Partition, Query, StorageAccount, SystemClock, TIMESTAMP,
-    Table,
-};
+use rowkey::StorageAccount;
+use rowkey::patterns::job::Job;
 use serde_json::Value;
 
 use crate::args::Common;
 use crate::confirm::Confirm;
 use crate::connect;
+use crate::duration;
 use crate::error::{Error, Result};
 use crate::jobs::{self, JobFlags, Runner};
 use crate::output;
+use crate::selection::Selected;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,8 +24,6 @@ Examples:
 
 /// The most names of tables in a question.
 const MAX_NAMES: usize = 20;
-/// One second in the unit of Timestamps.
-const TICKS: i64 = 10_000_000;
 
 /// Delete the entities of a table that match, or drop the tables whose names match.
 ///
@@ -45,10 +41,11 @@ pub(crate) struct Purge {
     /// Delete entities of the partition with this PartitionKey alone.
     #[arg(long, value_name = "KEY")]
     partition: Option<String>,
-    /// Delete entities that were written last longer than this ago: a number and `s`, `m`, `h`, `d` or `w`, such as `30d`.
+    /// Delete entities that were written last longer than this ago: a number and `s`, `m`, `h`, `d` or `w`,
+    /// such as `30d`, or before a time such as `2026-11-20T00:00:00Z`.
     /// The Timestamp decides, which the service sets at each write.
     #[arg(long, value_name = "AGE", value_parser = age)]
-    older_than: Option<Age>,
+    older_than: Option<String>,
     /// Delete every entity, and keep the table.
     #[arg(long, conflicts_with_all = ["filter", "partition", "older_than"])]
     all: bool,
@@ -81,126 +78,33 @@ pub(crate) async fn run(common: &Common, purge: Purge) -> Result<()> {
         )));
     }
     let handle = account.table(&table);
-    let selected = Selected::new(&table, filter, partition, older_than)?;
+    let runner = Runner::new(common, &job)?;
+    let selected = Selected::new(filter, partition)?.before(older_than.as_deref(), &runner)?;
+    let count = || selected.tie(Job::count(selected.keys(&handle)));
     if dry_run {
-        let count = selected.count(common, &job, &handle).await?;
+        let count = runner.walk(count()).await?.total.right;
         let row = vec![table.into(), count.into()];
         return output::records(common.form(), &["table", "would_delete"], &[row]);
     }
     if confirm.is_asked() {
         // The file is that of the deletion.
-        let count = selected.count(common, &job.without_checkpoint(), &handle).await?;
+        let counting = Runner::new(common, &job.without_checkpoint())?;
+        let count = counting.walk(count()).await?.total.right;
         if count > 0 {
             confirm.ask(&format!("delete {} of {table}", jobs::entities(count)), None)?;
         }
     } else {
         confirm.ask(&format!("delete entities of {table}"), Some("--dry-run"))?;
     }
-    let runner = Runner::new(common, &job)?;
-    let query = selected.query();
-    let walk =
-        selected.split(Walk::new(&handle, query), Walk::<DynamicEntity>::split_automatically);
-    let report = runner.walk(selected.tie(Job::delete(walk))).await?;
+    let report = runner.walk(selected.tie(Job::delete(selected.walk(&handle)))).await?;
     let row = vec![table.into(), report.total.right.into(), report.total.skipped.into()];
     output::records(common.form(), &["table", "deleted", "skipped"], &[row])?;
     jobs::finish(common, &report)
 }
 
-/// The entities to delete.
-#[derive(Clone)]
-struct Selected {
-    filter: Option<Filter>,
-    partition: Option<String>,
-    before: Option<DateTime>,
-    /// As they were given, which checkpoints are tied to.
-    parameters: [(&'static str, String); 3],
-}
-
-impl Selected {
-    fn new(
-        table: &str,
-        filter: Option<String>,
-        partition: Option<String>,
-        older_than: Option<Age>,
-    ) -> Result<Self> {
-        let age = older_than.as_ref().map(|age| age.text.clone());
-        let parameters = [
-            ("filter", filter.clone().unwrap_or_default()),
-            ("partition", partition.clone().map_or(String::new(), |key| format!("={key}"))),
-            ("older_than", age.unwrap_or_default()),
-        ];
-        let filter = filter.map(|filter| {
-            Filter::raw(&filter)
-                .map_err(|error| Error::usage(format!("the filter for {table}: {error}")))
-        });
-        let before = older_than.map(|age| age.before()).transpose()?;
-        Ok(Self { filter: filter.transpose()?, partition, before, parameters })
-    }
-
-    fn query(&self) -> impl Fn(&Table) -> Query<DynamicEntity> + Send + Sync + 'static + use<> {
-        let Self { filter, partition, before, .. } = self.clone();
-        move |table| {
-            let mut query = match &partition {
-                Some(key) => table.query(Partition::<DynamicEntity>::new(&**key)),
-                None => table.scan::<DynamicEntity>(),
-            };
-            if let Some(filter) = &filter {
-                query = query.filter(filter.clone());
-            }
-            if let Some(before) = before {
-                query = query.filter(TIMESTAMP.lt(before));
-            }
-            query
-        }
-    }
-
-    /// Splits a walk of a table. One of a partition has nothing to split.
-    fn split<P>(&self, walk: Walk<P>, split: impl FnOnce(Walk<P>) -> Walk<P>) -> Walk<P> {
-        if self.partition.is_some() { walk } else { split(walk) }
-    }
-
-    fn tie<'j, W>(&self, job: Job<'j, W>) -> Job<'j, W> {
-        let parameters = self.parameters.iter();
-        parameters.fold(job, |job, (name, value)| job.parameter(*name, value))
-    }
-
-    async fn count(&self, common: &Common, job: &JobFlags, table: &Table) -> Result<u64> {
-        let query = self.query();
-        let walk = Walk::new(table, move |table| query(table).project::<Keys>());
-        let walk = self.split(walk, Walk::<Keys>::split_automatically);
-        let report = Runner::new(common, job)?.walk(self.tie(Job::count(walk))).await?;
-        Ok(report.total.right)
-    }
-}
-
-/// An age as it was given, and in seconds.
-#[derive(Clone, Debug)]
-struct Age {
-    text: String,
-    seconds: i64,
-}
-
-impl Age {
-    /// The time that is this long ago.
-    fn before(&self) -> Result<DateTime> {
-        let before = DateTime::try_from(SystemClock.now()).ok().and_then(|now| {
-            let age = self.seconds.checked_mul(TICKS)?;
-            DateTime::from_ticks(now.ticks().checked_sub(age)?).ok()
-        });
-        before
-            .ok_or_else(|| Error::usage(format!("--older-than {}: no entity is so old", self.text)))
-    }
-}
-
-fn age(text: &str) -> Result<Age, String> {
-    let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400), ("w", 604_800)];
-    let seconds = units.into_iter().find_map(|(unit, seconds)| {
-        let number = text.strip_suffix(unit)?;
-        let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-        number.parse::<i64>().ok().filter(|_| is_number)?.checked_mul(seconds)
-    });
-    let seconds = seconds.ok_or("write a number and `s`, `m`, `h`, `d` or `w`, such as `30d`")?;
-    Ok(Age { text: text.to_owned(), seconds })
+/// An age as it was given.
+fn age(text: &str) -> Result<String, String> {
+    duration::time(text).map(|_| text.to_owned())
 }
 
 /// Drops the tables whose names match.
@@ -278,20 +182,6 @@ fn matches(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_age_is_a_number_and_a_unit() {
-        for (text, seconds) in
-            [("0s", 0), ("90m", 5400), ("12h", 43_200), ("30d", 2_592_000), ("1w", 604_800)]
-        {
-            assert_eq!(age(text).unwrap().seconds, seconds);
-        }
-        for text in ["", "30", "d", "-1d", "+1d", "1.5d", "30 d", "1y", "99999999999999999d"] {
-            assert!(age(text).unwrap_err().contains("such as `30d`"), "{text}");
-        }
-        let error = age("9999999d").unwrap().before().unwrap_err();
-        assert!(error.to_string().contains("--older-than 9999999d"), "{error}");
-    }
 
     #[test]
     fn a_pattern_matches_the_whole_name_in_any_case() {

@@ -126,6 +126,11 @@ impl Runner {
         Self { shown: Box::new(shown), ..self }
     }
 
+    /// A parameter of the job that it goes on with.
+    pub(crate) fn resumed(&self, name: &str) -> Option<&str> {
+        self.resume.as_ref().and_then(|checkpoint| checkpoint.parameter(name))
+    }
+
     /// Whether it goes on from a checkpoint.
     pub(crate) fn is_resumed(&self) -> bool {
         self.resume.is_some()

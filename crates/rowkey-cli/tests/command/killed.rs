@@ -67,7 +67,7 @@ async fn a_copy_an_export_and_an_import_that_are_killed_lose_and_double_nothing(
         let table = format!("restored{round}");
         copies += killed(
             &account,
-            &["copy", "orders", &copy, "--checkpoint", "c1"],
+            &["copy", "orders", &copy, "--since", "1d", "--checkpoint", "c1"],
             &mut pauses,
             kills() - copies,
         );

@@ -100,9 +100,7 @@ async fn a_part_of_a_table_is_copied() {
     assert_eq!(account.entities("none").len(), 0);
 
     let error = account.fails(2, ["copy", "orders", "part", "--since", "soon"]);
-    assert!(error.contains("--since: it is no time"), "{error}");
-    let error = account.fails(2, ["copy", "orders", "part", "--since", "1h", "--checkpoint", "c"]);
-    assert!(error.contains("write --since 20"), "{error}");
+    assert!(error.contains("--since: a duration is"), "{error}");
     let error = account.fails(2, ["copy", "orders", "part", "--filter", "Number lt"]);
     assert!(error.contains("--filter"), "{error}");
     let error = account.fails(2, ["copy", "orders", "Orders"]);
@@ -172,7 +170,7 @@ async fn each_format_and_place_comes_back_exactly() {
         );
         assert_eq!(account.entities(&table), expected, "{file}");
         let dry = account.ok(["import", "nowhere", file, "--dry-run"]);
-        assert!(dry.contains("\"entities\":121"), "{dry}");
+        assert!(dry.contains("\"would_import\":121"), "{dry}");
     }
     assert!(account.server.snapshot().table("nowhere").is_none());
     for (format, table) in

@@ -94,6 +94,24 @@ impl Checkpoint {
         &self.report
     }
 
+    /// The value of a [parameter](super::Job::parameter) of the job or, if several run as one, of the first of them that has it: for what
+    /// a job that goes on must have as it was, such as a time that was "an hour ago" then.
+    ///
+    /// ```
+    /// use rowkey::patterns::job::Checkpoint;
+    ///
+    /// let stored = r#"{"version":1,"job":"delete","table":"events","parameters":[["before","2026-11-20"]],"begun":0,
+    ///     "report":{"total":{}}}"#;
+    /// let checkpoint: Checkpoint = stored.parse()?;
+    /// assert_eq!(checkpoint.parameter("before"), Some("2026-11-20"));
+    /// # Ok::<(), rowkey::Error>(())
+    /// ```
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        let parts = self.parts.iter().flat_map(|part| &part.parameters);
+        let mut all = self.parameters.iter().chain(parts);
+        all.find(|(known, _)| known == name).map(|(_, value)| &**value)
+    }
+
     /// Whether the job is done.
     pub fn is_finished(&self) -> bool {
         self.finished
