@@ -14,6 +14,7 @@ pub mod bare;
 pub mod bulk;
 pub mod charts;
 pub mod clients;
+pub mod copied;
 pub mod dashboard;
 pub mod durable;
 pub mod growth;

@@ -2,20 +2,22 @@
 //! `report` the figures are kept in `results/`, and the pages and charts made from them are written;
 //! `compare draw` makes these again without measuring.
 //!
-//! `compare serve`, `compare client ..` and `compare load ..` are the processes that are measured.
+//! `compare serve`, `compare client ..`, `compare load ..` and `compare copy ..` are the processes that are measured.
 
 use std::env;
 
 use compare::clients::run::Result;
 use compare::results::{Begun, commit};
 use compare::{
-    bare, bulk, clients, durable, growth, indexed, patterns, publish, scan, servers, stored,
+    bare, bulk, clients, copied, durable, growth, indexed, patterns, publish, scan, servers, stored,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-const PARTS: [&str; 9] =
-    ["servers", "growth", "patterns", "durable", "clients", "bulk", "indexed", "store", "scan"];
+const PARTS: [&str; 10] = [
+    "servers", "growth", "patterns", "durable", "clients", "bulk", "copy", "indexed", "store",
+    "scan",
+];
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -33,6 +35,11 @@ fn main() -> Result<()> {
             ["load", loader, host] => {
                 let (rate, cost) = bulk::load(loader, host).await?;
                 println!("{rate} {cost}");
+                Ok(())
+            }
+            ["copy", copier, from, to] if !copier.chars().all(|c| c.is_ascii_digit()) => {
+                let [rate, cost, memory] = copied::copy(copier, from, to).await?;
+                println!("{rate} {cost} {memory}");
                 Ok(())
             }
             ["draw"] => Ok(publish::all()?),
@@ -76,6 +83,7 @@ async fn measure(arguments: &[&str], kept: bool) -> Result<()> {
             }
             "durable" => report.show(part, begun, Clone::clone, durable::compare(rounds).await?)?,
             "bulk" => report.show(part, begun, Clone::clone, bulk::compare(rounds).await?)?,
+            "copy" => report.show(part, begun, Clone::clone, copied::compare(rounds).await?)?,
             "store" => report.show(part, begun, Clone::clone, stored::compare(rounds).await?)?,
             "indexed" => report.show(part, begun, Clone::clone, indexed::compare(rounds).await?)?,
             _ => report.show(part, begun, Clone::clone, scan::compare(rounds).await?)?,

@@ -102,10 +102,7 @@ impl Server {
     }
 
     fn status(&self, name: &str) -> io::Result<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-        let kib: u64 = line.trim().trim_end_matches(" kB").parse().unwrap_or_default();
-        Ok(kib << 10)
+        status(&self.child.id().to_string(), name)
     }
 
     fn spawn(mut command: Command) -> io::Result<(Self, String)> {
@@ -126,6 +123,18 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The most memory that this process has used, in bytes.
+pub fn peak() -> io::Result<u64> {
+    status("self", "VmHWM:")
+}
+
+fn status(process: &str, name: &str) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().unwrap_or_default();
+    Ok(kib << 10)
 }
 
 /// CPU time of a process so far, `self` for this one.

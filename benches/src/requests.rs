@@ -141,10 +141,14 @@ fn address(table: &str, number: usize, per_partition: usize) -> String {
 /// The body of a transaction that inserts `readings`, as it is written by hand; its boundary is
 /// `batch_1`.
 pub fn batch(address: &str, readings: &[Reading]) -> String {
-    let mut body = String::with_capacity(readings.len() * 1_500);
+    inserts(address, &readings.iter().map(Reading::json).collect::<Vec<_>>())
+}
+
+/// The body of a transaction that inserts entities, which are JSON.
+pub fn inserts(address: &str, entities: &[Vec<u8>]) -> String {
+    let mut body = String::with_capacity(entities.len() * 1_500);
     body.push_str("--batch_1\r\nContent-Type: multipart/mixed; boundary=changeset_1\r\n\r\n");
-    for reading in readings {
-        let json = reading.json();
+    for json in entities {
         let _ = write!(
             body,
             "--changeset_1\r\nContent-Type: application/http\r\n\
@@ -152,7 +156,7 @@ pub fn batch(address: &str, readings: &[Reading]) -> String {
              Accept: application/json;odata=minimalmetadata\r\nContent-Type: application/json\r\n\
              Prefer: return-no-content\r\nDataServiceVersion: 3.0\r\nContent-Length: {}\r\n\r\n{}\r\n",
             json.len(),
-            std::str::from_utf8(&json).unwrap_or_default(),
+            std::str::from_utf8(json).unwrap_or_default(),
         );
     }
     body.push_str("--changeset_1--\r\n--batch_1--\r\n");

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::run::{Result, TABLE, WRITTEN};
 use crate::model::{Page, Read, Reading};
-use crate::requests::batch;
+use crate::requests::{batch, inserts};
 use crate::sign::{ACCOUNT, Signer, date};
 
 /// Version of the protocol.
@@ -53,6 +53,21 @@ impl Hand {
 
     pub fn query(&self, partition: &str) -> Parts {
         self.query_from(partition, None)
+    }
+
+    /// A page of a whole table.
+    pub fn page(&self, table: &str, next: Option<&(String, String)>) -> Parts {
+        let query = next.map_or_else(String::new, |(partition_key, row_key)| {
+            format!("?NextPartitionKey={partition_key}&NextRowKey={row_key}")
+        });
+        self.parts("GET", &format!("/{ACCOUNT}/{table}()"), &query, "", Vec::new())
+    }
+
+    /// A transaction that inserts or replaces entities of one partition, whose keys need no escapes.
+    pub fn store(&self, table: &str, entities: &[Vec<u8>]) -> Parts {
+        let body = inserts(&format!("{}/{ACCOUNT}/{table}", self.base), entities);
+        let content_type = "multipart/mixed; boundary=batch_1";
+        self.parts("POST", &format!("/{ACCOUNT}/$batch"), "", content_type, body.into_bytes())
     }
 
     /// A query with a continuation token, which needs no escapes here.

@@ -28,10 +28,7 @@ impl OverReqwest {
         let (mut count, mut weight, mut next) = (0, 0, None);
         loop {
             let answer = self.send(self.hand.query_from(partition, next.as_ref())).await?;
-            let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
-            let partition_key = header("x-ms-continuation-NextPartitionKey").map(str::to_owned);
-            let row_key = header("x-ms-continuation-NextRowKey").map(str::to_owned);
-            next = partition_key.zip(row_key);
+            next = following(&answer);
             let page: Page = serde_json::from_slice(&answer.bytes().await?)?;
             count += page.value.len();
             weight += page.value.iter().map(&weigh).sum::<u64>();
@@ -39,6 +36,23 @@ impl OverReqwest {
                 return Ok((count, weight));
             }
         }
+    }
+
+    /// A page of a whole table, and where the next one begins.
+    pub async fn page(
+        &self,
+        table: &str,
+        next: Option<&(String, String)>,
+    ) -> Result<(bytes::Bytes, Option<(String, String)>)> {
+        let answer = self.send(self.hand.page(table, next)).await?;
+        let next = following(&answer);
+        Ok((answer.bytes().await?, next))
+    }
+
+    /// Stores entities, which are JSON, by one transaction.
+    pub async fn store(&self, table: &str, entities: &[Vec<u8>]) -> Result<bytes::Bytes> {
+        let answer = self.send(self.hand.store(table, entities)).await?;
+        Ok(answer.bytes().await?)
     }
 
     async fn send(&self, parts: Parts) -> Result<Response> {
@@ -61,6 +75,14 @@ impl OverReqwest {
         }
         Ok(request.send().await?.error_for_status()?)
     }
+}
+
+/// The continuation token of an answer.
+fn following(answer: &Response) -> Option<(String, String)> {
+    let header = |name| answer.headers().get(name).and_then(|value| value.to_str().ok());
+    let partition_key = header("x-ms-continuation-NextPartitionKey").map(str::to_owned);
+    let row_key = header("x-ms-continuation-NextRowKey").map(str::to_owned);
+    partition_key.zip(row_key)
 }
 
 impl Client for OverReqwest {
