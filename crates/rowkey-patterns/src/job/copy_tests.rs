@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::TryStreamExt as _;
 use rowkey_client::edm::{DateTime, Guid};
 use rowkey_client::{
-    Clock as _, DynamicEntity, ErrorKind, ManualClock, Page, ScanPolicy, StorageAccount,
-    SystemClock, Table, Transaction,
+    ClientOptions, Clock as _, DynamicEntity, ErrorKind, ManualClock, Page, RetryOptions,
+    ScanPolicy, StorageAccount, SystemClock, Table, Transaction,
 };
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
 
@@ -214,5 +214,30 @@ async fn gathered_pages_have_each_row_once_after_a_resume_from_each_checkpoint()
         drop(injected);
         assert_eq!(sorted(report.outputs), all);
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_entity_is_rejected_once_if_its_transaction_is_stored_again() -> TestResult {
+    let server = Server::start().await?;
+    let account = account(&server)?;
+    let retry = RetryOptions { max_attempts: 1, ..RetryOptions::default() };
+    let account = account.with_options(ClientOptions { retry, ..account.options().clone() });
+    let to = account.table("copies");
+    to.create().await?;
+    to.insert(&numbered("p", 1)).await?;
+    let rejected = Arc::new(Mutex::new(Vec::new()));
+    let all = Arc::clone(&rejected);
+    let rows = (1..4).map(|row| DynamicEntity::new("p", format!("{row:04}")));
+    let job = Job::insert(&to, futures_util::stream::iter(rows)).rejected(move |rejected| {
+        let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(rejected.entity.row_key);
+    });
+    // The first transaction is refused for one entity, and the one without it gets no response.
+    let lost = server.inject(Fault::on(Operation::Transaction).nth(2).close_before_commit());
+    let report = job.run().await?;
+    assert_eq!((lost.hits(), report.total.right, report.total.failed), (1, 2, 1));
+    let rejected = rejected.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    assert_eq!(rejected, ["0001"]);
     Ok(())
 }

@@ -266,26 +266,29 @@ impl<E: Entity> Rows<E> {
     }
 }
 
-impl<E: Entity + Send + Sync + 'static> Rows<E> {
-    /// Counts an entity that cannot be stored.
-    fn reject(&self, one: &One<E>, error: &Error, report: &mut Report) {
-        let entity = self.on_rejected.as_ref().and_then(|_| one.dynamic());
-        let keys = match (one, &entity) {
-            (_, Some(entity)) => (&*entity.partition_key, &*entity.row_key),
-            (one, None) => one.row().map_or(("", ""), EncodedRow::keys),
-        };
-        report.problem(None, Verdict::Failed, keys, error);
-        if let (Some(entity), Some(rejected)) = (entity, &self.on_rejected) {
-            rejected(Rejected { entity, error });
-        }
-    }
+/// What was found out about the entities of one attempt.
+struct Found<'r, E> {
+    report: Report,
+    /// Passed on when the attempt is over: what fails as a whole is stored again.
+    rejected: Vec<(&'r One<E>, Arc<Error>)>,
+}
 
+impl<'r, E: Entity + 'static> Found<'r, E> {
+    /// Counts an entity that cannot be stored.
+    fn reject(&mut self, one: &'r One<E>, error: &Arc<Error>) {
+        let keys = one.row().map_or(("", ""), EncodedRow::keys);
+        self.report.problem(None, Verdict::Failed, keys, error);
+        self.rejected.push((one, Arc::clone(error)));
+    }
+}
+
+impl<E: Entity + Send + Sync + 'static> Rows<E> {
     /// Removes from `left` the entities that are stored, and those that differ from what is stored.
     async fn look_up<'r>(
         &self,
         left: Vec<(&'r One<E>, &'r EncodedRow)>,
-        refused: &Error,
-        report: &mut Report,
+        refused: &Arc<Error>,
+        found: &mut Found<'r, E>,
     ) -> Result<Vec<(&'r One<E>, &'r EncodedRow)>> {
         let read = left.into_iter().map(|(one, row)| async move {
             let (partition_key, row_key) = row.keys();
@@ -297,9 +300,9 @@ impl<E: Entity + Send + Sync + 'static> Rows<E> {
             match (stored, one) {
                 (None, _) => left.push((one, row)),
                 (Some(stored), One::Compared(entity, _)) if is_same(&stored, entity)? => {
-                    report.note(None, Verdict::Right, 1);
+                    found.report.note(None, Verdict::Right, 1);
                 }
-                (Some(_), _) => self.reject(one, refused, report),
+                (Some(_), _) => found.reject(one, refused),
             }
         }
         Ok(left)
@@ -323,7 +326,21 @@ impl<E: Entity + Send + Sync + 'static> Batch for Rows<E> {
     }
 
     async fn store(&self, _: Attempt) -> Result<Report> {
-        let mut report = Report::default();
+        let mut found = Found { report: Report::default(), rejected: Vec::new() };
+        self.store_all(&mut found).await?;
+        if let Some(on_rejected) = &self.on_rejected {
+            for (one, error) in &found.rejected {
+                if let Some(entity) = one.dynamic() {
+                    on_rejected(Rejected { entity, error });
+                }
+            }
+        }
+        Ok(found.report)
+    }
+}
+
+impl<E: Entity + Send + Sync + 'static> Rows<E> {
+    async fn store_all<'r>(&'r self, found: &mut Found<'r, E>) -> Result<()> {
         let mut left = Vec::with_capacity(self.entities.len());
         for one in &self.entities {
             match one {
@@ -331,35 +348,38 @@ impl<E: Entity + Send + Sync + 'static> Batch for Rows<E> {
                 One::Invalid(entity) => {
                     // Encode again to return the error.
                     if let Err(error) = EncodedRow::of(entity) {
-                        self.reject(one, &error, &mut report);
+                        found.reject(one, &Arc::new(error));
                     }
                 }
             }
         }
         if left.is_empty() {
-            return Ok(report);
+            return Ok(());
         }
         let mut lookups = 0;
         let mut sent = self.all.send().await;
         loop {
             let Err(error) = sent else {
-                report.note(None, Verdict::Right, left.len() as u64);
-                return Ok(report);
+                found.report.note(None, Verdict::Right, left.len() as u64);
+                return Ok(());
             };
             let refused = error.details().operation_index.filter(|at| *at < left.len());
+            let refused = refused.filter(|_| is_of_one(&error));
+            if refused.is_none() && ends_everything(&error) {
+                return Err(error);
+            }
+            let error = Arc::new(error);
             if error.kind() == ErrorKind::AlreadyExists && lookups < LOOKUPS {
                 lookups += 1;
-                left = self.look_up(left, &error, &mut report).await?;
-            } else if let Some(at) = refused.filter(|_| is_of_one(&error)) {
+                left = self.look_up(left, &error, found).await?;
+            } else if let Some(at) = refused {
                 let (one, _) = left.remove(at);
-                self.reject(one, &error, &mut report);
-            } else if ends_everything(&error) {
-                return Err(error);
+                found.reject(one, &error);
             } else {
-                left.drain(..).for_each(|(one, _)| self.reject(one, &error, &mut report));
+                left.drain(..).for_each(|(one, _)| found.reject(one, &error));
             }
             if left.is_empty() {
-                return Ok(report);
+                return Ok(());
             }
             let add =
                 |transaction, (_, row): &(&One<E>, &EncodedRow)| self.verb.add(transaction, row);
