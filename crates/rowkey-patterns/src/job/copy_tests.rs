@@ -241,3 +241,15 @@ async fn an_entity_is_rejected_once_if_its_transaction_is_stored_again() -> Test
     assert_eq!(rejected, ["0001"]);
     Ok(())
 }
+
+#[tokio::test]
+async fn an_entity_that_cannot_be_encoded_is_in_the_report_with_its_keys() -> TestResult {
+    let server = Server::start().await?;
+    let to = account(&server)?.table("copies");
+    to.create().await?;
+    let rows = futures_util::stream::iter([DynamicEntity::new("p", "2/3")]);
+    let report = Job::upsert(&to, rows).run().await?;
+    let keys = (&*report.problems[0].partition_key, &*report.problems[0].row_key);
+    assert_eq!(keys, ("p", "2/3"));
+    Ok(())
+}

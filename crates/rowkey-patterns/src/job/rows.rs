@@ -276,7 +276,12 @@ struct Found<'r, E> {
 impl<'r, E: Entity + 'static> Found<'r, E> {
     /// Counts an entity that cannot be stored.
     fn reject(&mut self, one: &'r One<E>, error: &Arc<Error>) {
-        let keys = one.row().map_or(("", ""), EncodedRow::keys);
+        let invalid = if one.row().is_none() { one.dynamic() } else { None };
+        let keys = match (one.row(), &invalid) {
+            (Some(row), _) => row.keys(),
+            (None, Some(entity)) => (&*entity.partition_key, &*entity.row_key),
+            (None, None) => ("", ""),
+        };
         self.report.problem(None, Verdict::Failed, keys, error);
         self.rejected.push((one, Arc::clone(error)));
     }
