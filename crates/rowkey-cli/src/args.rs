@@ -60,20 +60,30 @@ pub(crate) struct Common {
 #[derive(Args)]
 pub(crate) struct To {
     /// The other table is in the account of this profile.
-    #[arg(long, value_name = "NAME", help_heading = "Connection")]
-    pub(crate) to_profile: Option<String>,
+    #[arg(
+        id = "to_profile",
+        long = "to-profile",
+        value_name = "NAME",
+        help_heading = "Connection"
+    )]
+    pub(crate) profile: Option<String>,
     /// The other table is in the account of the connection string in this environment variable.
-    #[arg(long, value_name = "NAME", help_heading = "Connection")]
-    pub(crate) to_connection_string_env: Option<String>,
+    #[arg(
+        id = "to_connection_string_env",
+        long = "to-connection-string-env",
+        value_name = "NAME",
+        help_heading = "Connection"
+    )]
+    pub(crate) connection_string_env: Option<String>,
     /// The other table is in the emulator on this machine.
-    #[arg(long, help_heading = "Connection")]
-    pub(crate) to_emulator: bool,
+    #[arg(id = "to_emulator", long = "to-emulator", help_heading = "Connection")]
+    pub(crate) emulator: bool,
 }
 
 impl To {
     /// Whether it names an account.
     pub(crate) const fn is_given(&self) -> bool {
-        self.to_profile.is_some() || self.to_connection_string_env.is_some() || self.to_emulator
+        self.profile.is_some() || self.connection_string_env.is_some() || self.emulator
     }
 }
 

@@ -50,9 +50,9 @@ pub(crate) fn account(common: &Common) -> Result<StorageAccount> {
 pub(crate) fn destination(common: &Common, to: &To) -> Result<Option<StorageAccount>> {
     let flags = Flags {
         prefix: "to-",
-        profile: to.to_profile.as_deref(),
-        variable: to.to_connection_string_env.as_deref(),
-        emulator: to.to_emulator,
+        profile: to.profile.as_deref(),
+        variable: to.connection_string_env.as_deref(),
+        emulator: to.emulator,
     };
     if flags.given() > 1 {
         return Err(Error::usage(

@@ -178,9 +178,9 @@ impl<W: Write + Send> FormatEncoder<W> {
     /// Ends the file, and returns what was written to.
     pub fn finish(self) -> Result<W> {
         let (format, spool, out, compression) = match self.0 {
-            Encoder::JsonLines(encoder) => return Ok(encoder.finish()?.finish()?),
-            Encoder::Json(encoder) => return Ok(encoder.finish()?.finish()?),
-            Encoder::AzCopy(encoder) => return Ok(encoder.finish()?.finish()?),
+            Encoder::JsonLines(encoder) => return encoder.finish()?.finish(),
+            Encoder::Json(encoder) => return encoder.finish()?.finish(),
+            Encoder::AzCopy(encoder) => return encoder.finish()?.finish(),
             Encoder::Columns(format, spool, out, compression) => (format, spool, out, compression),
         };
         let (columns, rows) = spool.finish()?;
@@ -232,7 +232,9 @@ mod tests {
                 let file = tempfile::tempfile().unwrap();
                 let mut out =
                     FormatEncoder::new(format, file, compression, tempfile::tempfile).unwrap();
-                rows.iter().for_each(|row| out.write(row).unwrap());
+                for row in &rows {
+                    out.write(row).unwrap();
+                }
                 let mut file = out.finish().unwrap();
                 file.seek(SeekFrom::Start(0)).unwrap();
                 let read = format.read(file, compression).unwrap();

@@ -4,6 +4,8 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use rowkey::{Clock as _, SystemClock};
+
 use crate::support::{Account, SECRET};
 
 /// Kills of each command; `ROWKEY_KILLS` has another number.
@@ -20,7 +22,7 @@ impl Pauses {
 }
 
 /// Runs a command until it ends by itself, and kills it before as often as asked. Returns how often it was killed.
-fn killed(account: &Account, args: &[&str], pauses: &mut Pauses, kills: u32) -> u32 {
+async fn killed(account: &Account, args: &[&str], pauses: &mut Pauses, kills: u32) -> u32 {
     for killed in 0.. {
         let mut child = Command::new(env!("CARGO_BIN_EXE_rowkey"))
             .env_clear()
@@ -33,7 +35,7 @@ fn killed(account: &Account, args: &[&str], pauses: &mut Pauses, kills: u32) -> 
             .spawn()
             .unwrap();
         if killed < kills {
-            std::thread::sleep(pauses.next());
+            SystemClock.sleep(pauses.next()).await;
             let _ = child.kill();
         }
         let ended = child.wait_with_output().unwrap();
@@ -70,20 +72,23 @@ async fn a_copy_an_export_and_an_import_that_are_killed_lose_and_double_nothing(
             &["copy", "orders", &copy, "--since", "1d", "--checkpoint", "c1"],
             &mut pauses,
             kills() - copies,
-        );
+        )
+        .await;
         assert_eq!(account.entities(&copy), expected, "copy {round}");
         exports += killed(
             &account,
             &["export", "orders", &folder, "--container", "--checkpoint", "c2"],
             &mut pauses,
             kills() - exports,
-        );
+        )
+        .await;
         imports += killed(
             &account,
             &["import", &table, &folder, "--container", "--checkpoint", "c3"],
             &mut pauses,
             kills() - imports,
-        );
+        )
+        .await;
         assert_eq!(account.entities(&table), expected, "import {round}");
         for file in ["c1", "c2", "c3"] {
             assert!(!account.path(file).exists(), "{file} is removed at the end");

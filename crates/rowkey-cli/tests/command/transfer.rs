@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use rowkey::DynamicEntity;
 use rowkey::edm::{DateTime, Guid};
+use rowkey::{DynamicEntity, Transaction};
 use rowkey_emulator::{ErrorCode, Fault, Snapshot, StoredEntity};
 
 use crate::support::{Account, finish};
@@ -39,7 +39,7 @@ impl Account {
                 })
                 .collect();
             for hundred in rows.chunks(100) {
-                let all = hundred.iter().fold(table.transaction(), |all, row| all.insert(row));
+                let all = hundred.iter().fold(table.transaction(), Transaction::insert);
                 all.submit().await.unwrap();
             }
         }
@@ -134,7 +134,8 @@ async fn rejected_entities_are_in_a_file_with_the_reason_and_can_be_imported_aga
             line["error"].as_str().unwrap().contains("a limit of the service was exceeded"),
             "{line}"
         );
-        again += &format!("{}\n", line["entity"]);
+        again.push_str(&line["entity"].to_string());
+        again.push('\n');
         count += 1;
     }
     assert_eq!(other.entities("orders").len() + count, 31);
