@@ -138,6 +138,7 @@ async fn an_export_that_is_resumed_has_each_entity_once() -> TestResult {
         ));
         for text in &checkpoints {
             let checkpoint: Checkpoint = text.parse()?;
+            place.remove("manifest.json").await?;
             for (name, content) in &files {
                 place.write(name, content.clone()).await?;
             }
@@ -160,6 +161,29 @@ async fn an_export_that_is_resumed_has_each_entity_once() -> TestResult {
         place.remove(&lost).await?;
         let error = to.finish(&report).await.unwrap_err();
         assert_eq!((error.kind(), error.file()), (ErrorKind::Mismatch, Some(&*lost)));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_exports_to_one_place_leave_one_whole_backup() -> TestResult {
+    let (_server, table) = filled().await?;
+    let folder = tempfile::tempdir()?;
+    let (_places, places) = places(folder.path()).await?;
+    for place in &places {
+        let to = Export::new(place, table.name());
+        let first = export(&to, &table).run().await?;
+        let mut changed = DynamicEntity::new("k00", "0000");
+        changed.set("Number", 77);
+        let old = table.get(rowkey::Key::<DynamicEntity>::new("k00", "0000")).await?;
+        table.upsert(&changed).await?;
+        let second = export(&to, &table).run().await?;
+        to.finish(&first).await?;
+        let error = to.finish(&second).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Duplicate, "{error}");
+        assert_eq!(Source::open(place).await?.verify().await?, 601, "the first one is whole");
+        to.finish(&first).await?;
+        table.upsert(&old.ok_or("an entity")?.entity).await?;
     }
     Ok(())
 }

@@ -66,8 +66,12 @@ impl Export {
         if self.location.read(MANIFEST).await?.is_none() {
             return Ok(());
         }
+        Err(self.is_taken())
+    }
+
+    fn is_taken(&self) -> Error {
         let what = "there is a backup already; export to another place, or remove that one";
-        Err(Error::new(ErrorKind::Duplicate, what).in_file(self.location.to_string()))
+        Error::new(ErrorKind::Duplicate, what).in_file(self.location.to_string())
     }
 
     /// The job that writes the files of what a walk finds.
@@ -84,9 +88,9 @@ impl Export {
 
     /// Writes the manifest of a job that is done, by its report.
     ///
-    /// Fails if a file is no longer there.
+    /// Fails, and changes nothing, if a file is no longer there or another export has written its manifest meanwhile.
     ///
-    /// Blobs: costs two requests, and one for each file that is removed.
+    /// Blobs: costs three requests, and one for each file that is removed.
     pub async fn finish(&self, report: &Report) -> Result<Manifest> {
         let mut outputs = Vec::with_capacity(report.outputs.len());
         for output in &report.outputs {
@@ -102,10 +106,14 @@ impl Export {
         let mut files: Vec<_> = outputs.into_iter().map(|output| output.file).collect();
         files.sort_by(|one, other| one.name.cmp(&other.name));
         let manifest = Manifest::new(&*self.table, started, ended, files)?;
+        let names = self.location.names().await?;
         let mut listed: HashSet<_> = manifest.files.iter().map(|file| &*file.name).collect();
-        for name in self.location.names().await? {
-            if !listed.remove(&*name) && self.is_file(&name) {
-                self.location.remove(&name).await?;
+        let is_other = |name: &&String| !listed.remove(&***name) && self.is_file(name);
+        let others: Vec<_> = names.iter().filter(is_other).collect();
+        if let Some(json) = self.location.read(MANIFEST).await? {
+            let found = Manifest::from_json(&json).map_err(|error| error.in_file(MANIFEST))?;
+            if (&found.table, &found.files) != (&manifest.table, &manifest.files) {
+                return Err(self.is_taken());
             }
         }
         if let Some(name) = listed.into_iter().min() {
@@ -113,6 +121,9 @@ impl Export {
             return Err(Error::new(ErrorKind::Mismatch, what).in_file(name));
         }
         self.location.write(MANIFEST, manifest.to_json()).await?;
+        for name in others {
+            self.location.remove(name).await?;
+        }
         Ok(manifest)
     }
 
