@@ -189,6 +189,20 @@ async fn two_exports_to_one_place_leave_one_whole_backup() -> TestResult {
 }
 
 #[tokio::test]
+async fn an_export_is_not_resumed_with_the_table_of_another_account() -> TestResult {
+    let ((_server, table), (_another, other)) = (filled().await?, filled().await?);
+    let folder = tempfile::tempdir()?;
+    let to = Export::new(&Location::folder(folder.path()), table.name());
+    let mut checkpoints: Vec<String> = Vec::new();
+    let job = export(&to, &table);
+    job.progress(|progress| checkpoints.push(progress.checkpoint.to_string())).run().await?;
+    let checkpoint: Checkpoint = checkpoints[0].parse()?;
+    let refused = export(&to, &other).resume(checkpoint).run().await.unwrap_err();
+    assert!(refused.error.to_string().contains("another `from`"), "{refused}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_table_without_entities_is_a_backup_too() -> TestResult {
     let (_server, table) = filled().await?;
     let empty = table.account().table("empty");

@@ -76,14 +76,15 @@ impl Export {
 
     /// The job that writes the files of what a walk finds.
     ///
-    /// A checkpoint is tied to the location. Costs one request for each page of up to 1,000 entities, and one for each file if
-    /// they are blobs.
+    /// A checkpoint is tied to the table and its account, and to the location. Costs one request for each page of up to 1,000
+    /// entities, and one for each file if they are blobs.
     pub fn job(
         &self,
         walk: Walk<DynamicEntity>,
     ) -> Job<'static, Walking<DynamicEntity, Exporting>> {
+        let from = walk.table().place();
         let job = Job::stepping("export", walk.gather(ENTITIES), Exporting(self.clone()));
-        job.parameter("to", self.location.to_string())
+        job.parameter("from", from).parameter("to", self.location.to_string())
     }
 
     /// Writes the manifest of a job that is done, by its report.
