@@ -17,6 +17,7 @@ mod queue;
 mod sas;
 #[cfg(unix)]
 mod serve;
+mod stopped;
 mod support;
 mod tables;
 #[cfg(target_os = "linux")]

@@ -1,6 +1,7 @@
 //! Rows of files as a stream: decoded on a thread of their own, a bounded number ahead.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use futures_util::future::{Either, select};
 use futures_util::{Stream, StreamExt as _, stream};
@@ -19,8 +20,8 @@ const CHUNKS: usize = 8;
 /// The rows as a stream.
 pub(super) fn stream_of(rows: Rows) -> impl Stream<Item = Result<Row>> + Send + 'static {
     let (sender, receiver) = mpsc::channel(CHUNKS);
-    // A chunk of no rows is the last one.
-    tokio::task::spawn_blocking(move || {
+    // Not one of tokio's: a runtime does not end before they do, and stdin may never end. A chunk of no rows is the last one.
+    let started = thread::Builder::new().name("rowkey-decode".to_owned()).spawn(move || {
         let mut rows = rows.peekable();
         while rows.peek().is_some() {
             if sender.blocking_send(rows.by_ref().take(CHUNK).collect()).is_err() {
@@ -29,7 +30,9 @@ pub(super) fn stream_of(rows: Rows) -> impl Stream<Item = Result<Row>> + Send + 
         }
         let _ = sender.blocking_send(Vec::new());
     });
-    let chunks = stream::unfold(Some(receiver), |receiver| async {
+    let failed = started.err().map(|error| vec![Err(Error::from(error))]);
+    let receiver = failed.is_none().then_some(receiver);
+    let chunks = stream::unfold(receiver, |receiver| async {
         let mut receiver = receiver?;
         match receiver.recv().await {
             Some(chunk) if chunk.is_empty() => None,
@@ -40,7 +43,7 @@ pub(super) fn stream_of(rows: Rows) -> impl Stream<Item = Result<Row>> + Send + 
             }
         }
     });
-    chunks.flat_map(stream::iter)
+    stream::iter(failed).chain(chunks).flat_map(stream::iter)
 }
 
 /// Whether a stream of entities failed. The stream itself has no errors, because a job that stores it could take them for its
