@@ -1,15 +1,18 @@
 //! `rowkey export`: writes the entities of a table to a backup, a file or stdout.
 
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use clap::{Args, ValueEnum};
-use rowkey::patterns::job::{Job, Report, Verdict};
+use rowkey::patterns::job::{Job, Report, Verdict, Walking};
 use rowkey::{DynamicEntity, Page, StorageAccount, Table};
 use rowkey_transfer::jobs::{Export as Backup, Location, Source};
 use rowkey_transfer::{Compression, Format, FormatEncoder, Row};
 use serde_json::Value;
+use tokio::sync::oneshot;
 
 use crate::args::Common;
 use crate::connect;
@@ -128,9 +131,9 @@ pub(crate) async fn run(common: &Common, args: Export) -> Result<()> {
         }
         Place::Stdout(format) => {
             let out = BufWriter::new(io::stdout());
-            let (report, out) =
-                stream(common, &args, &table, format, out, Compression::None).await?;
-            out.into_inner().map_err(io::IntoInnerError::into_error)?.flush()?;
+            let end = |mut out: BufWriter<_>| out.flush();
+            let format = (format, Compression::None);
+            let report = stream(common, &args, &table, format, ("stdout", out), end).await?;
             return jobs::finish(common, &report);
         }
         Place::File(path, format) => file(common, &args, &table, format, &path).await?,
@@ -179,7 +182,7 @@ async fn backup(args: &Export, runner: Runner, table: &Table, to: &Location) -> 
     let selected = args.selection.of(&runner)?;
     let job = selected.tie(export.job(selected.walk(table)));
     let finish = async |report: &Report| Ok(export.finish(report).await.map(drop)?);
-    runner.run_and(job, |job| job.run(), finish).await
+    runner.run_and(job, Job::<Walking<_, _>>::run, finish).await
 }
 
 /// Exports a table to a file, which is there when it is whole.
@@ -190,48 +193,80 @@ async fn file(
     format: Format,
     path: &Path,
 ) -> Result<Report> {
-    let failed = |error: io::Error| {
-        Error::new(Exit::Failed, format!("{} cannot be written: {error}", path.display()))
-    };
+    let (shown, name) = (path.display(), path.to_string_lossy());
+    let format = (format, Compression::of_name(&name));
+    let failed =
+        |error: io::Error| Error::new(Exit::Failed, format!("{shown} cannot be written: {error}"));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let beside = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")));
     let (out, beside) = beside.map_err(failed)?.into_parts();
-    let compression = Compression::of_name(&path.to_string_lossy());
-    let (report, out) =
-        stream(common, args, table, format, BufWriter::new(out), compression).await?;
-    let out = out.into_inner().map_err(io::IntoInnerError::into_error).map_err(failed)?;
-    out.sync_all().map_err(failed)?;
+    let out = BufWriter::new(out);
+    let end = |out: BufWriter<fs::File>| {
+        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+    };
+    let report = stream(common, args, table, format, (&name, out), end).await?;
     beside.persist(path).map_err(|error| failed(error.error))?;
     Ok(report)
 }
 
-/// Writes the entities in the order of their keys.
+/// Writes the entities in the order of their keys, and ends with what was written to.
 async fn stream<W: Write + Send + 'static>(
     common: &Common,
     args: &Export,
     table: &Table,
-    format: Format,
-    out: W,
-    compression: Compression,
-) -> Result<(Report, W)> {
+    (format, compression): (Format, Compression),
+    (name, out): (&str, W),
+    end: impl FnOnce(W) -> io::Result<()> + Send + 'static,
+) -> Result<Report> {
     if args.job.has_checkpoint() {
         return Err(Error::usage(
             "a file is written from its beginning each time; export to a folder to go on from a checkpoint",
         ));
     }
     let runner = Runner::new(common, &args.job)?;
-    let out = FormatEncoder::new(format, out, compression, tempfile::tempfile)?;
-    let out = Arc::new(Mutex::new(Some(out)));
-    let shared = Arc::clone(&out);
-    let step = move |page: Page<DynamicEntity>| {
-        let written = write(&shared, page);
-        async move { written.map_err(rowkey::Error::from) }
+    let encoder = FormatEncoder::new(format, out, compression, tempfile::tempfile)?;
+    // A thread that waits for a reader holds its lock.
+    let out = Arc::new(Mutex::new(Some(encoder)));
+    // The job's error has its text alone.
+    let failed = Mutex::new(None);
+    let step = |page: Page<DynamicEntity>| {
+        let (out, failed) = (Arc::clone(&out), &failed);
+        async move {
+            let written = apart(move || write(&out, page)).await;
+            let written = written.map_err(rowkey_transfer::Error::from).and_then(|written| written);
+            written.map_err(|error| {
+                let error = error.in_file(name);
+                let text = error.to_string();
+                *lock(failed) = Some(error);
+                rowkey::Error::refused(rowkey::ErrorKind::Unexpected, text)
+            })
+        }
     };
     let job = Job::walk("export", args.selection.of(&runner)?.in_order(table), step);
-    let report = runner.run(job, |job| job.run()).await?;
-    let encoder = out.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let encoder = encoder.ok_or_else(|| Error::new(Exit::Failed, "the file cannot be ended"))?;
-    Ok((report, encoder.finish()?))
+    let finish = async |_: &Report| {
+        let out = Arc::clone(&out);
+        let ended = apart(move || -> rowkey_transfer::Result<()> {
+            let Some(encoder) = lock(&out).take() else { return Ok(()) };
+            Ok(end(encoder.finish()?)?)
+        });
+        Ok(ended.await?.map_err(|error| error.in_file(name))?)
+    };
+    let report = runner.run_and(job, Job::<Walking<_, _>>::run, finish).await;
+    match lock(&failed).take() {
+        Some(failed) => Err(failed.into()),
+        None => report,
+    }
+}
+
+/// Runs what may wait for a reader on a thread of its own, so that signals still stop the command, which does not wait for it then.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    let (sender, receiver) = oneshot::channel();
+    let work = move || {
+        // If the command has ended, it needs no result.
+        let _ = sender.send(work());
+    };
+    thread::Builder::new().name("output".to_owned()).spawn(work)?;
+    receiver.await.map_err(|_| io::Error::other("the thread that writes ended with a panic"))
 }
 
 fn write<W: Write + Send>(
@@ -239,11 +274,14 @@ fn write<W: Write + Send>(
     page: Page<DynamicEntity>,
 ) -> rowkey_transfer::Result<Report> {
     let report = Report::of(Verdict::Right, page.entities.len() as u64);
-    let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(out) = out.as_mut() {
-        page.entities.into_iter().try_for_each(|stored| out.write(&Row::from(stored)))?;
+    if let Some(encoder) = lock(out).as_mut() {
+        page.entities.into_iter().try_for_each(|stored| encoder.write(&Row::from(stored)))?;
     }
     Ok(report)
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What the destination names.

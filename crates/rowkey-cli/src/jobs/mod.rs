@@ -162,7 +162,7 @@ impl Runner {
         self.run_and(job, begin, async |_: &Report| Ok(())).await
     }
 
-    /// Like [`run`](Self::run), and does something with the report before the checkpoint file is removed.
+    /// Like [`run`](Self::run), and does something with the report before the checkpoint file is removed. A signal stops that as well.
     pub(crate) async fn run_and<S, F>(
         self,
         job: S,
@@ -211,7 +211,13 @@ impl Runner {
         };
         lock(&state).line.clear();
         if let Ok(Ok(report)) = &ended {
-            finish(report).await?;
+            // If that is stopped, the next run has the same report. Otherwise it does more again.
+            let _ = lock(&state).keep();
+            let (finishing, signalled) = (pin!(finish(report)), pin!(interrupts.signalled()));
+            match select(finishing, signalled).await {
+                Either::Left((finished, _)) => finished?,
+                Either::Right((exit, _)) => return Err(lock(&state).stopped(Some(exit))),
+            }
         }
         let mut state = lock(&state);
         match ended {

@@ -50,6 +50,19 @@ fn rows(count: usize) -> String {
     (0..count).map(line).collect()
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_ends_without_an_error_if_its_reader_is_gone() {
+    let account = Account::start().await;
+    account.fill("orders", 3, 300).await;
+    for format in ["json-lines", "csv", "json", "azcopy", "parquet"] {
+        let args = ["export", "orders", "-", "--format", format];
+        let mut running = start(&account, &args, account.server.connection_string());
+        drop(running.stdout.take());
+        let done = ended(running).await;
+        assert_eq!((done.code, &*done.err), (0, ""), "{format}: {done:?}");
+    }
+}
+
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
 async fn an_import_ends_while_its_stdin_stays_open() {
@@ -75,4 +88,60 @@ async fn an_import_ends_while_its_stdin_stays_open() {
     running.stdin.as_mut().unwrap().write_all(rows(2_500).as_bytes()).unwrap();
     let done = ended(running).await;
     assert_eq!(done.code, 5, "{done:?}");
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_stops_an_export_whose_reader_does_not_read() {
+    use std::io::Read as _;
+
+    let account = Account::start().await;
+    // More than a pipe holds.
+    account.fill("orders", 6, 400).await;
+    for format in ["json-lines", "csv"] {
+        let args = ["export", "orders", "-", "--format", format];
+        let mut running = start(&account, &args, account.server.connection_string());
+        let mut first = [0];
+        running.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+        SystemClock.sleep(Duration::from_millis(200)).await;
+        interrupt(&running);
+        let stdout = running.stdout.take();
+        let done = ended(running).await;
+        drop(stdout);
+        assert_eq!(done.code, 130, "{format}: {done:?}");
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn ctrl_c_leaves_no_part_of_a_file() {
+    let account = Account::start().await;
+    account.fill("orders", 30, 400).await;
+    let files = || -> Vec<_> {
+        let all = fs::read_dir(account.folder.path()).unwrap().map(|entry| entry.unwrap());
+        // A file may be gone meanwhile.
+        all.filter_map(|entry| Some((entry.file_name(), entry.metadata().ok()?.len()))).collect()
+    };
+    // CSV is written at the end, when all columns are known; JSON lines page after page.
+    for file in ["a.csv", "a.jsonl"] {
+        let args = ["export", "orders", file];
+        let running = start(&account, &args, account.server.connection_string());
+        while files().iter().all(|(_, length)| *length == 0) {
+            SystemClock.sleep(Duration::from_millis(1)).await;
+        }
+        interrupt(&running);
+        let done = ended(running).await;
+        match done.code {
+            // It was faster.
+            0 => {
+                let left = files();
+                assert_eq!((left.len(), &left[0].0), (1, &file.into()));
+                fs::remove_file(account.path(file)).unwrap();
+            }
+            code => {
+                assert_eq!(code, 130, "{done:?}");
+                assert_eq!(files(), [], "{file}");
+            }
+        }
+    }
 }
