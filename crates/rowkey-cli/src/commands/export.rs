@@ -195,6 +195,11 @@ async fn file(
 ) -> Result<Report> {
     let (shown, name) = (path.display(), path.to_string_lossy());
     let format = (format, Compression::of_name(&name));
+    // A link leads to the new file.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(Error::usage(format!("{shown} is no file; name another one, or - for stdout")));
+    }
     let failed =
         |error: io::Error| Error::new(Exit::Failed, format!("{shown} cannot be written: {error}"));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -145,3 +145,21 @@ async fn ctrl_c_leaves_no_part_of_a_file() {
         }
     }
 }
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_export_does_not_replace_what_is_no_file() {
+    let account = Account::with_orders().await;
+    std::os::unix::fs::symlink("/dev/null", account.path("null.csv")).unwrap();
+    let error = account.fails(2, ["export", "orders", "null.csv"]);
+    assert!(error.contains("null.csv") && error.contains("no file"), "{error}");
+    let link = fs::symlink_metadata(account.path("null.csv")).unwrap();
+    assert!(link.file_type().is_symlink());
+
+    fs::create_dir(account.path("target")).unwrap();
+    std::os::unix::fs::symlink("target/a.csv", account.path("link.csv")).unwrap();
+    fs::write(account.path("target/a.csv"), "old").unwrap();
+    account.ok(["export", "orders", "link.csv"]);
+    let text = fs::read_to_string(account.path("target/a.csv")).unwrap();
+    assert_eq!(text, "PartitionKey,RowKey\r\n", "the link leads to the new file");
+}
