@@ -154,7 +154,7 @@ async fn import(common: &Common, args: &Import, table: &Table, source: Source) -
     }
     let runner = Runner::new(common, &args.job)?.total(Some(rows));
     let (entities, failure) = source.entities();
-    store(args, table, runner, (entities, failure)).await
+    store(args, table, runner, rows, (entities, failure)).await
 }
 
 async fn stdin(common: &Common, args: &Import, table: &Table) -> Result<Report> {
@@ -178,7 +178,7 @@ async fn stdin(common: &Common, args: &Import, table: &Table) -> Result<Report> 
         return Ok(Report::of(Verdict::Right, rows));
     }
     let runner = Runner::new(common, &args.job)?;
-    store(args, table, runner, Failure::of(rows)).await
+    store(args, table, runner, 0, Failure::of(rows)).await
 }
 
 /// Writes the entities.
@@ -186,6 +186,7 @@ async fn store(
     args: &Import,
     table: &Table,
     runner: Runner,
+    rows: u64,
     (entities, failure): (impl Stream<Item = DynamicEntity> + Send + 'static, Failure),
 ) -> Result<Report> {
     create(table).await?;
@@ -198,7 +199,12 @@ async fn store(
     let rejects = Rejects::new(&args.rejects, table.name());
     let kept = rejects.clone();
     // The order of entities with different keys means nothing; a file that has one twice keeps its last one.
-    let job = job.parameter("to", table.place()).rejected(move |rejected| kept.keep(rejected));
+    let job = job
+        .parameter("to", table.place())
+        // It counts groups of entities of the source, so another source would lose some.
+        .parameter("source", args.second.as_deref().unwrap_or_default())
+        .parameter("rows", rows.to_string())
+        .rejected(move |rejected| kept.keep(rejected));
     let ended = failure.or(runner.run(job, |job| job.run())).await;
     rejects.finish()?;
     ended?

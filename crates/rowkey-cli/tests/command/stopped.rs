@@ -163,3 +163,25 @@ async fn an_export_does_not_replace_what_is_no_file() {
     let text = fs::read_to_string(account.path("target/a.csv")).unwrap();
     assert_eq!(text, "PartitionKey,RowKey\r\n", "the link leads to the new file");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_goes_on_with_the_same_source_alone() {
+    let account = Account::start().await;
+    for (name, count) in [("a.jsonl", 500), ("b.jsonl", 500)] {
+        fs::write(account.path(name), rows(count)).unwrap();
+    }
+    let import = |name, checkpoint| ["import", "orders", name, "--checkpoint", checkpoint];
+    let denied = Fault::on(Operation::Transaction).nth(3);
+    let denied = account.server.inject(denied.reject(ErrorCode::AUTHENTICATION_FAILED));
+    account.fails(5, import("a.jsonl", "position"));
+    drop(denied);
+    let error = account.fails(2, import("b.jsonl", "position"));
+    assert!(error.contains("another `source`"), "{error}");
+    fs::write(account.path("a.jsonl"), rows(600)).unwrap();
+    let error = account.fails(2, import("a.jsonl", "position"));
+    assert!(error.contains("another `rows`"), "{error}");
+    fs::write(account.path("a.jsonl"), rows(500)).unwrap();
+    let done = account.run(import("a.jsonl", "position"));
+    assert_eq!(done.code, 0, "{done:?}");
+    assert_eq!(account.entities("orders").len(), 500);
+}
