@@ -66,17 +66,17 @@ pub(crate) async fn run(common: &Common, args: Copy) -> Result<()> {
     let rejects = Rejects::new(&args.rejects, name);
     let mut all = Jobs::new("copy");
     for (from, to) in &pairs {
-        let kept = rejects.clone();
+        let (kept, name) = (rejects.clone(), to.name().to_owned());
         let job = Job::copy(selected.walk(from), to)
             .concurrency(runner.concurrency())
-            .rejected(move |rejected| kept.keep(rejected));
+            .rejected(move |rejected| kept.keep(&name, rejected));
         all = all.then(from.name(), selected.tie(job));
     }
-    let ended = runner.run(all, |jobs| jobs.run()).await;
-    rejects.finish()?;
-    let report = ended?;
-    summary(common, &pairs, &report, "copied")?;
-    jobs::finish(common, &report)
+    let ended = runner.run(all, Jobs::run).await;
+    rejects.finish(ended, |report| {
+        summary(common, &pairs, &report, "copied")?;
+        jobs::finish(common, &report)
+    })
 }
 
 /// The tables to read and to write.
@@ -128,7 +128,7 @@ async fn count(
         let job = Job::count(selected.keys(from)).concurrency(runner.concurrency());
         all = all.then(from.name(), selected.tie(job));
     }
-    let report = runner.run(all, |jobs| jobs.run()).await?;
+    let report = runner.run(all, Jobs::run).await?;
     summary(common, pairs, &report, "would_copy")
 }
 

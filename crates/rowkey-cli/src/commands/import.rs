@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 use futures_util::Stream;
 use futures_util::stream::{BoxStream, StreamExt as _};
-use rowkey::patterns::job::{Job, Report, Verdict};
+use rowkey::patterns::job::{Job, Loading, Report, Verdict};
 use rowkey::{DynamicEntity, StorageAccount, Table};
 use rowkey_transfer::jobs::{Failure, Location, Source};
 use rowkey_transfer::{Compression, Format};
@@ -78,22 +78,40 @@ type Entities = BoxStream<'static, DynamicEntity>;
 
 pub(crate) async fn run(common: &Common, args: Import) -> Result<()> {
     let account = connect::account(common)?;
-    if args.all {
-        return all(common, &args, &account).await;
-    }
+    let rejects = Rejects::new(&args.rejects, if args.all { "import" } else { &args.first });
+    let done = if args.all {
+        all(common, &args, &account, &rejects).await
+    } else {
+        one(common, &args, &account, &rejects)
+            .await
+            .map(|report| vec![(args.first.clone(), report)])
+    };
+    rejects.finish(done, |done| end(common, &args, done))
+}
+
+async fn one(
+    common: &Common,
+    args: &Import,
+    account: &StorageAccount,
+    rejects: &Rejects,
+) -> Result<Report> {
     let from = args.second.as_deref().unwrap_or_default();
     let table = account.table(&args.first);
-    let report = if from == "-" {
-        stdin(common, &args, &table).await?
+    if from == "-" {
+        stdin(common, args, &table, rejects).await
     } else {
-        let source = source(&args, &account, from).await?;
-        import(common, &args, &table, source).await?
-    };
-    end(common, &args, vec![(args.first.clone(), report)])
+        let source = source(args, account, from).await?;
+        import(common, args, &table, source, rejects).await
+    }
 }
 
 /// Imports each backup in a folder below a folder.
-async fn all(common: &Common, args: &Import, account: &StorageAccount) -> Result<()> {
+async fn all(
+    common: &Common,
+    args: &Import,
+    account: &StorageAccount,
+    rejects: &Rejects,
+) -> Result<Vec<(String, Report)>> {
     if args.second.is_some() || args.job.has_checkpoint() || args.format.is_some() {
         return Err(Error::usage(
             "import --all takes one folder, and neither --checkpoint nor --format",
@@ -121,10 +139,10 @@ async fn all(common: &Common, args: &Import, account: &StorageAccount) -> Result
     }
     let mut done = Vec::new();
     for (name, source) in sources {
-        let report = import(common, args, &account.table(&name), source).await?;
+        let report = import(common, args, &account.table(&name), source, rejects).await?;
         done.push((name, report));
     }
-    end(common, args, done)
+    Ok(done)
 }
 
 async fn source(args: &Import, account: &StorageAccount, from: &str) -> Result<Source> {
@@ -147,17 +165,23 @@ async fn source(args: &Import, account: &StorageAccount, from: &str) -> Result<S
 }
 
 /// Imports what can be read twice.
-async fn import(common: &Common, args: &Import, table: &Table, source: Source) -> Result<Report> {
+async fn import(
+    common: &Common,
+    args: &Import,
+    table: &Table,
+    source: Source,
+    rejects: &Rejects,
+) -> Result<Report> {
     let rows = source.verify().await?;
     if args.dry_run {
         return Ok(Report::of(Verdict::Right, rows));
     }
     let runner = Runner::new(common, &args.job)?.total(Some(rows));
     let (entities, failure) = source.entities();
-    store(args, table, runner, rows, (entities, failure)).await
+    store(args, table, runner, rejects, rows, (entities, failure)).await
 }
 
-async fn stdin(common: &Common, args: &Import, table: &Table) -> Result<Report> {
+async fn stdin(common: &Common, args: &Import, table: &Table, rejects: &Rejects) -> Result<Report> {
     if args.job.has_checkpoint() {
         return Err(Error::usage(
             "stdin cannot be read again; write it to a file to go on from a checkpoint",
@@ -178,7 +202,7 @@ async fn stdin(common: &Common, args: &Import, table: &Table) -> Result<Report> 
         return Ok(Report::of(Verdict::Right, rows));
     }
     let runner = Runner::new(common, &args.job)?;
-    store(args, table, runner, 0, Failure::of(rows)).await
+    store(args, table, runner, rejects, 0, Failure::of(rows)).await
 }
 
 /// Writes the entities.
@@ -186,6 +210,7 @@ async fn store(
     args: &Import,
     table: &Table,
     runner: Runner,
+    rejects: &Rejects,
     rows: u64,
     (entities, failure): (impl Stream<Item = DynamicEntity> + Send + 'static, Failure),
 ) -> Result<Report> {
@@ -196,18 +221,14 @@ async fn store(
         Write::Merge => Job::upsert_merge(table, entities),
         Write::Insert => Job::insert(table, entities),
     };
-    let rejects = Rejects::new(&args.rejects, table.name());
-    let kept = rejects.clone();
-    // The order of entities with different keys means nothing; a file that has one twice keeps its last one.
+    let (kept, name) = (rejects.clone(), table.name().to_owned());
+    // A checkpoint counts groups of entities of the source, so another source would lose some.
     let job = job
         .parameter("to", table.place())
-        // It counts groups of entities of the source, so another source would lose some.
         .parameter("source", args.second.as_deref().unwrap_or_default())
         .parameter("rows", rows.to_string())
-        .rejected(move |rejected| kept.keep(rejected));
-    let ended = failure.or(runner.run(job, |job| job.run())).await;
-    rejects.finish()?;
-    ended?
+        .rejected(move |rejected| kept.keep(&name, rejected));
+    failure.or(runner.run(job, Job::<Loading<_>>::run)).await?
 }
 
 /// A line for each table, and the exit code.

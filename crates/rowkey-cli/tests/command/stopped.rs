@@ -185,3 +185,34 @@ async fn an_import_goes_on_with_the_same_source_alone() {
     assert_eq!(done.code, 0, "{done:?}");
     assert_eq!(account.entities("orders").len(), 500);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_entities_of_all_tables_say_from_which_they_are() {
+    let (account, other) = (Account::start().await, Account::start().await);
+    account.fill("orders", 1, 3).await;
+    account.fill("users", 1, 3).await;
+    let refused = Fault::on(Operation::Transaction).times(u64::MAX);
+    let _refused = other.server.inject(refused.reject(ErrorCode::REQUEST_BODY_TOO_LARGE));
+    let mut command = account.command(["copy", "--all", "--to-connection-string-env", "OTHER"]);
+    let done = finish(command.env("OTHER", other.server.connection_string()));
+    assert_eq!(done.code, 8, "{done:?}");
+    let text = fs::read_to_string(account.path("copy.rejects.jsonl")).unwrap();
+    let line = |line| serde_json::from_str::<serde_json::Value>(line).unwrap()["table"].clone();
+    let mut tables: Vec<_> = text.lines().map(line).collect();
+    tables.dedup();
+    assert_eq!(tables, ["orders", "users"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rejects_file_that_cannot_be_written_does_not_hide_what_was_rejected() {
+    let account = Account::start().await;
+    fs::create_dir(account.path("folder")).unwrap();
+    let row = "{\"PartitionKey\":\"p\",\"RowKey\":\"a/b\"}\n";
+    let done = account.fed(row, ["import", "orders", "-", "--rejects", "folder"]);
+    assert_eq!(done.code, 1, "{done:?}");
+    assert!(
+        done.err.contains("folder, the file of rejected entities, cannot be written"),
+        "{done:?}"
+    );
+    assert!(done.err.contains("1 failed") || done.out.contains("\"rejected\":1"), "{done:?}");
+}
