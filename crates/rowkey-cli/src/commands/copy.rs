@@ -2,7 +2,7 @@
 
 use clap::Args;
 use rowkey::patterns::job::{Job, Jobs, Report};
-use rowkey::{ErrorKind, StorageAccount, Table};
+use rowkey::{DynamicEntity, ErrorKind, ScanPolicy, StorageAccount, Table};
 use serde_json::Value;
 
 use crate::args::{Common, To};
@@ -59,7 +59,11 @@ pub(crate) async fn run(common: &Common, args: Copy) -> Result<()> {
     if args.dry_run {
         return count(common, runner, &selected, &pairs).await;
     }
-    for (_, to) in &pairs {
+    for (from, to) in &pairs {
+        if !args.all {
+            // Otherwise a table would be created for a name with a typing error.
+            from.scan::<DynamicEntity>().scan_policy(ScanPolicy::Allow).exists().await?;
+        }
         create(to).await?;
     }
     let name = args.destination.as_deref().unwrap_or("copy");

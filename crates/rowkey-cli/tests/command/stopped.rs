@@ -216,3 +216,20 @@ async fn a_rejects_file_that_cannot_be_written_does_not_hide_what_was_rejected()
     );
     assert!(done.err.contains("1 failed") || done.out.contains("\"rejected\":1"), "{done:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_of_several_entities_with_the_same_keys_is_kept() {
+    let account = Account::start().await;
+    let row = |value| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"1\",\"A\":{value}}}\n");
+    let done = account.fed(&(0..5).map(row).collect::<String>(), ["import", "orders", "-"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let kept = account.entities("orders");
+    assert!(kept.len() == 1 && kept[0].contains("Int32(4)"), "{kept:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_a_table_that_does_not_exist_creates_none() {
+    let account = Account::with_orders().await;
+    account.fails(3, ["copy", "ordes", "archive"]);
+    assert!(account.server.snapshot().table("archive").is_none());
+}
