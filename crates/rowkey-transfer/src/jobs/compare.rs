@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::fmt;
+use std::iter::Peekable;
 
 use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
 use rowkey_client::internals::{compare_keys, has_order};
@@ -10,7 +11,9 @@ use rowkey_client::{
     ClientOptions, DynamicEntity, Error, ErrorKind, FailedRow, Filter, Key, Operator, Page,
     Projection, Query, Result, ScanPolicy, Table,
 };
-use rowkey_patterns::job::{Job, Jobs, Keys, Report, Verdict, Walk};
+use rowkey_patterns::job::{
+    Attempt, Batch, Job, Jobs, Keys, Loading, Packs, Report, Verdict, Walk,
+};
 
 use crate::row::{PARTITION_KEY, ROW_KEY, Row};
 
@@ -18,6 +21,8 @@ use crate::row::{PARTITION_KEY, ROW_KEY, Row};
 const AT_A_TIME: usize = 16;
 /// Rows that may be read in a row although they are not looked for: a few pages.
 const PASSED: u32 = 2_000;
+/// The most rows that are looked for at once.
+const BATCH: usize = 1_000;
 /// The most properties that the message of a difference names.
 const MAX_NAMES: usize = 5;
 
@@ -111,6 +116,91 @@ impl Comparison {
             .then("entities", entities.concurrency(concurrency).parameter("tables", &*tied))
             .then("others", others.concurrency(concurrency).parameter("tables", tied))
     }
+
+    /// A job that compares the table with rows, such as those of a backup. It reads what the table has between the keys of each
+    /// 1,000 rows in a row whose keys ascend, by three queries at most.
+    ///
+    /// The report has rows that are the same ([`Verdict::Right`]), that the table does not have ([`Verdict::Orphaned`]), and that
+    /// differ ([`Verdict::Stale`]). If the table has more entities than are the same or differ, the rows lack some.
+    ///
+    /// ```
+    /// use rowkey::patterns::job::{Job, Walk};
+    /// use rowkey::{DynamicEntity, StorageAccount};
+    /// use rowkey_transfer::{Comparison, Row, json_lines};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let orders = account.table("orders");
+    /// orders.create().await?;
+    /// orders.insert(&DynamicEntity::new("contoso", "1")).await?;
+    ///
+    /// let file = "{\"PartitionKey\":\"contoso\",\"RowKey\":\"1\"}\n{\"PartitionKey\":\"contoso\",\"RowKey\":\"2\"}\n";
+    /// let rows = json_lines::Decoder::new(file.as_bytes()).collect::<Result<Vec<Row>, _>>()?;
+    /// let report = Comparison::of(&orders).with_rows(rows.into_iter()).run().await?;
+    /// assert_eq!((report.total.right, report.total.orphaned), (1, 1));
+    /// assert_eq!(Job::count(Walk::keys(&orders)).run().await?.total.right, 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn with_rows(
+        self,
+        rows: impl Iterator<Item = Row> + Send + 'static,
+    ) -> Job<'static, Loading<Packs<RowBatch>>> {
+        let Self { source, concurrency } = self;
+        let (is_ordered, table) = (has_order(&source), primary(&source));
+        let batches = stream::iter(Batches { rows: rows.peekable(), table, is_ordered }).boxed();
+        Job::load("compare", &source, batches)
+            .concurrency(concurrency)
+            .groups_per_partition(concurrency.max(1))
+    }
+}
+
+/// Rows that a job of [`Comparison::with_rows`] compares with a table, by one to three queries.
+#[derive(Debug)]
+pub struct RowBatch {
+    table: Table,
+    is_ordered: bool,
+    /// Sorted by their keys.
+    rows: Vec<Row>,
+}
+
+impl Batch for RowBatch {
+    fn keys(&self) -> (&str, &str) {
+        self.rows.first().map_or(("", ""), |row| row.entity.keys())
+    }
+
+    fn entities(&self) -> u64 {
+        self.rows.len() as u64
+    }
+
+    async fn store(&self, _: Attempt) -> Result<Report> {
+        let absent = (Verdict::Orphaned, "the table does not have it");
+        compare_rows(&self.table, self.is_ordered, &self.rows, absent).await
+    }
+}
+
+/// Groups rows as long as their keys ascend.
+struct Batches<I: Iterator<Item = Row>> {
+    rows: Peekable<I>,
+    table: Table,
+    is_ordered: bool,
+}
+
+impl<I: Iterator<Item = Row>> Iterator for Batches<I> {
+    type Item = RowBatch;
+
+    fn next(&mut self) -> Option<RowBatch> {
+        let mut rows = vec![self.rows.next()?];
+        while rows.len() < BATCH
+            && let Some(last) = rows.last()
+            && let Some(row) =
+                self.rows.next_if(|row| compare(last.entity.keys(), row.entity.keys()).is_lt())
+        {
+            rows.push(row);
+        }
+        Some(RowBatch { table: self.table.clone(), is_ordered: self.is_ordered, rows })
+    }
 }
 
 /// A secondary may be behind.
@@ -121,13 +211,24 @@ fn primary(table: &Table) -> Table {
 
 /// Compares a page of the first table with the other one.
 async fn entities(other: &Table, is_ordered: bool, page: Page<DynamicEntity>) -> Result<Report> {
-    let mut report = Report::default();
     let rows: Vec<_> = page.entities.into_iter().map(|stored| Row::new(stored.entity)).collect();
+    let absent = (Verdict::Missing, "the other table does not have it");
+    compare_rows(other, is_ordered, &rows, absent).await
+}
+
+/// Compares rows with a table. `absent` is the finding on those that it does not have.
+async fn compare_rows(
+    table: &Table,
+    is_ordered: bool,
+    rows: &[Row],
+    absent: (Verdict, &'static str),
+) -> Result<Report> {
+    let mut report = Report::default();
     let keys: Vec<_> = rows.iter().map(|row| row.entity.keys()).collect();
-    look_up(other, is_ordered, &keys, |at, found: Option<Result<DynamicEntity, FailedRow>>| {
+    look_up(table, is_ordered, &keys, |at, found: Option<Result<DynamicEntity, FailedRow>>| {
         let fault = match found {
-            None => (Verdict::Missing, "the other table does not have it".to_owned()),
-            Some(Err(_)) => (Verdict::Unreadable, "that of the other table cannot be read".into()),
+            None => (absent.0, absent.1.to_owned()),
+            Some(Err(_)) => (Verdict::Unreadable, "the table has it, and it cannot be read".into()),
             Some(Ok(entity)) => {
                 let found = Row::new(entity);
                 if rows[at].same_entity(&found) {
@@ -176,7 +277,7 @@ fn difference(one: &Row, other: &Row) -> String {
     let names: Vec<_> = names.chain(added).filter(|name| !same(name)).collect();
     let shown: Vec<_> = names.iter().take(MAX_NAMES).map(|name| format!("`{name}`")).collect();
     let more = if names.len() > MAX_NAMES { ", .." } else { "" };
-    format!("both tables have it, with different {}{more}", shown.join(", "))
+    format!("both have it, with different {}{more}", shown.join(", "))
 }
 
 /// A row that is found by its keys.
@@ -303,7 +404,7 @@ mod tests {
         other.set("Value", "other");
         other.set("Added", true);
         let text = difference(&Row::new(one), &Row::new(other));
-        assert_eq!(text, "both tables have it, with different `Type`, `Value`, `Added`");
+        assert_eq!(text, "both have it, with different `Type`, `Value`, `Added`");
     }
 
     #[test]

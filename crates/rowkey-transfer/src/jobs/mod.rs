@@ -45,7 +45,7 @@ mod export;
 mod location;
 mod source;
 
-pub use compare::Comparison;
+pub use compare::{Comparison, RowBatch};
 pub use decode::Failure;
 pub use export::{Export, Exporting};
 pub use location::Location;
