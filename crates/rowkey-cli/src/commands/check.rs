@@ -1,14 +1,16 @@
-//! `rowkey check`: whether a backup is whole, two tables hold the same, or every entity of a table can be read.
+//! `rowkey check`: whether a backup is whole, two tables or a table and a backup hold the same, or every entity of a table can be read.
 
 use std::fs::{self, File};
 use std::future::ready;
 use std::io::{self, Write as _};
+use std::iter;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::Args;
-use rowkey::patterns::job::{Job, Report, Verdict, Walk};
+use rowkey::patterns::job::{Job, Loading, Report, Verdict, Walk};
 use rowkey::{DynamicEntity, Page, StorageAccount, Table};
-use rowkey_transfer::backup::Manifest;
+use rowkey_transfer::backup::{BackupFile, FileDecoder, Manifest};
 use rowkey_transfer::jobs::Comparison;
 
 use crate::args::{Common, To};
@@ -21,13 +23,14 @@ const EXAMPLES: &str = "\
 Examples:
   rowkey check --backup backups/orders
   rowkey check orders
+  rowkey check orders --backup backups/orders
   rowkey check orders orders2 --checkpoint check.checkpoint
   rowkey check orders --profile production --to-profile staging --show-keys";
 
 /// The name of the manifest of a backup.
 const MANIFEST: &str = "manifest.json";
 
-/// Check that a backup is whole, that two tables hold the same, or that every entity of a table can be read.
+/// Check that a backup is whole, that two tables or a table and a backup hold the same, or that every entity can be read.
 ///
 /// Two tables hold the same if they have the same entities, with the type and the value of each property; the Timestamp is not
 /// compared. What is not as it should be is on stderr, and the exit code is 8.
@@ -39,8 +42,8 @@ pub(crate) struct Check {
     table: Option<String>,
     /// The table to compare it with. In another account, the default is the same name.
     other: Option<String>,
-    /// Check the backup in this folder: its files, by their counts and checksums.
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["table", "other", "checkpoint"])]
+    /// Check the backup in this folder: its files, by their counts and checksums. With a table, compare both, too.
+    #[arg(long, value_name = "FOLDER", conflicts_with = "other")]
     backup: Option<PathBuf>,
     #[command(flatten)]
     to: To,
@@ -52,9 +55,15 @@ pub(crate) async fn run(common: &Common, check: Check) -> Result<()> {
     let Check { table, other, backup, to, job } = check;
     if let Some(folder) = backup {
         if to.is_given() {
-            return Err(Error::usage("a backup is in no account; remove the flags that name one"));
+            return Err(Error::usage(
+                "a backup is in no account; remove --to-profile and the like",
+            ));
         }
-        return whole(common, &folder);
+        let Some(table) = table else {
+            let (manifest, damaged) = whole(common, &folder)?;
+            return report_backup(common, &folder, &manifest, damaged);
+        };
+        return restorable(common, &table, &folder, &job).await;
     }
     let (account, table) = (connect::account(common)?, table.unwrap_or_default());
     match other {
@@ -117,8 +126,62 @@ async fn same(
     jobs::finish(common, &report)
 }
 
-/// Reads the files of a backup and compares them with its manifest.
-fn whole(common: &Common, folder: &Path) -> Result<()> {
+/// Compares a table with a backup that is whole.
+async fn restorable(common: &Common, name: &str, folder: &Path, job: &JobFlags) -> Result<()> {
+    let table = connect::account(common)?.table(name);
+    let runner = Runner::new(common, job)?;
+    let (manifest, damaged) = whole(common, folder)?;
+    if damaged > 0 {
+        return report_backup(common, folder, &manifest, damaged);
+    }
+    // They were read before, so an error means that a file has changed since.
+    let failed = Arc::new(Mutex::new(None));
+    let rows = {
+        let (failed, folder, files) =
+            (Arc::clone(&failed), folder.to_owned(), manifest.files.clone());
+        let read = move |file: BackupFile| -> Box<dyn Iterator<Item = _> + Send> {
+            match File::open(folder.join(&file.name)) {
+                Ok(input) => match FileDecoder::new(input, &file) {
+                    Ok(rows) => Box::new(rows),
+                    Err(error) => Box::new(iter::once(Err(error))),
+                },
+                Err(error) => Box::new(iter::once(Err(error.into()))),
+            }
+        };
+        files.into_iter().flat_map(read).map_while(move |row| {
+            row.map_err(|error| {
+                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            })
+            .ok()
+        })
+    };
+    let compare = Comparison::of(&table).with_rows(rows);
+    let compare = compare.parameter("started", manifest.started.to_string());
+    let compare = compare.parameter("entities", manifest.rows.to_string());
+    let mut report = runner.run(compare, Job::<Loading<_>>::run).await?;
+    if let Some(error) = failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(Error::from(error).and("it was another one a moment ago"));
+    }
+    let count = Job::count(Walk::keys(&table).split_automatically());
+    let all = Runner::new(common, &job.without_checkpoint())?.walk(count).await?.total.right;
+    let found = report.total.examined - report.total.orphaned - report.total.failed;
+    report.note(None, Verdict::Missing, all.saturating_sub(found));
+    let columns = ["table", "backup", "same", "different", "missing", "surplus", "unreadable"];
+    let row = vec![
+        name.into(),
+        folder.display().to_string().into(),
+        report.total.right.into(),
+        report.total.stale.into(),
+        report.total.missing.into(),
+        report.total.orphaned.into(),
+        report.total.unreadable.into(),
+    ];
+    output::records(common.form(), &columns, &[row])?;
+    jobs::finish(common, &report)
+}
+
+/// Reads the files of a backup, compares them with its manifest, and returns how many are damaged.
+fn whole(common: &Common, folder: &Path) -> Result<(Manifest, usize)> {
     let shown = folder.display();
     let text = match fs::read(folder.join(MANIFEST)) {
         Ok(text) => text,
@@ -144,11 +207,20 @@ fn whole(common: &Common, folder: &Path) -> Result<()> {
         // The exit code says it, too, if stderr is closed.
         let _ = writeln!(io::stderr(), "{line}");
     }
-    let (files, damaged) = (manifest.files.len(), faults.len());
+    Ok((manifest, faults.len()))
+}
+
+fn report_backup(
+    common: &Common,
+    folder: &Path,
+    manifest: &Manifest,
+    damaged: usize,
+) -> Result<()> {
+    let (shown, files) = (folder.display(), manifest.files.len());
     let columns = ["backup", "table", "files", "entities", "damaged"];
     let row = vec![
         shown.to_string().into(),
-        manifest.table.into(),
+        manifest.table.clone().into(),
         files.into(),
         manifest.rows.into(),
         damaged.into(),

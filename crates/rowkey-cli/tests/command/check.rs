@@ -93,8 +93,8 @@ async fn each_difference_is_found_wherever_it_is() {
     );
     for text in [
         "rowkey: missing: the other table does not have it (6 entities)",
-        "rowkey: different: both tables have it, with different `Number` (1 entity)",
-        "rowkey: different: both tables have it, with different `Added` (1 entity)",
+        "rowkey: different: both have it, with different `Number` (1 entity)",
+        "rowkey: different: both have it, with different `Added` (1 entity)",
         "rowkey: orphaned: only the other table has it (4 entities)",
         " are missing, ",
     ] {
@@ -168,7 +168,7 @@ async fn wrong_arguments_are_wrong_usage() {
     assert!(error.contains("Orders") || error.contains("is one table"), "{error}");
     for wrong in [
         &["check"][..],
-        &["check", "orders", "--backup", "."],
+        &["check", "orders", "other", "--backup", "."],
         &["check", "--backup", ".", "--to-profile", "other"],
         &["check", "orders", "--to-profile", "a", "--to-connection-string-env", "b"],
     ] {
@@ -244,4 +244,57 @@ async fn a_comparison_that_is_killed_goes_on() {
         assert!(done.out.contains(counts), "killed at query {nth}: {done:?}");
         assert!(!account.path("position").exists());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_is_compared_with_a_backup() {
+    let account = Account::with_orders().await;
+    let orders = storage(&account.server).table("orders");
+    fill(&orders).await;
+    let folder = account.path("backup");
+    fs::create_dir(&folder).unwrap();
+    let write = |pages: &[std::ops::Range<usize>]| {
+        // The order of the rows means nothing.
+        let files = pages.iter().enumerate().map(|(number, page)| {
+            let name = format!("orders-{number}.jsonl.gz");
+            let mut file = FileEncoder::new(Vec::new(), &name, Compression::Gzip).unwrap();
+            page.clone().for_each(|number| file.write(&Row::new(row(number))).unwrap());
+            let (listed, bytes) = file.finish().unwrap();
+            fs::write(folder.join(name), bytes).unwrap();
+            listed
+        });
+        let now = "2026-11-20T12:34:56Z".parse().unwrap();
+        let manifest = Manifest::new("orders", now, now, files.collect()).unwrap();
+        fs::write(folder.join("manifest.json"), manifest.to_json()).unwrap();
+    };
+    let check = ["check", "orders", "--backup", "backup"];
+    let counts = |same, different, missing, surplus| {
+        format!(
+            "{{\"table\":\"orders\",\"backup\":\"backup\",\"same\":{same},\"different\":{different},\"missing\":{missing},\"surplus\":{surplus},\"unreadable\":0}}\n"
+        )
+    };
+    write(&[1500..2000, 0..1500, 2000..ROWS]);
+    assert_eq!(account.ok(check), counts(ROWS, 0, 0, 0));
+
+    // One changed, one deleted, two new ones, and a file that lacks ten.
+    let mut changed = row(7);
+    changed.set("Number", "seven");
+    orders.upsert(&changed).await.unwrap();
+    let gone = row(1999);
+    let gone = rowkey::Key::<DynamicEntity>::new(gone.partition_key, gone.row_key);
+    orders.delete(gone, rowkey::Match::Any).await.unwrap();
+    for key in ["1", "2"] {
+        orders.insert(&DynamicEntity::new("z", key)).await.unwrap();
+    }
+    write(&[1510..2000, 0..1500, 2000..ROWS]);
+    let done = account.run(check);
+    assert_eq!((done.code, &*done.out), (8, &*counts(ROWS - 12, 1, 12, 1)), "{done:?}");
+    assert!(done.err.contains("both have it, with different `Number` (1 entity)"), "{done:?}");
+
+    let path = folder.join("orders-1.jsonl.gz");
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 9]).unwrap();
+    let done = account.run(check);
+    assert_eq!(done.code, 8, "{done:?}");
+    assert!(done.out.contains("\"damaged\":1}"), "{done:?}");
 }

@@ -126,7 +126,8 @@ impl Comparison {
     /// ```
     /// use rowkey::patterns::job::{Job, Walk};
     /// use rowkey::{DynamicEntity, StorageAccount};
-    /// use rowkey_transfer::{Comparison, Row, json_lines};
+    /// use rowkey_transfer::jobs::Comparison;
+    /// use rowkey_transfer::{Row, json_lines};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
