@@ -46,10 +46,7 @@ async fn a_job_ends_when_nothing_is_answered_for_as_long_as_its_patience() -> Te
     let text = stopped.error.to_string();
     assert!(text.contains("nothing was answered for too long; resume the job"), "{text}");
     let waited = clock.elapsed().saturating_sub(begun);
-    assert!(
-        waited <= FIVE_MINUTES && waited > FIVE_MINUTES - Duration::from_secs(60),
-        "{waited:?}"
-    );
+    assert!(waited <= FIVE_MINUTES && waited > 4 * FIVE_MINUTES / 5, "{waited:?}");
     // Half a minute between attempts.
     assert!((8..40).contains(&busy.hits()), "{}", busy.hits());
     assert_eq!(stopped.checkpoint.report().total.examined, 6);
