@@ -158,6 +158,7 @@ async fn restorable(common: &Common, name: &str, folder: &Path, job: &JobFlags) 
     let compare = Comparison::of(&table).with_rows(rows);
     let compare = compare.parameter("started", manifest.started.to_string());
     let compare = compare.parameter("entities", manifest.rows.to_string());
+    let runner = runner.total(Some(manifest.rows));
     let mut report = runner.run(compare, Job::<Loading<_>>::run).await?;
     if let Some(error) = failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
         return Err(Error::from(error).and("it was another one a moment ago"));
