@@ -418,6 +418,8 @@ async fn change(common: &Common, which: Which, is_base64: bool, change: Change) 
     if confirm.is_asked() {
         let count = letters.count(&selection).await?;
         confirm.ask(&format!("{verb} {count} dead letters of queue {queue}"), None)?;
+    } else {
+        confirm.ask(&format!("{verb} dead letters of queue {queue}"), None)?;
     }
     let summary = change.apply(&letters, &selection).await.map_err(Error::of_write)?;
     if id.is_some() && summary.matched == 0 {
