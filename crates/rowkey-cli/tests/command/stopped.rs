@@ -233,3 +233,27 @@ async fn a_copy_of_a_table_that_does_not_exist_creates_none() {
     account.fails(3, ["copy", "ordes", "archive"]);
     assert!(account.server.snapshot().table("archive").is_none());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_of_all_tables_does_not_go_on_with_other_tables() {
+    let (account, other) = (Account::start().await, Account::start().await);
+    account.fill("first", 1, 3).await;
+    account.fill("second", 1, 3).await;
+    let args = ["copy", "--all", "--to-connection-string-env", "OTHER", "--checkpoint", "position"];
+    let run = || finish(account.command(args).env("OTHER", other.server.connection_string()));
+    let denied = Fault::on(Operation::QueryEntities).nth(2);
+    let denied = account.server.inject(denied.reject(ErrorCode::AUTHENTICATION_FAILED));
+    assert_eq!(run().code, 5);
+    drop(denied);
+    // The first one is done, and another table takes its place in the list.
+    account.ok(["tables", "drop", "first", "--yes"]);
+    account.fill("another", 1, 3).await;
+    let stored = fs::read(account.path("position")).unwrap();
+    let done = run();
+    assert_eq!(done.code, 2, "{done:?}");
+    assert!(done.err.contains("another: ") && done.err.contains("the table first"), "{done:?}");
+    assert_eq!(fs::read(account.path("position")).unwrap(), stored);
+    fs::remove_file(account.path("position")).unwrap();
+    assert_eq!(run().code, 0);
+    assert_eq!(other.entities("another"), account.entities("another"));
+}

@@ -169,17 +169,18 @@ impl<'a> Jobs<'a> {
             all = resumed;
         }
         for (at, (_, begin)) in steps.into_iter().enumerate() {
+            // One that is finished sends nothing, and is refused by another job.
             let resume = all.parts.get(at).cloned();
-            if resume.as_ref().is_some_and(Checkpoint::is_finished) {
-                continue;
-            }
             let mut told = |progress: &Progress<'_>| {
                 all.set_part(at, progress.checkpoint.clone(), &names);
                 on_progress(&Progress { checkpoint: &all, units: None, ..*progress });
             };
             let setting = Setting { pace: pace.clone(), patience, resume, told: &mut told };
             if let Err(Interrupted { error, checkpoint }) = begin(setting).await {
-                all.set_part(at, *checkpoint, &names);
+                // Those behind it stay if it was refused.
+                if all.parts.get(at) != Some(&*checkpoint) {
+                    all.set_part(at, *checkpoint, &names);
+                }
                 let error = error.during(names[at].clone());
                 return Err(Interrupted { error, checkpoint: Box::new(all) });
             }
