@@ -132,10 +132,13 @@ async fn an_export_that_is_resumed_has_each_entity_once() -> TestResult {
             let content = place.read(&name).await?.ok_or("a file")?;
             files.push((name, content));
         }
-        files.push((
-            "things-0123456789abcdef.jsonl.gz".to_owned(),
-            "of a run that was killed".into(),
-        ));
+        for name in [
+            "things-0123456789abcdef.jsonl.gz",
+            ".things-0123456789abcdef.jsonl.gz.a1b2c3",
+            ".manifest.json.a1b2c3",
+        ] {
+            files.push((name.to_owned(), "of a run that was killed".into()));
+        }
         for text in &checkpoints {
             let checkpoint: Checkpoint = text.parse()?;
             place.remove("manifest.json").await?;

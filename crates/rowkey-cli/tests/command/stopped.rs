@@ -235,6 +235,35 @@ async fn a_copy_of_a_table_that_does_not_exist_creates_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_backup_has_no_files_of_runs_that_were_killed() {
+    let account = Account::start().await;
+    account.fill("orders", 40, 200).await;
+    let args = ["export", "orders", "a b/c", "--checkpoint", "position"];
+    let folder = account.path("a b/c");
+    let names = || -> Vec<String> {
+        let all = fs::read_dir(&folder).into_iter().flatten();
+        all.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    };
+    let begun = || names().iter().filter(|name| name.starts_with('.')).count();
+    for _ in 0..5 {
+        let before = begun();
+        let mut running = start(&account, &args, account.server.connection_string());
+        while running.try_wait().unwrap().is_none() {
+            if begun() > before {
+                running.kill().unwrap();
+            }
+            SystemClock.sleep(Duration::from_millis(1)).await;
+        }
+    }
+    if !names().contains(&"manifest.json".to_owned()) {
+        assert_eq!(account.run(args).code, 0);
+    }
+    assert_eq!(begun(), 0, "{:?}", names());
+    let imported = account.ok(["import", "restored", "a b/c"]);
+    assert!(imported.contains("\"imported\":8001"), "{imported}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_copy_of_all_tables_does_not_go_on_with_other_tables() {
     let (account, other) = (Account::start().await, Account::start().await);
     account.fill("first", 1, 3).await;

@@ -24,8 +24,8 @@ const DIGITS: usize = 16;
 
 /// Exports a table to a [`Location`] as a [backup](crate::backup).
 ///
-/// The [job](Self::job) writes files of up to 8,000 entities or 4 MiB before compression, each before its checkpoint passes
-/// the entities. A file is named after its content, so that what is written again after a resume is the same file or another
+/// The [job](Self::job) writes files of 8,000 entities or 4 MiB before compression, or up to a page more, each before its
+/// checkpoint passes the entities. A file is named after its content, so that what is written again after a resume is the same file or another
 /// one, never a mixture. [`finish`](Self::finish) then lists the files that the report has, removes others that an interrupted run
 /// left, and writes the manifest. A backup without a manifest is not whole.
 #[derive(Clone, Debug)]
@@ -134,8 +134,13 @@ impl Export {
         format!("{}-{digits}.jsonl{}", self.table, self.compression.extension())
     }
 
-    /// Whether an export of this table may have written a file.
+    /// Whether an export of this table may have written a file, or begun to.
     fn is_file(&self, name: &str) -> bool {
+        let begun = name.strip_prefix('.');
+        if begun.is_some_and(|name| name.starts_with(MANIFEST)) {
+            return true;
+        }
+        let name = begun.unwrap_or(name);
         let rest = name.strip_prefix(&*self.table).and_then(|rest| rest.strip_prefix('-'));
         rest.and_then(|rest| rest.split_once(".jsonl")).is_some_and(|(digits, _)| {
             digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_hexdigit())

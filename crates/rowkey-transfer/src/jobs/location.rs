@@ -150,7 +150,8 @@ fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 /// Writes a file beside its place, and moves it there when it is on the disk. Other users cannot read it.
 fn replace(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    // An export removes what a program that was killed left by this name.
+    let mut file = tempfile::Builder::new().prefix(&format!(".{name}.")).tempfile_in(folder)?;
     file.write_all(content)?;
     file.as_file().sync_data()?;
     file.persist(folder.join(name))?;
