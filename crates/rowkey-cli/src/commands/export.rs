@@ -115,6 +115,13 @@ enum Place {
 }
 
 pub(crate) async fn run(common: &Common, args: Export) -> Result<()> {
+    let destination = if args.all { Some(&args.first) } else { args.second.as_ref() };
+    if destination.is_some_and(String::is_empty) {
+        return Err(Error::usage("the destination has no name; `.` is this folder"));
+    }
+    if args.container && args.format.is_some() {
+        return Err(Error::usage("--format is for a file or stdout; a container gets a backup"));
+    }
     let account = connect::account(common)?;
     if args.all {
         return all(common, &args, &account).await;

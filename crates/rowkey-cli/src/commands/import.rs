@@ -120,6 +120,9 @@ async fn all(
     let failed = |error: io::Error| {
         Error::new(Exit::Failed, format!("{} cannot be read: {error}", args.first))
     };
+    if args.first.is_empty() {
+        return Err(Error::usage("the source has no name; `.` is this folder"));
+    }
     let mut sources = Vec::new();
     for entry in std::fs::read_dir(&args.first).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -146,6 +149,11 @@ async fn all(
 }
 
 async fn source(args: &Import, account: &StorageAccount, from: &str) -> Result<Source> {
+    if args.container && args.format.is_some() {
+        return Err(Error::usage(
+            "--format is for a file or stdin; the manifest of a container's folder says it",
+        ));
+    }
     if args.container {
         return Ok(Source::open(&blobs(account, from)?).await?);
     }

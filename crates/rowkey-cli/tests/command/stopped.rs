@@ -235,6 +235,22 @@ async fn a_copy_of_a_table_that_does_not_exist_creates_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_destination_without_a_name_and_flags_for_others_are_wrong_usage() {
+    let account = Account::with_orders().await;
+    for args in [
+        &["export", "orders", ""][..],
+        &["export", "--all", ""],
+        &["export", "orders", "backups/a", "--container", "--format", "csv"],
+        &["import", "orders", ""],
+        &["import", "--all", ""],
+        &["import", "orders", "backups/a", "--container", "--format", "csv"],
+    ] {
+        account.fails(2, args);
+    }
+    assert_eq!(fs::read_dir(account.folder.path()).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_backup_has_no_files_of_runs_that_were_killed() {
     let account = Account::start().await;
     account.fill("orders", 40, 200).await;
