@@ -234,6 +234,25 @@ async fn a_copy_of_a_table_that_does_not_exist_creates_none() {
     assert!(account.server.snapshot().table("archive").is_none());
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_named() {
+    let account = Account::start().await;
+    account.fill("orders", 3, 300).await;
+    for format in ["json-lines", "csv"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rowkey"));
+        command.env_clear().current_dir(account.folder.path());
+        command.args(["export", "orders", "-", "--format", format]);
+        command.env("ROWKEY_CONNECTION_STRING", account.server.connection_string());
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = command.stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{err}");
+        assert!(err.contains("stdout: ") && err.contains("No space left"), "{err}");
+        assert!(!err.contains("device-"), "{err}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_destination_without_a_name_and_flags_for_others_are_wrong_usage() {
     let account = Account::with_orders().await;

@@ -253,3 +253,26 @@ async fn an_entity_that_cannot_be_encoded_is_in_the_report_with_its_keys() -> Te
     assert_eq!(keys, ("p", "2/3"));
     Ok(())
 }
+
+#[tokio::test]
+async fn large_entities_and_many_partitions_on_a_page_are_copied() -> TestResult {
+    let server = Server::start().await?;
+    let account = account(&server)?;
+    let (from, to) = (account.table("things"), account.table("copies"));
+    from.create().await?;
+    to.create().await?;
+    // Ten of them are more than one transaction takes.
+    let large = (0..10).map(|row| {
+        let mut entity = numbered("large", row);
+        (0..15).for_each(|part| drop(entity.set(format!("P{part}"), vec![7_u8; 64 * 1024])));
+        entity
+    });
+    let many = (0..1_000).map(|number| numbered(&format!("p{number:04}"), number));
+    let rows: Vec<_> = large.chain(many).collect();
+    Job::upsert(&from, futures_util::stream::iter(rows.clone())).run().await?;
+    let walk = Walk::new(&from, Table::scan::<DynamicEntity>).split_automatically();
+    let report = Job::copy(walk, &to).run().await?;
+    assert_eq!((report.total.right, report.is_clean()), (1_010, true));
+    assert!(entities(&to).await? == rows);
+    Ok(())
+}

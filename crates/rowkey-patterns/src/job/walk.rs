@@ -138,8 +138,9 @@ impl<P: Projection + Send + 'static> Walk<P> {
         }
     }
 
-    /// Passes several pages of a range to the step as one, until they have this many entities or 4 MiB, which is also what a
-    /// range then holds in memory. For steps that write a file each time. Default: each page is passed by itself.
+    /// Passes several pages of a range to the step as one, as soon as they have this many entities or 4 MiB. Pages are passed
+    /// whole, so they may have up to a page more: 999 entities, or 4 MiB. Each range holds as much in memory. For steps that write a
+    /// file each time. Default: each page is passed by itself.
     #[must_use = "this returns the changed walk"]
     pub fn gather(self, entities: usize) -> Self {
         Self { gather: entities, ..self }
