@@ -40,7 +40,7 @@ const MOST: [(&str, &str, usize); 8] = [
     ("rowkey", "rustls,worker,encryption,patterns", 102),
     ("rowkey-emulator", "", 54),
     ("rowkey-server", "", 110),
-    ("rowkey-cli", "", 109),
+    ("rowkey-cli", "", 127),
     ("rowkey-metrics", "", 67),
     ("rowkey-otel", "", 73),
 ];

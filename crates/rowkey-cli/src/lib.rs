@@ -6,12 +6,8 @@
 //! - `accounts`: by a connection string or a token · `profiles`: connections by name · `connect`: which account a command uses
 //! - `entities`: entities from the command line, a file or stdin · `output`: tables, JSON lines and CSV
 //! - `selection`: which entities a command reads · `rejects`: those that cannot be written
+//! - `duration`: times of flags · `prices`: what requests cost · `secret`: secrets from stdin or the environment
 //! - `jobs`: what all commands that run a job share · `confirm`: questions before what cannot be undone · `commands`: a file for each command
-//! - `duration`: times of flags
-//! - `duration`: times of flags · `secret`: secrets from stdin or the environment
-//! - `duration`: times of flags · `prices`: what requests cost · `secret`: secrets from stdin or
-//!   the environment
-//! - `confirm`: questions before what cannot be undone · `commands`: a file for each command
 
 mod accounts;
 mod args;

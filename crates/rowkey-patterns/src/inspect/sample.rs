@@ -25,7 +25,7 @@ const PAGE: u64 = 1_000;
 ///
 /// Costs one request if the table has fewer than 1,000 rows and no more than the sample. Otherwise it costs at most 64 requests that
 /// look for places, 192 that read on at them, and one for each 1,000 rows; samples of 320 rows of tables with keys of eleven forms took
-/// 35 to 95. The service may answer with pages that are not full, which cost a request each.
+/// at most 100. The service may answer with pages that are not full, which cost a request each.
 ///
 /// In Azure Cosmos DB, whose queries have no order, the sample is the first pages. [`Sample::is_complete`] says whether the table
 /// has other rows.

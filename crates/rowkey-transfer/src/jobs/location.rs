@@ -13,6 +13,20 @@ use tokio::task::spawn_blocking;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A folder, or the blobs of a container whose names begin with a prefix.
+///
+/// ```
+/// use rowkey_transfer::jobs::Location;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let folder = tempfile::tempdir()?;
+/// let location = Location::folder(folder.path());
+/// location.write("notes.txt", "whole").await?;
+/// assert_eq!(location.read("notes.txt").await?.as_deref(), Some(&b"whole"[..]));
+/// location.remove("notes.txt").await?;
+/// assert!(location.names().await?.is_empty());
+/// # Ok(()) }
+/// ```
 #[derive(Clone)]
 pub struct Location(Place);
 

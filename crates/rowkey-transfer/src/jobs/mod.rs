@@ -9,6 +9,7 @@
 //! use futures_util::TryStreamExt as _;
 //! use rowkey::patterns::job::{Job, Walk};
 //! use rowkey::{DynamicEntity, StorageAccount};
+//! use rowkey_transfer::Compression;
 //! use rowkey_transfer::jobs::{Export, Location, Source};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -25,7 +26,7 @@
 //! let location = Location::container(&container, "2026-11-27/orders/");
 //!
 //! let all = Walk::new(&orders, |orders| orders.scan::<DynamicEntity>()).split_automatically();
-//! let export = Export::new(&location, orders.name());
+//! let export = Export::new(&location, orders.name()).compression(Compression::Gzip);
 //! export.check_free().await?;
 //! let report = export.job(all).run().await?;
 //! let manifest = export.finish(&report).await?;
