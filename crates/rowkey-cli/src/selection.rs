@@ -27,7 +27,7 @@ pub(crate) struct Selection {
 impl Selection {
     /// What the flags select. A job that goes on has the same times as when it began.
     pub(crate) fn of(&self, runner: &Runner) -> Result<Selected> {
-        Selected::new(self.filter.clone(), self.partition.clone())?
+        Selected::new(self.filter.as_deref(), self.partition.clone())?
             .since(self.since.as_deref(), runner)
     }
 }
@@ -44,12 +44,12 @@ pub(crate) struct Selected {
 }
 
 impl Selected {
-    pub(crate) fn new(filter: Option<String>, partition: Option<String>) -> Result<Self> {
+    pub(crate) fn new(filter: Option<&str>, partition: Option<String>) -> Result<Self> {
         let parameters = vec![
-            ("filter", filter.clone().unwrap_or_default()),
-            ("partition", partition.clone().map_or(String::new(), |key| format!("={key}"))),
+            ("filter", filter.unwrap_or_default().to_owned()),
+            ("partition", partition.as_ref().map_or(String::new(), |key| format!("={key}"))),
         ];
-        let filter = filter.as_deref().map(Filter::raw).transpose();
+        let filter = filter.map(Filter::raw).transpose();
         let filter = filter.map_err(|error| Error::usage(format!("--filter: {error}")))?;
         Ok(Self { filter, partition, since: None, before: None, parameters })
     }

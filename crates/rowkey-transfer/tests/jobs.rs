@@ -9,7 +9,7 @@ use futures_util::TryStreamExt as _;
 use rowkey::edm::{DateTime, Guid};
 use rowkey::patterns::job::{Checkpoint, Job, Walk, Walking};
 use rowkey::{DynamicEntity, ScanPolicy, StorageAccount, Table};
-use rowkey_client::ManualClock;
+use rowkey_client::{Clock as _, ManualClock, SystemClock};
 use rowkey_emulator::{ErrorCode, Fault, Server};
 use rowkey_transfer::jobs::{Export, Exporting, Location, Source};
 use rowkey_transfer::{Compression, ErrorKind, Format, FormatEncoder, Row, azcopy};
@@ -45,7 +45,7 @@ async fn filled() -> TestResult<(Server, Table)> {
 /// An account whose pauses end at once.
 fn account(server: &Server) -> TestResult<StorageAccount> {
     let builder = StorageAccount::builder().connection_string(server.connection_string())?;
-    Ok(builder.clock(ManualClock::auto_advancing(std::time::SystemTime::now().into())).build()?)
+    Ok(builder.clock(ManualClock::auto_advancing(SystemClock.now())).build()?)
 }
 
 fn walk(table: &Table) -> Walk<DynamicEntity> {

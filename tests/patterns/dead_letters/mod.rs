@@ -4,6 +4,7 @@
 mod finality;
 mod redrives;
 mod sweeps;
+mod untyped;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -79,7 +79,8 @@ pub(crate) async fn run(common: &Common, purge: Purge) -> Result<()> {
     }
     let handle = account.table(&table);
     let runner = Runner::new(common, &job)?;
-    let selected = Selected::new(filter, partition)?.before(older_than.as_deref(), &runner)?;
+    let selected =
+        Selected::new(filter.as_deref(), partition)?.before(older_than.as_deref(), &runner)?;
     let count = || selected.tie(Job::count(selected.keys(&handle)));
     if dry_run {
         let count = runner.walk(count()).await?.total.right;

@@ -110,7 +110,7 @@ struct Put {
     /// The name of the queue.
     queue: String,
     /// The message; `@FILE` to read a file, `-` to read stdin, both with the line break at their end. A message that begins
-    /// with a hyphen stands after `--`.
+    /// with `@` comes from stdin, one that begins with a hyphen stands after `--`.
     message: String,
     /// Store the message in Base64, as Azure Functions reads it. It may have any bytes.
     #[arg(long)]
