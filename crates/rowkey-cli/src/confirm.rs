@@ -15,9 +15,14 @@ pub(crate) struct Confirm {
 }
 
 impl Confirm {
+    /// Whether the answer is not given by a flag.
+    pub(crate) const fn asks(&self) -> bool {
+        !self.yes
+    }
+
     /// Whether there is a question, and a terminal to ask on.
     pub(crate) fn is_asked(&self) -> bool {
-        !self.yes && io::stdin().is_terminal() && io::stderr().is_terminal()
+        self.asks() && io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
     /// Asks whether to do `what`, such as `drop table orders`. `instead` is a flag that makes the question unnecessary.

@@ -415,11 +415,9 @@ async fn change(common: &Common, which: Which, is_base64: bool, change: Change) 
     let letters = if is_base64 { tasks.base64() } else { tasks }.dead_letters();
     let selection = id.as_ref().map_or_else(Selection::all, Selection::of);
     let selection = conditions.narrow(selection);
-    if confirm.is_asked() {
+    if confirm.asks() {
         let count = letters.count(&selection).await?;
         confirm.ask(&format!("{verb} {count} dead letters of queue {queue}"), None)?;
-    } else {
-        confirm.ask(&format!("{verb} dead letters of queue {queue}"), None)?;
     }
     let summary = change.apply(&letters, &selection).await.map_err(Error::of_write)?;
     if id.is_some() && summary.matched == 0 {
