@@ -121,7 +121,8 @@ impl Walk<DynamicEntity> {
 
 impl<P: Projection + Send + 'static> Walk<P> {
     /// Walks the results of `query`, which builds a query of the given table and must build the same
-    /// one at each call.
+    /// one at each call. A limit ([`Query::take`]) counts anew when a range is read again after an error or a resume, so more rows
+    /// may be found then.
     ///
     /// A row that does not decode as `P` is counted as [`Verdict::Unreadable`], with its keys among the
     /// [problems](Report::problems), and is not passed to the steps. Walk [`DynamicEntity`] rows if a
