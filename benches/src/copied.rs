@@ -143,14 +143,13 @@ fn child(copier: &str, from: &str, to: &str) -> Result<[f64; 3]> {
 #[expect(clippy::cast_precision_loss, reason = "a million, and bytes of memory")]
 pub async fn copy(copier: &str, from: &str, to: &str) -> Result<[f64; 3]> {
     let (begun, time) = (Instant::now(), cpu("self")?);
-    let copied = match copier {
-        "by hand" => by_hand(from, to).await?,
-        _ => {
-            let (from, to) = (account(from)?.table(FROM), account(to)?.table(TO));
-            let walk = Walk::new(&from, |table| table.scan::<DynamicEntity>());
-            let job = Job::copy(walk.split_automatically(), &to).concurrency(IN_FLIGHT);
-            job.run().await?.total.right
-        }
+    let copied = if copier == COPIERS[0] {
+        by_hand(from, to).await?
+    } else {
+        let (from, to) = (account(from)?.table(FROM), account(to)?.table(TO));
+        let walk = Walk::new(&from, rowkey::Table::scan::<DynamicEntity>);
+        let job = Job::copy(walk.split_automatically(), &to).concurrency(IN_FLIGHT);
+        job.run().await?.total.right
     };
     if copied != ENTITIES as u64 {
         return Err(format!("{copied} were copied").into());
@@ -179,7 +178,7 @@ async fn by_hand(from: &str, to: &str) -> Result<u64> {
         let sent = stream::iter(groups.flat_map(|group| group.chunks(100))).map(async |hundred| {
             let bodies: Vec<_> =
                 hundred.iter().map(serde_json::to_vec).collect::<std::result::Result<_, _>>()?;
-            Result::Ok(etags(&writer.store(TO, &bodies).await?)?)
+            etags(&writer.store(TO, &bodies).await?)
         });
         let written = sent.buffer_unordered(IN_FLIGHT);
         copied += written.try_fold(0, async |all, etags| Ok(all + etags as u64)).await?;
