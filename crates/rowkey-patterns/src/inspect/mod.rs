@@ -133,9 +133,9 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// Reads a [`sample`] of up to `rows` rows, spread over the keys of a table, and reports their keys and properties.
+/// Reads a [`sample`](fn@sample) of up to `rows` rows, spread over the keys of a table, and reports their keys and properties.
 ///
-/// Costs what [`sample`] costs: one request for a small table. Keeps no values, only formats, types and sizes.
+/// Costs what [`sample`](fn@sample) costs: one request for a small table. Keeps no values, only formats, types and sizes.
 /// [`Inspection::add`] reports on rows from elsewhere.
 pub async fn inspect(table: &Table, rows: u64) -> Result<Inspection> {
     let mut found = Inspection::default();

@@ -52,12 +52,12 @@ pub struct PropertyStats {
     pub bytes: u64,
 }
 
-/// Counts the rows, bytes, partitions and types in a [`sample`] of up to `rows` rows, with the `top` largest partitions.
+/// Counts the rows, bytes, partitions and types in a [`sample`](fn@sample) of up to `rows` rows, with the `top` largest partitions.
 ///
 /// The rows of a large table are a sample spread over its keys: its bytes for each row and its types are like those of the table.
 /// How many rows of a partition are in the sample says little of its size. [`Tally`] counts all rows.
 ///
-/// Costs what [`sample`] costs, and the memory for the PartitionKeys of the sample.
+/// Costs what [`sample`](fn@sample) costs, and the memory for the PartitionKeys of the sample.
 ///
 /// ```
 /// use rowkey::patterns::inspect::stats;
