@@ -125,7 +125,7 @@ fn account(host: &str) -> Result<StorageAccount> {
 fn child(copier: &str, from: &str, to: &str) -> Result<[f64; 3]> {
     let mut command = if copier == "Python" {
         let mut command = Command::new(cached("python/bin/python"));
-        command.args(["sdk/copy.py", FEW_FROM, TO, from, to]);
+        command.args(["sdk/copy_table.py", FEW_FROM, TO, from, to]);
         command
     } else {
         let mut command = Command::new(std::env::current_exe()?);

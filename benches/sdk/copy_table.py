@@ -1,4 +1,4 @@
-"""Copies a table between two servers with the official asynchronous client: copy.py TABLE TO FROM_HOST TO_HOST.
+"""Copies a table between two servers with the official asynchronous client: copy_table.py TABLE TO FROM_HOST TO_HOST.
 
 As a program would be written: entities as they are listed, transactions of a hundred of one partition, eight at once. Prints entities
 per second, microseconds of CPU time per entity, and the peak of memory in MiB.
