@@ -16,7 +16,7 @@ use crate::results::Results;
 use crate::servers::Servers;
 
 /// The parts whose figures are tables and nothing else.
-const TABLES: [&str; 4] = ["durable", "bulk", "indexed", "scan"];
+const TABLES: [&str; 5] = ["durable", "bulk", "copy", "indexed", "scan"];
 
 /// Draws and writes everything that was ever measured.
 pub fn all() -> io::Result<()> {
