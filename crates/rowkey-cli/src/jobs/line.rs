@@ -32,13 +32,13 @@ impl Line {
     }
 
     /// Shows how many entities are done by how many requests.
-    pub(super) fn tell(&self, text: &str, entities: u64, requests: u64) {
+    pub(super) fn tell(&self, entities: u64, requests: u64) {
         if self.bar.is_hidden() {
             return;
         }
         let elapsed = SystemClock.elapsed().saturating_sub(self.begun);
         let now = entities.saturating_sub(self.before);
-        self.bar.set_message(message(text, requests, (now, elapsed), self.total, entities));
+        self.bar.set_message(message(requests, (now, elapsed), self.total, entities));
         self.bar.tick();
     }
 
@@ -49,13 +49,12 @@ impl Line {
 
 /// The text before the time: `done` is what this run has done in which time, and `entities` what all runs have.
 fn message(
-    text: &str,
     requests: u64,
     (done, elapsed): (u64, Duration),
     total: Option<u64>,
     entities: u64,
 ) -> String {
-    let first = format!("{text}, requests: {requests}, ");
+    let first = format!("entities: {entities}, requests: {requests}, ");
     let millis = u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX);
     // A rate of less than a second is none.
     if millis < 1000 || done == 0 {
@@ -79,12 +78,12 @@ mod tests {
     #[test]
     fn the_line_has_the_rate_of_this_run_and_the_time_that_is_left() {
         let text = |done, millis, total, entities| {
-            message("entities: 9", 3, (done, Duration::from_millis(millis)), total, entities)
+            message(3, (done, Duration::from_millis(millis)), total, entities)
         };
-        assert_eq!(text(500, 999, None, 500), "entities: 9, requests: 3, ");
-        assert_eq!(text(0, 5000, Some(7), 0), "entities: 9, requests: 3, ");
-        assert_eq!(text(500, 2000, None, 700), "entities: 9, requests: 3, 250/s, ");
-        let left = "entities: 9, requests: 3, 250/s, 3 minutes left, ";
+        assert_eq!(text(500, 999, None, 500), "entities: 500, requests: 3, ");
+        assert_eq!(text(0, 5000, Some(7), 0), "entities: 0, requests: 3, ");
+        assert_eq!(text(500, 2000, None, 700), "entities: 700, requests: 3, 250/s, ");
+        let left = "entities: 700, requests: 3, 250/s, 3 minutes left, ";
         assert_eq!(text(500, 2000, Some(50_700), 700), left);
     }
 }

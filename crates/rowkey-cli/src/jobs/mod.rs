@@ -73,9 +73,6 @@ impl JobFlags {
     }
 }
 
-/// What the progress line says, before requests and time.
-type Shown = Box<dyn Fn(&Progress<'_>) -> String + Send>;
-
 /// Runs a job as the flags say: with a progress line, from its checkpoint and with a new one, until it is done or stopped.
 pub(crate) struct Runner {
     file: Option<CheckpointFile>,
@@ -84,7 +81,6 @@ pub(crate) struct Runner {
     concurrency: usize,
     patience: Duration,
     total: Option<u64>,
-    shown: Shown,
     is_json: bool,
 }
 
@@ -110,7 +106,6 @@ impl Runner {
             concurrency: flags.concurrency.map_or(8, usize::from),
             patience: patience.unwrap_or(ClientOptions::default().timeout),
             total: None,
-            shown: Box::new(|progress| format!("entities: {}", progress.report().total.examined)),
             is_json: common.json,
         })
     }
@@ -118,12 +113,6 @@ impl Runner {
     /// The number of entities, if it is known: the progress line then estimates the time that is left.
     pub(crate) fn total(self, entities: Option<u64>) -> Self {
         Self { total: entities, ..self }
-    }
-
-    /// What the progress line says, before requests and time.
-    #[expect(dead_code, reason = "for commands that count something else than entities")]
-    pub(crate) fn shows(self, shown: impl Fn(&Progress<'_>) -> String + Send + 'static) -> Self {
-        Self { shown: Box::new(shown), ..self }
     }
 
     /// A parameter of the job that it goes on with.
@@ -173,7 +162,7 @@ impl Runner {
         S: Settings,
         F: Future<Output = Result<Report, Interrupted>>,
     {
-        let Self { file, resume, pace, concurrency, patience, total, shown, is_json } = self;
+        let Self { file, resume, pace, concurrency, patience, total, is_json } = self;
         let interrupts = Interrupts::begin()?;
         let has_resumed = resume.is_some();
         if let (Some(resume), Some(file), false) = (&resume, &file, is_json) {
@@ -186,7 +175,6 @@ impl Runner {
             has_advanced: false,
             failed: None,
             line: Line::new(total, resume.as_ref()),
-            shown,
         };
         let state = Arc::new(Mutex::new(state));
         let stop = Arc::new(Notify::new());
@@ -245,7 +233,6 @@ struct State {
     /// Why none can be stored.
     failed: Option<Error>,
     line: Line,
-    shown: Shown,
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
@@ -256,8 +243,7 @@ impl State {
     /// Shows and keeps the progress. Returns `false` if the job has to stop because its checkpoint cannot be stored.
     fn tell(&mut self, progress: &Progress<'_>) -> bool {
         self.has_advanced = true;
-        let text = (self.shown)(progress);
-        self.line.tell(&text, progress.report().total.examined, progress.requests.sent);
+        self.line.tell(progress.report().total.examined, progress.requests.sent);
         let Some(file) = &self.file else { return true };
         let now = SystemClock.elapsed();
         if self.stored.is_some_and(|stored| now.saturating_sub(stored) < STORE_EVERY) {
