@@ -4,14 +4,13 @@
 //! `rowkey-transfer`, exact for all types.
 
 use std::fmt::{self, Write as _};
-use std::fs::File;
 use std::io::{self, BufWriter, Stdout, Write as _};
 use std::iter;
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use comfy_table::{Table, presets};
 use rowkey::DynamicEntity;
-use rowkey_transfer::{Columns, Row, Spool, json_lines, storage_explorer::CsvEncoder};
+use rowkey_transfer::{Columns, Compression, Format, FormatEncoder, Row};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value;
@@ -165,20 +164,20 @@ fn cell(value: &Value) -> String {
 pub(crate) enum Entities {
     /// Waits for the rows of a table.
     Table(Vec<Row>),
-    JsonLines(json_lines::Encoder<BufWriter<Stdout>>),
-    /// The header of CSV names all columns, so rows wait in a file without a name.
-    Csv(Box<Spool<File>>),
+    /// Rows of CSV wait in a file without a name, because the header names all columns.
+    File(Box<FormatEncoder<BufWriter<Stdout>>>),
 }
 
 impl Entities {
     pub(crate) fn new(form: Form) -> Result<Self> {
-        Ok(match form {
-            Form::Table => Self::Table(Vec::new()),
-            Form::JsonLines => {
-                Self::JsonLines(json_lines::Encoder::new(BufWriter::new(io::stdout())))
-            }
-            Form::Csv => Self::Csv(Box::new(Spool::new(tempfile::tempfile()?))),
-        })
+        let format = match form {
+            Form::Table => return Ok(Self::Table(Vec::new())),
+            Form::JsonLines => Format::JsonLines,
+            Form::Csv => Format::Csv,
+        };
+        let out = BufWriter::new(io::stdout());
+        let file = FormatEncoder::new(format, out, Compression::None, tempfile::tempfile)?;
+        Ok(Self::File(Box::new(file)))
     }
 
     pub(crate) fn write(&mut self, row: Row) -> Result<()> {
@@ -190,8 +189,7 @@ impl Entities {
                     rows.clear();
                 }
             }
-            Self::JsonLines(lines) => lines.write(&row)?,
-            Self::Csv(spool) => spool.write(&row)?,
+            Self::File(file) => file.write(&row)?,
         }
         Ok(())
     }
@@ -200,15 +198,7 @@ impl Entities {
         match self {
             Self::Table(rows) if rows.is_empty() => Ok(()),
             Self::Table(rows) => table(&rows),
-            Self::JsonLines(lines) => Ok(lines.finish().map(drop)?),
-            Self::Csv(spool) => {
-                let (columns, rows) = spool.finish()?;
-                let mut csv = CsvEncoder::new(BufWriter::new(io::stdout()), &columns)?;
-                for row in rows {
-                    csv.write(&row?)?;
-                }
-                Ok(csv.finish()?.flush()?)
-            }
+            Self::File(file) => Ok(file.finish()?.flush()?),
         }
     }
 }
