@@ -1,9 +1,9 @@
-//! The server's clock: the machine's or a manual one, either of which can be advanced.
+//! The server's clock: the machine's or a manual one, either of which can be advanced, stopped and started again.
 
 use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -23,10 +23,12 @@ const EPOCH: i64 = 621_355_968_000_000_000;
 pub struct ServerClock(Arc<Inner>);
 
 struct Inner {
-    /// The instant at which a manual clock started; `None` for the machine's clock.
-    fixed: Option<i64>,
-    /// The ticks by which it was advanced.
-    advanced: AtomicI64,
+    /// The instant that a clock shows that stands still; 0 while it follows the machine's clock.
+    at: AtomicI64,
+    /// The ticks by which it is ahead of the machine's clock while it follows that.
+    ahead: AtomicI64,
+    /// Held while the clock is set. Reading it takes no lock.
+    setting: Mutex<()>,
     /// Wakes the tasks that sleep on this clock.
     moved: watch::Sender<()>,
 }
@@ -34,35 +36,97 @@ struct Inner {
 impl ServerClock {
     /// The machine's clock.
     pub fn real() -> Self {
-        Self::new(None, 0)
+        Self::new(0, 0)
     }
 
     /// A clock that stands still at `start` until it is advanced.
     pub fn manual(start: DateTime) -> Self {
-        Self::new(Some(start.ticks()), 0)
+        Self::new(start.ticks().max(1), 0)
     }
 
     /// An independent clock of the same kind that shows the same time.
     pub(crate) fn fork(&self) -> Self {
-        Self::new(self.0.fixed, self.0.advanced.load(Ordering::Relaxed))
+        let _setting = self.setting();
+        Self::new(self.0.at.load(Ordering::Relaxed), self.0.ahead.load(Ordering::Relaxed))
     }
 
-    fn new(fixed: Option<i64>, advanced: i64) -> Self {
+    fn new(at: i64, ahead: i64) -> Self {
         let (moved, _) = watch::channel(());
-        Self(Arc::new(Inner { fixed, advanced: AtomicI64::new(advanced), moved }))
+        let (at, ahead) = (AtomicI64::new(at), AtomicI64::new(ahead));
+        Self(Arc::new(Inner { at, ahead, setting: Mutex::new(()), moved }))
     }
 
     /// The time on this clock.
     pub fn now(&self) -> DateTime {
-        let base = self.0.fixed.unwrap_or_else(machine_ticks);
-        let ticks = base.saturating_add(self.0.advanced.load(Ordering::Relaxed));
-        DateTime::from_ticks(ticks).unwrap_or(DateTime::MAX)
+        DateTime::from_ticks(self.ticks()).unwrap_or(DateTime::MAX)
+    }
+
+    /// Whether the clock stands still: it is manual, or it was stopped by [`freeze`](Self::freeze).
+    pub fn is_frozen(&self) -> bool {
+        self.0.at.load(Ordering::Acquire) != 0
     }
 
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
-        self.0.advanced.fetch_add(ticks(by), Ordering::Relaxed);
+        self.set(|clock| {
+            let moved = if self.is_frozen() { &clock.at } else { &clock.ahead };
+            moved.store(moved.load(Ordering::Relaxed).saturating_add(ticks(by)), Ordering::Release);
+        });
+    }
+
+    /// Stops the clock at the time that it shows. It can still be advanced.
+    ///
+    /// ```
+    /// use rowkey_emulator::ServerClock;
+    ///
+    /// let clock = ServerClock::real();
+    /// clock.freeze();
+    /// assert_eq!(clock.now(), clock.now());
+    /// clock.follow();
+    /// assert!(!clock.is_frozen());
+    /// ```
+    pub fn freeze(&self) {
+        self.set(|clock| clock.at.store(self.ticks().max(1), Ordering::Release));
+    }
+
+    /// Lets a clock that stands still go on with the machine's clock, from the time that it shows. It
+    /// never goes back, so what it was advanced by stays.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use rowkey_emulator::ServerClock;
+    ///
+    /// let clock = ServerClock::real();
+    /// clock.freeze();
+    /// clock.advance(Duration::from_secs(3600));
+    /// let stopped = clock.now();
+    /// clock.follow();
+    /// assert!(clock.now() >= stopped);
+    /// ```
+    pub fn follow(&self) {
+        self.set(|clock| {
+            clock.ahead.store(self.ticks().saturating_sub(machine_ticks()), Ordering::Relaxed);
+            // What is read after this instant is seen with it.
+            clock.at.store(0, Ordering::Release);
+        });
+    }
+
+    fn ticks(&self) -> i64 {
+        match self.0.at.load(Ordering::Acquire) {
+            0 => machine_ticks().saturating_add(self.0.ahead.load(Ordering::Relaxed)),
+            at => at,
+        }
+    }
+
+    fn set(&self, change: impl FnOnce(&Inner)) {
+        let setting = self.setting();
+        change(&self.0);
+        drop(setting);
         self.0.moved.send_replace(());
+    }
+
+    fn setting(&self) -> MutexGuard<'_, ()> {
+        self.0.setting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until this clock is `duration` past `start`.
@@ -75,10 +139,12 @@ impl ServerClock {
             if left == 0 {
                 return;
             }
+            let is_frozen = self.is_frozen();
             let real = pin!(async {
-                match self.0.fixed {
-                    None => machine_sleep(Duration::from_nanos(left.saturating_mul(100))).await,
-                    Some(_) => std::future::pending().await,
+                if is_frozen {
+                    std::future::pending().await
+                } else {
+                    machine_sleep(Duration::from_nanos(left.saturating_mul(100))).await
                 }
             });
             // The sender lives as long as `self`, so waiting cannot fail.
@@ -89,7 +155,7 @@ impl ServerClock {
 
 impl fmt::Debug for ServerClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.0.fixed.is_some() { "manual" } else { "real" };
+        let kind = if self.is_frozen() { "frozen" } else { "following" };
         write!(f, "ServerClock({kind}, {})", self.now())
     }
 }
@@ -143,6 +209,35 @@ mod tests {
         let fork = clock.fork();
         clock.advance(Duration::from_secs(1));
         assert_eq!(fork.now().to_string(), "2026-01-01T00:00:01.5Z");
+    }
+
+    #[test]
+    fn a_clock_stops_and_goes_on_from_where_it_stopped() {
+        let clock = ServerClock::real();
+        clock.advance(Duration::from_secs(86_400));
+        clock.freeze();
+        let stopped = clock.now();
+        assert!(clock.is_frozen() && clock.now() == stopped);
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(clock.now().ticks(), stopped.ticks() + 10_000_000);
+        let at = clock.now();
+        clock.follow();
+        assert!(!clock.is_frozen() && clock.now() >= at);
+        clock.follow();
+        assert!(clock.now() >= at);
+        let manual = ServerClock::manual("2026-01-01T00:00:00Z".parse().unwrap());
+        manual.follow();
+        assert!(manual.now().to_string().starts_with("2026-01-01T00:0"), "{manual:?}");
+    }
+
+    #[tokio::test]
+    async fn a_sleep_on_a_stopped_clock_goes_on_when_the_clock_does() {
+        let clock = ServerClock::real();
+        clock.freeze();
+        let mut sleep = std::pin::pin!(clock.sleep(clock.now(), Duration::from_millis(1)));
+        assert!(sleep.as_mut().now_or_never().is_none());
+        clock.follow();
+        sleep.await;
     }
 
     #[tokio::test]
