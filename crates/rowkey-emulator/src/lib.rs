@@ -30,6 +30,7 @@
 //! |---|---|
 //! | `durable` | `ServerBuilder::location`: keeps the data in a directory; needs Rust 1.90 |
 //! | `tls` | `ServerBuilder::https` and `certificate`: HTTPS |
+//! | `control` | `Server::connect_as_owner`: what the control plane of the program needs |
 //!
 //! # Modules
 //!
@@ -69,7 +70,9 @@ mod wire;
 
 pub use account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 pub use clock::ServerClock;
-pub use control::{Chaos, Fault, Injected, Journal, JournalEntry, Matching, Pages, Targets};
+pub use control::{
+    Chaos, Fault, Injected, Journal, JournalEntry, JournalFollower, Matching, Pages, Targets,
+};
 #[cfg(feature = "durable")]
 pub use durable::{SyncPolicy, is_data_file};
 pub use front::operation::Operation;

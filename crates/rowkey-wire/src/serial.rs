@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`DateTime`] | RFC 3339 in UTC, up to seven digits of fraction | ticks |
 //! | [`Type`] | its name, `"Edm.Int64"` | the same |
-//! | [`ETag`] | its text | the same |
+//! | [`ETag`], [`ErrorCode`] | its text | the same |
 //! | [`Value`], String, Boolean, Int32 | text, `true`, `5` | the variant and the value |
 //! | [`Value`], all others | `{"Edm.Int64":"5"}`: the type, and the value's text in OData | the variant and the value |
 //!
@@ -23,6 +23,7 @@ use serde::de::{
 };
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 
+use crate::code::ErrorCode;
 use crate::edm::{Compact, DateTime, Type, Value, ValueRef};
 use crate::etag::ETag;
 use crate::odata::Scalar;
@@ -201,6 +202,20 @@ impl<'de> Deserialize<'de> for DateTime {
         }
         let expected = "a date and time from 1601 to 9999, such as 2017-11-10T02:44:50.3846037Z";
         read(deserializer, Text { expected, read: |text| text.parse().ok() })
+    }
+}
+
+/// The code as the service writes it, `"EntityAlreadyExists"`.
+impl Serialize for ErrorCode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// Accepts every text, because the service adds new codes.
+impl<'de> Deserialize<'de> for ErrorCode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
     }
 }
 

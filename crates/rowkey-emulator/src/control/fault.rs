@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
+use serde::{Deserialize, Serialize};
 
 use crate::front::operation::Operation;
 use crate::front::subject::Subject;
@@ -17,7 +18,23 @@ use crate::front::subject::Subject;
 /// # use rowkey_emulator::{Fault, Operation};
 /// let lost = Fault::on(Operation::InsertEntity).resource("staff").nth(2).close_after_commit();
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// As JSON, which the control plane of the program takes:
+///
+/// ```
+/// # fn main() -> serde_json::Result<()> {
+/// use rowkey_emulator::{Fault, Operation};
+///
+/// let json = r#"{"operation": "InsertEntity", "resource": "staff", "nth": 2, "action": "closeAfterCommit"}"#;
+/// let lost = Fault::on(Operation::InsertEntity).resource("staff").nth(2).close_after_commit();
+/// assert_eq!(serde_json::from_str::<Fault>(json)?, lost);
+/// # Ok(()) }
+/// ```
+///
+/// All members but `action` are optional. The actions are `"closeBeforeCommit"`, `"closeAfterCommit"`, `"hold"`,
+/// `{"reject": "ServerBusy"}`, `{"delayMs": 1500}` and `{"truncate": 100}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Written", try_from = "Written")]
 #[must_use = "inject the fault"]
 pub struct Fault {
     pub(super) matching: Matching,
@@ -63,14 +80,86 @@ pub struct Matching {
 }
 
 /// What happens to a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) enum Action {
     CloseAfterCommit,
     CloseBeforeCommit,
+    #[serde(rename = "delayMs", with = "milliseconds")]
     Delay(Duration),
     Hold,
     Reject(ErrorCode),
     Truncate(usize),
+}
+
+/// A fault as JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Written {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<Operation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    service: Option<Service>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    resource: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nth: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    times: Option<u64>,
+    action: Action,
+}
+
+impl From<Fault> for Written {
+    fn from(Fault { matching, action }: Fault) -> Self {
+        let Matching { operation, service, resource, nth, times } = matching;
+        Self { operation, service, resource, nth, times, action }
+    }
+}
+
+impl TryFrom<Written> for Fault {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, Self::Error> {
+        let Written { operation, service, resource, nth, times, action } = written;
+        if nth == Some(0) {
+            return Err("`nth` counts from 1: 0 matches no request".to_owned());
+        }
+        if times == Some(0) {
+            return Err("`times` is at least 1: 0 matches no request".to_owned());
+        }
+        if let (Some(operation), Some(service)) = (operation, service)
+            && operation.service() != service
+        {
+            return Err(format!(
+                "{operation:?} is an operation of the {:?} service: leave out `service`",
+                operation.service()
+            ));
+        }
+        if let Action::Reject(code) = &action
+            && code.status().is_none()
+        {
+            return Err(format!(
+                "{} is no error code of the services; an example is ServerBusy",
+                code.as_str()
+            ));
+        }
+        Ok(Self { matching: Matching { operation, service, resource, nth, times }, action })
+    }
+}
+
+/// A duration as a number of milliseconds.
+mod milliseconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(u64::try_from(value.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        u64::deserialize(from).map(Duration::from_millis)
+    }
 }
 
 impl Fault {
@@ -231,6 +320,38 @@ mod tests {
         }
         for (resource, name) in [("staff2", "staff"), ("c", "c/a"), ("c/ab", "c/a"), ("c", "")] {
             assert!(!is_about(resource, name), "{resource} {name}");
+        }
+    }
+
+    #[test]
+    fn a_fault_as_json_comes_back_the_same() {
+        for fault in [
+            Fault::any().hold(),
+            Fault::service(Service::Queue).times(3).delay(Duration::from_millis(1500)),
+            Fault::on(Operation::GetBlob).resource("c/b").truncate(7),
+            Fault::on(Operation::GetEntity).nth(2).reject(ErrorCode::SERVER_BUSY),
+        ] {
+            let json = serde_json::to_string(&fault).unwrap();
+            assert_eq!(serde_json::from_str::<Fault>(&json).unwrap(), fault, "{json}");
+        }
+        let json = serde_json::to_value(Fault::any().delay(Duration::from_secs(1))).unwrap();
+        assert_eq!(json, serde_json::json!({"action": {"delayMs": 1000}}));
+    }
+
+    #[test]
+    fn a_fault_that_can_match_nothing_is_refused() {
+        for (json, named) in [
+            (r#"{}"#, "missing field `action`"),
+            (r#"{"action":"explode"}"#, "unknown variant `explode`"),
+            (r#"{"action":"hold","nth":0}"#, "counts from 1"),
+            (r#"{"action":"hold","times":0}"#, "at least 1"),
+            (r#"{"action":"hold","operations":"GetEntity"}"#, "unknown field `operations`"),
+            (r#"{"action":"hold","operation":"Getentity"}"#, "unknown variant `Getentity`"),
+            (r#"{"action":"hold","operation":"GetEntity","service":"blob"}"#, "Table service"),
+            (r#"{"action":{"reject":"Busy"}}"#, "Busy is no error code"),
+        ] {
+            let error = serde_json::from_str::<Fault>(json).unwrap_err().to_string();
+            assert!(error.contains(named), "{json}: {error}");
         }
     }
 

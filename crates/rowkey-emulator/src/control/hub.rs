@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use http::StatusCode;
 use http::header::{HeaderValue, RETRY_AFTER};
 use http::request::Parts;
 use rowkey_wire::auth::Service;
@@ -13,10 +14,11 @@ use super::active::Active;
 use super::cut::{self, SentResponse};
 use super::fault::Action;
 use super::injected::{Rule, Rules};
-use super::journal::Record;
+use super::journal::{Ended, Record, Refusal};
 use super::pages::ChaosState;
 use super::throttle::{Targets, Throttle};
 use crate::clock::ServerClock;
+use crate::front::auth;
 use crate::front::operation::Operation;
 use crate::front::respond::HttpResponse;
 use crate::front::subject::Subject;
@@ -27,8 +29,8 @@ use crate::wire::table::batch;
 pub(crate) struct Control {
     active: Arc<Active>,
     pub(crate) rules: Arc<Rules>,
-    pub(crate) record: Option<Record>,
-    pub(crate) throttle: Option<Throttle>,
+    pub(crate) record: Option<Arc<Record>>,
+    pub(crate) throttle: Throttle,
     pub(crate) pages: Arc<ChaosState>,
 }
 
@@ -40,11 +42,12 @@ pub(crate) struct NotCommitted;
 impl Control {
     pub(crate) fn new(journal: bool, targets: Option<Targets>) -> Self {
         let active = Arc::new(Active::default());
-        let record = journal.then(Record::default);
-        let throttle = targets.map(Throttle::new);
-        for _ in 0..usize::from(record.is_some()) + usize::from(throttle.is_some()) {
+        let record = journal.then(Arc::<Record>::default);
+        if record.is_some() {
             active.enter();
         }
+        let throttle = Throttle::new(Arc::clone(&active));
+        throttle.set(targets);
         let rules = Rules::new(Arc::clone(&active));
         Self { active, rules, record, throttle, pages: Arc::default() }
     }
@@ -61,9 +64,7 @@ impl Control {
         if let Some(record) = &self.record {
             record.clear();
         }
-        if let Some(throttle) = &self.throttle {
-            throttle.clear();
-        }
+        self.throttle.clear();
     }
 
     /// Starts the visit of a request that has arrived and has not been executed. `batch` is the
@@ -79,11 +80,11 @@ impl Control {
         if let Some(table) = batch.and_then(batch::table) {
             subject.resource = table;
         }
-        let entry = self.record.as_ref().map(|record| (record, record.begin(&subject, now)));
+        let entry = self.record.as_deref().map(|record| (record, record.begin(&subject, now)));
         let rule = self.rules.meet(&subject);
-        let busy = match (&rule, &self.throttle) {
-            (None, Some(throttle)) => throttle_request(throttle, &subject, now).err(),
-            _ => None,
+        let busy = match &rule {
+            None => throttle_request(&self.throttle, &subject, now).err(),
+            Some(_) => None,
         };
         Visit { arrived: now, entry, rule, busy, is_write: subject.operation.is_write() }
     }
@@ -126,19 +127,28 @@ impl Visit<'_> {
     /// connection; a rejection is the response.
     pub(crate) async fn before(&mut self) -> io::Result<Option<Rejection>> {
         match self.rule.as_deref().map(Rule::action) {
-            Some(Action::CloseBeforeCommit) => Err(cut::closed()),
+            Some(Action::CloseBeforeCommit) => Err(self.closed()),
             Some(Action::Reject(code)) => Ok(Some(Rejection::new(code.clone()))),
             Some(Action::Hold) => {
                 if let Some(rule) = &self.rule
                     && !rule.hold().await
                 {
-                    return Err(cut::closed());
+                    return Err(self.closed());
                 }
                 Ok(None)
             }
             Some(Action::CloseAfterCommit | Action::Delay(_) | Action::Truncate(_)) => Ok(None),
             None => Ok(self.busy.take()),
         }
+    }
+
+    /// Records that the connection is closed without a response.
+    fn closed(&self) -> io::Error {
+        if let Some((record, number)) = self.entry {
+            let fault = self.rule.as_ref().map(|rule| rule.id());
+            record.end(number, Ended { fault, ..Ended::default() });
+        }
+        cut::closed()
     }
 
     /// Applies everything that happens to the response. An error closes the connection.
@@ -151,22 +161,36 @@ impl Visit<'_> {
         let committed = self.is_write
             && status.is_success()
             && answer.extensions().get::<NotCommitted>().is_none();
-        let note = |status| {
-            if let Some((record, number)) = self.entry {
-                record.end(number, status, committed);
-            }
+        let refusal = self.entry.and_then(|_| {
+            let refused = answer.extensions().get::<Rejection>()?;
+            Some(Refusal {
+                code: refused.code.clone(),
+                rule: auth::rule(refused).into(),
+                string_to_sign: auth::computed_string(refused).map(str::to_owned),
+            })
+        });
+        let fault = self.rule.as_ref().map(|rule| rule.id());
+        let ended = |status: Option<StatusCode>| Ended {
+            status: status.map(|status| status.as_u16()),
+            committed,
+            fault,
+            refusal: refusal.clone().map(Box::new),
         };
         let sent = match self.rule.as_deref().map(Rule::action) {
             Some(Action::CloseAfterCommit) => None,
             Some(Action::Truncate(bytes)) => cut::cut(answer, *bytes),
             Some(Action::Delay(duration)) => {
-                note(None);
+                if let Some((record, number)) = self.entry {
+                    record.note(number, ended(None));
+                }
                 clock.sleep(self.arrived, *duration).await;
                 Some(cut::whole(answer))
             }
             _ => Some(cut::whole(answer)),
         };
-        note(sent.as_ref().map(|_| status));
+        if let Some((record, number)) = self.entry {
+            record.end(number, ended(sent.as_ref().map(|_| status)));
+        }
         sent.ok_or_else(cut::closed)
     }
 }

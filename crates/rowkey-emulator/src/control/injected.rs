@@ -27,12 +27,14 @@ pub struct Injected {
 #[derive(Debug)]
 pub(crate) struct Rules {
     list: Mutex<Vec<Arc<Rule>>>,
+    injected: AtomicU64,
     active: Arc<Active>,
 }
 
 /// A fault, and the requests it has matched.
 #[derive(Debug)]
 pub(crate) struct Rule {
+    id: u64,
     fault: Fault,
     matched: AtomicU64,
     /// The requests that did not match, by operation.
@@ -54,6 +56,21 @@ enum Release {
 }
 
 impl Injected {
+    /// Its number among the faults of the server, from 1.
+    pub fn id(&self) -> u64 {
+        self.rule.id
+    }
+
+    /// The fault.
+    pub fn fault(&self) -> &Fault {
+        &self.rule.fault
+    }
+
+    /// The number of requests that it holds now.
+    pub fn held(&self) -> u64 {
+        *self.rule.held.borrow()
+    }
+
     /// The number of requests that matched.
     pub fn hits(&self) -> u64 {
         self.rule.is_observed.store(true, Ordering::Relaxed);
@@ -83,13 +100,13 @@ impl Injected {
     /// Use it after you drop the call that sent such a request, as a program does that is killed.
     /// Dropping the fault instead executes the request, unless the server already knows that its
     /// client is gone, which depends on the scheduler.
-    pub fn discard(self) {
+    pub fn discard(&self) {
         self.rule.end(Release::Discarded);
+        self.remove();
     }
-}
 
-impl Drop for Injected {
-    fn drop(&mut self) {
+    /// Removes the fault, as dropping it does: the requests that it holds are executed.
+    pub fn remove(&self) {
         let mut list = self.rules.list();
         let before = list.len();
         list.retain(|rule| !Arc::ptr_eq(rule, &self.rule));
@@ -99,6 +116,12 @@ impl Drop for Injected {
         }
         drop(list);
         self.release();
+    }
+}
+
+impl Drop for Injected {
+    fn drop(&mut self) {
+        self.remove();
         if let Some(warning) = self.rule.missed()
             && !std::thread::panicking()
         {
@@ -118,12 +141,13 @@ impl fmt::Debug for Injected {
 
 impl Rules {
     pub(crate) fn new(active: Arc<Active>) -> Arc<Self> {
-        Arc::new(Self { list: Mutex::default(), active })
+        Arc::new(Self { list: Mutex::default(), injected: AtomicU64::new(0), active })
     }
 
     /// Appends a fault to the list.
     pub(crate) fn inject(self: &Arc<Self>, fault: Fault) -> Injected {
         let rule = Arc::new(Rule {
+            id: self.injected.fetch_add(1, Ordering::Relaxed) + 1,
             fault,
             matched: AtomicU64::new(0),
             others: Mutex::default(),
@@ -171,6 +195,10 @@ impl Rules {
 }
 
 impl Rule {
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
     pub(crate) fn action(&self) -> &Action {
         &self.fault.action
     }

@@ -1,12 +1,15 @@
 //! The journal: the requests received, in order, for tests to assert on.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use http::StatusCode;
 use rowkey_wire::auth::Service;
+use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
+use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
+use tokio::sync::watch;
 
 use super::fault::is_about;
 use crate::front::operation::Operation;
@@ -53,15 +56,50 @@ pub struct Journal {
 }
 
 /// A request in a [`Journal`].
-#[derive(Clone, Debug)]
+///
+/// As JSON, it is what `GET /v1/journal` of the control plane lists.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct JournalEntry {
     number: u64,
     at: DateTime,
+    service: Service,
     operation: Operation,
     account: SmolStr,
     resource: SmolStr,
-    status: Option<StatusCode>,
+    status: Option<u16>,
     committed: bool,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    fault: Option<u64>,
+    #[serde(flatten)]
+    refusal: Option<Box<Refusal>>,
+}
+
+/// Why a request was rejected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Refusal {
+    pub(crate) code: ErrorCode,
+    #[serde(skip_serializing_if = "str::is_empty", default)]
+    pub(crate) rule: Cow<'static, str>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub(crate) string_to_sign: Option<String>,
+}
+
+/// How a request ended.
+#[derive(Debug, Default)]
+pub(crate) struct Ended {
+    pub(crate) status: Option<u16>,
+    pub(crate) committed: bool,
+    pub(crate) fault: Option<u64>,
+    pub(crate) refusal: Option<Box<Refusal>>,
+}
+
+/// The requests of a server as they end, from [`Server::follow_journal`](crate::Server::follow_journal).
+#[derive(Debug)]
+pub struct JournalFollower {
+    record: Option<Arc<Record>>,
+    ended: u64,
 }
 
 impl Journal {
@@ -139,7 +177,7 @@ impl JournalEntry {
 
     /// The service it was sent to.
     pub fn service(&self) -> Service {
-        self.operation.service()
+        self.service
     }
 
     /// The operation that it requested.
@@ -159,31 +197,82 @@ impl JournalEntry {
     }
 
     /// Whether it is about this table, queue or container, or something in it.
-    pub(crate) fn is_about(&self, name: &str) -> bool {
+    pub fn is_about(&self, name: &str) -> bool {
         is_about(&self.resource, name)
     }
 
     /// The status of its response; `None` before the response, and when the connection was closed
     /// instead of sending it.
     pub fn status(&self) -> Option<u16> {
-        self.status.map(|status| status.as_u16())
+        self.status
     }
 
     /// Whether it changed something, even if no response reported it.
     pub fn is_committed(&self) -> bool {
         self.committed
     }
+
+    /// The code with which it was rejected, whether or not the response was sent.
+    pub fn code(&self) -> Option<&ErrorCode> {
+        self.refusal.as_ref().map(|refusal| &refusal.code)
+    }
+
+    /// The rule that rejected it, if the code alone does not say why.
+    pub fn rule(&self) -> Option<&str> {
+        self.refusal.as_ref().map(|refusal| &*refusal.rule).filter(|rule| !rule.is_empty())
+    }
+
+    /// The string to sign as the server computed it, if the request was rejected for its signature.
+    /// It contains the keys of entities, the names of blobs and the parameters of the request.
+    pub fn string_to_sign(&self) -> Option<&str> {
+        self.refusal.as_ref()?.string_to_sign.as_deref()
+    }
+
+    /// The [id](crate::Injected::id) of the fault that it met.
+    pub fn fault(&self) -> Option<u64> {
+        self.fault
+    }
+}
+
+impl JournalFollower {
+    /// The number of requests that had ended before the one that [`next`](Self::next) returns next, since the
+    /// server was started.
+    pub fn position(&self) -> u64 {
+        self.ended
+    }
+
+    /// Waits until a request ends, and returns it; `None` if the server keeps no journal. Requests that ended
+    /// while this was not called follow each other; of more than 10,000 the oldest are left out.
+    pub async fn next(&mut self) -> Option<JournalEntry> {
+        let record = self.record.as_ref()?;
+        let mut changes = record.ended.subscribe();
+        loop {
+            if let Some((number, entry)) = record.ended_after(self.ended) {
+                self.ended = number;
+                return Some(entry);
+            }
+            // The sender lives as long as the record.
+            changes.changed().await.ok()?;
+        }
+    }
 }
 
 /// Records requests.
 #[derive(Debug, Default)]
-pub(crate) struct Record(Mutex<Entries>);
+pub(crate) struct Record {
+    entries: Mutex<Entries>,
+    /// Wakes followers when a request has ended.
+    ended: watch::Sender<()>,
+}
 
 #[derive(Debug, Default)]
 struct Entries {
     /// The number of requests before the first that is kept.
     forgotten: u64,
     kept: VecDeque<JournalEntry>,
+    /// The numbers of requests in the order in which they ended, and how many were left out.
+    ends: VecDeque<u64>,
+    ends_forgotten: u64,
 }
 
 impl Record {
@@ -198,29 +287,61 @@ impl Record {
         entries.kept.push_back(JournalEntry {
             number,
             at,
+            service: subject.operation.service(),
             operation: subject.operation,
             account: subject.account.into(),
             resource: SmolStr::new(&*subject.resource),
             status: None,
             committed: false,
+            fault: None,
+            refusal: None,
         });
         number
     }
 
-    /// Records the result of a request.
-    pub(crate) fn end(&self, number: u64, status: Option<StatusCode>, committed: bool) {
+    /// Records the result of a request that has been executed, and is not answered yet.
+    pub(crate) fn note(&self, number: u64, ended: Ended) {
+        self.entries().note(number, ended);
+    }
+
+    /// Records the end of a request.
+    pub(crate) fn end(&self, number: u64, ended: Ended) {
         let mut entries = self.entries();
-        let index = number.checked_sub(entries.forgotten + 1);
-        let index = index.and_then(|index| usize::try_from(index).ok());
-        if let Some(entry) = index.and_then(|index| entries.kept.get_mut(index)) {
-            entry.status = status;
-            entry.committed = committed;
+        entries.note(number, ended);
+        if entries.ends.len() == CAPACITY {
+            entries.ends.pop_front();
+            entries.ends_forgotten += 1;
         }
+        entries.ends.push_back(number);
+        drop(entries);
+        self.ended.send_replace(());
     }
 
     /// The requests recorded so far.
     pub(crate) fn journal(&self) -> Journal {
         Journal { entries: self.entries().kept.iter().cloned().collect() }
+    }
+
+    /// Follows the requests that end after this number of ended ones; without it, from now on.
+    pub(crate) fn follow(record: Option<&Arc<Self>>, after: Option<u64>) -> JournalFollower {
+        let ended = after.unwrap_or_else(|| {
+            record.map_or(0, |record| {
+                let entries = record.entries();
+                entries.ends_forgotten + entries.ends.len() as u64
+            })
+        });
+        JournalFollower { record: record.cloned(), ended }
+    }
+
+    /// The first request that ended after this number of ended ones and is kept, and its place among them.
+    fn ended_after(&self, ended: u64) -> Option<(u64, JournalEntry)> {
+        let entries = self.entries();
+        let from = usize::try_from(ended.saturating_sub(entries.ends_forgotten)).ok()?;
+        let found = entries.ends.iter().enumerate().skip(from).find_map(|(at, number)| {
+            let index = usize::try_from(number.checked_sub(entries.forgotten + 1)?).ok()?;
+            Some((at, entries.kept.get(index)?.clone()))
+        });
+        found.map(|(at, entry)| (entries.ends_forgotten + at as u64 + 1, entry))
     }
 
     /// The number of requests that arrived since the server was started.
@@ -247,7 +368,18 @@ impl Record {
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entries {
+    fn note(&mut self, number: u64, ended: Ended) {
+        let index = number.checked_sub(self.forgotten + 1);
+        let index = index.and_then(|index| usize::try_from(index).ok());
+        if let Some(entry) = index.and_then(|index| self.kept.get_mut(index)) {
+            let Ended { status, committed, fault, refusal } = ended;
+            *entry = JournalEntry { status, committed, fault, refusal, ..entry.clone() };
+        }
     }
 }
 
@@ -263,8 +395,8 @@ mod tests {
         let last =
             (0..CAPACITY).map(|_| record.begin(&subject(Operation::GetEntity), DateTime::MIN));
         let last = last.last().unwrap();
-        record.end(first, Some(StatusCode::CREATED), true);
-        record.end(last, Some(StatusCode::OK), false);
+        record.end(first, Ended { status: Some(201), committed: true, ..Ended::default() });
+        record.end(last, Ended { status: Some(200), ..Ended::default() });
         let journal = record.journal();
         assert_eq!((journal.len(), journal.count(Operation::CreateTable)), (CAPACITY, 0));
         let statuses: Vec<_> = journal.iter().filter_map(JournalEntry::status).collect();
@@ -276,5 +408,62 @@ mod tests {
         assert_eq!(record.journal().since(&journal).len(), 1);
         let (count, kept) = record.after(CAPACITY as u64 - 1);
         assert_eq!((count, kept.len()), (3, 1), "what was forgotten counts");
+    }
+
+    #[tokio::test]
+    async fn a_follower_sees_requests_in_the_order_of_their_ends() {
+        let record = Arc::new(Record::default());
+        let subject = |operation| Subject { operation, account: "a", resource: "t".into() };
+        let begin = |operation| record.begin(&subject(operation), DateTime::MIN);
+        let (slow, fast) = (begin(Operation::QueryEntities), begin(Operation::GetEntity));
+        let mut follower = Record::follow(Some(&record), None);
+        record.note(slow, Ended { status: Some(200), ..Ended::default() });
+        record.end(fast, Ended::default());
+        record.end(slow, Ended { status: Some(200), ..Ended::default() });
+        assert_eq!(follower.next().await.map(|entry| entry.number()), Some(fast));
+        assert_eq!(follower.position(), 1);
+        assert_eq!(follower.next().await.map(|entry| entry.number()), Some(slow));
+        let mut again = Record::follow(Some(&record), Some(1));
+        assert_eq!(again.next().await.map(|entry| entry.number()), Some(slow));
+        record.clear();
+        let next = begin(Operation::GetTable);
+        record.end(next, Ended::default());
+        let mut again = Record::follow(Some(&record), Some(0));
+        assert_eq!(again.next().await.map(|entry| entry.number()), Some(next));
+        assert!(Record::follow(None, None).next().await.is_none());
+    }
+
+    #[test]
+    fn an_entry_as_json_comes_back_the_same() {
+        let record = Record::default();
+        let subject =
+            Subject { operation: Operation::InsertEntity, account: "a", resource: "t".into() };
+        let number = record.begin(&subject, "2026-01-01T00:00:00Z".parse().unwrap());
+        let json = || serde_json::to_value(record.journal().iter().next().unwrap()).unwrap();
+        assert_eq!(
+            json(),
+            serde_json::json!({
+                "number": 1, "at": "2026-01-01T00:00:00Z", "service": "table",
+                "operation": "InsertEntity", "account": "a", "resource": "t", "status": null,
+                "committed": false,
+            })
+        );
+        let refusal = Refusal {
+            code: ErrorCode::AUTHENTICATION_FAILED,
+            rule: "the signature does not match".into(),
+            string_to_sign: Some("GET\n".to_owned()),
+        };
+        let ended = Ended {
+            status: Some(403),
+            fault: Some(2),
+            refusal: Some(refusal.into()),
+            committed: false,
+        };
+        record.end(number, ended);
+        let entry = record.journal().iter().next().unwrap().clone();
+        assert_eq!(entry.code(), Some(&ErrorCode::AUTHENTICATION_FAILED));
+        assert_eq!((entry.string_to_sign(), entry.fault()), (Some("GET\n"), Some(2)));
+        let read: JournalEntry = serde_json::from_value(json()).unwrap();
+        assert_eq!(read, entry);
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 use crate::op::random::split_mix;
 use crate::store::query::Cut;
 
@@ -15,19 +17,29 @@ const MOST_ROWS: u64 = 12;
 ///
 /// The service does all of this when a query takes long, crosses partitions, or for no apparent
 /// reason. The same seed cuts the same sequence of requests at the same places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// As JSON, only `seed` is required; the rest is then `true`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Pages {
     /// The seed of the random choices.
     pub seed: u64,
     /// Pages end after a few rows, whether or not the rows match.
+    #[serde(default = "yes")]
     pub cut: bool,
     /// First pages have no entities, but a continuation token. Later pages are never emptied,
     /// because they would repeat the token that they began with; they can still be empty if no row
     /// matches.
+    #[serde(default = "yes")]
     pub empty: bool,
     /// Pages end at the end of their partition, with a token that has a `NextPartitionKey` and no
     /// `NextRowKey`.
+    #[serde(default = "yes")]
     pub partition_only: bool,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 impl Pages {

@@ -1,12 +1,16 @@
 //! Throttling: request rates of an account, a partition and a queue.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::error::Rejection;
+use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
+
+use super::active::Active;
 
 /// A second in ticks.
 const SECOND: i64 = 10_000_000;
@@ -14,12 +18,14 @@ const SECOND: i64 = 10_000_000;
 const SWEEP_AT: usize = 4096;
 
 /// The rates per second above which a server answers 503 `ServerBusy` with `Retry-After`, for
-/// [`ServerBuilder::throttle`](crate::ServerBuilder::throttle).
+/// [`ServerBuilder::throttle`](crate::ServerBuilder::throttle) and
+/// [`Server::set_targets`](crate::Server::set_targets).
 ///
 /// The default is the service's documented
 /// [targets](https://learn.microsoft.com/azure/storage/tables/scalability-targets). A second's
 /// worth may be used at once; it refills continuously by the server's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Targets {
     /// Requests per second to an account. Default: 20,000.
     pub requests_per_account: u32,
@@ -48,22 +54,53 @@ enum Limited {
     Queue(SmolStr, SmolStr),
 }
 
-/// The current use: for each limit, the instant at which it will be unused again.
+/// The targets, which can be set at any time, and the current use.
 #[derive(Debug)]
 pub(crate) struct Throttle {
-    targets: Targets,
-    unused_at: Mutex<HashMap<Limited, i64>>,
+    /// Whether there are targets. Nearly all requests read only this.
+    is_on: AtomicBool,
+    active: Arc<Active>,
+    limits: Mutex<Limits>,
+}
+
+#[derive(Debug, Default)]
+struct Limits {
+    targets: Option<Targets>,
+    /// For each limit, the instant at which it will be unused again.
+    unused_at: HashMap<Limited, i64>,
 }
 
 impl Throttle {
-    pub(crate) fn new(targets: Targets) -> Self {
-        Self { targets, unused_at: Mutex::default() }
+    pub(crate) fn new(active: Arc<Active>) -> Self {
+        Self { is_on: AtomicBool::new(false), active, limits: Mutex::default() }
+    }
+
+    /// Sets the targets; `None` ends throttling. What was used is forgotten.
+    pub(crate) fn set(&self, targets: Option<Targets>) {
+        let mut limits = self.limits();
+        match (limits.targets.is_some(), targets.is_some()) {
+            (false, true) => self.active.enter(),
+            (true, false) => self.active.leave(),
+            _ => {}
+        }
+        self.is_on.store(targets.is_some(), Ordering::Relaxed);
+        *limits = Limits { targets, unused_at: HashMap::new() };
+    }
+
+    /// The targets.
+    pub(crate) fn targets(&self) -> Option<Targets> {
+        if self.is_on() { self.limits().targets } else { None }
+    }
+
+    /// Whether there are targets.
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
     }
 
     /// Counts a request to an account.
     pub(crate) fn request(&self, account: &str, now: DateTime) -> Result<(), Rejection> {
-        let limited = Limited::Account(account.into());
-        self.take(limited, self.targets.requests_per_account, 1, now)
+        let limited = || Limited::Account(account.into());
+        self.take(limited, |targets| targets.requests_per_account, 1, now)
     }
 
     /// Counts a request about messages.
@@ -73,8 +110,8 @@ impl Throttle {
         queue: &str,
         now: DateTime,
     ) -> Result<(), Rejection> {
-        let limited = Limited::Queue(account.into(), queue.into());
-        self.take(limited, self.targets.messages_per_queue, 1, now)
+        let limited = || Limited::Queue(account.into(), queue.into());
+        self.take(limited, |targets| targets.messages_per_queue, 1, now)
     }
 
     /// Counts `count` entities of a partition. A count of 0 only checks whether the partition
@@ -85,8 +122,8 @@ impl Throttle {
         count: usize,
         now: DateTime,
     ) -> Result<(), Rejection> {
-        let limited = partition(account, table, partition_key);
-        self.take(limited, self.targets.entities_per_partition, count, now)
+        let limited = || partition(account, table, partition_key);
+        self.take(limited, |targets| targets.entities_per_partition, count, now)
     }
 
     /// Counts entities that were read. Their number is known only after the query.
@@ -96,26 +133,31 @@ impl Throttle {
         count: usize,
         now: DateTime,
     ) {
-        let mut all = self.all(now);
-        let unused_at = all.entry(partition(account, table, partition_key)).or_insert(0);
-        *unused_at = now.ticks().max(*unused_at) + cost(self.targets.entities_per_partition, count);
+        let mut limits = self.limits();
+        let Some(targets) = limits.targets else { return };
+        let unused_at = limits.of(partition(account, table, partition_key), now);
+        *unused_at = now.ticks().max(*unused_at) + cost(targets.entities_per_partition, count);
     }
 
-    /// Resets all limits.
+    /// Forgets what was used.
     pub(crate) fn clear(&self) {
-        self.unused_at.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.limits().unused_at.clear();
     }
 
     fn take(
         &self,
-        limited: Limited,
-        rate: u32,
+        limited: impl FnOnce() -> Limited,
+        rate: impl FnOnce(&Targets) -> u32,
         count: usize,
         now: DateTime,
     ) -> Result<(), Rejection> {
-        let mut all = self.all(now);
-        let unused_at = all.entry(limited).or_insert(0);
-        let after = now.ticks().max(*unused_at) + cost(rate, count);
+        if !self.is_on() {
+            return Ok(());
+        }
+        let mut limits = self.limits();
+        let Some(targets) = limits.targets else { return Ok(()) };
+        let unused_at = limits.of(limited(), now);
+        let after = now.ticks().max(*unused_at) + cost(rate(&targets), count);
         if after - now.ticks() > SECOND {
             return Err(Rejection::new(ErrorCode::SERVER_BUSY));
         }
@@ -123,12 +165,18 @@ impl Throttle {
         Ok(())
     }
 
-    fn all(&self, now: DateTime) -> MutexGuard<'_, HashMap<Limited, i64>> {
-        let mut all = self.unused_at.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= SWEEP_AT {
-            all.retain(|_, unused_at| *unused_at > now.ticks());
+    fn limits(&self) -> MutexGuard<'_, Limits> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Limits {
+    /// The instant at which this limit will be unused again.
+    fn of(&mut self, limited: Limited, now: DateTime) -> &mut i64 {
+        if self.unused_at.len() >= SWEEP_AT {
+            self.unused_at.retain(|_, unused_at| *unused_at > now.ticks());
         }
-        all
+        self.unused_at.entry(limited).or_insert(0)
     }
 }
 
@@ -146,6 +194,29 @@ fn cost(rate: u32, count: usize) -> i64 {
 mod tests {
     use super::*;
 
+    fn throttle(targets: Targets) -> Throttle {
+        let throttle = Throttle::new(Arc::default());
+        throttle.set(Some(targets));
+        throttle
+    }
+
+    #[test]
+    fn targets_can_be_set_and_removed_at_any_time() {
+        let active = Arc::<Active>::default();
+        let throttle = Throttle::new(Arc::clone(&active));
+        let none = Targets { requests_per_account: 0, ..Targets::default() };
+        throttle.request("a", at(0)).unwrap();
+        for _ in 0..2 {
+            throttle.set(Some(none));
+            assert!(throttle.request("a", at(0)).is_err() && !active.is_idle());
+            assert_eq!(throttle.targets(), Some(none));
+        }
+        throttle.set(None);
+        throttle.set(None);
+        throttle.request("a", at(0)).unwrap();
+        assert!(active.is_idle() && throttle.targets().is_none());
+    }
+
     fn at(ticks: i64) -> DateTime {
         let start: DateTime = "2026-01-01T00:00:00Z".parse().unwrap();
         DateTime::from_ticks(start.ticks() + ticks).unwrap()
@@ -153,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_rate_limit_allows_a_burst_and_refills_with_the_clock() {
-        let throttle = Throttle::new(Targets { entities_per_partition: 10, ..Targets::default() });
+        let throttle = throttle(Targets { entities_per_partition: 10, ..Targets::default() });
         let place = ("a", "T", "p");
         throttle.entities(place, 7, at(0)).unwrap();
         throttle.entities(("a", "t", "p"), 3, at(0)).unwrap();
@@ -176,7 +247,7 @@ mod tests {
     fn accounts_and_queues_have_separate_rate_limits() {
         let targets =
             Targets { requests_per_account: 2, messages_per_queue: 1, ..Targets::default() };
-        let throttle = Throttle::new(targets);
+        let throttle = throttle(targets);
         throttle.message("a", "q", at(0)).unwrap();
         throttle.message("a", "r", at(0)).unwrap();
         assert!(throttle.message("a", "q", at(0)).is_err());

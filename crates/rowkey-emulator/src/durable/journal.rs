@@ -146,6 +146,11 @@ impl Journal {
         Some(number)
     }
 
+    /// Takes all units that were appended, where nothing writes them.
+    pub(super) fn take_all(&self) -> Vec<Unit> {
+        std::mem::take(&mut self.pending().units)
+    }
+
     /// Discards the units that were not written, because memory has been restored from disk. The
     /// caller holds the locks of all stores, so that no unit is appended meanwhile.
     pub(super) fn take_back(&self, swept: Vec<(Space, u64)>) {

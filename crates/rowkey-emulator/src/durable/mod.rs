@@ -27,6 +27,7 @@
 //! | `contents` | the contents of blobs: where each piece is stored, and which rows reference it |
 //! | `blobs` | containers and blobs as rows |
 //! | `open` | fills the accounts of a server from a directory |
+//! | `state_file` | the contents of all accounts as one file |
 
 use http::Method;
 use http::request::Parts;
@@ -65,6 +66,8 @@ pub(crate) mod progress;
 mod queues;
 #[cfg(feature = "durable")]
 mod recording;
+#[cfg(feature = "durable")]
+pub(crate) mod state_file;
 #[cfg(feature = "durable")]
 mod tables;
 #[cfg(feature = "durable")]

@@ -174,27 +174,23 @@ impl Recovery {
     }
 }
 
-/// Reads rows like a start does, space by space. Returns the accounts, or none if a row is damaged.
-#[cfg(fuzzing)]
+/// Reads rows like a start does, space by space. Returns the contents of each account.
 pub(super) fn read_rows(
-    accounts: &[Account],
+    accounts: &[String],
     rules: Rules,
     rows: &[(Space, &[u8], &[u8])],
-) -> Vec<AccountData> {
-    let mut load = Load::new(accounts, rules);
+) -> io::Result<Vec<AccountData>> {
+    let mut load = Load::new(accounts.to_vec(), rules);
     for space in [Space::Names, Space::Bytes, Space::Rows] {
         for (_, key, value) in rows.iter().filter(|(of, ..)| *of == space) {
-            let read = match space {
-                Space::Names => load.name(key, value),
-                Space::Bytes => load.contents.read(key, value),
-                Space::Rows => load.row(key, value),
-            };
-            if read.is_err() {
-                return Vec::new();
+            match space {
+                Space::Names => load.name(key, value)?,
+                Space::Bytes => load.contents.read(key, value)?,
+                Space::Rows => load.row(key, value)?,
             }
         }
     }
-    load.accounts.into_iter().map(|account| account.data).collect()
+    Ok(load.accounts.into_iter().map(|account| account.data).collect())
 }
 
 /// The state of reading a directory.
@@ -243,12 +239,13 @@ enum Owner {
 impl Load {
     /// Reads everything in the directory.
     fn of(accounts: &[Account], rules: Rules, storage: &DiskStorage) -> io::Result<Self> {
-        let mut load = Self::new(accounts, rules);
+        let names = accounts.iter().map(|account| account.name.clone()).collect();
+        let mut load = Self::new(names, rules);
         storage.read(|disk| load.read(disk))?;
         Ok(load)
     }
 
-    fn new(accounts: &[Account], rules: Rules) -> Self {
+    fn new(names: Vec<String>, rules: Rules) -> Self {
         let loaded = |_: &_| {
             // With a manual clock, ids derived from the time would repeat.
             let seed = RandomState::new().hash_one(());
@@ -260,8 +257,8 @@ impl Load {
             }
         };
         Self {
-            accounts: accounts.iter().map(loaded).collect(),
-            names: accounts.iter().map(|account| account.name.clone()).collect(),
+            accounts: names.iter().map(loaded).collect(),
+            names,
             unserved: BTreeSet::new(),
             owners: HashMap::new(),
             next_owner: 1,

@@ -1,6 +1,7 @@
 //! The REST operations of the three services.
 
 use rowkey_wire::auth::Service;
+use serde::{Deserialize, Serialize};
 
 macro_rules! operations {
     ($($(#[doc = $doc:literal])* $name:ident $service:ident $kind:ident,)*) => {
@@ -8,7 +9,9 @@ macro_rules! operations {
         ///
         /// It includes operations that the server does not implement, so that faults and the
         /// journal can name them.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(
+            Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+        )]
         #[non_exhaustive]
         pub enum Operation {
             $($(#[doc = $doc])* $name,)*
@@ -21,6 +24,14 @@ macro_rules! operations {
         }
 
         impl Operation {
+            /// All operations, in the order of their names.
+            pub const ALL: &[Self] = &[
+                $(Self::$name,)*
+                Self::UnknownBlob,
+                Self::UnknownQueue,
+                Self::UnknownTable,
+            ];
+
             /// The service it belongs to.
             pub const fn service(self) -> Service {
                 match self {

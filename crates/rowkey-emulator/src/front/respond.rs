@@ -105,6 +105,11 @@ impl From<io::Error> for RequestError {
     }
 }
 
+/// Marks, in its extensions, a request of the owner of the server, which needs no credential. Faults, targets,
+/// page cuts and the journal do not see it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner;
+
 /// The values that a response repeats from its request, or tells about it.
 #[derive(Clone, Debug)]
 pub(crate) struct ResponseContext {
@@ -118,6 +123,8 @@ pub(crate) struct ResponseContext {
     pub(crate) version: Option<HeaderValue>,
     /// The client's id of the request, in versions that return it.
     pub(crate) client_id: Option<HeaderValue>,
+    /// Whether the owner of the server sent it.
+    pub(crate) is_owner: bool,
 }
 
 impl ResponseContext {

@@ -1,6 +1,5 @@
 //! Answers an HTTP request: the steps that all requests have in common.
 
-use std::borrow::Cow;
 use std::io;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -23,8 +22,10 @@ use crate::control::hub;
 use crate::durable::{self, Unavailable};
 use crate::front::pace::Pace;
 use crate::front::request_body::RequestBody;
-use crate::front::respond::{self, Failure, HttpResponse, Layer, RequestError, ResponseContext};
-use crate::front::{cors, head};
+use crate::front::respond::{
+    self, Failure, HttpResponse, Layer, Owner, RequestError, ResponseContext,
+};
+use crate::front::{auth, cors, head};
 use crate::services::arrival::Arrival;
 use crate::services::table::answer::Admitted;
 use crate::services::{blob, queue, table};
@@ -53,7 +54,7 @@ pub(crate) async fn answer(
     let receipts = Receipts::default();
     let arrival =
         Arrival { state, address, request: &parts, context: &context, receipts: &receipts };
-    if state.control.is_idle() {
+    if state.control.is_idle() || context.is_owner {
         let mut answer = execute(arrival, &mut body, None, None).await?;
         respond::finish(&mut answer, context);
         return Ok(cut::whole(answer));
@@ -123,8 +124,11 @@ async fn execute(
         let options = Options::parse(parts.uri.query().unwrap_or_default()).unwrap_or_default();
         let format = parse::response_format(&options, &parts.headers);
         let mut answer = respond::failure(&failure, format, context);
-        if failure.rejection.code == ErrorCode::SERVER_BUSY && state.control.throttle.is_some() {
+        if failure.rejection.code == ErrorCode::SERVER_BUSY && state.control.throttle.is_on() {
             hub::ask_to_wait(&mut answer);
+        }
+        if !state.control.is_idle() {
+            answer.extensions_mut().insert(failure.rejection.clone());
         }
         if service == Service::Table
             && failure.layer == Layer::Data
@@ -148,12 +152,8 @@ fn log(parts: &Parts, outcome: &Result<HttpResponse, Failure>, context: &Respons
             debug!(?id, %method, %address, status, "a request is answered");
         }
         Err(failure) => {
-            let Rejection { status, code, rule, message, .. } = &failure.rejection;
-            let rule = match message {
-                // Messages built for a request may quote it.
-                Cow::Borrowed(text) if rule.is_empty() => text,
-                _ => *rule,
-            };
+            let Rejection { status, code, .. } = &failure.rejection;
+            let rule = auth::rule(&failure.rejection);
             let status = status.as_u16();
             debug!(?id, %method, %address, status, %code, rule, "a request is refused");
         }
@@ -240,6 +240,7 @@ fn context(state: &State, service: Service, request: &Parts) -> ResponseContext 
         now: state.now(),
         version,
         client_id: client_id.cloned(),
+        is_owner: request.extensions.get::<Owner>().is_some(),
     }
 }
 

@@ -23,6 +23,8 @@ use tracing::debug;
 use super::answer;
 use super::spelling::{Connection, Heads};
 use crate::front::pace::{Pace, Paced};
+#[cfg(feature = "control")]
+use crate::front::respond::Owner;
 use crate::front::route;
 use crate::state::State;
 use crate::tls::{Acceptor, Https};
@@ -74,11 +76,32 @@ pub(crate) async fn serve(
     service: Service,
 ) {
     let _open = state.connections.enter();
-    let Some(tls) = tls else { return requests(&state, stream, peer, service, false).await };
+    let Some(tls) = tls else { return requests(&state, stream, peer, service, Way::Http).await };
     match tls.accept(stream).await {
-        Ok(stream) => requests(&state, stream, peer, service, true).await,
+        Ok(stream) => requests(&state, stream, peer, service, Way::Https).await,
         Err(error) => debug!(%error, "TLS handshake failed"),
     }
+}
+
+/// Serves a connection of the owner of the server, within this process.
+#[cfg(feature = "control")]
+pub(crate) async fn serve_owner(
+    state: Arc<State>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    service: Service,
+) {
+    let here = SocketAddr::from(([127, 0, 0, 1], 0));
+    requests(&state, stream, here, service, Way::Owner).await;
+}
+
+/// How requests come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Http,
+    Https,
+    /// From the owner of the server.
+    #[cfg(feature = "control")]
+    Owner,
 }
 
 async fn requests(
@@ -86,7 +109,7 @@ async fn requests(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: SocketAddr,
     service: Service,
-    is_https: bool,
+    way: Way,
 ) {
     // Only the names of metadata lose their case, and tables have no metadata.
     let heads = (service != Service::Table).then(Heads::default);
@@ -97,8 +120,11 @@ async fn requests(
     let idle_timeout = state.keep_alive.of(service).map(IdleTimeout::new);
     let watched = idle_timeout.clone();
     let handle = service_fn(move |mut request: Request<Incoming>| {
-        if is_https {
-            request.extensions_mut().insert(Https);
+        match way {
+            Way::Http => {}
+            Way::Https => drop(request.extensions_mut().insert(Https)),
+            #[cfg(feature = "control")]
+            Way::Owner => drop(request.extensions_mut().insert(Owner)),
         }
         if let Some(heads) = &heads {
             heads.arrived(&mut request);

@@ -9,7 +9,7 @@
 //! | [`redact`] | addresses as the log shows them |
 
 pub(crate) mod answer;
-mod connection;
+pub(crate) mod connection;
 pub(crate) mod listener;
 mod redact;
 mod spelling;

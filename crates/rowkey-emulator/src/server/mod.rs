@@ -6,11 +6,17 @@
 //! | [`requests`] | [`assert_requests`](crate::assert_requests): how many requests a piece of code sends |
 //! | [`snapshot`] | [`Snapshot`]: the contents of a server at an instant |
 //! | [`held_back`] | [`HeldBack`]: a secondary that lags |
+//! | `owner` | connections of the owner, with the feature `control` |
+//! | `state` | the contents as one file, with the feature `durable` |
 //! | [`sweep`] | [`Sweep`]: runs a scenario with every fault at every request |
 
 mod held_back;
+#[cfg(feature = "control")]
+mod owner;
 mod requests;
 mod snapshot;
+#[cfg(feature = "durable")]
+mod state;
 mod sweep;
 mod testing;
 

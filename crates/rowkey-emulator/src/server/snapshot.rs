@@ -161,6 +161,21 @@ impl<'a> StoredQueue<'a> {
 }
 
 impl<'a> StoredMessage<'a> {
+    /// The id.
+    pub fn id(self) -> uuid::Uuid {
+        self.0.id
+    }
+
+    /// When it was put.
+    pub fn inserted_at(self) -> DateTime {
+        self.0.inserted
+    }
+
+    /// When it expires; the greatest date if it never does.
+    pub fn expires_at(self) -> DateTime {
+        self.0.expires
+    }
+
     /// The text as it was sent.
     pub fn text(self) -> &'a str {
         &self.0.text

@@ -2,11 +2,13 @@
 
 use std::io;
 
+use rowkey_wire::auth::Service;
+
 use super::Server;
 use super::snapshot::Snapshot;
 use crate::account::AccountData;
 use crate::control::journal::Record;
-use crate::control::{Chaos, Fault, Injected, Journal, Pages};
+use crate::control::{Chaos, Fault, Injected, Journal, JournalFollower, Pages, Targets};
 #[cfg(feature = "durable")]
 use crate::durable::Durable;
 
@@ -51,7 +53,75 @@ impl Server {
 
     /// The requests received so far. Empty if the server was started without a journal.
     pub fn journal(&self) -> Journal {
-        self.state.control.record.as_ref().map(Record::journal).unwrap_or_default()
+        self.state.control.record.as_deref().map(Record::journal).unwrap_or_default()
+    }
+
+    /// The number of requests received since the server was started, whether or not the journal still has them.
+    /// 0 if it was started without a journal.
+    pub fn received(&self) -> u64 {
+        self.state.control.record.as_deref().map(Record::received).unwrap_or_default()
+    }
+
+    /// Follows the requests as they end: those from now on, or all that ended after a
+    /// [position](JournalFollower::position) of an earlier follower and are still kept.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = rowkey_emulator::Server::start().await?;
+    /// let mut requests = server.follow_journal(None);
+    /// let later = tokio::spawn(async move { requests.next().await });
+    /// // … the code under test …
+    /// # later.abort();
+    /// # Ok(()) }
+    /// ```
+    pub fn follow_journal(&self, after: Option<u64>) -> JournalFollower {
+        Record::follow(self.state.control.record.as_ref(), after)
+    }
+
+    /// Removes all requests from the journal. Their numbering continues.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = rowkey_emulator::Server::start().await?;
+    /// server.clear_journal();
+    /// assert!(server.journal().is_empty());
+    /// # Ok(()) }
+    /// ```
+    pub fn clear_journal(&self) {
+        if let Some(record) = &self.state.control.record {
+            record.clear();
+        }
+    }
+
+    /// Sets the request rates above which the server answers 503 `ServerBusy`, from now on; `None` ends throttling.
+    /// What was used until now is forgotten.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use rowkey_emulator::{Server, Targets};
+    ///
+    /// let server = Server::start().await?;
+    /// let slow = Targets { entities_per_partition: 10, ..Targets::default() };
+    /// server.set_targets(Some(slow));
+    /// assert_eq!(server.targets(), Some(slow));
+    /// server.set_targets(None);
+    /// # Ok(()) }
+    /// ```
+    pub fn set_targets(&self, targets: Option<Targets>) {
+        self.state.control.throttle.set(targets);
+    }
+
+    /// The request rates above which the server answers 503 `ServerBusy`; `None` if it does not throttle.
+    pub fn targets(&self) -> Option<Targets> {
+        self.state.control.throttle.targets()
+    }
+
+    /// The names of the accounts.
+    pub fn accounts(&self) -> impl Iterator<Item = &str> {
+        self.state.accounts.iter().map(|account| account.name.as_str())
     }
 
     /// The number of open connections, in use or idle.
@@ -118,6 +188,41 @@ impl Server {
         #[cfg(feature = "durable")]
         self.state.durable.iter().for_each(Durable::write_now);
         self.state.control.clear();
+    }
+
+    /// Deletes the data of one account or of all, of one service or of all three. Faults, chaos and the journal
+    /// stay. Returns whether the server has the account.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use rowkey_emulator::{Server, Service};
+    ///
+    /// let server = Server::start().await?;
+    /// assert!(server.reset_data(None, Some(Service::Queue)));
+    /// assert!(!server.reset_data(Some("unknown"), None));
+    /// # Ok(()) }
+    /// ```
+    pub fn reset_data(&self, account: Option<&str>, service: Option<Service>) -> bool {
+        let seed = self.state.now().ticks().cast_unsigned();
+        let mut found = false;
+        for known in &self.state.accounts {
+            if account.is_some_and(|name| name != known.name) {
+                continue;
+            }
+            found = true;
+            let empty = AccountData::new(self.state.rules, seed);
+            let data = match service {
+                None => empty,
+                Some(Service::Blob) => AccountData { blobs: empty.blobs, ..known.data() },
+                Some(Service::Queue) => AccountData { queues: empty.queues, ..known.data() },
+                Some(Service::Table) => AccountData { tables: empty.tables, ..known.data() },
+            };
+            known.replace(data);
+        }
+        #[cfg(feature = "durable")]
+        self.state.durable.iter().for_each(Durable::write_now);
+        found
     }
 
     /// Restores the contents that the server had when the snapshot was taken. Nothing else changes.

@@ -22,3 +22,14 @@ pub(crate) struct Authorized<'a> {
     /// The version used for the response.
     pub(crate) version: &'a str,
 }
+
+impl Authorized<'_> {
+    /// The number of entries on the next page of a listing, at most `room`. `resumes` is whether the request has a
+    /// token.
+    pub(crate) fn room(&self, room: u32, resumes: bool) -> usize {
+        if self.context.is_owner {
+            return room as usize;
+        }
+        self.state.control.pages.room(room, resumes)
+    }
+}

@@ -12,7 +12,10 @@ use super::header_order;
 use crate::headers::MS_DATE;
 
 /// A storage service. Each has its own rules for signatures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+///
+/// In serde formats it is `"blob"`, `"queue"` or `"table"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Service {
     /// Blob storage.
     Blob,

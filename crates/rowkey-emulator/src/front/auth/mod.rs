@@ -28,6 +28,7 @@ use tracing::info;
 use wire::{Authorization, parse_authorization};
 
 use crate::account::Account;
+use crate::front::respond::Owner;
 
 /// The element of a 403 or 401 with the reason why a request is not authenticated.
 pub(crate) const AUTHENTICATION_ERROR_DETAIL: &str = "AuthenticationErrorDetail";
@@ -72,6 +73,31 @@ pub(crate) fn explain(rejection: Rejection, detail: impl Into<String>) -> Reject
     rejection.detail(AUTHENTICATION_ERROR_DETAIL, detail)
 }
 
+/// What precedes the string to sign in the detail of a rejection for a signature with an account key.
+const STRING_TO_SIGN: &str = "Server used following string to sign: '";
+
+/// The same for a shared access signature.
+const SAS_STRING_TO_SIGN: &str = "String to sign used was ";
+
+/// The string to sign as it was computed for a request that was rejected for its signature.
+pub(crate) fn computed_string(rejection: &Rejection) -> Option<&str> {
+    let mut details = rejection.details.iter();
+    let (_, detail) = details.find(|(name, _)| *name == AUTHENTICATION_ERROR_DETAIL)?;
+    let shared_key = detail.split_once(STRING_TO_SIGN);
+    let shared_key = shared_key.and_then(|(_, text)| text.strip_suffix("'."));
+    shared_key.or_else(|| {
+        detail.strip_prefix("Signature did not match. ")?.strip_prefix(SAS_STRING_TO_SIGN)
+    })
+}
+
+/// The rule that rejected a request. Messages that were built for the request may quote it, so they are none.
+pub(crate) fn rule(rejection: &Rejection) -> &'static str {
+    match rejection.message {
+        std::borrow::Cow::Borrowed(text) if rejection.rule.is_empty() => text,
+        _ => rejection.rule,
+    }
+}
+
 /// The delegation key of a service for the user whose token came with a request.
 pub(crate) fn delegation_key(
     account: &Account,
@@ -103,6 +129,9 @@ pub(crate) fn authenticate(
     caller: Caller<'_>,
     request: &Parts,
 ) -> Result<Access, Rejection> {
+    if request.extensions.get::<Owner>().is_some() {
+        return Ok(Access::Key);
+    }
     if let Some(value) = request.headers.get(http::header::AUTHORIZATION) {
         let authorization = value.to_str().ok().and_then(parse_authorization);
         return match authorization {

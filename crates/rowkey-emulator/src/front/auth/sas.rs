@@ -16,7 +16,7 @@ use rowkey_wire::xml::SignedIdentifier;
 
 use super::access::{Access, Grant, Scope};
 use super::wire::IpRange;
-use super::{Caller, failed};
+use super::{Caller, SAS_STRING_TO_SIGN, failed};
 use crate::account::Account;
 use crate::store::Key;
 use crate::store::query::Window;
@@ -55,7 +55,7 @@ pub(super) fn verify(
         caller.log_signing(&text);
         return Err(failed(
             "the shared access signature does not match",
-            format!("Signature did not match. String to sign used was {text}"),
+            format!("Signature did not match. {SAS_STRING_TO_SIGN}{text}"),
         ));
     }
     if let Some(delegation) = &sas.delegation {

@@ -9,7 +9,7 @@ use rowkey_wire::auth::{Scheme, Service, Unsigned, string_to_sign};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::{MS_DATE, VERSION};
 
-use super::{Caller, failed};
+use super::{Caller, STRING_TO_SIGN, failed};
 use crate::account::Account;
 use crate::clock::unix_seconds;
 
@@ -67,7 +67,7 @@ pub(super) fn verify(
         "the Shared Key signature does not match",
         format!(
             "The MAC signature found in the HTTP request '{signature}' is not the same as any \
-             computed signature. Server used following string to sign: '{text}'."
+             computed signature. {STRING_TO_SIGN}{text}'."
         ),
     ))
 }

@@ -170,7 +170,7 @@ pub(super) fn list(call: &Call<'_>, options: &ListContainers) -> HttpResponse {
 
 /// The number of entries on a page, given the requested maximum.
 fn room(call: &Call<'_>, most: Option<u32>, resumes: bool) -> usize {
-    call.state.control.pages.room(most.unwrap_or(MAX_PAGE).min(MAX_PAGE), resumes)
+    call.room(most.unwrap_or(MAX_PAGE).min(MAX_PAGE), resumes)
 }
 
 /// List Blobs.

@@ -48,8 +48,7 @@ pub(super) fn drop_apart(queue: Queue) {
 /// List Queues.
 pub(super) fn list(call: &Call<'_>, listing: &Listing) -> HttpResponse {
     let queues = call.account.queues();
-    let room =
-        call.state.control.pages.room(listing.max.unwrap_or(MAX_LISTING), listing.marker.is_some());
+    let room = call.room(listing.max.unwrap_or(MAX_LISTING), listing.marker.is_some());
     let (page, next) = queues.list(listing, room);
     let page = page.into_iter().map(|(name, queue)| (name, queue.metadata()));
     documents::document(render::list(&call.route.endpoint, &call.account.name, listing, page, next))

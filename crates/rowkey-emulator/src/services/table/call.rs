@@ -8,6 +8,7 @@ use rowkey_wire::odata::render::Origin;
 
 use crate::op::table::Address;
 use crate::services::authorized::Authorized;
+use crate::store::query::Cut;
 use crate::wire::table::parse::ResponseFormat;
 
 /// An authorized request to the Table service, or a part of a batch.
@@ -40,9 +41,16 @@ impl Call<'_> {
         address: &Address<'_>,
         count: usize,
     ) -> Result<(), Rejection> {
-        let Some(throttle) = &self.state.control.throttle else { return Ok(()) };
+        if self.context.is_owner {
+            return Ok(());
+        }
         let route = (&*self.account.name, address.table, &*address.partition_key);
-        throttle.entities(route, count, self.context.now)
+        self.state.control.throttle.entities(route, count, self.context.now)
+    }
+
+    /// Where the page ends, if it ends early. `resumes` is whether the request has a token.
+    pub(super) fn cut(&self, resumes: bool) -> Option<Cut> {
+        if self.context.is_owner { None } else { self.state.control.pages.next(resumes) }
     }
 
     /// The base of the addresses in the response.

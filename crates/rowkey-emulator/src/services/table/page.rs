@@ -29,7 +29,7 @@ pub(super) async fn query(
     });
     let room = query.top.unwrap_or(MAX_PAGE);
     let scan = Scan::new(Compiled::new(query.filter.as_ref()), call.access.window(), from, room);
-    let cut = call.state.control.pages.next(query.next.is_some());
+    let cut = call.cut(query.next.is_some());
     let mut page = Page {
         scan: scan.cut(cut),
         body: Vec::new(),
@@ -49,11 +49,9 @@ pub(super) async fn query(
             }
         }
     };
-    if let Some(throttle) = &call.state.control.throttle {
-        for (partition_key, count) in &page.read {
-            let place = (&*call.account.name, table, partition_key.as_str());
-            throttle.note_entities(place, *count, call.context.now);
-        }
+    for (partition_key, count) in page.read.iter().filter(|_| !call.context.is_owner) {
+        let place = (&*call.account.name, table, partition_key.as_str());
+        call.state.control.throttle.note_entities(place, *count, call.context.now);
     }
     page.body.extend_from_slice(b"]}");
     let mut answer = respond::data(StatusCode::OK, call.format.level, page.body);
@@ -94,7 +92,7 @@ impl Page {
         let (origin, level) = (call.origin(), call.format.level);
         let view = View { origin, level, table: table.name(), select };
         let Self { scan, body, rows, read, instants } = self;
-        let counts = call.state.control.throttle.is_some();
+        let counts = call.state.control.throttle.is_on();
         if body.is_empty() {
             let select = select.map(|select| select.text.as_str());
             render::begin_list(body, level, origin, table.name(), select);

@@ -56,7 +56,7 @@ pub(super) fn get(call: &Call<'_>, name: &str) -> Result<HttpResponse, Failure> 
 /// Query Tables.
 pub(super) fn query(call: &Call<'_>, query: &TableQuery) -> HttpResponse {
     let level = call.format.level;
-    let cut = call.state.control.pages.next(query.next.is_some());
+    let cut = call.cut(query.next.is_some());
     let store = call.account.store();
     let (page, next) = store.tables(query, cut);
     let names = page.iter().map(|table| table.name());
