@@ -1,6 +1,8 @@
-//! The program's flags. Flags for compatibility with Azurite are in [`azurite`].
+//! The program's flags. Flags for compatibility with Azurite are in [`azurite`], those of the control plane in
+//! [`control`].
 
 mod azurite;
+mod control;
 #[cfg(test)]
 mod given_to_azurite;
 
@@ -15,6 +17,9 @@ use clap::{ArgAction, Parser};
 use rowkey_emulator::{Server, ServerBuilder, SyncPolicy};
 
 use azurite::Azurite;
+pub(crate) use control::Control;
+
+use crate::health::Health;
 
 /// A server that speaks the protocol of Azure Table, Queue and Blob storage.
 ///
@@ -24,7 +29,10 @@ use azurite::Azurite;
 #[derive(Parser)]
 #[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 #[command(name = "rowkey-server", version, disable_version_flag = true, args_override_self = true)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct Flags {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
     /// The host that the Blob service listens on.
     #[arg(long, visible_alias = "blobHost", default_value = "127.0.0.1", value_name = "HOST")]
     blob_host: String,
@@ -84,7 +92,7 @@ pub(crate) struct Flags {
     threads: Option<NonZeroUsize>,
     /// An additional host name under which web pages of other origins may reach the server.
     #[arg(long, value_name = "NAME")]
-    allow_host: Vec<String>,
+    pub(crate) allow_host: Vec<String>,
     /// Log errors only.
     #[arg(short, long)]
     pub(crate) silent: bool,
@@ -101,7 +109,15 @@ pub(crate) struct Flags {
     version: Option<bool>,
 
     #[command(flatten)]
+    pub(crate) control: Control,
+    #[command(flatten)]
     azurite: Azurite,
+}
+
+/// What the program does instead of serving.
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    Health(Health),
 }
 
 /// Which checks tokens must pass.
@@ -165,7 +181,7 @@ impl Flags {
     pub(crate) fn builder(self) -> io::Result<ServerBuilder> {
         let certificate = self.certificate()?;
         let mut builder = Server::builder()
-            .journal(false)
+            .journal(self.control.is_on())
             .blob(self.blob_host, self.blob_port)
             .queue(self.queue_host, self.queue_port)
             .table(self.table_host, self.table_port)
@@ -173,6 +189,9 @@ impl Flags {
             .debug_signing(self.debug_signing)
             .threads(self.threads.unwrap_or_else(usual_threads));
         builder = self.azurite.apply(builder);
+        if let Some(targets) = self.control.targets() {
+            builder = builder.throttle(targets);
+        }
         if let Some(location) = self.location {
             let sync = self.sync.map_or_else(SyncPolicy::default, SyncPolicy::from);
             builder = builder.location(location, sync);

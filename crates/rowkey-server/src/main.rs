@@ -1,19 +1,23 @@
 //! The server program: reads flags, prints one line of JSON when it is ready, and logs to stderr.
 
 mod flags;
+mod health;
 mod log;
 
 #[cfg(unix)]
 use std::future::poll_fn;
 use std::io::{self, Write as _};
+use std::pin::pin;
 use std::process::ExitCode;
 #[cfg(unix)]
 use std::task::Poll;
 
 use clap::Parser as _;
+use futures_util::future::select;
+use rowkey_control::Plane;
 use rowkey_emulator::{DEVELOPMENT_KEY, Server};
 
-use flags::Flags;
+use flags::{Command, Flags};
 
 // Entities of all sizes come and go: the system's allocator would keep the memory of a dropped
 // table.
@@ -22,6 +26,15 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let flags = Flags::parse();
+    if let Some(Command::Health(health)) = &flags.command {
+        return match health.check() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                let _ = writeln!(io::stderr(), "{error}");
+                ExitCode::FAILURE
+            }
+        };
+    }
     #[cfg(unix)]
     if flags.location.is_some() {
         // Data files are accessible only to the server's user, and a log may be among them.
@@ -53,12 +66,23 @@ async fn run(flags: Flags) -> io::Result<()> {
         tracing::info!("{note}");
     }
     let show_keys = flags.show_keys;
+    let faults = flags.control.faults()?;
+    let control = flags.control.options(flags.allow_host.clone(), show_keys);
     let server = flags.builder()?.start().await?;
     let end = told_to_end()?;
-    ready(&server, show_keys)?;
-    end.await;
-    // Once it has ended, all data has been synced.
-    drop(server);
+    let faults: Vec<_> = faults.into_iter().map(|fault| server.inject(fault)).collect();
+    let Some(options) = control else {
+        ready(&server, None, show_keys)?;
+        end.await;
+        // Once it has ended, all data has been synced.
+        drop((faults, server));
+        return Ok(());
+    };
+    let plane = Plane::start(server, options).await?;
+    faults.into_iter().for_each(|fault| plane.keep(fault));
+    ready(plane.server(), Some(plane.url()), show_keys)?;
+    select(pin!(end), pin!(plane.shutdown_requested())).await;
+    plane.stop().await;
     Ok(())
 }
 
@@ -108,7 +132,7 @@ fn without_key(connection_string: &str) -> String {
 /// Prints the ready line to stdout: programs that start the server wait for it. Such lines end up in
 /// logs, which should not contain keys, so the keys of the user's own accounts are shown only on
 /// request.
-fn ready(server: &Server, show_keys: bool) -> io::Result<()> {
+fn ready(server: &Server, control: Option<&str>, show_keys: bool) -> io::Result<()> {
     let connection_string = if show_keys {
         server.connection_string().to_owned()
     } else {
@@ -118,14 +142,17 @@ fn ready(server: &Server, show_keys: bool) -> io::Result<()> {
     let certificate = server.certificate().map_or_else(String::new, |certificate| {
         format!(",\"certificate\":{}", quoted(certificate).replace('\r', "").replace('\n', "\\n"))
     });
+    let control =
+        control.map_or_else(String::new, |control| format!(",\"control\":{}", quoted(control)));
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "{{\"ready\":true,\"blob\":{},\"queue\":{},\"table\":{},\"connectionString\":{}{}}}",
+        "{{\"ready\":true,\"blob\":{},\"queue\":{},\"table\":{},\"connectionString\":{}{}{}}}",
         quoted(server.blob_endpoint()),
         quoted(server.queue_endpoint()),
         quoted(server.table_endpoint()),
         quoted(&connection_string),
+        control,
         certificate,
     )?;
     out.flush()
