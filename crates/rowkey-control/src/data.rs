@@ -10,7 +10,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rowkey_emulator::Service;
 
-use crate::plane::Shared;
+use crate::plane::{Shared, spawn};
 use crate::problem::Problem;
 
 /// The path of these requests, before the service.
@@ -63,9 +63,9 @@ async fn pass_on(plane: &Shared, request: Request) -> Result<Response, Problem> 
         Problem::new(StatusCode::BAD_GATEWAY, format!("the service closed the connection: {error}"))
     };
     let (client, serving) = plane.server.connect_as_owner(service);
-    tokio::spawn(serving);
+    spawn(serving);
     let (mut sender, connection) = http1::handshake(TokioIo::new(client)).await.map_err(broken)?;
-    tokio::spawn(async move {
+    spawn(async move {
         // Its error is the one of the request.
         let _ = connection.await;
     });

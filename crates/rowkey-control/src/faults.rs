@@ -78,7 +78,9 @@ pub(crate) async fn inject(State(plane): State<Shared>, Sent(fault): Sent<Fault>
 pub(crate) async fn clear(State(plane): State<Shared>) -> StatusCode {
     let faults = std::mem::take(&mut plane.made().faults);
     // Those that a request waits for are dropped only later.
-    faults.values().for_each(|injected| remove(injected, false));
+    for injected in faults.values() {
+        remove(injected, false);
+    }
     StatusCode::NO_CONTENT
 }
 

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use rowkey_emulator::{DEVELOPMENT_KEY, Server};
+use rowkey_emulator::{DEVELOPMENT_KEY, Server, StoredTable};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -126,7 +126,7 @@ pub(crate) async fn metrics(State(plane): State<Shared>) -> Response {
     let snapshot = server.snapshot();
     for account in server.accounts().filter_map(|name| snapshot.account(name)) {
         tables += account.tables().count();
-        entities += account.tables().map(|table| table.len()).sum::<usize>();
+        entities += account.tables().map(StoredTable::len).sum::<usize>();
     }
     gauge("rowkey_server_tables", "Tables.", count(tables));
     gauge("rowkey_server_entities", "Entities in all tables.", count(entities));

@@ -63,8 +63,9 @@ pub struct Plane {
     shared: Shared,
     url: String,
     counting: JoinHandle<()>,
-    /// Its drop tells the requests that follow the journal.
-    _ending: watch::Sender<()>,
+    serving: Option<JoinHandle<()>>,
+    /// Its drop ends connections, and the requests that follow the journal.
+    ending: Option<watch::Sender<()>>,
 }
 
 /// What all requests share.
@@ -136,10 +137,10 @@ impl Plane {
             made: Mutex::default(),
             numbers: Mutex::default(),
         });
-        let counting = tokio::spawn(Counts::follow(Arc::downgrade(&shared), follower));
+        let counting = spawn(Counts::follow(Arc::downgrade(&shared), follower));
         let router = routes::router(Arc::clone(&shared));
         let mut told = shared.ended.clone();
-        tokio::spawn(async move {
+        let serving = spawn(async move {
             let end = async move {
                 let _ = told.changed().await;
             };
@@ -147,7 +148,7 @@ impl Plane {
             let _ = axum::serve(listener, router).with_graceful_shutdown(end).await;
         });
         let url = format!("http://{}", reachable(address));
-        Ok(Self { url, shared, counting, _ending: ending })
+        Ok(Self { url, shared, counting, serving: Some(serving), ending: Some(ending) })
     }
 
     /// The address of the control plane, such as `http://127.0.0.1:10003`.
@@ -165,14 +166,12 @@ impl Plane {
         self.shared.made().faults.insert(injected.id(), Arc::new(injected));
     }
 
-    /// Ends the control plane and the server. When this returns, all data of a location has been synced.
-    pub async fn stop(self) {
-        let shared = Arc::clone(&self.shared);
-        drop(self);
-        // Requests that still run hold the server for a moment; those of followers end with the plane.
-        let limit = tokio::time::Instant::now() + END;
-        while Arc::strong_count(&shared) > 1 && tokio::time::Instant::now() < limit {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    /// Ends the control plane and the server, after the requests under way, for which it waits five seconds at most.
+    /// When this returns, all data of a location has been synced.
+    pub async fn stop(mut self) {
+        self.ending = None;
+        if let Some(serving) = self.serving.take() {
+            let _ = tokio::time::timeout(END, serving).await;
         }
     }
 
@@ -209,6 +208,15 @@ impl Inner {
         *numbers += 1;
         *numbers
     }
+}
+
+/// Starts work that ends with the plane, or with the connection that it serves.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "all of it ends when the plane does: it waits for `ended`, or is aborted"
+)]
+pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    tokio::spawn(work)
 }
 
 /// The address at which a client on this machine reaches a listener on all addresses.

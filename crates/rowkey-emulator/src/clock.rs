@@ -142,9 +142,9 @@ impl ServerClock {
             let is_frozen = self.is_frozen();
             let real = pin!(async {
                 if is_frozen {
-                    std::future::pending().await
+                    std::future::pending::<()>().await;
                 } else {
-                    machine_sleep(Duration::from_nanos(left.saturating_mul(100))).await
+                    machine_sleep(Duration::from_nanos(left.saturating_mul(100))).await;
                 }
             });
             // The sender lives as long as `self`, so waiting cannot fail.

@@ -17,9 +17,7 @@ use clap::{ArgAction, Parser};
 use rowkey_emulator::{Server, ServerBuilder, SyncPolicy};
 
 use azurite::Azurite;
-pub(crate) use control::Control;
-
-use crate::health::Health;
+use control::Control;
 
 /// A server that speaks the protocol of Azure Table, Queue and Blob storage.
 ///
@@ -29,10 +27,10 @@ use crate::health::Health;
 #[derive(Parser)]
 #[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 #[command(name = "rowkey-server", version, disable_version_flag = true, args_override_self = true)]
-#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
+#[command(
+    after_help = "`rowkey-server health` asks a running server whether it answers; see `rowkey-server health --help`."
+)]
 pub(crate) struct Flags {
-    #[command(subcommand)]
-    pub(crate) command: Option<Command>,
     /// The host that the Blob service listens on.
     #[arg(long, visible_alias = "blobHost", default_value = "127.0.0.1", value_name = "HOST")]
     blob_host: String,
@@ -112,12 +110,6 @@ pub(crate) struct Flags {
     pub(crate) control: Control,
     #[command(flatten)]
     azurite: Azurite,
-}
-
-/// What the program does instead of serving.
-#[derive(clap::Subcommand)]
-pub(crate) enum Command {
-    Health(Health),
 }
 
 /// Which checks tokens must pass.

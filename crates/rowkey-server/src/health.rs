@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
-use clap::Args;
+use clap::Parser;
 
 /// How long the server may take to answer.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -12,7 +12,8 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// Exit with 0 if a running server answers, and with 1 if it does not.
 ///
 /// It asks the control plane, if its port is known, and the Table service otherwise.
-#[derive(Args)]
+#[derive(Parser)]
+#[command(name = "rowkey-server health")]
 pub(crate) struct Health {
     /// The host of the server.
     #[arg(long, value_name = "HOST", default_value = "127.0.0.1")]

@@ -17,7 +17,8 @@ use futures_util::future::select;
 use rowkey_control::Plane;
 use rowkey_emulator::{DEVELOPMENT_KEY, Server};
 
-use flags::{Command, Flags};
+use flags::Flags;
+use health::Health;
 
 // Entities of all sizes come and go: the system's allocator would keep the memory of a dropped
 // table.
@@ -25,9 +26,9 @@ use flags::{Command, Flags};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let flags = Flags::parse();
-    if let Some(Command::Health(health)) = &flags.command {
-        return match health.check() {
+    // Not a subcommand of the flags: these take no positional argument, and say so.
+    if std::env::args_os().nth(1).is_some_and(|first| first == "health") {
+        return match Health::parse_from(std::env::args_os().skip(1)).check() {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 let _ = writeln!(io::stderr(), "{error}");
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
             }
         };
     }
+    let flags = Flags::parse();
     #[cfg(unix)]
     if flags.location.is_some() {
         // Data files are accessible only to the server's user, and a log may be among them.
@@ -79,7 +81,9 @@ async fn run(flags: Flags) -> io::Result<()> {
         return Ok(());
     };
     let plane = Plane::start(server, options).await?;
-    faults.into_iter().for_each(|fault| plane.keep(fault));
+    for fault in faults {
+        plane.keep(fault);
+    }
     ready(plane.server(), Some(plane.url()), show_keys)?;
     select(pin!(end), pin!(plane.shutdown_requested())).await;
     plane.stop().await;

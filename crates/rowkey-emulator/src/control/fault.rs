@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn a_fault_that_can_match_nothing_is_refused() {
         for (json, named) in [
-            (r#"{}"#, "missing field `action`"),
+            ("{}", "missing field `action`"),
             (r#"{"action":"explode"}"#, "unknown variant `explode`"),
             (r#"{"action":"hold","nth":0}"#, "counts from 1"),
             (r#"{"action":"hold","times":0}"#, "at least 1"),

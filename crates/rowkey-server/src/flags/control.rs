@@ -11,6 +11,7 @@ use rowkey_emulator::{Fault, Targets};
 /// How the program is controlled while it runs.
 // Without `Debug`, because of the token.
 #[derive(Args)]
+#[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
 pub(crate) struct Control {
     /// The port of the control plane; 0 for a free port. Without this there is none. With it, the last 10,000 requests
     /// are kept in a journal.
@@ -22,7 +23,7 @@ pub(crate) struct Control {
     /// The token that requests to the control plane must have: `Authorization: Bearer TOKEN`.
     #[arg(long, env = "ROWKEY_CONTROL_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     control_token: Option<String>,
-    /// Answer 503 ServerBusy above Azure's documented targets, or above others, per second:
+    /// Answer 503 `ServerBusy` above Azure's documented targets, or above others, per second:
     /// requestsPerAccount=N,entitiesPerPartition=N,messagesPerQueue=N.
     #[arg(long, num_args = 0..=1, default_missing_value = "", value_name = "TARGETS")]
     throttle: Option<Throttle>,

@@ -10,13 +10,13 @@ use crate::given_to_azurite::FLAGS;
 use crate::support::{Answer, Client};
 
 /// A program on free ports, which is killed when this is dropped.
-struct Program {
-    child: Child,
-    ready: String,
+pub(crate) struct Program {
+    pub(crate) child: Child,
+    pub(crate) ready: String,
 }
 
 impl Program {
-    fn start(flags: &[&str], accounts: Option<&str>) -> Self {
+    pub(crate) fn start(flags: &[&str], accounts: Option<&str>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rowkey-server"));
         command
             .args(["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"])
@@ -32,7 +32,7 @@ impl Program {
         Self { child, ready }
     }
 
-    fn connect(&self, service: Service) -> Client {
+    pub(crate) fn connect(&self, service: Service) -> Client {
         let name = match service {
             Service::Blob => "\"blob\":\"",
             Service::Queue => "\"queue\":\"",
