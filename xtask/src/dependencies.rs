@@ -8,10 +8,11 @@ use std::process::Command;
 use crate::structure::root;
 
 /// Crates that a crate must not depend on, however indirectly.
-const FORBIDDEN: [(&str, &[&str]); 5] = [
+const FORBIDDEN: [(&str, &[&str]); 6] = [
     ("rowkey-wire", &["tokio", "reqwest", "hyper"]),
     ("rowkey-entity", &["rowkey-client", "tokio", "reqwest", "hyper"]),
     ("rowkey-emulator", &["rowkey-client", "reqwest"]),
+    ("rowkey-control", &["rowkey-client", "reqwest"]),
     ("rowkey-server", &["rowkey-client", "reqwest"]),
     ("rowkey-transfer", &["rowkey-client", "tokio", "reqwest", "hyper"]),
 ];
@@ -39,7 +40,7 @@ const MOST: [(&str, &str, usize); 8] = [
     ("rowkey", "rustls,store", 84),
     ("rowkey", "rustls,worker,encryption,patterns", 102),
     ("rowkey-emulator", "", 54),
-    ("rowkey-server", "", 110),
+    ("rowkey-server", "", 133),
     ("rowkey-cli", "", 127),
     ("rowkey-metrics", "", 67),
     ("rowkey-otel", "", 73),

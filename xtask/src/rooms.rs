@@ -23,7 +23,7 @@ struct House {
 }
 
 /// The crates that are checked.
-const HOUSES: [House; 8] = [
+const HOUSES: [House; 9] = [
     House {
         package: "rowkey-client",
         floors: &[
@@ -57,6 +57,18 @@ const HOUSES: [House; 8] = [
             "services",
             "http",
             "server fuzzing",
+        ],
+        files_in_order: true,
+    },
+    House {
+        package: "rowkey-control",
+        floors: &[
+            "problem schema counts page",
+            "body shared",
+            "clock contents data faults guard health journal limits queues",
+            "forks",
+            "routes",
+            "plane",
         ],
         files_in_order: true,
     },

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::body::Sent;
-use crate::plane::Shared;
 use crate::problem::Problem;
+use crate::shared::Shared;
 
 /// The most seconds that one request advances the clock by: a century.
 const MAX_SECONDS: f64 = 100.0 * 366.0 * 86_400.0;

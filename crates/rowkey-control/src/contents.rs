@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::body::{Named, Sent};
-use crate::plane::Shared;
 use crate::problem::Problem;
 use crate::schema;
+use crate::shared::Shared;
 
 /// The contents of the server at an instant.
 #[derive(Debug, Serialize, ToSchema)]

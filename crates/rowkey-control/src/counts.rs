@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rowkey_emulator::{JournalFollower, Operation, Service};
-
-use crate::plane::Inner;
 
 /// The requests that ended since the server was started.
 #[derive(Debug, Default)]
@@ -23,15 +21,14 @@ struct Kind {
 
 impl Counts {
     /// Counts requests until the control plane is dropped.
-    pub(crate) async fn follow(plane: Weak<Inner>, mut follower: JournalFollower) {
+    pub(crate) async fn follow(counts: Arc<Self>, mut follower: JournalFollower) {
         while let Some(entry) = follower.next().await {
-            let Some(plane) = plane.upgrade() else { return };
             let kind = Kind {
                 operation: entry.operation(),
                 status: entry.status(),
                 fault: entry.fault().is_some(),
             };
-            let mut counts = plane.counts.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut counts = counts.0.lock().unwrap_or_else(PoisonError::into_inner);
             *counts.entry(kind).or_default() += 1;
         }
     }

@@ -10,8 +10,8 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rowkey_emulator::Service;
 
-use crate::plane::{Shared, spawn};
 use crate::problem::Problem;
+use crate::shared::{Shared, spawn};
 
 /// The path of these requests, before the service.
 pub(crate) const PREFIX: &str = "/v1/data/";

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::body::{Asked, Named, Sent};
-use crate::plane::Shared;
 use crate::problem::Problem;
 use crate::schema;
+use crate::shared::Shared;
 
 /// How long a request waits for a fault, unless it says so.
 const WAIT_MS: u64 = 10_000;

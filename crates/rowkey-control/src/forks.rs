@@ -10,8 +10,8 @@ use utoipa::ToSchema;
 
 use crate::body::Named;
 use crate::health::shown_connection_string;
-use crate::plane::{Options, Plane, Shared};
 use crate::problem::Problem;
+use crate::shared::{Forked, Options, Shared};
 
 /// A server with the contents that this one had.
 #[derive(Debug, Serialize, ToSchema)]
@@ -32,7 +32,7 @@ pub(crate) struct Fork {
 }
 
 impl Fork {
-    fn of(id: u64, plane: &Plane, show_keys: bool) -> Self {
+    fn of(id: u64, plane: &dyn Forked, show_keys: bool) -> Self {
         let server = plane.server();
         Self {
             id,
@@ -55,7 +55,8 @@ pub(crate) struct Forks {
 #[utoipa::path(get, path = "/v1/forks", tag = "contents", responses((status = 200, body = Forks)))]
 pub(crate) async fn list(State(plane): State<Shared>) -> Json<Forks> {
     let made = plane.made();
-    let forks = made.forks.iter().map(|(id, fork)| Fork::of(*id, fork, plane.show_keys)).collect();
+    let forks =
+        made.forks.iter().map(|(id, fork)| Fork::of(*id, &**fork, plane.show_keys)).collect();
     Json(Forks { forks })
 }
 
@@ -82,9 +83,9 @@ pub(crate) async fn start(State(plane): State<Shared>) -> Result<Response, Probl
         allowed_hosts: plane.hosts.clone(),
         show_keys: plane.show_keys,
     };
-    let fork = Box::pin(Plane::start(server, options)).await.map_err(failed)?;
+    let fork = (plane.start_fork)(server, options).await.map_err(failed)?;
     let id = plane.number();
-    let shown = Fork::of(id, &fork, plane.show_keys);
+    let shown = Fork::of(id, &*fork, plane.show_keys);
     plane.made().forks.insert(id, fork);
     let location = format!("/v1/forks/{id}");
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(shown)).into_response())

@@ -14,8 +14,8 @@ use http::{StatusCode, Uri};
 use subtle::ConstantTimeEq as _;
 
 use crate::page;
-use crate::plane::Shared;
 use crate::problem::Problem;
+use crate::shared::Shared;
 
 /// Lets a request through, or says why not.
 pub(crate) async fn check(State(plane): State<Shared>, request: Request, next: Next) -> Response {

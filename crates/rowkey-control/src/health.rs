@@ -11,7 +11,7 @@ use rowkey_emulator::{DEVELOPMENT_KEY, Server, StoredTable};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::plane::Shared;
+use crate::shared::Shared;
 
 /// Whether the server is alive.
 #[derive(Debug, Serialize, ToSchema)]

@@ -17,9 +17,9 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::body::Asked;
-use crate::plane::Shared;
 use crate::problem::Problem;
 use crate::schema;
+use crate::shared::Shared;
 
 /// Requests in the order in which they arrived.
 #[derive(Debug, Serialize, ToSchema)]

@@ -23,11 +23,12 @@
 //! | `body` | JSON bodies and query strings, whose errors are problems |
 //! | `guard` | which requests are let in: hosts, origins, tokens |
 //! | `counts` | requests by operation and status, for the metrics |
-//! | `plane` | [`Plane`]: the server, and what was made through its control plane |
+//! | `shared` | what all requests share: the server, and what was made through its control plane |
 //! | `schema` | the types of the server in the OpenAPI document |
 //! | `faults`, `clock`, `limits`, `journal`, `contents`, `forks`, `queues`, `data`, `health` | the resources |
 //! | `page` | the page for browsers |
 //! | `routes` | which request goes where, and the OpenAPI document |
+//! | `plane` | [`Plane`]: a server with its control plane |
 //!
 //! [`Server`]: rowkey_emulator::Server
 
@@ -48,6 +49,8 @@ mod problem;
 mod queues;
 mod routes;
 mod schema;
+mod shared;
 
-pub use plane::{Options, Plane};
+pub use plane::Plane;
 pub use routes::openapi;
+pub use shared::Options;

@@ -9,8 +9,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::body::Sent;
-use crate::plane::Shared;
 use crate::schema;
+use crate::shared::Shared;
 
 /// The request rates above which the server answers 503 `ServerBusy`.
 #[derive(Debug, Serialize, ToSchema)]

@@ -2,14 +2,12 @@
 
 use axum::Router;
 
-use crate::plane::Shared;
-
 /// Whether a path is a file of the page.
 pub(crate) fn has(path: &str) -> bool {
     path == "/"
 }
 
 /// The files of the page.
-pub(crate) fn router() -> Router<Shared> {
+pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
 }

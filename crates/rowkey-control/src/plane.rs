@@ -1,61 +1,20 @@
-//! [`Plane`]: a server with its control plane, and what was made through it.
+//! [`Plane`]: a server with its control plane.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+use std::{fmt, io};
 
-use rowkey_emulator::{Chaos, HeldBack, Injected, Pages, Server, Snapshot};
-use rowkey_wire::edm::DateTime;
+use rowkey_emulator::{Injected, Server};
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::counts::Counts;
 use crate::routes;
+use crate::shared::{Forked, Inner, Options, Shared, Starting, spawn};
 
 /// How long requests may take when the server ends.
 const END: std::time::Duration = std::time::Duration::from_secs(5);
-
-/// How a control plane listens, and which requests it lets in.
-#[derive(Clone)]
-pub struct Options {
-    /// The host to listen on. Default: `127.0.0.1`.
-    pub host: String,
-    /// The port; 0, which is the default, for a free one.
-    pub port: u16,
-    /// The token that requests must have. Required where the host is not of this machine alone.
-    pub token: Option<String>,
-    /// Names besides `localhost` under which the control plane is reached.
-    pub allowed_hosts: Vec<String>,
-    /// Whether connection strings have the keys of accounts, too. The published key of the development account is
-    /// always shown.
-    pub show_keys: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            host: "127.0.0.1".to_owned(),
-            port: 0,
-            token: None,
-            allowed_hosts: Vec::new(),
-            show_keys: false,
-        }
-    }
-}
-
-// Leaves out the token.
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("host", &self.host)
-            .field("port", &self.port)
-            .field("has_token", &self.token.is_some())
-            .finish_non_exhaustive()
-    }
-}
 
 /// A server with its control plane. Dropping it ends both.
 #[must_use = "the server ends when this is dropped"]
@@ -66,36 +25,6 @@ pub struct Plane {
     serving: Option<JoinHandle<()>>,
     /// Its drop ends connections, and the requests that follow the journal.
     ending: Option<watch::Sender<()>>,
-}
-
-/// What all requests share.
-pub(crate) type Shared = Arc<Inner>;
-
-pub(crate) struct Inner {
-    pub(crate) server: Server,
-    pub(crate) token: Option<String>,
-    /// The host that it listens on.
-    pub(crate) host: String,
-    /// The names under which it is reached.
-    pub(crate) hosts: Vec<String>,
-    pub(crate) show_keys: bool,
-    pub(crate) counts: Counts,
-    /// Told when a request asked the server to end.
-    pub(crate) shutdown: Notify,
-    /// Changes when the control plane ends: requests that follow the journal end then.
-    pub(crate) ended: watch::Receiver<()>,
-    made: Mutex<Made>,
-    numbers: Mutex<u64>,
-}
-
-/// What requests made, until they remove it.
-#[derive(Default)]
-pub(crate) struct Made {
-    pub(crate) faults: BTreeMap<u64, Arc<Injected>>,
-    pub(crate) pages: Option<(Pages, Chaos)>,
-    pub(crate) held_back: Option<(DateTime, HeldBack)>,
-    pub(crate) snapshots: BTreeMap<u64, (DateTime, Snapshot)>,
-    pub(crate) forks: BTreeMap<u64, Plane>,
 }
 
 impl Plane {
@@ -124,6 +53,7 @@ impl Plane {
         let mut hosts = options.allowed_hosts;
         hosts.push(options.host.clone());
         let follower = server.follow_journal(None);
+        let counts = Arc::<Counts>::default();
         let (ending, ended) = watch::channel(());
         let shared = Arc::new(Inner {
             server,
@@ -131,13 +61,14 @@ impl Plane {
             host: options.host,
             hosts,
             show_keys: options.show_keys,
-            counts: Counts::default(),
+            counts: Arc::clone(&counts),
+            start_fork,
             shutdown: Notify::new(),
             ended,
             made: Mutex::default(),
             numbers: Mutex::default(),
         });
-        let counting = spawn(Counts::follow(Arc::downgrade(&shared), follower));
+        let counting = spawn(Counts::follow(counts, follower));
         let router = routes::router(Arc::clone(&shared));
         let mut told = shared.ended.clone();
         let serving = spawn(async move {
@@ -190,33 +121,25 @@ impl Drop for Plane {
     }
 }
 
+impl Forked for Plane {
+    fn server(&self) -> &Server {
+        Self::server(self)
+    }
+
+    fn url(&self) -> &str {
+        Self::url(self)
+    }
+}
+
 impl fmt::Debug for Plane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Plane").field("url", &self.url).finish_non_exhaustive()
     }
 }
 
-impl Inner {
-    /// What requests made. The lock is never held across an await.
-    pub(crate) fn made(&self) -> MutexGuard<'_, Made> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A new number for a snapshot or a fork, from 1.
-    pub(crate) fn number(&self) -> u64 {
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        *numbers += 1;
-        *numbers
-    }
-}
-
-/// Starts work that ends with the plane, or with the connection that it serves.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "all of it ends when the plane does: it waits for `ended`, or is aborted"
-)]
-pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
-    tokio::spawn(work)
+/// Starts the control plane of a fork.
+fn start_fork(server: Server, options: Options) -> Starting {
+    Box::pin(async { Ok(Box::new(Plane::start(server, options).await?) as Box<dyn Forked>) })
 }
 
 /// The address at which a client on this machine reaches a listener on all addresses.

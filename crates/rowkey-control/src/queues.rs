@@ -7,8 +7,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::body::Named;
-use crate::plane::Shared;
 use crate::problem::Problem;
+use crate::shared::Shared;
 
 /// The messages of a queue.
 #[derive(Debug, Serialize, ToSchema)]

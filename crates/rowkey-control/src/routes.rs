@@ -10,8 +10,8 @@ use utoipa::openapi::{Content, OpenApi as Document, Ref, RefOr, ResponseBuilder}
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::plane::Shared;
 use crate::problem::Problem;
+use crate::shared::Shared;
 use crate::{clock, contents, data, faults, forks, guard, health, journal, limits, page, queues};
 
 /// The document without its paths.

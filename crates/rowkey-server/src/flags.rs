@@ -1,8 +1,9 @@
-//! The program's flags. Flags for compatibility with Azurite are in [`azurite`], those of the control plane in
-//! [`control`].
+//! The program's flags. Flags for compatibility with Azurite are in [`azurite`], those of the control plane in `control`.
 
 mod azurite;
+#[cfg(feature = "control")]
 mod control;
+mod failing;
 #[cfg(test)]
 mod given_to_azurite;
 
@@ -17,7 +18,9 @@ use clap::{ArgAction, Parser};
 use rowkey_emulator::{Server, ServerBuilder, SyncPolicy};
 
 use azurite::Azurite;
+#[cfg(feature = "control")]
 use control::Control;
+use failing::Failing;
 
 /// A server that speaks the protocol of Azure Table, Queue and Blob storage.
 ///
@@ -107,6 +110,9 @@ pub(crate) struct Flags {
     version: Option<bool>,
 
     #[command(flatten)]
+    pub(crate) failing: Failing,
+    #[cfg(feature = "control")]
+    #[command(flatten)]
     pub(crate) control: Control,
     #[command(flatten)]
     azurite: Azurite,
@@ -173,7 +179,7 @@ impl Flags {
     pub(crate) fn builder(self) -> io::Result<ServerBuilder> {
         let certificate = self.certificate()?;
         let mut builder = Server::builder()
-            .journal(self.control.is_on())
+            .journal(self.journal())
             .blob(self.blob_host, self.blob_port)
             .queue(self.queue_host, self.queue_port)
             .table(self.table_host, self.table_port)
@@ -181,7 +187,7 @@ impl Flags {
             .debug_signing(self.debug_signing)
             .threads(self.threads.unwrap_or_else(usual_threads));
         builder = self.azurite.apply(builder);
-        if let Some(targets) = self.control.targets() {
+        if let Some(targets) = self.failing.targets() {
             builder = builder.throttle(targets);
         }
         if let Some(location) = self.location {
@@ -206,6 +212,14 @@ impl Flags {
             builder = builder.oauth();
         }
         Ok(if self.loose { builder.loose() } else { builder })
+    }
+
+    /// Whether requests are recorded. Only the control plane shows them.
+    fn journal(&self) -> bool {
+        #[cfg(feature = "control")]
+        return self.control.is_on();
+        #[cfg(not(feature = "control"))]
+        false
     }
 
     /// The certificate and its key, in PEM. A flag without its counterpart is an error, because it

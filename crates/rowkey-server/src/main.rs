@@ -7,13 +7,16 @@ mod log;
 #[cfg(unix)]
 use std::future::poll_fn;
 use std::io::{self, Write as _};
+#[cfg(feature = "control")]
 use std::pin::pin;
 use std::process::ExitCode;
 #[cfg(unix)]
 use std::task::Poll;
 
 use clap::Parser as _;
+#[cfg(feature = "control")]
 use futures_util::future::select;
+#[cfg(feature = "control")]
 use rowkey_control::Plane;
 use rowkey_emulator::{DEVELOPMENT_KEY, Server};
 
@@ -68,25 +71,27 @@ async fn run(flags: Flags) -> io::Result<()> {
         tracing::info!("{note}");
     }
     let show_keys = flags.show_keys;
-    let faults = flags.control.faults()?;
+    let faults = flags.failing.faults()?;
+    #[cfg(feature = "control")]
     let control = flags.control.options(flags.allow_host.clone(), show_keys);
     let server = flags.builder()?.start().await?;
     let end = told_to_end()?;
     let faults: Vec<_> = faults.into_iter().map(|fault| server.inject(fault)).collect();
-    let Some(options) = control else {
-        ready(&server, None, show_keys)?;
-        end.await;
-        // Once it has ended, all data has been synced.
-        drop((faults, server));
+    #[cfg(feature = "control")]
+    if let Some(options) = control {
+        let plane = Plane::start(server, options).await?;
+        for fault in faults {
+            plane.keep(fault);
+        }
+        ready(plane.server(), Some(plane.url()), show_keys)?;
+        select(pin!(end), pin!(plane.shutdown_requested())).await;
+        plane.stop().await;
         return Ok(());
-    };
-    let plane = Plane::start(server, options).await?;
-    for fault in faults {
-        plane.keep(fault);
     }
-    ready(plane.server(), Some(plane.url()), show_keys)?;
-    select(pin!(end), pin!(plane.shutdown_requested())).await;
-    plane.stop().await;
+    ready(&server, None, show_keys)?;
+    end.await;
+    // Once it has ended, all data has been synced.
+    drop((faults, server));
     Ok(())
 }
 

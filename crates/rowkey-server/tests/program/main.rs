@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[cfg(feature = "control")]
 mod control;
 #[cfg(unix)]
 mod descriptors;
