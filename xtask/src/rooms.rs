@@ -52,7 +52,7 @@ const HOUSES: [House; 9] = [
             "store wire",
             "account",
             "front",
-            "durable control",
+            "durable control load",
             "state",
             "services",
             "http",

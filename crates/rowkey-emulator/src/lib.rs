@@ -28,7 +28,7 @@
 //!
 //! | feature | adds |
 //! |---|---|
-//! | `durable` | `ServerBuilder::location`: keeps the data in a directory; needs Rust 1.90 |
+//! | `durable` | `ServerBuilder::location`: keeps the data in a directory; `ServerBuilder::import_azurite`; needs Rust 1.90 |
 //! | `tls` | `ServerBuilder::https` and `certificate`: HTTPS |
 //! | `control` | `Server::connect_as_owner`: what the control plane of the program needs |
 //!
@@ -46,6 +46,7 @@
 //! | `account` | accounts: names, credentials and locked contents |
 //! | `front` | what precedes the services: the account that a request is for, its authentication, CORS, bodies and response headers |
 //! | `durable` | keeps the data on disk, with the feature `durable` |
+//! | `load` | data that does not come by requests: [`Seed`], and the data of Azurite |
 //! | `control` | features for tests: [`Fault`], [`Journal`], [`Pages`], [`Targets`] |
 //! | `state` | the accounts and settings of a server |
 //! | `services` | the services: they turn requests into operations on the store, and results into responses |
@@ -60,6 +61,7 @@ mod front;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
+mod load;
 mod op;
 mod server;
 mod services;
@@ -76,6 +78,7 @@ pub use control::{
 #[cfg(feature = "durable")]
 pub use durable::{SyncPolicy, is_data_file};
 pub use front::operation::Operation;
+pub use load::{Seed, SeedError, Seeded};
 pub use rowkey_wire::auth::Service;
 pub use rowkey_wire::code::ErrorCode;
 #[doc(hidden)]

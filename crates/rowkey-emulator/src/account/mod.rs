@@ -85,6 +85,14 @@ pub(crate) struct AccountData {
     pub(crate) blobs: Blobs,
 }
 
+/// The stores of an account while all of them are changed.
+#[derive(Debug)]
+pub(crate) struct Changing<'a> {
+    pub(crate) tables: &'a mut store::Account,
+    pub(crate) queues: &'a mut Queues,
+    pub(crate) blobs: &'a mut Blobs,
+}
+
 impl AccountData {
     /// The contents of a new account. The ids of messages follow from `seed`.
     pub(crate) fn new(rules: Rules, seed: u64) -> Self {
@@ -181,6 +189,38 @@ impl Account {
             records.queues.replace(&mut queues);
             records.blobs.replace(&mut blobs);
         }
+    }
+
+    /// Changes a copy of the stores, which is then dropped.
+    pub(crate) fn try_change<R, E>(
+        &self,
+        change: impl FnOnce(&mut Changing<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let AccountData { mut tables, mut queues, mut blobs } = self.data();
+        change(&mut Changing { tables: &mut tables, queues: &mut queues, blobs: &mut blobs })
+    }
+
+    /// Changes all stores at one instant, or none of them. `change` is called with copies first, and with the stores
+    /// only if that succeeded, so it must do the same when it is called again.
+    pub(crate) fn change_all<R, E>(
+        &self,
+        mut change: impl FnMut(&mut Changing<'_>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let (mut tables, mut queues, mut blobs) =
+            (lock(&self.store), lock(&self.queues), lock(&self.blobs));
+        {
+            let (mut tables, mut queues, mut blobs) =
+                (tables.clone(), queues.clone(), blobs.clone());
+            change(&mut Changing { tables: &mut tables, queues: &mut queues, blobs: &mut blobs })?;
+        }
+        let mut stores = Changing { tables: &mut tables, queues: &mut queues, blobs: &mut blobs };
+        let changed = change(&mut stores);
+        if let Some(records) = &self.records {
+            records.tables.record(&mut tables);
+            records.queues.record(&mut queues);
+            records.blobs.record(&mut blobs);
+        }
+        changed
     }
 
     /// Locks all stores at one instant, to restore data from disk.

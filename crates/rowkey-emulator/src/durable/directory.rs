@@ -125,9 +125,9 @@ fn check_foreign(path: &Path, beside: &[PathBuf]) -> io::Result<()> {
         let text = name.to_string_lossy();
         if AZURITE.iter().any(|start| text.starts_with(start)) {
             return Err(refused(&format!(
-                "it is not a directory of rowkey-server: it has data of Azurite (`{text}`), which this \
-                 server cannot read; nothing was changed; name another directory, and to keep the data \
-                 copy it with a client while both run on ports of their own"
+                "it is not a directory of rowkey-server: it has data of Azurite (`{text}`); nothing was changed; \
+                 name another directory, and to take over the data name this one with --import-azurite \
+                 (ServerBuilder::import_azurite) once"
             )));
         }
         let holds = resolved(&path.join(&name));

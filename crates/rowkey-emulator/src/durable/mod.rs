@@ -90,6 +90,9 @@ pub(crate) struct Durable {
     writer: journal::Writer,
     #[cfg(feature = "durable")]
     recovery: open::Recovery,
+    /// Whether the directory had no data when it was opened.
+    #[cfg(feature = "durable")]
+    is_new: bool,
     /// Released after the writer has ended.
     #[cfg(feature = "durable")]
     _directory: directory::Directory,
@@ -193,6 +196,12 @@ impl Durable {
     #[expect(clippy::unused_self, reason = "nothing is kept")]
     fn take_back(&self, _: &[Account]) -> Result<(), Unavailable> {
         Err(Unavailable::Unreadable)
+    }
+
+    /// Whether the directory had no data when it was opened.
+    #[cfg(feature = "durable")]
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// Writes changes for which no request will wait.

@@ -57,6 +57,7 @@ pub(crate) fn attach(
     }
     info!("{} entities read from {}", load.entities, location.display());
 
+    let is_new = load.is_new;
     let progress = Arc::new(Progress::new());
     let journal = Arc::new(Journal::new(Arc::clone(&progress)));
     let next_owner = Arc::new(AtomicU64::new(load.next_owner));
@@ -80,7 +81,7 @@ pub(crate) fn attach(
     let writer = Writer::start(&journal, &rows, policy)?;
     let recovery =
         Recovery { journal, storage, rules, accounts: recorders, repaired: Mutex::new(()) };
-    Ok(Durable { progress, writer, recovery, _directory: directory })
+    Ok(Durable { progress, writer, recovery, is_new, _directory: directory })
 }
 
 /// The error when a directory is damaged, with the ways to continue.
@@ -205,6 +206,8 @@ struct Load {
     swept: Vec<(Space, u64)>,
     contents: Stored,
     entities: u64,
+    /// Whether nothing was ever written.
+    is_new: bool,
 }
 
 /// An account while it is read.
@@ -265,6 +268,7 @@ impl Load {
             swept: Vec::new(),
             contents: Stored::default(),
             entities: 0,
+            is_new: true,
         }
     }
 
@@ -281,6 +285,7 @@ impl Load {
 
     fn name(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         let (account, kind, name) = names::read_key(key)?;
+        self.is_new = false;
         let Some(index) = self.names.iter().position(|known| known == account) else {
             self.unserved.insert(account.to_owned());
             if kind.is_owner() {

@@ -79,6 +79,23 @@ pub(crate) fn entity<'a>(
         }
     }
     check_duplicates(&entity.properties)?;
+    check_limits(&entity, strict)?;
+    Ok(entity)
+}
+
+/// Checks an entity that came from elsewhere than a request: its keys, the names of its properties and the limits.
+pub(crate) fn check(entity: &Entity<'_>, strict: Strictness) -> Result<(), Rejection> {
+    for key in [entity.partition_key, entity.row_key] {
+        check_key(key.ok_or_else(|| Rejection::new(ErrorCode::PROPERTIES_NEED_VALUE))?)?;
+    }
+    for (name, _) in &entity.properties {
+        check_name(name)?;
+    }
+    check_duplicates(&entity.properties)?;
+    check_limits(entity, strict)
+}
+
+fn check_limits(entity: &Entity<'_>, strict: Strictness) -> Result<(), Rejection> {
     if strict == Strictness::Strict {
         check_count(entity.properties.len())?;
         let keys = (entity.partition_key.unwrap_or_default(), entity.row_key.unwrap_or_default());
@@ -87,7 +104,7 @@ pub(crate) fn entity<'a>(
             check_value(value)?;
         }
     }
-    Ok(entity)
+    Ok(())
 }
 
 /// Rejects an entity with too many properties.

@@ -8,9 +8,11 @@
 //! | [`held_back`] | [`HeldBack`]: a secondary that lags |
 //! | `owner` | connections of the owner, with the feature `control` |
 //! | `state` | the contents as one file, with the feature `durable` |
+//! | [`loading`] | data at the start: seeds, and the data of Azurite |
 //! | [`sweep`] | [`Sweep`]: runs a scenario with every fault at every request |
 
 mod held_back;
+mod loading;
 #[cfg(feature = "control")]
 mod owner;
 mod requests;
@@ -41,6 +43,7 @@ use crate::control::{Control, Targets};
 use crate::front::hosts::Hosts;
 use crate::front::keep_alive::KeepAlive;
 use crate::http::listener::{self, Listeners, Running};
+use crate::load::Seed;
 use crate::op::entity::Strictness;
 use crate::state::State;
 use crate::store::Names;
@@ -60,6 +63,9 @@ pub struct Server {
     pub(crate) builder: ServerBuilder,
     endpoints: Endpoints,
     connection_string: String,
+    /// What was not taken over from Azurite.
+    #[cfg(feature = "durable")]
+    notes: Vec<String>,
     running: Running,
 }
 
@@ -107,6 +113,10 @@ pub struct ServerBuilder {
     keep_alive: KeepAlive,
     product_style: bool,
     threads: NonZeroUsize,
+    seeds: Vec<Arc<Seed>>,
+    /// The directory with Azurite's data.
+    #[cfg(feature = "durable")]
+    azurite: Option<std::path::PathBuf>,
     #[cfg(feature = "durable")]
     location: Option<(std::path::PathBuf, crate::durable::SyncPolicy)>,
     /// Files that a location may have although no server has used it.
@@ -147,6 +157,9 @@ impl Server {
             keep_alive: KeepAlive::default(),
             product_style: true,
             threads: NonZeroUsize::MIN,
+            seeds: Vec::new(),
+            #[cfg(feature = "durable")]
+            azurite: None,
             #[cfg(feature = "durable")]
             location: None,
             #[cfg(feature = "durable")]
@@ -500,11 +513,16 @@ impl ServerBuilder {
         // Report an unusable certificate before anything is opened.
         let mut tls = self.scheme.acceptor()?;
         #[cfg(feature = "durable")]
+        let imported = self.read_azurite(&state)?;
+        #[cfg(feature = "durable")]
         if let Some((location, sync)) = &self.location {
             let accounts = &mut state.accounts;
             state.durable =
                 Some(crate::durable::open::attach(accounts, rules, location, &self.beside, *sync)?);
         }
+        #[cfg(feature = "durable")]
+        let notes = self.put_azurite(&state, imported)?;
+        self.put_seeds(&state)?;
         prepare(&state);
         let bound = [&self.blob, &self.queue, &self.table].map(|(host, port)| bind(host, *port));
         let [blob, queue, table] = bound;
@@ -541,14 +559,24 @@ impl ServerBuilder {
         );
         let state = Arc::new(state);
         let running = listener::start(Arc::clone(&state), listeners, tls, self.threads)?;
-        Ok(Server { state, builder: self, endpoints, connection_string, running })
+        Ok(Server {
+            state,
+            builder: self,
+            endpoints,
+            connection_string,
+            #[cfg(feature = "durable")]
+            notes,
+            running,
+        })
     }
 
-    /// The same options with free ports and without a data directory.
+    /// The same options with free ports, and without data of its own.
     pub(crate) fn apart(mut self) -> Self {
+        self.seeds.clear();
         #[cfg(feature = "durable")]
         {
             self.location = None;
+            self.azurite = None;
         }
         for (_, port) in [&mut self.blob, &mut self.queue, &mut self.table] {
             *port = 0;

@@ -14,6 +14,12 @@ impl<K> Touched<K> {
         }
     }
 
+    /// The record of a resource that is created here: it records if this one does, so that what is put into the resource
+    /// by the same change is recorded, too.
+    pub(crate) fn of_new<T>(&self) -> Touched<T> {
+        Touched(self.0.as_ref().map(|_| Vec::new()))
+    }
+
     /// The number of recorded changes.
     pub(crate) fn len(&self) -> usize {
         self.0.as_ref().map_or(0, Vec::len)

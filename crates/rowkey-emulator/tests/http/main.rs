@@ -11,6 +11,7 @@ mod front;
 mod logs;
 mod queue;
 mod requests;
+mod seeds;
 mod server;
 mod support;
 mod tokens;

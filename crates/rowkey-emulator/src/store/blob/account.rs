@@ -73,7 +73,9 @@ impl Blobs {
         self.blocked.take(name, now, ErrorCode::CONTAINER_BEING_DELETED)?;
         self.touched.note(|| Touch::Container(name.into()));
         let version = self.next_version(now);
-        self.containers.insert(name.into(), Container::new(version, access, metadata));
+        let touched = self.touched.of_new();
+        let container = Container { touched, ..Container::new(version, access, metadata) };
+        self.containers.insert(name.into(), container);
         Ok(version)
     }
 

@@ -80,7 +80,9 @@ impl Queues {
         }
         self.blocked.take(name, now, ErrorCode::QUEUE_BEING_DELETED)?;
         self.touched.note(|| Touch::Queue(name.to_owned()));
-        self.by_name.insert(name.to_owned(), Queue::new(metadata));
+        let mut queue = Queue::new(metadata);
+        queue.touched = self.touched.of_new();
+        self.by_name.insert(name.to_owned(), queue);
         Ok(Created::New)
     }
 
