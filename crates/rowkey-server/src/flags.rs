@@ -17,6 +17,8 @@ use std::time::Duration;
 use clap::{ArgAction, Parser};
 use rowkey_emulator::{Server, ServerBuilder, SyncPolicy};
 
+use crate::seeds;
+
 use azurite::Azurite;
 #[cfg(feature = "control")]
 use control::Control;
@@ -84,6 +86,15 @@ pub(crate) struct Flags {
     /// and ends with the program.
     #[arg(short, long, value_name = "DIR", conflicts_with = "inMemoryPersistence")]
     pub(crate) location: Option<PathBuf>,
+    /// Take over the tables, queues and blobs of Azurite from the directory that its --location named. Azurite must not be
+    /// running. The directory is only read. With --location, that must be new.
+    #[arg(long, value_name = "DIR")]
+    import_azurite: Option<PathBuf>,
+    /// Tables, queues and blobs at the start, from a file of JSON, from JSON lines of one table (`orders.jsonl`,
+    /// `orders.jsonl.gz`), from a backup that `rowkey export` wrote, or from all of these in a folder; may be repeated. With
+    /// --location, only if that is new.
+    #[arg(long, value_name = "FILE")]
+    seed: Vec<PathBuf>,
     /// When to sync data to the disk, so that it survives a loss of power: before each response
     /// (`always`), or at an interval, by default of 1000 ms (`interval`, `interval:MS`).
     #[arg(long, value_name = "WHEN", requires = "location")]
@@ -204,6 +215,12 @@ impl Flags {
             builder = builder.certificate(certificate, key);
         } else if self.https {
             builder = builder.https();
+        }
+        if let Some(directory) = self.import_azurite {
+            builder = builder.import_azurite(directory);
+        }
+        for path in &self.seed {
+            builder = seeds::read(path)?.into_iter().fold(builder, ServerBuilder::seed);
         }
         for name in self.allow_host {
             builder = builder.allow_host(name);

@@ -3,6 +3,7 @@
 mod flags;
 mod health;
 mod log;
+mod seeds;
 
 #[cfg(unix)]
 use std::future::poll_fn;

@@ -11,11 +11,16 @@ mod descriptors;
 mod durable;
 #[path = "../../src/flags/given_to_azurite.rs"]
 mod given_to_azurite;
+#[cfg(unix)]
+mod import;
 mod program;
 mod readme;
+#[cfg(unix)]
+mod seeds;
 #[path = "../../../rowkey-emulator/tests/http/support.rs"]
 #[expect(dead_code, reason = "the emulator's tests need all of it")]
 mod support;
+mod work;
 
 /// A certificate for `--cert` and its key.
 mod certificates {

@@ -2,86 +2,10 @@
 //! refused with a message that says what to do.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::certificates;
-
-/// A working directory of a test's own, which goes when the test ends. `DIR` stands for it in flags.
-struct Work(PathBuf);
-
-impl Work {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("rowkey-readme-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// A file below the working directory, with the directories that it needs.
-    fn with(self, name: &str, content: impl AsRef<[u8]>) -> Self {
-        let path = self.0.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, content).unwrap();
-        self
-    }
-
-    /// Starts the program there, and returns it with its ready line, or its log if it ends.
-    fn run(&self, flags: &[&str], variables: &[(&str, &str)]) -> Result<Started, String> {
-        let directory = self.0.to_str().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rowkey-server"));
-        command
-            .current_dir(&self.0)
-            .args(["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"])
-            .args(flags.iter().map(|flag| flag.replace("DIR", directory)))
-            .env_remove("AZURITE_ACCOUNTS")
-            .envs(variables.iter().copied())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut started = Started { child: command.spawn().unwrap(), ready: String::new() };
-        let out = started.child.stdout.take().unwrap();
-        BufReader::new(out).read_line(&mut started.ready).unwrap();
-        if !started.ready.is_empty() {
-            return Ok(started);
-        }
-        let mut log = String::new();
-        started.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
-        Err(log)
-    }
-
-    /// Starts the program, which must be ready.
-    fn starts(&self, flags: &[&str]) -> Started {
-        self.run(flags, &[]).unwrap_or_else(|log| panic!("{flags:?}: {log}"))
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.0.join(name).exists()
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A program, which is killed when this is dropped.
-struct Started {
-    child: Child,
-    ready: String,
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use crate::work::Work;
 
 /// The commands of Azurite's README without the program's name; ports are 0.
 const COMMANDS: [&[&str]; 22] = [
