@@ -15,9 +15,9 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{ArgAction, Parser};
-use rowkey_emulator::{Server, ServerBuilder, SyncPolicy};
+use rowkey_emulator::{Server, ServerBuilder, Service, SyncPolicy};
 
-use crate::seeds;
+use crate::{pfx, seeds};
 
 use azurite::Azurite;
 #[cfg(feature = "control")]
@@ -189,11 +189,16 @@ impl Flags {
     /// The server that the flags describe, or an error for flags that cannot be satisfied.
     pub(crate) fn builder(self) -> io::Result<ServerBuilder> {
         let certificate = self.certificate()?;
+        let [blob_port, queue_port, table_port] = self.azurite.ports([
+            (Service::Blob, self.blob_port),
+            (Service::Queue, self.queue_port),
+            (Service::Table, self.table_port),
+        ]);
         let mut builder = Server::builder()
             .journal(self.journal())
-            .blob(self.blob_host, self.blob_port)
-            .queue(self.queue_host, self.queue_port)
-            .table(self.table_host, self.table_port)
+            .blob(self.blob_host, blob_port)
+            .queue(self.queue_host, queue_port)
+            .table(self.table_host, table_port)
             .reuse_names(!self.strict)
             .debug_signing(self.debug_signing)
             .threads(self.threads.unwrap_or_else(usual_threads));
@@ -246,11 +251,10 @@ impl Flags {
         match (&self.cert, &self.key) {
             (Some(certificate), Some(key)) => Ok(Some((read(certificate)?, read(key)?))),
             (None, None) => Ok(None),
-            (Some(_), None) if self.azurite.has_password() => wrong(
-                "--pwd: certificates are taken in PEM and not as .pfx files; convert with \
-                 `openssl pkcs12 -in cert.pfx -out cert.pem -nodes`, and give that file as --cert \
-                 and as --key",
-            ),
+            (Some(file), None) if let Some(password) = self.azurite.password() => {
+                // The certificate and its key are in one text.
+                pfx::read(file, password).map(|pem| Some((pem.clone(), pem)))
+            }
             (Some(_), None) => wrong("--cert: a certificate needs its key; add --key"),
             (None, Some(_)) => wrong("--key: a key needs its certificate; add --cert"),
         }
@@ -372,7 +376,7 @@ mod tests {
         for (half, named) in [
             (&["--cert", "x"][..], "add --key"),
             (&["--key", "x"], "add --cert"),
-            (&["--cert", "x", "--pwd", "y"], "openssl pkcs12"),
+            (&["--cert", "/no/such/file", "--pwd", "y"], "/no/such/file"),
         ] {
             let flags = [&["rowkey-server"], half].concat();
             let error = Flags::try_parse_from(flags).unwrap().builder().unwrap_err();

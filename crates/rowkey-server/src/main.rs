@@ -3,6 +3,7 @@
 mod flags;
 mod health;
 mod log;
+mod pfx;
 mod seeds;
 
 #[cfg(unix)]

@@ -1,8 +1,9 @@
 //! Flags of Azurite 3.37 that the program accepts for compatibility, with or without effect.
 
+use std::path::Path;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rowkey_emulator::{ServerBuilder, Service};
 
 /// Flags in scripts that were written for Azurite. Each is accepted in Azurite's spelling and in
@@ -11,6 +12,10 @@ use rowkey_emulator::{ServerBuilder, Service};
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "independent flags")]
 pub(super) struct Azurite {
+    /// The name of one of Azurite's programs, as in `docker run IMAGE azurite-blob`. With one of the last three, the
+    /// other services listen on free ports.
+    #[arg(value_name = "PROGRAM", ignore_case = true)]
+    program: Option<Program>,
     /// Seconds after which idle connections of the Blob service are closed; 0 for no limit.
     #[arg(
         long,
@@ -60,9 +65,35 @@ pub(super) struct Azurite {
     /// No effect: no telemetry is sent.
     #[arg(long = "disableTelemetry", alias = "disable-telemetry")]
     disable_telemetry: bool,
-    /// Rejected with --cert alone, because .pfx files are not supported. No effect with --key.
+    /// The password of a .pfx file that --cert names without --key. It is read by the program `openssl`.
     #[arg(long, value_name = "PASSWORD")]
     pwd: Option<String>,
+}
+
+/// A program of Azurite.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Program {
+    Azurite,
+    AzuriteBlob,
+    AzuriteQueue,
+    AzuriteTable,
+}
+
+impl Program {
+    /// The program that a link to this one is named after.
+    fn of_link(path: &Path) -> Option<Self> {
+        Self::from_str(path.file_stem()?.to_str()?, true).ok()
+    }
+
+    /// The service that it starts alone.
+    fn service(self) -> Option<Service> {
+        match self {
+            Self::Azurite => None,
+            Self::AzuriteBlob => Some(Service::Blob),
+            Self::AzuriteQueue => Some(Service::Queue),
+            Self::AzuriteTable => Some(Service::Table),
+        }
+    }
 }
 
 impl Azurite {
@@ -88,6 +119,15 @@ impl Azurite {
             ),
             (self.pwd.is_some() && !has_certificate, "--pwd has no effect without --cert"),
             (
+                self.alone().is_some(),
+                "all three services are started; those of the other programs of Azurite listen on free ports, which the \
+                 ready line names",
+            ),
+            (
+                std::env::var_os("AZURITE_SKIP_API_VERSION_CHECK").is_some(),
+                "AZURITE_SKIP_API_VERSION_CHECK has no effect: every API version is accepted",
+            ),
+            (
                 std::env::var_os("AZURITE_DB").is_some(),
                 "AZURITE_DB has no effect: data is kept with --location, and in no SQL database",
             ),
@@ -97,9 +137,23 @@ impl Azurite {
         .collect()
     }
 
-    /// Whether the password of a .pfx file was given.
-    pub(super) fn has_password(&self) -> bool {
-        self.pwd.is_some()
+    /// The password of a .pfx file.
+    pub(super) fn password(&self) -> Option<&str> {
+        self.pwd.as_deref()
+    }
+
+    /// The ports of the services: free ones for those that the program would not start.
+    pub(super) fn ports(&self, given: [(Service, u16); 3]) -> [u16; 3] {
+        let alone = self.alone();
+        given.map(
+            |(service, port)| if alone.is_some_and(|alone| alone != service) { 0 } else { port },
+        )
+    }
+
+    /// The service that is started alone, according to the program's name.
+    fn alone(&self) -> Option<Service> {
+        let link = || Program::of_link(Path::new(&std::env::args_os().next()?));
+        self.program.or_else(link)?.service()
     }
 
     /// Applies the flags that have an effect.
@@ -123,6 +177,7 @@ impl Azurite {
 mod tests {
     use clap::Parser as _;
 
+    use super::*;
     use crate::flags::Flags;
     use crate::flags::given_to_azurite::FLAGS;
 
@@ -146,6 +201,31 @@ mod tests {
     }
 
     #[test]
+    fn a_program_of_azurite_has_the_ports_of_its_service_alone() {
+        let given = [(Service::Blob, 1), (Service::Queue, 2), (Service::Table, 3)];
+        for (words, ports) in [
+            (&[][..], [1, 2, 3]),
+            (&["azurite"], [1, 2, 3]),
+            (&["Azurite", "-s"], [1, 2, 3]),
+            (&["azurite-blob", "-l", "x"], [1, 0, 0]),
+            (&["-s", "azurite-queue"], [0, 2, 0]),
+            (&["AZURITE-TABLE"], [0, 0, 3]),
+        ] {
+            let flags = parse(words).ok().unwrap();
+            assert_eq!(flags.azurite.ports(given), ports, "{words:?}");
+        }
+        assert!(parse(&["azurite-file"]).is_err() && parse(&["azurite", "azurite"]).is_err());
+        for (link, program) in [
+            ("/usr/bin/azurite-table", Some(Program::AzuriteTable)),
+            ("azurite-blob.exe", Some(Program::AzuriteBlob)),
+            ("rowkey-server", None),
+            ("", None),
+        ] {
+            assert_eq!(Program::of_link(Path::new(link)), program, "{link}");
+        }
+    }
+
+    #[test]
     fn conflicting_azurite_flags_are_rejected() {
         assert!(parse(&["--inMemoryPersistence", "--location", "x"]).is_err());
     }
@@ -160,6 +240,7 @@ mod tests {
             (&["--pwd", "x"], "--pwd has no effect without --cert"),
             (&["--cert", "x", "--key", "y", "--pwd", "z"], "--pwd has no effect: --key"),
             (&["--loose"], "15 comparisons"),
+            (&["azurite-blob"], "listen on free ports"),
         ] {
             let notes = parse(flags).ok().unwrap().notes();
             assert!(notes.iter().any(|note| note.contains(named)), "{flags:?}: {notes:?}");

@@ -3,13 +3,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::certificates;
 use crate::work::Work;
 
 /// The commands of Azurite's README without the program's name; ports are 0.
-const COMMANDS: [&[&str]; 22] = [
+const COMMANDS: [&[&str]; 28] = [
     &[],
+    &["azurite", "-s", "-l", "DIR/azurite", "-d", "DIR/azurite/debug.log"],
+    &["azurite-blob", "-l", "path/to/azurite/workspace"],
+    &["azurite-queue", "-l", "path/to/azurite/workspace"],
+    &["azurite-table", "-l", "path/to/azurite/workspace"],
+    &["azurite-blob", "--blobHost", "0.0.0.0"],
+    &["Azurite", "--cert", "path/server.pem", "--key", "path/key.pem"],
     &["-s", "-l", "DIR/azurite", "-d", "DIR/azurite/debug.log"],
     &["--silent", "--location", "DIR/azurite", "--debug", "DIR/azurite/debug.log"],
     &["-l", "path/to/azurite/workspace"],
@@ -102,15 +109,18 @@ fn what_azurites_readme_has_and_the_program_has_not_is_refused_with_advice() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/server/standalone.md");
     let page = fs::read_to_string(page).unwrap();
     for (flags, advice, on_page) in [
-        (&["--cert", "path/server.pfx", "--pwd", "pfxpassword"][..], "openssl pkcs12", "`--pwd`"),
-        (&["--cert", "path/server.pem"], "add --key", "`--cert`, `--key`"),
+        (&["--cert", "path/server.pem"][..], "add --key", "`--cert`, `--key`"),
         (&["--oauth", "full"], "basic", "`--oauth`"),
         (
             &["--inMemoryPersistence", "-l", "DIR/x"],
             "cannot be used with",
             "`--inMemoryPersistence`",
         ),
-        (&["azurite", "-l", "DIR/x"], "unexpected argument 'azurite'", "words that are not flags"),
+        (
+            &["azurite-file", "-l", "DIR/x"],
+            "invalid value 'azurite-file'",
+            "words that are not flags",
+        ),
     ] {
         let Err(log) = Work::new().run(flags, &[]) else { panic!("{flags:?}: started") };
         assert!(log.contains(advice), "{flags:?}: {log}");
@@ -118,6 +128,36 @@ fn what_azurites_readme_has_and_the_program_has_not_is_refused_with_advice() {
     }
     for program in ["azurite-blob", "azurite-queue", "azurite-table"] {
         assert!(page.contains(&format!("`{program}`")), "{program} is not on the page");
+    }
+}
+
+/// A certificate and its key in one file, with the password `pfxpassword`.
+///
+/// `openssl pkcs12 -export -in v1.cert -inkey v1.key -passout pass:pfxpassword`, and the same with `-legacy`, which is
+/// encrypted by RC2 and triple DES as in files of .NET.
+const PFX: [&[u8]; 2] = [include_bytes!("certificate.pfx"), include_bytes!("legacy.pfx")];
+
+#[test]
+fn pfx_files_are_read_where_openssl_is_and_refused_with_advice_where_it_is_not() {
+    let has_openssl = Command::new("openssl").arg("version").output().is_ok();
+    for file in PFX {
+        let work = Work::new().with("cert.pfx", file);
+        let run = |password, variables: &[(&str, &str)]| {
+            work.run(&["--oauth", "basic", "--cert", "cert.pfx", "--pwd", password], variables)
+        };
+        match run("pfxpassword", &[]) {
+            Ok(started) => assert!(started.ready.contains("https://"), "{}", started.ready),
+            Err(log) => assert!(!has_openssl && log.contains("does not run"), "{log}"),
+        }
+        let Err(log) = run("other", &[]) else { panic!("a wrong password") };
+        assert!(log.contains("openssl pkcs12 -in cert.pfx"), "{log}");
+        assert!(log.contains("with the password of --pwd") || !has_openssl, "{log}");
+        let Err(log) = run("pfxpassword", &[("PATH", "/nowhere")]) else { panic!("no openssl") };
+        assert!(
+            log.contains("does not run") && log.contains("openssl pkcs12 -in cert.pfx"),
+            "{log}"
+        );
+        assert!(!log.contains("pfxpassword"), "{log}");
     }
 }
 
