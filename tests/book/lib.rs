@@ -46,5 +46,6 @@ pages! {
     migrate_others: "docs/src/migrate/others.md",
     hot_partitions: "docs/src/client/hot-partitions.md",
     in_tests: "docs/src/server/in-tests.md",
+    seeds: "docs/src/server/seeds.md",
     faults: "docs/src/server/faults.md",
 }
