@@ -29,6 +29,7 @@
 //! | feature | adds |
 //! |---|---|
 //! | `durable` | `ServerBuilder::location`: keeps the data in a directory; `ServerBuilder::import_azurite`; needs Rust 1.90 |
+//! | `oauth` | `ServerBuilder::issue_tokens`: a token endpoint, managed identities, and the data roles of Azure |
 //! | `tls` | `ServerBuilder::https` and `certificate`: HTTPS |
 //! | `control` | `Server::connect_as_owner`: what the control plane of the program needs |
 //!
@@ -40,6 +41,7 @@
 //! |---|---|
 //! | `clock` | [`ServerClock`] |
 //! | `tls` | certificates for HTTPS, with the feature `tls` |
+//! | `identity` | identities, their roles and their tokens, with the feature `oauth` |
 //! | `op` | what requests ask, as values: operations, entities, conditions, metadata |
 //! | `store` | tables, entities, queues, messages and blobs, independent of HTTP and the clock |
 //! | `wire` | the formats: requests to operations, results to parts of responses |
@@ -50,10 +52,13 @@
 //! | `control` | features for tests: [`Fault`], [`Journal`], [`Pages`], [`Targets`] |
 //! | `state` | the accounts and settings of a server |
 //! | `services` | the services: they turn requests into operations on the store, and results into responses |
+//! | `authority` | the token endpoint and managed identities, with the feature `oauth` |
 //! | `http` | sockets, threads, connections, and the steps common to all requests |
 //! | `server` | [`Server`], [`ServerBuilder`], [`Snapshot`], [`Sweep`], [`assert_requests`] |
 
 mod account;
+#[cfg(feature = "oauth")]
+mod authority;
 mod clock;
 mod control;
 mod durable;
@@ -61,6 +66,8 @@ mod front;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
+#[cfg(feature = "oauth")]
+mod identity;
 mod load;
 mod op;
 mod server;
@@ -78,6 +85,11 @@ pub use control::{
 #[cfg(feature = "durable")]
 pub use durable::{SyncPolicy, is_data_file};
 pub use front::operation::Operation;
+#[cfg(feature = "oauth")]
+pub use identity::{
+    DEVELOPMENT_CLIENT_ID, DEVELOPMENT_CLIENT_SECRET, DEVELOPMENT_MANAGED_IDENTITY,
+    DEVELOPMENT_TENANT_ID, Identity, IdentityKind, Role, RoleAssignment, Scope,
+};
 pub use load::{Seed, SeedError, Seeded};
 pub use rowkey_wire::auth::Service;
 pub use rowkey_wire::code::ErrorCode;

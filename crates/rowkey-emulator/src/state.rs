@@ -32,6 +32,9 @@ pub(crate) struct State {
     pub(crate) keep_alive: KeepAlive,
     /// Whether a host may name an account.
     pub(crate) product_style: bool,
+    /// Makes tokens, if the server issues them.
+    #[cfg(feature = "oauth")]
+    pub(crate) issuer: Option<std::sync::Arc<crate::identity::Issuer>>,
     /// The durable store, if the data is kept on disk.
     pub(crate) durable: Option<Durable>,
 }
@@ -82,6 +85,8 @@ impl State {
             debug_signing: false,
             keep_alive: KeepAlive::default(),
             product_style: true,
+            #[cfg(feature = "oauth")]
+            issuer: None,
             durable: None,
         })
     }

@@ -64,8 +64,8 @@ pub(crate) fn find<'a>(accounts: &'a [Account], name: &str) -> Option<&'a Accoun
 pub(crate) struct Account {
     pub(crate) name: String,
     pub(crate) keys: Vec<SigningKey>,
-    /// Whether bearer tokens are accepted.
-    pub(crate) takes_tokens: bool,
+    /// Which bearer tokens are accepted.
+    pub(crate) tokens: Tokens,
     store: Mutex<store::Account>,
     queues: Mutex<Queues>,
     blobs: Mutex<Blobs>,
@@ -75,6 +75,18 @@ pub(crate) struct Account {
     behind: Mutex<Option<Arc<Self>>>,
     /// The last sync time of a copy that the secondary shows.
     pub(crate) in_step: Option<DateTime>,
+}
+
+/// Which bearer tokens an account accepts.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Tokens {
+    #[default]
+    Refused,
+    /// Those of any issuer, whose signatures are not verified.
+    Unsigned,
+    /// Those that the server issues.
+    #[cfg(feature = "oauth")]
+    Issued(Arc<crate::identity::Issuer>),
 }
 
 /// The contents of an account. Clones share data that neither has changed since.
@@ -107,14 +119,14 @@ impl Account {
         let AccountData { tables, queues, blobs } = data;
         let (store, queues, blobs) = (Mutex::new(tables), Mutex::new(queues), Mutex::new(blobs));
         let (behind, in_step, records) = (Mutex::new(None), None, None);
-        let takes_tokens = false;
-        Self { name, keys, takes_tokens, store, queues, blobs, records, behind, in_step }
+        let tokens = Tokens::Refused;
+        Self { name, keys, tokens, store, queues, blobs, records, behind, in_step }
     }
 
     /// Freezes the secondary at the current contents.
     pub(crate) fn hold_back(&self, now: DateTime) {
         let mut copy = Self::new(self.name.clone(), self.keys.clone(), self.data());
-        copy.takes_tokens = self.takes_tokens;
+        copy.tokens = self.tokens.clone();
         copy.in_step = Some(now);
         *self.behind() = Some(Arc::new(copy));
     }

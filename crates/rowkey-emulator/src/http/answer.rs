@@ -124,6 +124,8 @@ async fn execute(
         let options = Options::parse(parts.uri.query().unwrap_or_default()).unwrap_or_default();
         let format = parse::response_format(&options, &parts.headers);
         let mut answer = respond::failure(&failure, format, context);
+        #[cfg(feature = "oauth")]
+        crate::authority::challenge(state, parts, &mut answer);
         if failure.rejection.code == ErrorCode::SERVER_BUSY && state.control.throttle.is_on() {
             hub::ask_to_wait(&mut answer);
         }

@@ -67,18 +67,28 @@ impl IdleTimeout {
 /// the length of an address.
 const MAX_BUFFER: usize = 128 * 1024;
 
+/// What a socket serves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Serves {
+    /// A service of storage.
+    Storage(Service),
+    /// Tokens.
+    #[cfg(feature = "oauth")]
+    Tokens,
+}
+
 /// Serves a connection until it ends.
 pub(crate) async fn serve(
     state: Arc<State>,
     tls: Option<Acceptor>,
     stream: TcpStream,
     peer: SocketAddr,
-    service: Service,
+    serves: Serves,
 ) {
     let _open = state.connections.enter();
-    let Some(tls) = tls else { return requests(&state, stream, peer, service, Way::Http).await };
+    let Some(tls) = tls else { return dispatch(&state, stream, peer, serves, Way::Http).await };
     match tls.accept(stream).await {
-        Ok(stream) => requests(&state, stream, peer, service, Way::Https).await,
+        Ok(stream) => dispatch(&state, stream, peer, serves, Way::Https).await,
         Err(error) => debug!(%error, "TLS handshake failed"),
     }
 }
@@ -102,6 +112,20 @@ enum Way {
     /// From the owner of the server.
     #[cfg(feature = "control")]
     Owner,
+}
+
+async fn dispatch(
+    state: &Arc<State>,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
+    serves: Serves,
+    way: Way,
+) {
+    match serves {
+        Serves::Storage(service) => requests(state, stream, peer, service, way).await,
+        #[cfg(feature = "oauth")]
+        Serves::Tokens => super::tokens::requests(state, stream, peer, way == Way::Https).await,
+    }
 }
 
 async fn requests(

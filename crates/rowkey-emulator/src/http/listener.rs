@@ -14,21 +14,20 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use rowkey_wire::auth::Service;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tracing::warn;
 
-use super::connection::serve;
+use super::connection::{Serves, serve};
 use crate::state::State;
 use crate::tls::Acceptor;
 
 /// The delay before accepting again when the system is out of file descriptors.
 const ACCEPT_DELAY: Duration = Duration::from_millis(50);
 
-/// Bound sockets, each with the service that it serves.
-pub(crate) type Listeners = Vec<(TcpListener, Service)>;
+/// Bound sockets, each with what it serves.
+pub(crate) type Listeners = Vec<(TcpListener, Serves)>;
 
 /// A running server: its threads end when this is dropped.
 #[derive(Debug)]
@@ -119,7 +118,7 @@ struct Worker {
 }
 
 /// A connection for another thread, which registers it with its own runtime.
-type Accepted = (std::net::TcpStream, SocketAddr, Service);
+type Accepted = (std::net::TcpStream, SocketAddr, Serves);
 
 impl Dispatcher {
     /// The thread with the fewest connections, unless that is the accepting thread.
@@ -133,10 +132,10 @@ impl Dispatcher {
 /// Accepts on every listener until the stop signal, then closes all open connections.
 async fn accept_all(dispatcher: Dispatcher, listeners: Listeners, stopped: oneshot::Receiver<()>) {
     let mut loops = JoinSet::new();
-    for (listener, service) in listeners {
+    for (listener, serves) in listeners {
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
-                loops.spawn(accept(dispatcher.clone(), listener, service));
+                loops.spawn(accept(dispatcher.clone(), listener, serves));
             }
             Err(error) => warn!(%error, "cannot listen"),
         }
@@ -144,7 +143,7 @@ async fn accept_all(dispatcher: Dispatcher, listeners: Listeners, stopped: onesh
     let _ = stopped.await;
 }
 
-async fn accept(dispatcher: Dispatcher, listener: tokio::net::TcpListener, service: Service) {
+async fn accept(dispatcher: Dispatcher, listener: tokio::net::TcpListener, serves: Serves) {
     let mut connections = JoinSet::new();
     let mut is_full = false;
     loop {
@@ -171,12 +170,12 @@ async fn accept(dispatcher: Dispatcher, listener: tokio::net::TcpListener, servi
         if let Some(worker) = dispatcher.fewest() {
             if let Ok(stream) = stream.into_std() {
                 worker.open.fetch_add(1, Ordering::Relaxed);
-                let _ = worker.send.send((stream, peer, service));
+                let _ = worker.send.send((stream, peer, serves));
             }
         } else {
             dispatcher.open.fetch_add(1, Ordering::Relaxed);
             let (state, tls) = (Arc::clone(&dispatcher.state), dispatcher.tls.clone());
-            connections.spawn(serve(state, tls, stream, peer, service));
+            connections.spawn(serve(state, tls, stream, peer, serves));
         }
     }
 }
@@ -194,11 +193,11 @@ async fn serve_dispatched(
             open.fetch_sub(1, Ordering::Relaxed);
             continue;
         };
-        let Some((stream, peer, service)) = accepted else { return };
+        let Some((stream, peer, serves)) = accepted else { return };
         let (state, tls) = (Arc::clone(&state), tls.clone());
         connections.spawn(async move {
             match TcpStream::from_std(stream) {
-                Ok(stream) => serve(state, tls, stream, peer, service).await,
+                Ok(stream) => serve(state, tls, stream, peer, serves).await,
                 Err(error) => warn!(%error, "a connection cannot be served"),
             }
         });

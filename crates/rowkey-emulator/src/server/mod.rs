@@ -5,13 +5,18 @@
 //! | [`testing`] | the methods of [`Server`] that are for tests |
 //! | [`requests`] | [`assert_requests`](crate::assert_requests): how many requests a piece of code sends |
 //! | [`snapshot`] | [`Snapshot`]: the contents of a server at an instant |
+//! | `bind` | sockets |
+//! | `identities` | the token endpoint and its identities, with the feature `oauth` |
 //! | [`held_back`] | [`HeldBack`]: a secondary that lags |
 //! | `owner` | connections of the owner, with the feature `control` |
 //! | `state` | the contents as one file, with the feature `durable` |
 //! | [`loading`] | data at the start: seeds, and the data of Azurite |
 //! | [`sweep`] | [`Sweep`]: runs a scenario with every fault at every request |
 
+mod bind;
 mod held_back;
+#[cfg(feature = "oauth")]
+mod identities;
 mod loading;
 #[cfg(feature = "control")]
 mod owner;
@@ -22,12 +27,13 @@ mod state;
 mod sweep;
 mod testing;
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, ToSocketAddrs as _};
+use std::net::TcpListener;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
+use bind::{bind, reachable};
 pub use held_back::HeldBack;
 #[doc(hidden)]
 pub use requests::{Counted, Expected, RequestCount};
@@ -37,11 +43,12 @@ use rowkey_wire::shown;
 pub use snapshot::{Snapshot, StoredEntity, StoredMessage, StoredQueue, StoredTable};
 pub use sweep::{Sweep, SweepError, SweepFailure, SweepFault, Swept};
 
-use crate::account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Rules};
+use crate::account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY, Rules, Tokens};
 use crate::clock::ServerClock;
 use crate::control::{Control, Targets};
 use crate::front::hosts::Hosts;
 use crate::front::keep_alive::KeepAlive;
+use crate::http::connection::Serves;
 use crate::http::listener::{self, Listeners, Running};
 use crate::load::Seed;
 use crate::op::entity::Strictness;
@@ -51,9 +58,6 @@ use crate::tls::Scheme;
 
 /// The time at which a manual clock starts.
 const MANUAL_START: &str = "2026-01-01T00:00:00Z";
-
-/// The most connections to a service that may wait to be accepted.
-const WAITING: i32 = 4096;
 
 /// A running server. Dropping it stops the server and closes its connections.
 #[must_use = "the server ends when it is dropped"]
@@ -108,6 +112,8 @@ pub struct ServerBuilder {
     targets: Option<Targets>,
     scheme: Scheme,
     oauth: bool,
+    #[cfg(feature = "oauth")]
+    tokens: identities::Settings,
     allowed_hosts: Vec<String>,
     debug_signing: bool,
     keep_alive: KeepAlive,
@@ -152,6 +158,8 @@ impl Server {
             targets: None,
             scheme: Scheme::default(),
             oauth: false,
+            #[cfg(feature = "oauth")]
+            tokens: identities::Settings::default(),
             allowed_hosts: Vec::new(),
             debug_signing: false,
             keep_alive: KeepAlive::default(),
@@ -357,7 +365,8 @@ impl ServerBuilder {
     }
 
     /// Accepts bearer tokens, over HTTPS and from the same machine. Their format, times, issuer and
-    /// audience are checked. Their signature is not, so anyone can make one.
+    /// audience are checked. Their signature is not, so anyone can make one. With the feature `oauth`,
+    /// `issue_tokens` makes the server issue tokens itself.
     pub fn oauth(mut self) -> Self {
         self.oauth = true;
         self
@@ -508,8 +517,10 @@ impl ServerBuilder {
         let hosts = listening.into_iter().chain(&self.allowed_hosts);
         state.hosts = Hosts::new(hosts.map(String::as_str));
         for account in &mut state.accounts {
-            account.takes_tokens = self.oauth;
+            account.tokens = if self.oauth { Tokens::Unsigned } else { Tokens::Refused };
         }
+        #[cfg(feature = "oauth")]
+        self.tokens.prepare(&mut state)?;
         // Report an unusable certificate before anything is opened.
         let mut tls = self.scheme.acceptor()?;
         #[cfg(feature = "durable")]
@@ -550,7 +561,11 @@ impl ServerBuilder {
         let [(blob, _), (queue, _), (table, _)] = &bound;
         let endpoints =
             Endpoints { blob: endpoint(blob)?, queue: endpoint(queue)?, table: endpoint(table)? };
-        let listeners = Listeners::from(bound);
+        let bound = bound.map(|(listener, service)| (listener, Serves::Storage(service)));
+        #[cfg_attr(not(feature = "oauth"), expect(unused_mut, reason = "nothing is added"))]
+        let mut listeners = Listeners::from(bound);
+        #[cfg(feature = "oauth")]
+        listeners.extend(self.tokens.listen(&state, scheme, &self.table.0)?);
         let key = keys.first().map(String::as_str).unwrap_or_default();
         let connection_string = format!(
             "DefaultEndpointsProtocol={scheme};AccountName={name};AccountKey={key};\
@@ -578,22 +593,13 @@ impl ServerBuilder {
             self.location = None;
             self.azurite = None;
         }
+        #[cfg(feature = "oauth")]
+        self.tokens.on_free_port();
         for (_, port) in [&mut self.blob, &mut self.queue, &mut self.table] {
             *port = 0;
         }
         self
     }
-}
-
-/// The address at which a client on this machine reaches a listener. `0.0.0.0` can be listened on,
-/// but not connected to.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
-    match address.ip() {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-        _ => {}
-    }
-    address
 }
 
 // Leaves out the accounts' keys, the connection string and the data.
@@ -609,20 +615,3 @@ impl fmt::Debug for Server {
 
 // Leaves out the accounts' keys.
 shown!(ServerBuilder: blob, queue, table, strict, names);
-
-fn bind(host: &str, port: u16) -> io::Result<TcpListener> {
-    let addresses: Vec<SocketAddr> = (host, port)
-        .to_socket_addrs()
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot resolve {host}: {error}")))?
-        .collect();
-    let listen = || {
-        let listener = TcpListener::bind(addresses.as_slice())?;
-        // The standard library allows a backlog of 128. A client that finds it full retries after a
-        // second.
-        socket2::SockRef::from(&listener).listen(WAITING)?;
-        Ok(listener)
-    };
-    listen().map_err(|error: io::Error| {
-        io::Error::new(error.kind(), format!("cannot listen on {host}:{port}: {error}"))
-    })
-}

@@ -170,6 +170,8 @@ impl Server {
     pub async fn fork(&self) -> io::Result<Self> {
         let snapshot = self.snapshot();
         let builder = self.builder.clone().apart();
+        #[cfg(feature = "oauth")]
+        let builder = self.with_identities(builder);
         builder.serve(self.state.clock.fork(), |state| {
             for account in &state.accounts {
                 if let Some(data) = snapshot.data(&account.name) {

@@ -8,6 +8,8 @@ mod blob_batch;
 mod blob_tags;
 mod blob_tiers;
 mod front;
+#[cfg(feature = "oauth")]
+mod issued;
 mod logs;
 mod queue;
 mod requests;

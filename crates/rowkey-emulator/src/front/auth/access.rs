@@ -4,6 +4,7 @@ use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
+use super::rights::Rights;
 use crate::store::query::Window;
 
 /// The permissions of a request.
@@ -15,8 +16,9 @@ pub(crate) enum Access {
     Key,
     /// The permissions of a shared access signature.
     Sas(Box<Grant>),
-    /// The permissions of a bearer token: everything except stored access policies of tables.
-    Token,
+    /// The permissions of a bearer token: those of its identity, except for stored access policies
+    /// of tables.
+    Token(Rights),
 }
 
 /// The permissions of a shared access signature.
@@ -25,6 +27,9 @@ pub(crate) struct Grant {
     pub(crate) scope: Scope,
     /// The letters of `sp`, or those of the stored policy.
     pub(super) permissions: String,
+    /// The rights of the user who made it, if it is signed with a user delegation key: it permits
+    /// only what that user may do.
+    pub(super) rights: Rights,
 }
 
 /// The scope of a shared access signature.
@@ -61,7 +66,7 @@ impl Access {
     /// Rejects an operation for which the request lacks the permissions.
     pub(crate) fn allow(&self, service: Service, need: &Need) -> Result<(), Rejection> {
         let grant = match self {
-            Self::Key | Self::Token => return Ok(()),
+            Self::Key | Self::Token(_) => return Ok(()),
             Self::Anonymous if need.public => return Ok(()),
             // A caller without access must not learn that the resource exists.
             Self::Anonymous => return Err(Rejection::new(ErrorCode::RESOURCE_NOT_FOUND)),
@@ -94,11 +99,20 @@ impl Access {
         Err(Rejection::new(ErrorCode::AUTHORIZATION_PERMISSION_MISMATCH))
     }
 
+    /// The rights that an operation needs besides the permissions of the credential.
+    pub(crate) fn rights(&self) -> &Rights {
+        match self {
+            Self::Anonymous | Self::Key => &Rights::All,
+            Self::Sas(grant) => &grant.rights,
+            Self::Token(rights) => rights,
+        }
+    }
+
     /// Whether all these permissions are granted.
     pub(crate) fn has(&self, letters: &str) -> bool {
         match self {
             Self::Anonymous => false,
-            Self::Key | Self::Token => true,
+            Self::Key | Self::Token(_) => true,
             Self::Sas(grant) => letters.chars().all(|letter| grant.permissions.contains(letter)),
         }
     }
@@ -110,7 +124,7 @@ impl Access {
                 Scope::Table { window, .. } => window.clone(),
                 Scope::Account { .. } | Scope::Resource => Window::default(),
             },
-            Self::Anonymous | Self::Key | Self::Token => Window::default(),
+            Self::Anonymous | Self::Key | Self::Token(_) => Window::default(),
         }
     }
 }

@@ -1,20 +1,22 @@
 //! Bearer tokens of Microsoft Entra ID: whether one is for this account and valid now.
 //!
-//! As with Azurite's `--oauth basic`, the signature of a token is not verified, because that
-//! requires the issuers' keys. Anyone can make a token.
+//! If the server issues tokens, their signature is verified with its key, and they permit what the
+//! roles of their identity permit. Otherwise, as with Azurite's `--oauth basic`, the signature is
+//! not verified, because that requires the issuers' keys: anyone can make a token.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::request::Parts;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use rowkey_wire::auth::Service;
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::VERSION;
 use serde::Deserialize;
 
+use super::rights::Rights;
 use super::{Caller, explain, failed};
-use crate::account::Account;
+use crate::account::{Account, Tokens};
 use crate::clock::unix_seconds;
 use crate::tls::Https;
 
@@ -45,17 +47,17 @@ const AUDIENCES: [&str; 2] = ["https://storage.azure.com", "e406a681-f3d4-42a8-9
 /// libraries send `2019-02-02` with theirs.
 const FIRST_VERSION: &str = "2017-11-09";
 
-/// Checks a token. A valid one permits everything that tokens can.
+/// Checks a token, and returns what its identity may do.
 pub(super) fn verify(
     account: &Account,
     caller: Caller<'_>,
     request: &Parts,
     token: &str,
-) -> Result<(), Rejection> {
-    if !account.takes_tokens {
+) -> Result<Rights, Rejection> {
+    if matches!(account.tokens, Tokens::Refused) {
         return Err(failed(
             "bearer tokens are not enabled",
-            "This server takes bearer tokens only when it is started with --oauth basic.",
+            "This server takes bearer tokens only when it is started with --oauth basic or issue.",
         ));
     }
     if request.extensions.get::<Https>().is_none() && !caller.address.to_canonical().is_loopback() {
@@ -72,6 +74,14 @@ pub(super) fn verify(
         ));
     }
     let claims = read(token).ok_or_else(|| invalid("The token is not a JSON Web Token."))?;
+    #[cfg(feature = "oauth")]
+    if let Tokens::Issued(issuer) = &account.tokens
+        && !issuer.key.has_signed(token)
+    {
+        return Err(invalid(
+            "Signature validation failed. The token was not issued by this server.",
+        ));
+    }
     let now = unix_seconds(caller.now);
     if now < claims.nbf {
         return Err(invalid("Lifetime validation failed. The token is not yet valid."));
@@ -79,26 +89,34 @@ pub(super) fn verify(
     if now >= claims.exp {
         return Err(invalid("Lifetime validation failed. The token is expired."));
     }
-    if !ISSUERS.iter().any(|issuer| claims.iss.starts_with(issuer)) {
+    let is_unsigned = matches!(account.tokens, Tokens::Unsigned);
+    if is_unsigned && !ISSUERS.iter().any(|issuer| claims.iss.starts_with(issuer)) {
         return Err(invalid("Issuer validation failed. Issuer did not match."));
     }
     if !is_for(&claims.aud, account, caller.service) {
         return Err(invalid("Audience validation failed. Audience did not match."));
     }
-    Ok(())
+    Ok(Rights::of(account, claims.oid.as_deref()))
 }
 
 /// The user of the token that came with a request, and the user's directory. Zeros if the token
 /// does not name them.
 pub(super) fn user(headers: &HeaderMap) -> (String, String) {
-    let value = headers.get(http::header::AUTHORIZATION);
-    let claims = value
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.split_once(' '))
-        .and_then(|(_, token)| read(token));
+    let claims = headers.get(http::header::AUTHORIZATION).and_then(claims);
     let (oid, tid) = claims.map(|claims| (claims.oid, claims.tid)).unwrap_or_default();
     let zeros = || "00000000-0000-0000-0000-000000000000".to_owned();
     (oid.unwrap_or_else(zeros), tid.unwrap_or_else(zeros))
+}
+
+/// The directory of the token in an `Authorization` header.
+#[cfg(feature = "oauth")]
+pub(super) fn tenant(authorization: &HeaderValue) -> Option<String> {
+    claims(authorization)?.tid
+}
+
+fn claims(authorization: &HeaderValue) -> Option<Claims> {
+    let (_, token) = authorization.to_str().ok()?.split_once(' ')?;
+    read(token)
 }
 
 fn read(token: &str) -> Option<Claims> {

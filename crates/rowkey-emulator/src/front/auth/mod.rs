@@ -4,12 +4,17 @@
 //! - [`sas`]: shared access signatures: permissions and validity
 //! - [`bearer`]: tokens of Microsoft Entra ID
 //! - [`access`]: [`Access`], the permissions of a request
+//! - [`rights`]: [`Rights`], what the roles of a token's identity permit
+//! - `actions`: the action that a role must permit for each operation
 //! - [`wire`]: the formats that these read and write
 //!
 //! A request is authenticated before its body is read, and authorized after it has been parsed.
 
 mod access;
+#[cfg(feature = "oauth")]
+mod actions;
 mod bearer;
+mod rights;
 mod sas;
 mod shared_key;
 pub(crate) mod wire;
@@ -20,6 +25,7 @@ pub(crate) mod tests;
 pub(crate) use access::{Access, Need, Scope};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
+pub(crate) use rights::Rights;
 use rowkey_wire::auth::{DelegationKey, KeyInfo, Resource, Service};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::edm::DateTime;
@@ -123,6 +129,12 @@ pub(crate) fn delegation_key(
     key
 }
 
+/// The directory that the token in an `Authorization` header names.
+#[cfg(feature = "oauth")]
+pub(crate) fn tenant(authorization: &HeaderValue) -> Option<String> {
+    bearer::tenant(authorization)
+}
+
 /// Authenticates a request, and returns its permissions.
 pub(crate) fn authenticate(
     account: &Account,
@@ -140,8 +152,7 @@ pub(crate) fn authenticate(
                 Ok(Access::Key)
             }
             Some(Authorization::Bearer(token)) => {
-                bearer::verify(account, caller, request, token)?;
-                Ok(Access::Token)
+                bearer::verify(account, caller, request, token).map(Access::Token)
             }
             None => Err(Rejection::new(ErrorCode::INVALID_AUTHENTICATION_INFO)
                 .because("the Authorization header has no known form")),

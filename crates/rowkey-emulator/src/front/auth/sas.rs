@@ -15,6 +15,7 @@ use rowkey_wire::error::Rejection;
 use rowkey_wire::xml::SignedIdentifier;
 
 use super::access::{Access, Grant, Scope};
+use super::rights::Rights;
 use super::wire::IpRange;
 use super::{Caller, SAS_STRING_TO_SIGN, failed};
 use crate::account::Account;
@@ -58,8 +59,10 @@ pub(super) fn verify(
             format!("Signature did not match. {SAS_STRING_TO_SIGN}{text}"),
         ));
     }
+    let mut rights = Rights::All;
     if let Some(delegation) = &sas.delegation {
         check_delegation(sas, delegation, caller)?;
+        rights = Rights::of(account, delegation.oid.as_deref());
     }
     let policy = match &sas.identifier {
         Some(_) if sas.is_account() => {
@@ -86,7 +89,7 @@ pub(super) fn verify(
         Scope::Resource
     };
     let permissions = sas.permissions.clone().or(policy.permission).unwrap_or_default();
-    Ok(Access::Sas(Box::new(Grant { scope, permissions })))
+    Ok(Access::Sas(Box::new(Grant { scope, permissions, rights })))
 }
 
 /// The number of queries whose parts are remembered.

@@ -111,9 +111,18 @@ impl Source {
         let Target::Blob { container, blob } = target else { return Err(invalid()) };
         let op = parse::op(&parts.method, target, &options, &parts.headers)?;
         let Op::Blob(BlobOp::Read(Read { snapshot, .. }, _)) = op else { return Err(invalid()) };
-        // A caller with the account's key may read the whole account. Others need a signature or a
-        // public container for the source, too.
-        if !matches!(call.access, Access::Key | Access::Token) {
+        let unverified = || Rejection {
+            status: StatusCode::FORBIDDEN,
+            ..Rejection::with_message(
+                ErrorCode::CANNOT_VERIFY_COPY_SOURCE,
+                "This request is not authorized to perform this operation.",
+            )
+        };
+        // A caller with the account's key may read the whole account, and one with a token what its
+        // identity may read. Others need a signature or a public container for the source, too.
+        if let Access::Token(_) = call.access {
+            permit::check(call.access, call.account, target, &op).map_err(|_| unverified())?;
+        } else if !matches!(call.access, Access::Key) {
             let caller = Caller {
                 service: Service::Blob,
                 resource: Some(Resource::Blob { container, name: blob }),
@@ -121,13 +130,6 @@ impl Source {
                 now: call.context.now,
                 secondary: route.secondary,
                 signing_log: call.state.debug_signing.then_some(&call.context.id),
-            };
-            let unverified = || Rejection {
-                status: StatusCode::FORBIDDEN,
-                ..Rejection::with_message(
-                    ErrorCode::CANNOT_VERIFY_COPY_SOURCE,
-                    "This request is not authorized to perform this operation.",
-                )
             };
             let access =
                 auth::authenticate(call.account, caller, &parts).map_err(|_| unverified())?;

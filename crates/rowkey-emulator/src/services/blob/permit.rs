@@ -1,11 +1,12 @@
-//! The permissions that each operation requires of a shared access signature, and public access.
+//! The permissions that each operation requires of a shared access signature or of a token, and public access.
 
-use rowkey_wire::auth::Service;
+use rowkey_wire::auth::{Resource, Service};
 use rowkey_wire::blob::PublicAccess;
 use rowkey_wire::error::Rejection;
 
 use crate::account::Account;
 use crate::front::auth::{Access, Need};
+use crate::front::operation::Operation;
 use crate::op::blob::{AccountOp, BlobOp, ContainerOp, Op, Put, Target};
 
 /// Any permission is sufficient.
@@ -21,7 +22,77 @@ pub(super) fn check(
     op: &Op<'_>,
 ) -> Result<(), Rejection> {
     let public = matches!(access, Access::Anonymous) && is_public(account, target, op);
-    access.allow(Service::Blob, &need(op, public))
+    access.allow(Service::Blob, &need(op, public))?;
+    let resource = match target {
+        Target::Account => None,
+        Target::Container(container) => Some(Resource::Container(container)),
+        Target::Blob { container, blob: name } => Some(Resource::Blob { container, name }),
+    };
+    let (operation, tags) = operations(op);
+    access.rights().allow(operation, resource)?;
+    tags.map_or(Ok(()), |operation| access.rights().allow(operation, resource))
+}
+
+/// The operation as roles name it, and what it does with tags besides.
+fn operations(op: &Op<'_>) -> (Operation, Option<Operation>) {
+    let sets_tags = |has_tags: bool| has_tags.then_some(Operation::SetBlobTags);
+    let operation = match op {
+        Op::Account(op) => match op {
+            AccountOp::Batch => Operation::BlobBatch,
+            AccountOp::FindByTags(_) => Operation::FindBlobsByTags,
+            AccountOp::GetInformation => Operation::GetAccountInformation,
+            AccountOp::GetProperties => Operation::GetBlobServiceProperties,
+            AccountOp::GetStats => Operation::GetBlobServiceStats,
+            AccountOp::GetUserDelegationKey => Operation::GetUserDelegationKey,
+            AccountOp::ListContainers(_) => Operation::ListContainers,
+            AccountOp::SetProperties => Operation::SetBlobServiceProperties,
+        },
+        Op::Container(op) => match op {
+            ContainerOp::Batch => Operation::BlobBatch,
+            ContainerOp::Create(..) => Operation::CreateContainer,
+            ContainerOp::Delete(_) => Operation::DeleteContainer,
+            ContainerOp::FindByTags(_) => Operation::FindBlobsByTags,
+            ContainerOp::GetAcl(_) => Operation::GetContainerAcl,
+            ContainerOp::GetMetadata(_) => Operation::GetContainerMetadata,
+            ContainerOp::GetProperties(_) => Operation::GetContainerProperties,
+            ContainerOp::Lease(..) => Operation::LeaseContainer,
+            ContainerOp::ListBlobs(options) => {
+                return (Operation::ListBlobs, options.tags.then_some(Operation::GetBlobTags));
+            }
+            ContainerOp::SetAcl(..) => Operation::SetContainerAcl,
+            ContainerOp::SetMetadata(..) => Operation::SetContainerMetadata,
+        },
+        Op::Blob(op) => match op {
+            BlobOp::AbortCopy(_) => Operation::AbortCopyBlob,
+            BlobOp::AppendBlock(..) => Operation::AppendBlock,
+            BlobOp::Copy(copy, _) => {
+                let has_tags = copy.tags.as_ref().is_some_and(|tags| !tags.is_empty());
+                return (Operation::CopyBlob, sets_tags(has_tags));
+            }
+            BlobOp::Delete(..) => Operation::DeleteBlob,
+            BlobOp::GetAccountInformation => Operation::GetAccountInformation,
+            BlobOp::GetBlockList(..) => Operation::GetBlockList,
+            BlobOp::GetMetadata(..) => Operation::GetBlobMetadata,
+            BlobOp::GetTags(..) => Operation::GetBlobTags,
+            BlobOp::Lease(..) => Operation::LeaseBlob,
+            BlobOp::Put(put, _) => {
+                return (Operation::PutBlob, sets_tags(!put.description.tags.is_empty()));
+            }
+            BlobOp::PutBlock(..) => Operation::PutBlock,
+            BlobOp::PutBlockList(description, ..) => {
+                return (Operation::PutBlockList, sets_tags(!description.tags.is_empty()));
+            }
+            BlobOp::Read(read, _) if read.content => Operation::GetBlob,
+            BlobOp::Read(..) => Operation::GetBlobProperties,
+            BlobOp::Seal(..) => Operation::SealAppendBlob,
+            BlobOp::SetMetadata(..) => Operation::SetBlobMetadata,
+            BlobOp::SetProperties(..) => Operation::SetBlobProperties,
+            BlobOp::SetTags(..) => Operation::SetBlobTags,
+            BlobOp::SetTier(..) => Operation::SetBlobTier,
+            BlobOp::Snapshot(..) => Operation::SnapshotBlob,
+        },
+    };
+    (operation, None)
 }
 
 /// The permissions that an operation requires.

@@ -1,11 +1,12 @@
-//! The permissions that each operation requires of a shared access signature, and the entities that
+//! The permissions that each operation requires of a shared access signature or of a token, and the entities that
 //! a signature makes accessible.
 
-use rowkey_wire::auth::Service;
+use rowkey_wire::auth::{Resource, Service};
 use rowkey_wire::code::ErrorCode;
 use rowkey_wire::error::Rejection;
 
-use crate::front::auth::{Access, Need, Scope};
+use crate::front::auth::{Access, Need, Rights, Scope};
+use crate::front::operation::Operation;
 use crate::op::table::{Address, ChangeKind, Op, Target};
 use crate::store::Key;
 use crate::store::query::Window;
@@ -15,10 +16,11 @@ pub(crate) fn check(access: &Access, op: &Op<'_>) -> Result<(), Rejection> {
     let grant = match access {
         Access::Sas(grant) => grant,
         // Recorded: for a request with a token, this resource does not exist.
-        Access::Token if matches!(op, Op::GetAcl(_) | Op::SetAcl(_)) => {
+        Access::Token(_) if matches!(op, Op::GetAcl(_) | Op::SetAcl(_)) => {
             return Err(Rejection::new(ErrorCode::RESOURCE_NOT_FOUND));
         }
-        Access::Anonymous | Access::Key | Access::Token => return Ok(()),
+        Access::Token(rights) => return allow(rights, op),
+        Access::Anonymous | Access::Key => return Ok(()),
     };
     // The parts of a batch are checked one by one.
     if *op == Op::Batch {
@@ -30,10 +32,45 @@ pub(crate) fn check(access: &Access, op: &Op<'_>) -> Result<(), Rejection> {
         return Err(other_table());
     }
     access.allow(Service::Table, &need(op))?;
+    allow(access.rights(), op)?;
     match &grant.scope {
         Scope::Table { window, .. } => check_window(window, op),
         _ => Ok(()),
     }
+}
+
+/// Rejects an operation that no role of a token's identity permits.
+fn allow(rights: &Rights, op: &Op<'_>) -> Result<(), Rejection> {
+    let (operation, table) = operation(op);
+    rights.allow(operation, table.map(Resource::Table))
+}
+
+/// The operation as roles name it, and its table.
+fn operation<'a>(op: &'a Op<'_>) -> (Operation, Option<&'a str>) {
+    let operation = match op {
+        Op::Batch => Operation::Transaction,
+        Op::Change(change) => match &change.kind {
+            ChangeKind::Delete(_) => Operation::DeleteEntity,
+            ChangeKind::Insert(..) => Operation::InsertEntity,
+            ChangeKind::Merge(_, None) => Operation::InsertOrMergeEntity,
+            ChangeKind::Merge(..) => Operation::MergeEntity,
+            ChangeKind::Replace(_, None) => Operation::InsertOrReplaceEntity,
+            ChangeKind::Replace(..) => Operation::UpdateEntity,
+        },
+        Op::CreateTable { name, .. } => return (Operation::CreateTable, Some(name)),
+        Op::DeleteTable(name) => return (Operation::DeleteTable, Some(name)),
+        Op::GetAcl(name) => return (Operation::GetTableAcl, Some(name)),
+        Op::GetEntity(..) => Operation::GetEntity,
+        Op::GetProperties => Operation::GetTableServiceProperties,
+        Op::GetStats => Operation::GetTableServiceStats,
+        Op::GetTable(name) => return (Operation::GetTable, Some(name)),
+        Op::GetUserDelegationKey => Operation::GetTableUserDelegationKey,
+        Op::QueryEntities(..) => Operation::QueryEntities,
+        Op::QueryTables(_) => Operation::QueryTables,
+        Op::SetAcl(name) => return (Operation::SetTableAcl, Some(name)),
+        Op::SetProperties => Operation::SetTableServiceProperties,
+    };
+    (operation, table_of(op))
 }
 
 /// Rejects a request beyond the permissions of the signature by its head, before reading the body.

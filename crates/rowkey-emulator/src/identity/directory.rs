@@ -1,0 +1,85 @@
+//! The identities of a server, which can be changed while it runs.
+
+use std::sync::{Arc, PoisonError, RwLock};
+
+use super::principal::{Identity, IdentityKind};
+
+/// The identities of a server.
+#[derive(Debug, Default)]
+pub(crate) struct Directory(RwLock<Vec<Arc<Identity>>>);
+
+impl Directory {
+    /// A directory with these identities; if there are none, with the published ones.
+    pub(crate) fn new(identities: &[Identity]) -> Self {
+        let directory = Self::default();
+        let published = Identity::development();
+        let identities = if identities.is_empty() { &published } else { identities };
+        for identity in identities {
+            directory.add(identity.clone());
+        }
+        directory
+    }
+
+    /// Adds an identity, or replaces the one with its id.
+    pub(crate) fn add(&self, identity: Identity) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let identity = Arc::new(identity);
+        match known.iter_mut().find(|known| known.is(identity.id())) {
+            Some(known) => *known = identity,
+            None => known.push(identity),
+        }
+    }
+
+    /// Removes the identity with this id; `false` if there is none.
+    pub(crate) fn remove(&self, id: &str) -> bool {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let before = known.len();
+        known.retain(|known| !known.is(id));
+        known.len() < before
+    }
+
+    /// All identities, in the order in which they were added.
+    pub(crate) fn list(&self) -> Vec<Identity> {
+        self.read(|known| known.iter().map(|identity| Identity::clone(identity)).collect())
+    }
+
+    /// The identity with this client id or name.
+    pub(crate) fn find(&self, id: &str) -> Option<Arc<Identity>> {
+        self.first(|identity| identity.is(id))
+    }
+
+    /// The identity with this object id.
+    pub(crate) fn with_object_id(&self, id: &str) -> Option<Arc<Identity>> {
+        self.first(|identity| identity.object_id().eq_ignore_ascii_case(id))
+    }
+
+    /// The first managed identity, which a machine has if a request names none.
+    pub(crate) fn managed(&self) -> Option<Arc<Identity>> {
+        self.first(|identity| identity.kind() == IdentityKind::ManagedIdentity)
+    }
+
+    fn first(&self, is_meant: impl Fn(&Identity) -> bool) -> Option<Arc<Identity>> {
+        self.read(|known| known.iter().find(|identity| is_meant(identity)).cloned())
+    }
+
+    fn read<R>(&self, read: impl FnOnce(&[Arc<Identity>]) -> R) -> R {
+        read(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::role::Role;
+
+    #[test]
+    fn an_identity_with_a_known_id_replaces_it() {
+        let directory = Directory::new(&[Identity::application("App", "1")]);
+        directory.add(Identity::application("app", "2").role(Role::StorageBlobDelegator));
+        assert_eq!(directory.list().len(), 1);
+        assert!(directory.find("APP").unwrap().has_secret("2"));
+        assert!(directory.remove("aPP") && !directory.remove("App"));
+        assert!(directory.list().is_empty());
+        assert!(Directory::new(&[]).managed().is_some(), "the published one");
+    }
+}
