@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::{ArgAction, Parser};
-use rowkey_emulator::{Server, ServerBuilder, Service, SyncPolicy};
+use rowkey_emulator::{Identity, Server, ServerBuilder, Service, SyncPolicy};
 
 use crate::{pfx, seeds};
 
@@ -78,9 +78,19 @@ pub(crate) struct Flags {
     /// The certificate's key, a PEM file.
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Accept bearer tokens. Everything but their signatures is checked.
+    /// Accept bearer tokens: of any issuer, and everything but their signatures is checked
+    /// (`basic`); or only those that this program issues, with the roles of Azure (`issue`).
     #[arg(long, value_name = "LEVEL", ignore_case = true)]
     oauth: Option<Oauth>,
+    /// The port of the token endpoint of --oauth issue; 0 for a free port. Its host is that of the
+    /// Table service.
+    #[arg(long, default_value_t = 10003, value_name = "PORT")]
+    oauth_port: u16,
+    /// The identities of --oauth issue: a JSON file with an array of applications, managed identities
+    /// and users, with their secrets and roles. Without this, there is one application with a
+    /// published secret, and one managed identity, with all roles.
+    #[arg(long, value_name = "FILE")]
+    oauth_identities: Option<PathBuf>,
     /// The directory to keep data in, so that acknowledged changes survive the end of the program,
     /// however it ends. It is created if it does not exist. Without this, data is kept in memory
     /// and ends with the program.
@@ -130,10 +140,12 @@ pub(crate) struct Flags {
 }
 
 /// Which checks tokens must pass.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Oauth {
     /// Format, times, issuer and audience.
     Basic,
+    /// The signature, the times and the audience, and the roles of the identity.
+    Issue,
 }
 
 /// When to sync data to the disk.
@@ -169,6 +181,10 @@ impl Flags {
                      64 KiB in a value, 1 MiB in an entity, 15 comparisons)";
         let mut notes = self.azurite.notes(self.cert.is_some(), self.key.is_some());
         notes.extend(self.loose.then_some(loose));
+        let is_http = !self.https && self.cert.is_none();
+        let plain = "--oauth issue without --https: the libraries of Microsoft demand HTTPS, of the \
+                     authority and where they send tokens";
+        notes.extend((self.oauth == Some(Oauth::Issue) && is_http).then_some(plain));
         notes
     }
 
@@ -194,6 +210,7 @@ impl Flags {
             (Service::Queue, self.queue_port),
             (Service::Table, self.table_port),
         ]);
+        let identities = self.identities()?;
         let mut builder = Server::builder()
             .journal(self.journal())
             .blob(self.blob_host, blob_port)
@@ -210,7 +227,8 @@ impl Flags {
             let sync = self.sync.map_or_else(SyncPolicy::default, SyncPolicy::from);
             builder = builder.location(location, sync);
             // In a volume of a container everything may be in one directory.
-            let files = [self.debug, self.cert, self.key].into_iter().flatten();
+            let files = [self.debug, self.cert, self.key, self.oauth_identities];
+            let files = files.into_iter().flatten();
             builder = files.fold(builder, ServerBuilder::allow_in_location);
         }
         for (name, keys) in accounts(self.accounts.as_deref().unwrap_or_default())? {
@@ -230,8 +248,13 @@ impl Flags {
         for name in self.allow_host {
             builder = builder.allow_host(name);
         }
-        if self.oauth.is_some() {
-            builder = builder.oauth();
+        match self.oauth {
+            Some(Oauth::Basic) => builder = builder.oauth(),
+            Some(Oauth::Issue) => {
+                builder = builder.issue_tokens().authority_port(self.oauth_port);
+                builder = identities.into_iter().fold(builder, ServerBuilder::identity);
+            }
+            None => {}
         }
         Ok(if self.loose { builder.loose() } else { builder })
     }
@@ -242,6 +265,35 @@ impl Flags {
         return self.control.is_on();
         #[cfg(not(feature = "control"))]
         false
+    }
+
+    /// The identities in the file of --oauth-identities.
+    fn identities(&self) -> io::Result<Vec<Identity>> {
+        let wrong = |message| Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        let Some(file) = &self.oauth_identities else { return Ok(Vec::new()) };
+        if self.oauth != Some(Oauth::Issue) {
+            return wrong(
+                "--oauth-identities: tokens are not issued; add --oauth issue".to_owned(),
+            );
+        }
+        let text = std::fs::read_to_string(file).map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot read {}: {error}", file.display()))
+        })?;
+        match serde_json::from_str::<Vec<Identity>>(&text) {
+            Ok(identities) if identities.is_empty() => wrong(format!(
+                "--oauth-identities: {} has no identities; leave the flag out for the published ones",
+                file.display()
+            )),
+            Ok(identities) => Ok(identities),
+            // The place and the rule, without the text, which may hold a secret.
+            Err(error) => wrong(format!(
+                "--oauth-identities: {} is not an array of identities: line {}, column {}: {}",
+                file.display(),
+                error.line(),
+                error.column(),
+                rule(&error)
+            )),
+        }
     }
 
     /// The certificate and its key, in PEM. A flag without its counterpart is an error, because it
@@ -290,6 +342,16 @@ fn read(path: &Path) -> io::Result<String> {
         };
         io::Error::new(error.kind(), format!("cannot read {}: {error}{hint}", path.display()))
     })
+}
+
+/// The rule that JSON breaks, without a value, which may be a secret.
+fn rule(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let text = text.rsplit_once(" at line ").map_or(&*text, |(text, _)| text);
+    if text.starts_with("invalid type") || text.starts_with("invalid value") {
+        return "a value has another type than expected".to_owned();
+    }
+    text.to_owned()
 }
 
 /// Parses `name:key1[:key2];name2:…`.
@@ -384,6 +446,11 @@ mod tests {
         }
         let flags = ["rowkey-server", "--https", "--oauth", "basic"];
         assert!(Flags::try_parse_from(flags).unwrap().builder().is_ok());
+        let flags = ["rowkey-server", "--https", "--oauth", "Issue", "--oauth-port", "0"];
+        let flags = Flags::try_parse_from(flags).unwrap();
+        assert!(flags.notes().is_empty() && flags.builder().is_ok());
+        let flags = Flags::try_parse_from(["rowkey-server", "--oauth", "issue"]).unwrap();
+        assert!(flags.notes()[0].contains("without --https"));
         let flags = ["rowkey-server", "--cert", "/no/such/file", "--key", "/no/such/file"];
         let error = Flags::try_parse_from(flags).unwrap().builder().unwrap_err();
         assert!(error.to_string().contains("/no/such/file"));

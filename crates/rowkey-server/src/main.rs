@@ -156,14 +156,18 @@ fn ready(server: &Server, control: Option<&str>, show_keys: bool) -> io::Result<
     let control =
         control.map_or_else(String::new, |control| format!(",\"control\":{}", quoted(control)));
     let mut out = io::stdout().lock();
+    let authority = server
+        .authority()
+        .map_or_else(String::new, |address| format!(",\"authority\":{}", quoted(address)));
     writeln!(
         out,
-        "{{\"ready\":true,\"blob\":{},\"queue\":{},\"table\":{},\"connectionString\":{}{}{}}}",
+        "{{\"ready\":true,\"blob\":{},\"queue\":{},\"table\":{},\"connectionString\":{}{}{}{}}}",
         quoted(server.blob_endpoint()),
         quoted(server.queue_endpoint()),
         quoted(server.table_endpoint()),
         quoted(&connection_string),
         control,
+        authority,
         certificate,
     )?;
     out.flush()

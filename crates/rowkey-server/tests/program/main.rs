@@ -11,6 +11,7 @@ mod descriptors;
 mod durable;
 #[path = "../../src/flags/given_to_azurite.rs"]
 mod given_to_azurite;
+mod identities;
 #[cfg(unix)]
 mod import;
 mod program;
