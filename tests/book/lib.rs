@@ -48,4 +48,5 @@ pages! {
     in_tests: "docs/src/server/in-tests.md",
     seeds: "docs/src/server/seeds.md",
     faults: "docs/src/server/faults.md",
+    tokens: "docs/src/server/tokens.md",
 }

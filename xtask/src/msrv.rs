@@ -17,7 +17,7 @@ const FEATURES: [(&str, &str); 8] = [
     ("rowkey-encryption", "--all-features"),
     ("rowkey-otel", "--all-features"),
     ("rowkey-transfer", "--all-features"),
-    ("rowkey-emulator", "--features tls"),
+    ("rowkey-emulator", "--features oauth,tls"),
 ];
 
 /// Checks every package and prints the commands.

@@ -171,7 +171,7 @@ async fn the_token_endpoint_refuses_with_the_errors_of_entra() {
     };
     for (form, status, error, number) in [
         (by_secret("app", "wrong"), 401, "invalid_client", "AADSTS7000215"),
-        (by_secret("nobody", "x"), 400, "unauthorized_client", "AADSTS700016"),
+        (by_secret("unknown", "x"), 400, "unauthorized_client", "AADSTS700016"),
         (by_secret("app", "x").replace("&scope=", "&scopes="), 400, "invalid_request", "900144"),
         (by_secret("app", "x").replace(".default", "read"), 400, "invalid_scope", "AADSTS70011"),
         (by_secret("app", "").replace("client_secret", "s"), 401, "invalid_client", "7000218"),

@@ -6,7 +6,10 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
 
-use rowkey_emulator::{DEVELOPMENT_CLIENT_ID, DEVELOPMENT_CLIENT_SECRET, Service};
+use rowkey_emulator::{
+    DEVELOPMENT_CLIENT_ID, DEVELOPMENT_CLIENT_SECRET, DEVELOPMENT_MANAGED_IDENTITY,
+    DEVELOPMENT_TENANT_ID, Identity, Role, Service,
+};
 use serde_json::Value;
 
 use crate::program::Program;
@@ -74,6 +77,25 @@ fn the_program_has_an_application_with_a_published_secret() {
     assert_eq!(create(&program, &issued), 201);
     let plain = Program::start(&["--oauth", "basic"], None);
     assert!(!plain.ready.contains("authority"), "{}", plain.ready);
+}
+
+#[test]
+fn the_page_names_all_roles_and_the_published_identities() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/server/tokens.md");
+    let page = fs::read_to_string(page).unwrap();
+    let roles = Role::ALL.iter().map(|role| format!("| `{role}` |"));
+    let published = [
+        DEVELOPMENT_TENANT_ID,
+        DEVELOPMENT_CLIENT_ID,
+        DEVELOPMENT_CLIENT_SECRET,
+        DEVELOPMENT_MANAGED_IDENTITY,
+    ];
+    for text in roles.chain(published.map(|id| format!("`{id}`"))) {
+        assert!(page.contains(&text), "{text} is not on the page");
+    }
+    let (_, file) = page.split_once("```json\n").unwrap();
+    let (file, _) = file.split_once("```").unwrap();
+    assert_eq!(serde_json::from_str::<Vec<Identity>>(file).unwrap().len(), 3);
 }
 
 #[test]
