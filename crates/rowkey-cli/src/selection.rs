@@ -25,6 +25,12 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
+    /// The flag that selects by more than keys, if there is one.
+    pub(crate) fn narrows_by_content(&self) -> Option<&'static str> {
+        let filter = self.filter.is_some().then_some("--filter");
+        self.since.is_some().then_some("--since").or(filter)
+    }
+
     /// What the flags select. A job that goes on has the same times as when it began.
     pub(crate) fn of(&self, runner: &Runner) -> Result<Selected> {
         Selected::new(self.filter.as_deref(), self.partition.clone())?

@@ -11,6 +11,7 @@ use http::{HeaderMap, Request, Response};
 use rowkey_entity::internals::{Row, decode as odata};
 pub use rowkey_entity::internals::{fnv1a, not_of_a_store};
 use rowkey_entity::{Entity, Projection, Stored};
+use rowkey_wire::auth::Sas;
 use rowkey_wire::blob::BlockSource;
 pub use rowkey_wire::key::compare as compare_keys;
 use rowkey_wire::multipart::BatchError;
@@ -20,6 +21,7 @@ pub use rowkey_wire::shown;
 use crate::address::Address;
 pub use crate::backoff::doubled;
 pub use crate::blob::batch::MAX_BLOBS;
+use crate::credential::Authority;
 use crate::endpoint::{Endpoint, Flavor};
 use crate::error::{Error, Result};
 use crate::options::connection::ConnectionOptions;
@@ -35,6 +37,13 @@ use crate::{blob, queue, table};
 /// Whether queries of a table return rows in the order of their keys. In Azure Cosmos DB they have no order.
 pub fn has_order(table: &table::handle::Table) -> bool {
     table.flavor() == Flavor::Storage
+}
+
+/// Whether the credential of a table is a signature for a range of keys: entities outside of it then seem not to exist.
+pub fn is_of_key_range(table: &table::handle::Table) -> bool {
+    let Authority::Sas(text) = table.pipeline().credential().settled() else { return false };
+    Sas::from_query(&text)
+        .is_some_and(|sas| sas.start_partition_key.is_some() || sas.end_partition_key.is_some())
 }
 
 /// Posts to a service of another protocol, such as a key vault, by connections of its own with the default options.

@@ -1,5 +1,5 @@
-//! `kill -9` of a copy, an export to a container and an import, at random times: run again with its checkpoint, each ends with exactly
-//! what the source has.
+//! `kill -9` of a copy, a synchronization, an export to a container and an import, at random times: run again with its checkpoint, each
+//! ends with exactly what the source has.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -111,4 +111,35 @@ async fn a_throttled_account_loses_and_doubles_nothing() {
     account.ok(["import", "restored", "backups/a", "--container"]);
     assert_eq!(account.entities("copied"), expected);
     assert_eq!(account.entities("restored"), expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_synchronization_that_is_killed_ends_with_what_the_source_has() {
+    let account = Account::start().await;
+    account.fill("orders", 12, 300).await;
+    let expected = account.entities("orders");
+    let (mut pauses, mut done) = (Pauses(seed() + 1), 0);
+    for round in 0.. {
+        let replica = format!("replica{round}");
+        // Partitions between, in and behind those of the source.
+        account.fill(&replica, 20, 200).await;
+        let storage =
+            rowkey::StorageAccount::from_connection_string(account.server.connection_string());
+        let table = storage.unwrap().table(&replica);
+        let others = (0..4_000).map(|number| {
+            let key =
+                format!("device-{:03}{}", number % 14, if number % 3 == 0 { "x" } else { "" });
+            rowkey::DynamicEntity::new(key, format!("{number:05}y"))
+        });
+        let others = futures_util::stream::iter(others);
+        rowkey::patterns::job::Job::upsert(&table, others).run().await.unwrap();
+        let args = ["copy", "orders", &replica, "--sync", "--yes", "--checkpoint", "c4"];
+        done += killed(&account, &args, &mut pauses, kills() - done).await;
+        assert_eq!(account.entities(&replica), expected, "round {round}");
+        assert!(!account.path("c4").exists());
+        account.ok(["tables", "drop", &replica, "--yes"]);
+        if done >= kills() {
+            return;
+        }
+    }
 }

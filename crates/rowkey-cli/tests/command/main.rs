@@ -19,6 +19,7 @@ mod sas;
 mod serve;
 mod stopped;
 mod support;
+mod sync;
 mod tables;
 #[cfg(target_os = "linux")]
 mod terminal;

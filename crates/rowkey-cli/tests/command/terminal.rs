@@ -91,6 +91,22 @@ async fn a_purge_counts_before_it_asks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_synchronization_counts_what_it_deletes_before_it_asks() {
+    let account = Account::with_orders().await;
+    account.ok(["tables", "create", "replica"]);
+    account.ok(["set", "replica", ENTITY]);
+    let sync = ["copy", "orders", "replica", "--sync", "--checkpoint", "position"];
+    let (code, shown) = typed(&account, "no\n", &sync);
+    let question = "delete 1 entity of replica that orders does not have? This cannot";
+    assert!(code == 1 && shown.contains(question) && !shown.contains("hidden"), "{shown}");
+    account.ok(["get", "replica", "hidden", "r"]);
+    let (code, shown) = typed(&account, "yes\n", &sync);
+    assert!(code == 0 && shown.contains("┆ 1       ┆ 0"), "{shown}");
+    let (code, shown) = typed(&account, "", &sync);
+    assert!(code == 0 && !shown.contains("cannot be undone"), "nothing is left: {shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_not_typed_where_it_would_be_seen() {
     let account = Account::start().await;
     let (code, shown) = typed(&account, "", &["profile", "add", "shop"]);

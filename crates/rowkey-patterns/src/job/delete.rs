@@ -17,7 +17,8 @@ const ROUNDS: u32 = 8;
 
 /// The page step of [`Job::delete`].
 pub struct Deletion {
-    walk: Walk<Keys>,
+    /// Finds what has changed since it was found. Without it, that stays.
+    walk: Option<Walk<Keys>>,
     table: Table,
 }
 
@@ -66,26 +67,37 @@ impl Job<'static, Walking<Keys, Deletion>> {
         let is_split = walk.locate.is_some();
         let walk = walk.project::<Keys>();
         let walk = if is_split { walk.split_automatically() } else { walk };
-        let step = Deletion { walk: walk.clone(), table: primary(walk.table()) };
+        let step = Deletion { walk: Some(walk.clone()), table: primary(walk.table()) };
         Self::stepping("delete", walk, step)
     }
 }
 
 impl PageStep<Keys> for Deletion {
     async fn step(&self, page: Page<Keys>) -> Result<Report> {
-        // A page is sorted by keys. If it were not, a partition would merely be split.
-        let chunks = page
-            .entities
-            .chunk_by(|one, other| one.entity.partition_key == other.entity.partition_key);
+        self.found(&page.entities).await
+    }
+}
+
+impl Deletion {
+    /// Deletes entities of a table that are as they were found; others count as [`Verdict::Skipped`].
+    #[doc(hidden)]
+    pub fn of_unchanged(table: &Table) -> Self {
+        Self { walk: None, table: primary(table) }
+    }
+
+    /// Deletes what was found, up to 100 of one partition per transaction, each under its ETag.
+    #[doc(hidden)]
+    pub async fn found(&self, found: &[Stored<Keys>]) -> Result<Report> {
+        // It is sorted by keys. If it were not, a partition would merely be split.
+        let chunks =
+            found.chunk_by(|one, other| one.entity.partition_key == other.entity.partition_key);
         let mut all = Report::default();
         for report in try_all(chunks.map(|found| self.partition(found)), PARTITIONS).await? {
             all.merge(report);
         }
         Ok(all)
     }
-}
 
-impl Deletion {
     /// Deletes entities of one partition, one transaction after the other.
     async fn partition(&self, found: &[Stored<Keys>]) -> Result<Report> {
         let mut report = Report::default();
@@ -125,8 +137,14 @@ impl Deletion {
             } else if error.kind() == rowkey_client::ErrorKind::Conflict {
                 let Keys { partition_key, row_key } = left.remove(at).entity;
                 rounds += 1;
-                let again = async |_| self.walk.again((&partition_key, &row_key)).await;
-                match until_done(clock, again).await? {
+                let again = match &self.walk {
+                    Some(walk) => {
+                        let again = async |_| walk.again((&partition_key, &row_key)).await;
+                        until_done(clock, again).await?
+                    }
+                    None => None,
+                };
+                match again {
                     Some(found) if rounds <= ROUNDS => left.push(found),
                     _ => report.note(None, Verdict::Skipped, 1),
                 }

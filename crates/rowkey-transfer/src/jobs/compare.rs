@@ -1,26 +1,19 @@
 //! Whether two tables hold the same entities: a job that can be resumed.
 
-use std::cmp::Ordering;
-use std::collections::VecDeque;
 use std::fmt;
 use std::iter::Peekable;
 
-use futures_util::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
-use rowkey_client::internals::{compare_keys, has_order};
-use rowkey_client::{
-    ClientOptions, DynamicEntity, Error, ErrorKind, FailedRow, Filter, Key, Operator, Page,
-    Projection, Query, Result, ScanPolicy, Table,
-};
+use futures_util::{StreamExt as _, stream};
+use rowkey_client::internals::has_order;
+use rowkey_client::{DynamicEntity, Error, ErrorKind, FailedRow, Page, Result, Table};
 use rowkey_patterns::job::{
-    Attempt, Batch, Job, Jobs, Keys, Loading, Packs, Report, Verdict, Walk,
+    Attempt, Batch, Job, Jobs, Keys, Loading, Packs, Report, Verdict, Walk, Walking,
 };
 
-use crate::row::{PARTITION_KEY, ROW_KEY, Row};
+use super::look_up::{Found as _, compare, look_up, primary};
+use super::others::{self, Others};
+use crate::row::Row;
 
-/// Entities read at once by their keys, where queries have no order.
-const AT_A_TIME: usize = 16;
-/// Rows that may be read in a row although they are not looked for: a few pages.
-const PASSED: u32 = 2_000;
 /// The most rows that are looked for at once.
 const BATCH: usize = 1_000;
 /// The most properties that the message of a difference names.
@@ -99,22 +92,95 @@ impl Comparison {
             format!("{}/{}", account.name(), table.name())
         });
         let is_ordered = has_order(&source) && has_order(destination);
-        let [first, second] = [&source, destination].map(primary);
+        let second = primary(destination);
 
         let walk = Walk::new(&source, Table::scan::<DynamicEntity>);
         let entities = Job::walk("compare", walk.split_automatically(), move |page| {
             let other = second.clone();
             async move { entities(&other, is_ordered, page).await }
         });
-        let others =
-            Job::walk("compare", Walk::keys(destination).split_automatically(), move |page| {
-                let other = first.clone();
-                async move { others(&other, is_ordered, page).await }
-            });
+        let walk = Walk::keys(destination).split_automatically();
+        let others = Job::stepping("compare", walk, Others::reported(&source, destination));
         let tied = both.join(" and ");
         Jobs::new("compare")
             .then("entities", entities.concurrency(concurrency).parameter("tables", &*tied))
             .then("others", others.concurrency(concurrency).parameter("tables", tied))
+    }
+
+    /// A job that finds the entities of another table that this one lacks: the second of the jobs of [`with`](Self::with) alone, for
+    /// what `walk` finds, such as one partition.
+    ///
+    /// The report has those that both have ([`Verdict::Right`]) and those that only the walk finds ([`Verdict::Orphaned`]), without
+    /// their keys. Costs one request for each 1,000 entities of the walk and at most three for what this table has between their keys.
+    ///
+    /// ```
+    /// use rowkey::patterns::job::Walk;
+    /// use rowkey::{DynamicEntity, StorageAccount};
+    /// use rowkey_transfer::jobs::Comparison;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let (orders, archive) = (account.table("orders"), account.table("archive"));
+    /// orders.create().await?;
+    /// archive.create().await?;
+    /// archive.insert(&DynamicEntity::new("contoso", "1")).await?;
+    /// let walk = Walk::keys(&archive).split_automatically();
+    /// assert_eq!(Comparison::of(&orders).others(walk).run().await?.total.orphaned, 1);
+    /// # Ok(()) }
+    /// ```
+    pub fn others(self, walk: Walk<Keys>) -> Job<'static, Walking<Keys, Others>> {
+        let step = Others::counted(&self.source, walk.table());
+        others::job("compare", walk, step, &self.source).concurrency(self.concurrency)
+    }
+
+    /// A job that deletes the entities of another table that this one lacks, of those that `walk` finds. After a copy, both then hold
+    /// the same.
+    ///
+    /// Each is deleted under the ETag that it had when it was found, and only after a read of its keys in this table finds nothing: one
+    /// that another program has written meanwhile stays ([`Verdict::Skipped`]). The report has those that both have
+    /// ([`Verdict::Right`]) and those that were deleted, which are [`Verdict::Orphaned`] and repaired. Of an entity of this table that
+    /// cannot be read, the other one is kept.
+    ///
+    /// A checkpoint is tied to both tables. What was deleted between the last checkpoint and the end of a program is not in the report
+    /// of the run that resumes it.
+    ///
+    /// Fails if the credential of this table is a shared access signature for a range of keys, because entities outside of it
+    /// would seem not to exist. Nothing is sent before `run`. Costs, besides the requests of [`others`](Self::others), a read for each entity that is deleted, and
+    /// one request for each 100 of a partition.
+    ///
+    /// ```
+    /// use rowkey::patterns::job::{Job, Jobs, Walk};
+    /// use rowkey::{DynamicEntity, StorageAccount};
+    /// use rowkey_transfer::jobs::Comparison;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// let (orders, replica) = (account.table("orders"), account.table("replica"));
+    /// orders.create().await?;
+    /// replica.create().await?;
+    /// orders.insert(&DynamicEntity::new("contoso", "1")).await?;
+    /// replica.insert(&DynamicEntity::new("contoso", "2")).await?;
+    ///
+    /// let all = Walk::new(&orders, |orders| orders.scan::<DynamicEntity>()).split_automatically();
+    /// let others = Walk::keys(&replica).split_automatically();
+    /// let report = Jobs::new("synchronize")
+    ///     .then("copy", Job::copy(all, &replica))
+    ///     .then("others", Comparison::of(&orders).delete_others(others)?)
+    ///     .run()
+    ///     .await?;
+    /// assert_eq!((report.part("copy").right, report.part("others").repaired), (1, 1));
+    /// assert!(Comparison::of(&orders).with(&replica).run().await?.is_clean());
+    /// # Ok(()) }
+    /// ```
+    pub fn delete_others(self, walk: Walk<Keys>) -> Result<Job<'static, Walking<Keys, Others>>> {
+        let Self { source, concurrency } = self;
+        others::check_whole(&source)?;
+        let step = Others::deleted(&source, walk.table());
+        Ok(others::job("delete others", walk, step, &source).concurrency(concurrency))
     }
 
     /// A job that compares the table with rows, such as those of a backup. It reads what the table has between the keys of each
@@ -204,12 +270,6 @@ impl<I: Iterator<Item = Row>> Iterator for Batches<I> {
     }
 }
 
-/// A secondary may be behind.
-fn primary(table: &Table) -> Table {
-    let options = table.account().options().clone();
-    table.with_options(ClientOptions { read_from_secondary: false, ..options })
-}
-
 /// Compares a page of the first table with the other one.
 async fn entities(other: &Table, is_ordered: bool, page: Page<DynamicEntity>) -> Result<Report> {
     let rows: Vec<_> = page.entities.into_iter().map(|stored| Row::new(stored.entity)).collect();
@@ -245,21 +305,6 @@ async fn compare_rows(
     Ok(report)
 }
 
-/// Finds the keys of a page of the other table that the first one lacks.
-async fn others(first: &Table, is_ordered: bool, page: Page<Keys>) -> Result<Report> {
-    let mut report = Report::default();
-    let keys: Vec<_> = page.entities.iter().map(|stored| stored.entity.keys()).collect();
-    look_up(first, is_ordered, &keys, |at, found: Option<Result<Keys, FailedRow>>| {
-        if found.is_some() {
-            return report.note(None, Verdict::Right, 1);
-        }
-        let error = Error::refused(ErrorKind::Invalid, "only the other table has it");
-        report.problem(None, Verdict::Orphaned, keys[at], &error);
-    })
-    .await?;
-    Ok(report)
-}
-
 /// Names the properties that differ, and no values.
 fn difference(one: &Row, other: &Row) -> String {
     let same = |name: &str| {
@@ -281,106 +326,6 @@ fn difference(one: &Row, other: &Row) -> String {
     format!("both have it, with different {}{more}", shown.join(", "))
 }
 
-/// A row that is found by its keys.
-trait Found: Projection + Send + 'static {
-    fn keys(&self) -> (&str, &str);
-    fn of(entity: DynamicEntity) -> Self;
-}
-
-impl Found for DynamicEntity {
-    fn keys(&self) -> (&str, &str) {
-        (&self.partition_key, &self.row_key)
-    }
-
-    fn of(entity: DynamicEntity) -> Self {
-        entity
-    }
-}
-
-impl Found for Keys {
-    fn keys(&self) -> (&str, &str) {
-        (&self.partition_key, &self.row_key)
-    }
-
-    fn of(entity: DynamicEntity) -> Self {
-        Self { partition_key: entity.partition_key, row_key: entity.row_key }
-    }
-}
-
-/// Looks for rows with these keys, which are sorted if the rows of the tables have an order. Calls `found` for each of them, in
-/// their order.
-async fn look_up<P: Found>(
-    table: &Table,
-    is_ordered: bool,
-    keys: &[(&str, &str)],
-    mut found: impl FnMut(usize, Option<Result<P, FailedRow>>) + Send,
-) -> Result<()> {
-    if !is_ordered {
-        let read = |(partition_key, row_key): &(&str, &str)| {
-            table.get(Key::<DynamicEntity>::new(*partition_key, *row_key)).boxed()
-        };
-        let reads: Vec<_> = keys.iter().map(read).collect();
-        let mut read = stream::iter(reads).buffered(AT_A_TIME).enumerate();
-        while let Some((at, entity)) = read.next().await {
-            found(at, entity?.map(|stored| Ok(P::of(stored.entity))));
-        }
-        return Ok(());
-    }
-    let Some(last) = keys.last() else { return Ok(()) };
-    let mut left = keys.iter().enumerate().peekable();
-    let mut queries = VecDeque::from(ranges(keys[0], *last));
-    while let Some(filters) = queries.pop_front() {
-        let scan = table.scan::<DynamicEntity>().scan_policy(ScanPolicy::Allow);
-        let query = filters.into_iter().fold(scan, Query::filter);
-        let mut rows = query.project::<P>().results().stream();
-        let mut passed = 0;
-        while let Some((_, next)) = left.peek().copied() {
-            if passed > PASSED {
-                // Many rows that are not looked for: begin again at the next one that is.
-                queries = ranges(*next, *last).into();
-                break;
-            }
-            let Some(row) = rows.try_next().await? else { break };
-            let place = match &row.entity {
-                Ok(row) => row.keys(),
-                Err(row) => (&*row.partition_key, &*row.row_key),
-            };
-            passed += 1;
-            // What comes before this row is not there.
-            while let Some((at, _)) = left.next_if(|(_, keys)| compare(**keys, place).is_lt()) {
-                found(at, None);
-                passed = 0;
-            }
-            if let Some((at, _)) = left.next_if(|(_, keys)| compare(**keys, place).is_eq()) {
-                found(at, Some(row.entity));
-                passed = 0;
-            }
-        }
-    }
-    left.for_each(|(at, _)| found(at, None));
-    Ok(())
-}
-
-/// The filters of the queries from one row to another, each of one partition or of whole partitions.
-fn ranges(first: (&str, &str), last: (&str, &str)) -> Vec<Vec<Filter>> {
-    use Operator::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual};
-    let partition = |operator, key: &str| Filter::dynamic(PARTITION_KEY, operator, key);
-    let row = |operator, key: &str| Filter::dynamic(ROW_KEY, operator, key);
-    let [from, to] = [row(GreaterOrEqual, first.1), row(LessOrEqual, last.1)];
-    if first.0 == last.0 {
-        return vec![vec![partition(Equal, first.0), from, to]];
-    }
-    vec![
-        vec![partition(Equal, first.0), from],
-        vec![partition(Greater, first.0), partition(Less, last.0)],
-        vec![partition(Equal, last.0), to],
-    ]
-}
-
-fn compare(one: (&str, &str), other: (&str, &str)) -> Ordering {
-    compare_keys(one.0, other.0).then_with(|| compare_keys(one.1, other.1))
-}
-
 impl fmt::Debug for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Comparison").field("source", &self.source.name()).finish_non_exhaustive()
@@ -389,8 +334,6 @@ impl fmt::Debug for Comparison {
 
 #[cfg(test)]
 mod tests {
-    use rowkey_client::StorageAccount;
-
     use super::*;
 
     #[test]
@@ -406,30 +349,5 @@ mod tests {
         other.set("Added", true);
         let text = difference(&Row::new(one), &Row::new(other));
         assert_eq!(text, "both have it, with different `Type`, `Value`, `Added`");
-    }
-
-    #[test]
-    fn no_query_has_an_alternative() {
-        let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true").unwrap();
-        let table = account.table("orders");
-        let of = |first, last| {
-            let query = |filters: Vec<Filter>| {
-                let scan = table.scan::<DynamicEntity>();
-                let query = filters.into_iter().fold(scan, Query::filter);
-                let [request] = &query.explain().unwrap().requests[..] else { panic!("several") };
-                request.filter.clone().unwrap()
-            };
-            ranges(first, last).into_iter().map(query).collect::<Vec<_>>()
-        };
-        let one = "PartitionKey eq 'a' and RowKey ge '1' and RowKey le '9'";
-        assert_eq!(of(("a", "1"), ("a", "9")), [one]);
-        assert_eq!(
-            of(("a", "1"), ("c", "9")),
-            [
-                "PartitionKey eq 'a' and RowKey ge '1'",
-                "PartitionKey gt 'a' and PartitionKey lt 'c'",
-                "PartitionKey eq 'c' and RowKey le '9'",
-            ]
-        );
     }
 }

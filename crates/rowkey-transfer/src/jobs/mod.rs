@@ -2,7 +2,7 @@
 //!
 //! - [`Location`]: a folder, or blobs of a container with a prefix
 //! - [`Export`]: a table as a [backup](crate::backup) in a location
-//! - [`Comparison`]: whether two tables hold the same
+//! - [`Comparison`]: whether two tables hold the same, and what only one of them has, which can be deleted
 //! - [`Source`]: the rows of a backup, of an AzCopy backup or of one file, as a stream for `Job::upsert`
 //!
 //! ```
@@ -44,10 +44,13 @@ mod compare;
 mod decode;
 mod export;
 mod location;
+mod look_up;
+mod others;
 mod source;
 
 pub use compare::{Comparison, RowBatch};
 pub use decode::Failure;
 pub use export::{Export, Exporting};
 pub use location::Location;
+pub use others::Others;
 pub use source::Source;
