@@ -3,13 +3,13 @@
 use std::fmt;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use futures_util::{FutureExt as _, Stream};
 use rowkey_client::pace::Pace;
 use rowkey_client::{Error, ErrorKind, Projection, Result};
 
 use super::walk::PageStep;
-use super::{Checkpoint, Interrupted, Job, OnProgress, Progress, Report, Walking};
+use super::{Batch, Checkpoint, Interrupted, Job, Loading, OnProgress, Progress, Report, Walking};
 
 /// Jobs that run one after the other as one job, over several stores, tables and accounts: for example, to delete
 /// everything of a tenant.
@@ -103,7 +103,40 @@ impl<'a> Jobs<'a> {
         P: Projection + Send + 'static,
         F: PageStep<P> + 'static,
     {
-        let begin: Begin = Box::new(move |setting| begin(job, setting));
+        let begin: Begin = Box::new(move |setting| shared(job, setting).run().boxed());
+        self.steps.push((name.into(), begin));
+        self
+    }
+
+    /// Adds a job that loads a stream, which begins when those before it have ended, as [`then`](Self::then) does. If it has ended in
+    /// an earlier run, its stream is not read.
+    ///
+    /// ```
+    /// use futures_util::stream;
+    /// use rowkey::patterns::job::{Job, Jobs, Walk};
+    /// use rowkey::{DynamicEntity, StorageAccount};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let events = account.table("events");
+    /// # events.create().await?;
+    /// let rows = stream::iter((0..20).map(|number| DynamicEntity::new("device-7", format!("{number:02}"))));
+    /// let report = Jobs::new("import")
+    ///     .then_load("rows", Job::upsert(&events, rows))
+    ///     .then("count", Job::count(Walk::keys(&events)))
+    ///     .run()
+    ///     .await?;
+    /// assert_eq!((report.part("rows").right, report.part("count").right), (20, 20));
+    /// # Ok(()) }
+    /// ```
+    pub fn then_load<S, B>(mut self, name: impl Into<String>, job: Job<'static, Loading<S>>) -> Self
+    where
+        S: Stream<Item = B> + Send + 'static,
+        B: Batch + 'static,
+    {
+        let begin: Begin = Box::new(move |setting| shared(job, setting).run().boxed());
         self.steps.push((name.into(), begin));
         self
     }
@@ -190,11 +223,8 @@ impl<'a> Jobs<'a> {
     }
 }
 
-fn begin<'r, P, F>(job: Job<'r, Walking<P, F>>, setting: Setting<'r>) -> Ran<'r>
-where
-    P: Projection + Send + 'static,
-    F: PageStep<P> + 'static,
-{
+/// A job with what all of them share.
+fn shared<'r, W>(job: Job<'r, W>, setting: Setting<'r>) -> Job<'r, W> {
     let Setting { pace, patience, resume, told } = setting;
     let mut job = job.progress(|progress| told(progress));
     job.resume = resume;
@@ -202,7 +232,7 @@ where
         job = job.pace(pace);
     }
     job.patience = patience.or(job.patience);
-    job.run().boxed()
+    job
 }
 
 impl Checkpoint {
