@@ -15,6 +15,8 @@ use super::{Attempt, Interrupted, Job, Report, Run, Verdict};
 
 /// Groups buffered while their partition is busy, per group in flight.
 const WAITING: usize = 4;
+/// The bytes of groups that wait at which no more are read.
+const WAITING_BYTES: usize = 8 * 1024 * 1024;
 
 /// Entities of one partition that are stored together: an item of the stream of a load.
 pub trait Batch: Send + Sync {
@@ -23,6 +25,12 @@ pub trait Batch: Send + Sync {
 
     /// The number of entities stored.
     fn entities(&self) -> u64;
+
+    /// About how many bytes the group has in memory, so that few large ones wait; 0 if it is unknown.
+    #[doc(hidden)]
+    fn bytes(&self) -> usize {
+        0
+    }
 
     /// Stores all entities, usually with one request, and reports the result.
     ///
@@ -184,6 +192,7 @@ type AnyGroup<'g> = Box<dyn Group + 'g>;
 pub(super) trait Group: Send + Sync {
     fn keys(&self) -> (&str, &str);
     fn entities(&self) -> u64;
+    fn bytes(&self) -> usize;
     fn store(&self, attempt: Attempt) -> BoxFuture<'_, Result<Report>>;
 }
 
@@ -194,6 +203,10 @@ impl<B: Batch> Group for B {
 
     fn entities(&self) -> u64 {
         Batch::entities(self)
+    }
+
+    fn bytes(&self) -> usize {
+        Batch::bytes(self)
     }
 
     fn store(&self, attempt: Attempt) -> BoxFuture<'_, Result<Report>> {
@@ -223,7 +236,8 @@ async fn load(
             *busy.entry(partition).or_default() += 1;
             in_flight.push(store(run, table, at, partition, group).boxed());
         }
-        let may_read = more && waiting.len() < WAITING * run.concurrency;
+        let bytes: usize = waiting.iter().map(|(_, _, group)| group.bytes()).sum();
+        let may_read = more && waiting.len() < WAITING * run.concurrency && bytes < WAITING_BYTES;
         let event = match (may_read, in_flight.is_empty()) {
             // Groups that wait have another group of their partition in flight.
             (false, true) => return Ok(()),

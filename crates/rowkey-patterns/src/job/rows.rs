@@ -26,6 +26,8 @@ pub struct Rows<E> {
     table: Table,
     verb: Verb,
     entities: Vec<One<E>>,
+    /// The size of all entities.
+    bytes: usize,
     /// All operations, to check that they fit into one transaction.
     all: Transaction,
     on_rejected: Option<OnRejected>,
@@ -260,9 +262,10 @@ impl<E: Entity> Rows<E> {
             Ok(row) => One::Row(row),
             Err(_) => One::Invalid(entity),
         };
+        let bytes = one.row().map_or(0, EncodedRow::size);
         let all = table.transaction();
         let all = if let Some(row) = one.row() { verb.add(all, row) } else { all };
-        Self { table: table.clone(), verb, entities: vec![one], all, on_rejected: None }
+        Self { table: table.clone(), verb, entities: vec![one], bytes, all, on_rejected: None }
     }
 }
 
@@ -328,6 +331,10 @@ impl<E: Entity + Send + Sync + 'static> Batch for Rows<E> {
 
     fn entities(&self) -> u64 {
         self.entities.len() as u64
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes
     }
 
     async fn store(&self, _: Attempt) -> Result<Report> {
@@ -401,6 +408,7 @@ impl<E: Entity + Send + Sync + 'static> Merge for Rows<E> {
         let all = std::mem::replace(&mut self.all, self.table.transaction());
         self.all = all.append(other.all);
         self.entities.extend(other.entities);
+        self.bytes += other.bytes;
         None
     }
 }
