@@ -11,6 +11,7 @@ use rowkey::patterns::job::{Checkpoint, Job, Walk, Walking};
 use rowkey::{DynamicEntity, ScanPolicy, StorageAccount, Table};
 use rowkey_client::{Clock as _, ManualClock, SystemClock};
 use rowkey_emulator::{ErrorCode, Fault, Server};
+use rowkey_transfer::backup::{FileEncoder, Manifest};
 use rowkey_transfer::jobs::{Export, Exporting, Location, Source};
 use rowkey_transfer::{Compression, ErrorKind, Format, FormatEncoder, Row, azcopy};
 
@@ -300,5 +301,62 @@ async fn a_backup_of_azcopy_and_single_files_are_sources() -> TestResult {
         assert_eq!(source.verify().await?, 50);
         assert_eq!(read(source).await?, expected, "{format}");
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn several_files_are_read_at_once_and_in_the_same_order_each_time() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let place = Location::folder(folder.path());
+    // Files of very different lengths, each of one partition.
+    let lengths = [700, 3, 250, 0, 100, 99, 1, 1_200, 301];
+    let mut files = Vec::new();
+    for (partition, rows) in lengths.into_iter().enumerate() {
+        let name = format!("{partition}.jsonl");
+        let mut file = FileEncoder::new(Vec::new(), &name, Compression::None)?;
+        for row in 0..rows {
+            file.write(&Row::new(DynamicEntity::new(
+                format!("p{partition}"),
+                format!("{row:05}"),
+            )))?;
+        }
+        let (listed, bytes) = file.finish()?;
+        place.write(&name, bytes).await?;
+        files.push(listed);
+    }
+    let now = "2026-11-20T12:34:56Z".parse()?;
+    let manifest = Manifest::new("things", now, now, files)?.to_json();
+    place.write("manifest.json", manifest).await?;
+
+    let mut all = Vec::new();
+    for at_once in [1, 3, 16] {
+        let keys = async || -> TestResult<Vec<(String, String)>> {
+            let source = Source::open(&place).await?.files_at_once(at_once);
+            let rows: Vec<_> = source.stream().try_collect().await?;
+            Ok(rows.into_iter().map(|row| (row.entity.partition_key, row.entity.row_key)).collect())
+        };
+        let order = keys().await?;
+        assert_eq!(keys().await?, order, "{at_once} at once");
+        let partitions: BTreeSet<_> = order[..700].iter().map(|(partition, _)| partition).collect();
+        assert!(
+            if at_once == 1 { partitions.len() == 1 } else { partitions.len() >= 3 },
+            "{partitions:?}"
+        );
+        let mut sorted = order.clone();
+        sorted.sort();
+        assert_eq!(sorted.len(), lengths.iter().sum::<usize>());
+        for partition in 0..lengths.len() {
+            let partition = format!("p{partition}");
+            let rows = |keys: &[(String, String)]| -> Vec<_> {
+                keys.iter()
+                    .filter(|(key, _)| *key == partition)
+                    .map(|(_, row)| row.clone())
+                    .collect()
+            };
+            assert_eq!(rows(&order), rows(&sorted), "a file is read in its order");
+        }
+        all.push(sorted);
+    }
+    assert!(all.windows(2).all(|pair| pair[0] == pair[1]));
     Ok(())
 }

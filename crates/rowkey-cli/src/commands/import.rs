@@ -185,8 +185,9 @@ async fn import(
         return Ok(Report::of(Verdict::Right, rows));
     }
     let runner = Runner::new(common, &args.job)?.total(Some(rows));
+    let tied = (rows, source.fingerprint());
     let (entities, failure) = source.entities();
-    store(args, table, runner, rejects, rows, (entities, failure)).await
+    store(args, table, runner, rejects, tied, (entities, failure)).await
 }
 
 async fn stdin(common: &Common, args: &Import, table: &Table, rejects: &Rejects) -> Result<Report> {
@@ -210,7 +211,7 @@ async fn stdin(common: &Common, args: &Import, table: &Table, rejects: &Rejects)
         return Ok(Report::of(Verdict::Right, rows));
     }
     let runner = Runner::new(common, &args.job)?;
-    store(args, table, runner, rejects, 0, Failure::of(rows)).await
+    store(args, table, runner, rejects, (0, String::new()), Failure::of(rows)).await
 }
 
 /// Writes the entities.
@@ -219,7 +220,7 @@ async fn store(
     table: &Table,
     runner: Runner,
     rejects: &Rejects,
-    rows: u64,
+    (rows, fingerprint): (u64, String),
     (entities, failure): (impl Stream<Item = DynamicEntity> + Send + 'static, Failure),
 ) -> Result<Report> {
     create(table).await?;
@@ -230,11 +231,12 @@ async fn store(
         Write::Insert => Job::insert(table, entities),
     };
     let (kept, name) = (rejects.clone(), table.name().to_owned());
-    // A checkpoint counts groups of entities of the source, so another source would lose some.
+    // A checkpoint counts groups of entities of the source, so another source, or another order, would lose some.
     let job = job
         .parameter("to", table.place())
         .parameter("source", args.second.as_deref().unwrap_or_default())
         .parameter("rows", rows.to_string())
+        .parameter("content", fingerprint)
         .rejected(move |rejected| kept.keep(&name, rejected));
     failure.or(runner.run(job, Job::<Loading<_>>::run)).await?
 }

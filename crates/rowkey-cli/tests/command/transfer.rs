@@ -251,3 +251,55 @@ async fn how_existing_entities_are_treated_is_a_choice() {
     account.fed(two, ["import", "orders", "-"]);
     assert!(!account.entities("orders")[0].contains("\"A\""));
 }
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_partition_that_is_slow_does_not_hold_up_the_others_of_a_sorted_backup() {
+    use std::time::Duration;
+
+    use rowkey::{Clock as _, SystemClock};
+    use rowkey_emulator::Operation;
+    use rowkey_transfer::backup::{FileEncoder, Manifest};
+    use rowkey_transfer::{Compression, Row};
+
+    let account = Account::start().await;
+    let folder = account.path("backup");
+    fs::create_dir(&folder).unwrap();
+    let files = (0..6).map(|partition| {
+        let name = format!("{partition}.jsonl.gz");
+        let mut file = FileEncoder::new(Vec::new(), &name, Compression::Gzip).unwrap();
+        for row in 0..1_500 {
+            let row = DynamicEntity::new(format!("p{partition}"), format!("{row:05}"));
+            file.write(&Row::new(row)).unwrap();
+        }
+        let (listed, bytes) = file.finish().unwrap();
+        fs::write(folder.join(name), bytes).unwrap();
+        listed
+    });
+    let now = "2026-11-20T12:34:56Z".parse().unwrap();
+    let manifest = Manifest::new("orders", now, now, files.collect()).unwrap();
+    fs::write(folder.join("manifest.json"), manifest.to_json()).unwrap();
+
+    // Less waits than one partition has.
+    let args = ["import", "orders", "backup", "--concurrency", "2"];
+    let held = Fault::on(Operation::Transaction).nth(1).hold();
+    let (running, held) = crate::support::started(&account, &args, held).await;
+    let begun = SystemClock.elapsed();
+    let written = || {
+        let all = account.entities("orders");
+        let keys = all.iter().filter_map(|row| row.get(..4).map(str::to_owned));
+        keys.collect::<std::collections::BTreeSet<_>>().len()
+    };
+    while written() < 5 {
+        assert!(
+            SystemClock.elapsed().saturating_sub(begun) < Duration::from_secs(60),
+            "{}",
+            written()
+        );
+        SystemClock.sleep(Duration::from_millis(10)).await;
+    }
+    drop(held);
+    let output = running.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(account.entities("orders").len(), 9_000);
+}

@@ -1,12 +1,14 @@
 //! What a table is filled from: a backup, a backup of AzCopy, or one file.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::path::Path;
 
-use futures_util::{Stream, StreamExt as _, TryStreamExt as _, stream};
+use futures_util::{Stream, StreamExt as _, stream};
 use rowkey_entity::DynamicEntity;
+use sha2::{Digest as _, Sha256};
 
-use super::decode::{Failure, stream_of};
+use super::decode::{Failure, chunks_of, interleaved};
 use super::export::MANIFEST;
 use super::location::{Location, blocking};
 use crate::azcopy;
@@ -18,6 +20,12 @@ use crate::row::Row;
 
 /// The end of the names of AzCopy's manifests.
 const AZCOPY: &str = ".manifest";
+/// Files that are read at once: more than a job has in work, because several may be of one partition.
+const AT_ONCE: usize = 16;
+/// Files that are opened, or downloaded, at once.
+const OPENED_AHEAD: usize = 4;
+/// Bytes of a fingerprint.
+const FINGERPRINT: usize = 16;
 
 /// The rows of a backup, of a backup of AzCopy, or of one file. The [module](super) has an example.
 #[derive(Debug)]
@@ -25,6 +33,7 @@ pub struct Source {
     location: Location,
     files: Vec<Part>,
     table: Option<String>,
+    at_once: usize,
 }
 
 /// A file of a source.
@@ -53,7 +62,7 @@ impl Source {
                 listed: Some(listed),
             });
             let (files, table) = (files.collect(), Some(manifest.table));
-            return Ok(Self { location: location.clone(), files, table });
+            return Ok(Self { location: location.clone(), files, table, at_once: AT_ONCE });
         }
         let names = location.names().await?;
         let mut manifests = names.iter().filter(|name| name.ends_with(AZCOPY));
@@ -82,7 +91,8 @@ impl Source {
             listed: None,
         });
         let table = Some(manifest.table_name).filter(|name| !name.is_empty());
-        Ok(Self { location: location.clone(), files: files.collect(), table })
+        let (location, files) = (location.clone(), files.collect());
+        Ok(Self { location, files, table, at_once: AT_ONCE })
     }
 
     /// The rows of one file.
@@ -90,7 +100,8 @@ impl Source {
         let folder = path.parent().unwrap_or(Path::new(""));
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let part = Part { name, format, compression, listed: None };
-        Self { location: Location::folder(folder), files: vec![part], table: None }
+        let location = Location::folder(folder);
+        Self { location, files: vec![part], table: None, at_once: AT_ONCE }
     }
 
     /// The name of the table, if a manifest says it.
@@ -103,6 +114,57 @@ impl Source {
         self.files.iter().map(|file| file.listed.as_ref().map(|listed| listed.rows)).sum()
     }
 
+    /// How many files there are, without manifests.
+    pub fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Reads this many files at once, at least 1. Default: 16, so that entities of several partitions are on their way at once: a file
+    /// of a backup has those of few partitions, and a partition takes 2,000 a second. With 1, entities of a file come after those of
+    /// the file before it.
+    ///
+    /// The order of the entities depends on it, and on the files, alone. Each file that is open is decoded by a thread, up to 256 KiB
+    /// ahead.
+    ///
+    /// ```
+    /// use rowkey_transfer::backup::Manifest;
+    /// use rowkey_transfer::jobs::{Location, Source};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let (folder, now) = (Location::folder(folder.path()), "2026-11-20T12:34:56Z".parse()?);
+    /// # folder.write("manifest.json", Manifest::new("orders", now, now, Vec::new())?.to_json()).await?;
+    /// let backup = Source::open(&folder).await?;
+    /// let in_order = Source::open(&folder).await?.files_at_once(1);
+    /// assert_ne!(backup.fingerprint(), in_order.fingerprint());
+    /// # Ok(()) }
+    /// ```
+    #[must_use = "this returns the changed source"]
+    pub fn files_at_once(self, files: usize) -> Self {
+        Self { at_once: files.max(1), ..self }
+    }
+
+    /// What tells this source from others: a checksum of the names of the files, of what a manifest lists of them, and of
+    /// [how they are read](Self::files_at_once). A checkpoint of a job that stores the entities belongs to one source: tie it, as
+    /// [`Job::parameter`](rowkey_patterns::job::Job::parameter) does.
+    pub fn fingerprint(&self) -> String {
+        let mut hash = Sha256::new();
+        hash.update(self.at_once.to_le_bytes());
+        for file in &self.files {
+            let listed = file.listed.as_ref().map_or("", |listed| &listed.sha256);
+            for text in [&*file.name, listed] {
+                hash.update((text.len() as u64).to_le_bytes());
+                hash.update(text);
+            }
+        }
+        let mut text = String::with_capacity(2 * FINGERPRINT);
+        for byte in hash.finalize().iter().take(FINGERPRINT) {
+            let _ = write!(text, "{byte:02x}");
+        }
+        text
+    }
+
     /// Reads all files to their ends, and returns how many rows they have.
     ///
     /// Fails for the first file that is missing or damaged or, in a backup, differs from its entry in the manifest. Call it before
@@ -110,30 +172,51 @@ impl Source {
     pub async fn verify(&self) -> Result<u64> {
         let mut all = 0;
         for part in &self.files {
-            let rows = part.rows(&self.location).await?;
-            let count = move || -> Result<u64> {
-                rows.map(|row| row.map(drop)).try_fold(0, |rows, row| row.map(|()| rows + 1))
-            };
-            let counted = blocking(move || Ok(count())).await?;
-            all += counted.map_err(|error| error.in_file(&*part.name))?;
+            all += part.count(&self.location).await?;
         }
         Ok(all)
     }
 
-    /// The rows of all files. The first error is the last item.
-    pub fn stream(self) -> impl Stream<Item = Result<Row>> + Send + 'static {
-        let Self { location, files, .. } = self;
-        let files = stream::iter(files).then(move |part| {
-            let location = location.clone();
-            async move {
-                let rows = part.rows(&location).await?;
-                let name = part.name;
-                Ok::<_, Error>(
-                    stream_of(rows).map_err(move |error: Error| error.in_file(name.clone())),
-                )
+    /// Reads all files to their ends as [`verify`](Self::verify) does, and returns how many rows those have that are whole, and an
+    /// error for each other file.
+    ///
+    /// Fails if the service refuses a request.
+    ///
+    /// ```
+    /// use rowkey_transfer::backup::Manifest;
+    /// use rowkey_transfer::jobs::{Location, Source};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let (folder, now) = (Location::folder(folder.path()), "2026-11-20T12:34:56Z".parse()?);
+    /// # folder.write("manifest.json", Manifest::new("orders", now, now, Vec::new())?.to_json()).await?;
+    /// let backup = Source::open(&folder).await?;
+    /// let (rows, damaged) = backup.check().await?;
+    /// assert_eq!((rows, damaged.len(), backup.files()), (0, 0, 0));
+    /// # Ok(()) }
+    /// ```
+    pub async fn check(&self) -> Result<(u64, Vec<Error>)> {
+        let (mut all, mut damaged) = (0, Vec::new());
+        for part in &self.files {
+            match part.count(&self.location).await {
+                Ok(rows) => all += rows,
+                Err(error) if error.kind() == ErrorKind::Service => return Err(error),
+                Err(error) => damaged.push(error),
             }
+        }
+        Ok((all, damaged))
+    }
+
+    /// The rows of all files, of [several at once](Self::files_at_once). The first error is the last item.
+    pub fn stream(self) -> impl Stream<Item = Result<Row>> + Send + 'static {
+        let Self { location, files, at_once, .. } = self;
+        let at_once = at_once.min(files.len()).max(1);
+        let opened = stream::iter(spread(files, at_once)).map(move |part| {
+            let location = location.clone();
+            async move { Ok(chunks_of(part.rows(&location).await?, at_once)) }
         });
-        files.try_flatten()
+        interleaved(opened.buffered(OPENED_AHEAD.min(at_once)), at_once)
     }
 
     /// The entities of all files, for a job that stores them, and what tells whether reading them failed: pass the job to
@@ -143,13 +226,33 @@ impl Source {
     }
 }
 
+/// The files in the order in which they are opened: those that are read at once are from places far apart, because files of one
+/// partition may follow each other.
+fn spread(files: Vec<Part>, at_once: usize) -> Vec<Part> {
+    let step = files.len().div_ceil(at_once).max(1);
+    let mut places: Vec<_> = files.into_iter().enumerate().collect();
+    places.sort_by_key(|(at, _)| (at % step, *at));
+    places.into_iter().map(|(_, part)| part).collect()
+}
+
 impl Part {
+    /// Reads the file to its end, and returns how many rows it has.
+    async fn count(&self, location: &Location) -> Result<u64> {
+        let mut rows = self.rows(location).await?;
+        let mut count = move || rows.try_fold(0, |count, row| row.map(|_| count + 1));
+        blocking(move || Ok(count())).await?
+    }
+
+    /// The rows, whose errors name the file.
     async fn rows(&self, location: &Location) -> Result<Rows> {
         let file = location.open(&self.name).await?;
         let part = self.clone();
         // Some formats have a head that is read here.
         let rows = blocking(move || Ok(part.decode(file))).await?;
-        rows.map_err(|error| error.in_file(&*self.name))
+        let name = self.name.clone();
+        let named = move |error: Error| error.in_file(&*name);
+        let rows = rows.map_err(&named)?;
+        Ok(Box::new(rows.map(move |row| row.map_err(&named))))
     }
 
     fn decode(&self, file: File) -> Result<Rows> {
@@ -157,5 +260,44 @@ impl Part {
             Some(listed) => Ok(ended(FileDecoder::new(file, listed)?)),
             None => self.format.read(file, self.compression),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(count: usize) -> Vec<Part> {
+        let part = |number: usize| Part {
+            name: format!("{number}"),
+            format: Format::JsonLines,
+            compression: Compression::None,
+            listed: None,
+        };
+        (0..count).map(part).collect()
+    }
+
+    #[test]
+    fn files_that_are_read_at_once_are_far_apart() {
+        let order = |count, at_once| {
+            let names = spread(parts(count), at_once).into_iter().map(|part| part.name);
+            names.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(order(8, 4), "0 2 4 6 1 3 5 7");
+        assert_eq!(order(7, 3), "0 3 6 1 4 2 5");
+        assert_eq!(order(5, 1), "0 1 2 3 4");
+        assert_eq!(order(3, 16), "0 1 2");
+        assert_eq!(order(0, 16), "");
+    }
+
+    #[test]
+    fn a_fingerprint_is_that_of_the_files_and_of_their_order() {
+        let of = |count, at_once| {
+            let (location, table) = (Location::folder("."), None);
+            let source = Source { location, files: parts(count), table, at_once: AT_ONCE };
+            source.files_at_once(at_once).fingerprint()
+        };
+        assert_eq!(of(3, 4), of(3, 4));
+        assert!(of(3, 4) != of(3, 5) && of(3, 4) != of(4, 4) && of(3, 4).len() == 2 * FINGERPRINT);
     }
 }
