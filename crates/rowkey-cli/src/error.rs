@@ -185,6 +185,9 @@ fn advice(code: Option<&ErrorCode>) -> Option<&'static str> {
 
 impl From<rowkey_transfer::Error> for Error {
     fn from(error: rowkey_transfer::Error) -> Self {
+        if error.service().is_some() {
+            return rowkey::Error::from(error).into();
+        }
         match error.io() {
             Some(io) if io.kind() == io::ErrorKind::BrokenPipe => Self::new(Exit::Ok, ""),
             Some(_) => Self::new(Exit::Failed, error.to_string()),
@@ -239,6 +242,12 @@ mod tests {
         assert_eq!(Error::from(closed()).exit(), Exit::Ok);
         assert_eq!(Error::from(rowkey_transfer::Error::from(closed())).exit(), Exit::Ok);
         assert_eq!(Error::from(io::Error::other("disk")).exit(), Exit::Failed);
+    }
+
+    #[test]
+    fn a_request_about_a_file_has_the_exit_code_of_the_request() {
+        let denied = rowkey::Error::refused(ErrorKind::Auth, "text");
+        assert_eq!(Error::from(rowkey_transfer::Error::from(denied)).exit(), Exit::Denied);
     }
 
     #[test]

@@ -1,18 +1,16 @@
 //! `rowkey check`: whether a backup is whole, two tables or a table and a backup hold the same, or every entity of a table can be read.
 
-use std::fs::{self, File};
 use std::future::ready;
 use std::io::{self, Write as _};
-use std::iter;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
 
 use clap::Args;
-use rowkey::patterns::job::{Job, Loading, Report, Verdict, Walk};
+use rowkey::patterns::job::{Job, Jobs, Report, Verdict, Walk};
 use rowkey::{DynamicEntity, Page, StorageAccount, Table};
-use rowkey_transfer::backup::{BackupFile, FileDecoder, Manifest};
-use rowkey_transfer::jobs::Comparison;
+use rowkey_transfer::ErrorKind;
+use rowkey_transfer::jobs::{Comparison, Location, Source};
 
+use super::export::blobs;
 use crate::args::{Common, To};
 use crate::connect;
 use crate::error::{Error, Exit, Result};
@@ -24,11 +22,9 @@ Examples:
   rowkey check --backup backups/orders
   rowkey check orders
   rowkey check orders --backup backups/orders
+  rowkey check --backup backups/2026-11-27/orders --container
   rowkey check orders orders2 --checkpoint check.checkpoint
   rowkey check orders --profile production --to-profile staging --show-keys";
-
-/// The name of the manifest of a backup.
-const MANIFEST: &str = "manifest.json";
 
 /// Check that a backup is whole, that two tables or a table and a backup hold the same, or that every entity can be read.
 ///
@@ -42,9 +38,12 @@ pub(crate) struct Check {
     table: Option<String>,
     /// The table to compare it with. In another account, the default is the same name.
     other: Option<String>,
-    /// Check the backup in this folder: its files, by their counts and checksums. With a table, compare both, too.
+    /// Check the backup in this folder, also one of AzCopy 7.3: its files, by their counts and checksums. With a table, compare both, too.
     #[arg(long, value_name = "FOLDER", conflicts_with = "other")]
-    backup: Option<PathBuf>,
+    backup: Option<String>,
+    /// FOLDER is CONTAINER/FOLDER in the account's blobs.
+    #[arg(long, requires = "backup")]
+    container: bool,
     #[command(flatten)]
     to: To,
     #[command(flatten)]
@@ -52,19 +51,18 @@ pub(crate) struct Check {
 }
 
 pub(crate) async fn run(common: &Common, check: Check) -> Result<()> {
-    let Check { table, other, backup, to, job } = check;
-    if let Some(folder) = backup {
-        if to.is_given() {
+    if check.backup.is_some() {
+        if check.to.is_given() {
             return Err(Error::usage(
-                "a backup is in no account; remove --to-profile and the like",
+                "a backup is no table of another account; remove --to-profile and the like",
             ));
         }
-        let Some(table) = table else {
-            let (manifest, damaged) = whole(common, &folder)?;
-            return report_backup(common, &folder, &manifest, damaged);
+        return match &check.table {
+            None => report_backup(common, &whole(common, &check).await?),
+            Some(table) => restorable(common, table, &check).await,
         };
-        return restorable(common, &table, &folder, &job).await;
     }
+    let Check { table, other, to, job, .. } = check;
     let (account, table) = (connect::account(common)?, table.unwrap_or_default());
     match other {
         None if !to.is_given() => readable(common, &account, &table, &job).await,
@@ -126,51 +124,49 @@ async fn same(
     jobs::finish(common, &report)
 }
 
+/// A backup that is checked.
+struct Backup {
+    /// As it was named.
+    shown: String,
+    source: Source,
+    rows: u64,
+    damaged: usize,
+}
+
 /// Compares a table with a backup that is whole.
-async fn restorable(common: &Common, name: &str, folder: &Path, job: &JobFlags) -> Result<()> {
+async fn restorable(common: &Common, name: &str, args: &Check) -> Result<()> {
     let table = connect::account(common)?.table(name);
-    let runner = Runner::new(common, job)?;
-    let (manifest, damaged) = whole(common, folder)?;
-    if damaged > 0 {
-        return report_backup(common, folder, &manifest, damaged);
+    let runner = Runner::new(common, &args.job)?;
+    let backup = whole(common, args).await?;
+    if backup.damaged > 0 {
+        return report_backup(common, &backup);
     }
-    // They were read before, so an error means that a file has changed since.
-    let failed = Arc::new(Mutex::new(None));
-    let rows = {
-        let (failed, folder, files) =
-            (Arc::clone(&failed), folder.to_owned(), manifest.files.clone());
-        let read = move |file: BackupFile| -> Box<dyn Iterator<Item = _> + Send> {
-            match File::open(folder.join(&file.name)) {
-                Ok(input) => match FileDecoder::new(input, &file) {
-                    Ok(rows) => Box::new(rows),
-                    Err(error) => Box::new(iter::once(Err(error))),
-                },
-                Err(error) => Box::new(iter::once(Err(error.into()))),
-            }
-        };
-        files.into_iter().flat_map(read).map_while(move |row| {
-            row.map_err(|error| {
-                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            })
-            .ok()
-        })
-    };
-    let compare = Comparison::of(&table).with_rows(rows);
-    let compare = compare.parameter("started", manifest.started.to_string());
-    let compare = compare.parameter("entities", manifest.rows.to_string());
-    let runner = runner.total(Some(manifest.rows));
-    let mut report = runner.run(compare, Job::<Loading<_>>::run).await?;
-    if let Some(error) = failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        return Err(Error::from(error).and("it was another one a moment ago"));
-    }
+    let Backup { shown, source, rows, .. } = backup;
+    // In the order of the files: entities whose keys ascend are compared by the fewest requests.
+    let source = source.files_at_once(1);
+    let fingerprint = source.fingerprint();
+    let (entities, failure) = source.entities();
+    let compare = Comparison::of(&table).concurrency(runner.concurrency()).with_entities(entities);
+    let compare = compare
+        .parameter("table", table.place())
+        .parameter("entities", rows.to_string())
+        .parameter("content", fingerprint);
     let count = Job::count(Walk::keys(&table).split_automatically());
-    let all = Runner::new(common, &job.without_checkpoint())?.walk(count).await?.total.right;
+    let jobs = Jobs::new("check").then_load("entities", compare);
+    let jobs = jobs.then("count", count.concurrency(runner.concurrency()));
+    // Both halves read as many, if all is well.
+    let runner = runner.total(Some(rows.saturating_mul(2)));
+    // The files were read before, so an error means that one has changed since.
+    let changed = |error| Error::from(error).and("it was another one a moment ago");
+    let mut report = failure.or(runner.jobs(jobs)).await.map_err(changed)??;
+    let all = report.part("count").right;
+    report.total = report.part("entities");
     let found = report.total.examined - report.total.orphaned - report.total.failed;
     report.note(None, Verdict::Missing, all.saturating_sub(found));
     let columns = ["table", "backup", "same", "different", "missing", "surplus", "unreadable"];
     let row = vec![
         name.into(),
-        folder.display().to_string().into(),
+        shown.into(),
         report.total.right.into(),
         report.total.stale.into(),
         report.total.missing.into(),
@@ -181,53 +177,46 @@ async fn restorable(common: &Common, name: &str, folder: &Path, job: &JobFlags) 
     jobs::finish(common, &report)
 }
 
-/// Reads the files of a backup, compares them with its manifest, and returns how many are damaged.
-fn whole(common: &Common, folder: &Path) -> Result<(Manifest, usize)> {
-    let shown = folder.display();
-    let text = match fs::read(folder.join(MANIFEST)) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound && folder.is_dir() => {
-            let what =
-                format!("{shown} has no {MANIFEST}: it is no backup, or one that did not end");
-            return Err(Error::new(Exit::Partly, what));
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(Error::new(Exit::NotFound, format!("there is no folder {shown}")));
-        }
-        Err(error) => {
-            let what = format!("{MANIFEST} in {shown} cannot be read: {error}");
-            return Err(Error::new(Exit::Failed, what));
-        }
+/// Reads the files of a backup, compares them with its manifest, and reports those that are damaged.
+async fn whole(common: &Common, args: &Check) -> Result<Backup> {
+    let shown = args.backup.clone().unwrap_or_default();
+    let location = if args.container {
+        blobs(&connect::account(common)?, &shown)?
+    } else if Path::new(&shown).is_dir() {
+        Location::folder(&shown)
+    } else {
+        return Err(Error::new(Exit::NotFound, format!("there is no folder {shown}")));
     };
-    let manifest = Manifest::from_json(&text)
-        .map_err(|error| Error::new(Exit::Partly, error.in_file(MANIFEST).to_string()))?;
-    let faults = manifest.verify(|name| File::open(folder.join(name)));
+    // What the service or the disk refuses is no damage.
+    let refused = |error: rowkey_transfer::Error| match error.kind() {
+        ErrorKind::Service | ErrorKind::Io => Error::from(error),
+        _ => Error::new(Exit::Partly, error.to_string()),
+    };
+    let source = Source::open(&location).await.map_err(refused)?;
+    let (rows, faults) = source.check().await?;
     for fault in &faults {
         let error = Error::new(Exit::Partly, fault.to_string());
         let line = if common.json { error.json() } else { format!("rowkey: {error}") };
         // The exit code says it, too, if stderr is closed.
         let _ = writeln!(io::stderr(), "{line}");
     }
-    Ok((manifest, faults.len()))
+    let rows = source.rows().unwrap_or(rows);
+    Ok(Backup { shown, source, rows, damaged: faults.len() })
 }
 
-fn report_backup(
-    common: &Common,
-    folder: &Path,
-    manifest: &Manifest,
-    damaged: usize,
-) -> Result<()> {
-    let (shown, files) = (folder.display(), manifest.files.len());
+fn report_backup(common: &Common, backup: &Backup) -> Result<()> {
+    let Backup { shown, source, rows, damaged } = backup;
+    let files = source.files();
     let columns = ["backup", "table", "files", "entities", "damaged"];
     let row = vec![
-        shown.to_string().into(),
-        manifest.table.clone().into(),
+        shown.clone().into(),
+        source.table().into(),
         files.into(),
-        manifest.rows.into(),
-        damaged.into(),
+        (*rows).into(),
+        (*damaged).into(),
     ];
     output::records(common.form(), &columns, &[row])?;
-    if damaged == 0 {
+    if *damaged == 0 {
         return Ok(());
     }
     let what =

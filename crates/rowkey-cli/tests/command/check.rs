@@ -184,7 +184,7 @@ async fn a_backup_is_whole_or_the_damaged_files_are_named() {
     let check = ["check", "--backup", "backup"];
     assert!(account.fails(3, check).contains("no folder backup"));
     fs::create_dir(&folder).unwrap();
-    assert!(account.fails(8, check).contains("has no manifest.json"));
+    assert!(account.fails(8, check).contains("backup: there is no manifest"));
 
     let mut files = Vec::new();
     for (number, compression) in [Compression::None, Compression::Gzip].into_iter().enumerate() {
@@ -297,4 +297,99 @@ async fn a_table_is_compared_with_a_backup() {
     let done = account.run(check);
     assert_eq!(done.code, 8, "{done:?}");
     assert!(done.out.contains("\"damaged\":1}"), "{done:?}");
+}
+
+/// A table of several files, exported to a folder and to a container.
+async fn backed_up() -> Account {
+    let account = Account::with_orders().await;
+    fill(&storage(&account.server).table("orders")).await;
+    account.ok(["export", "orders", "backup"]);
+    account.ok(["export", "orders", "backups/a/orders", "--container"]);
+    account
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_in_a_container_is_checked_as_one_in_a_folder() {
+    let account = backed_up().await;
+    let check = ["check", "--backup", "backups/a/orders", "--container"];
+    let line = account.ok(check);
+    assert!(
+        line.contains("\"table\":\"orders\"")
+            && line.ends_with("\"entities\":2500,\"damaged\":0}\n"),
+        "{line}"
+    );
+    let both = ["check", "orders", "--backup", "backups/a/orders", "--container"];
+    assert!(
+        account.ok(both).contains("\"same\":2500,\"different\":0,\"missing\":0,\"surplus\":0,")
+    );
+    storage(&account.server).table("orders").insert(&DynamicEntity::new("z", "1")).await.unwrap();
+    let done = account.run(both);
+    assert!(done.code == 8 && done.out.contains("\"missing\":1,"), "{done:?}");
+    assert!(done.err.contains("the command is done; of 2501 entities 1 are missing"), "{done:?}");
+
+    let container = storage(&account.server).container("backups");
+    let names = container.blobs().all().await.unwrap();
+    let file = names.iter().find(|blob| blob.name.contains(".jsonl")).unwrap();
+    container.blob(&file.name).delete_if_exists().await.unwrap();
+    let done = account.run(both);
+    assert!(done.code == 8 && done.out.contains("\"damaged\":1}"), "{done:?}");
+    assert!(done.err.contains("the file is missing"), "{done:?}");
+
+    account.fails(3, ["check", "--backup", "absent/a", "--container"]);
+    account.fails(8, ["check", "--backup", "backups/absent", "--container"]);
+    account.fails(2, ["check", "orders", "--container"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_of_azcopy_is_checked_as_well() {
+    let account = Account::with_orders().await;
+    fill(&storage(&account.server).table("orders")).await;
+    let folder = account.path("old");
+    fs::create_dir(&folder).unwrap();
+    let name = "shop_orders_20180528T030611.6482709Z";
+    let lines = account.ok(["export", "orders", "-", "--format", "azcopy"]);
+    let file = format!("{name}_0_0_0AB9AC20.json");
+    fs::write(folder.join(&file), &lines).unwrap();
+    let time = "2018-05-28T03:06:11.6482709Z".parse().unwrap();
+    let manifest = rowkey_transfer::azcopy::Manifest::new("shop", "orders", time, 1).to_json();
+    fs::write(folder.join(format!("{name}.manifest")), manifest).unwrap();
+    let line = account.ok(["check", "--backup", "old"]);
+    assert_eq!(
+        line,
+        "{\"backup\":\"old\",\"table\":\"orders\",\"files\":1,\"entities\":2500,\"damaged\":0}\n"
+    );
+    assert!(account.ok(["check", "orders", "--backup", "old"]).contains("\"same\":2500,"));
+    fs::write(folder.join(&file), &lines[..lines.len() / 2]).unwrap();
+    let done = account.run(["check", "--backup", "old"]);
+    assert!(done.code == 8 && done.out.contains("\"damaged\":1}"), "{done:?}");
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_comparison_with_a_backup_that_is_killed_goes_on_in_both_halves() {
+    use rowkey_emulator::Fault;
+
+    let account = backed_up().await;
+    storage(&account.server).table("orders").insert(&DynamicEntity::new("a", "1")).await.unwrap();
+    let args = ["check", "orders", "--backup", "backup", "--checkpoint", "position"];
+    let args = [&args[..], &["--concurrency", "1"]].concat();
+    let before = account.server.journal();
+    assert_eq!(account.run(&args).code, 8);
+    let whole = account.server.journal().since(&before).count(Operation::QueryEntities);
+    // In the comparison, and in the last page of the count. A signal that can be handled stores the last position.
+    for (nth, signal, code, most) in
+        [(2, "-KILL", -1, whole), (5, "-KILL", -1, whole), (whole as u64, "-TERM", 143, 2)]
+    {
+        let held = Fault::on(Operation::QueryEntities).nth(nth).hold();
+        let running = crate::support::started(&account, &args, held).await;
+        assert_eq!(crate::support::signalled(running, signal).code, code);
+        let before = account.server.journal();
+        let done = account.run(&args);
+        assert_eq!(done.code, 8, "{done:?}");
+        let counts = "\"same\":2500,\"different\":0,\"missing\":1,\"surplus\":0,";
+        assert!(done.out.contains(counts), "stopped at query {nth}: {done:?}");
+        let again = account.server.journal().since(&before).count(Operation::QueryEntities);
+        assert!(again <= most, "{again} of {whole} queries after query {nth}");
+        assert!(!account.path("position").exists());
+    }
 }

@@ -1,9 +1,10 @@
 //! Whether two tables hold the same entities: a job that can be resumed.
 
 use std::fmt;
-use std::iter::Peekable;
+use std::pin::Pin;
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::stream::{BoxStream, Peekable};
+use futures_util::{Stream, StreamExt as _, stream};
 use rowkey_client::internals::has_order;
 use rowkey_client::{DynamicEntity, Error, ErrorKind, FailedRow, Page, Result, Table};
 use rowkey_patterns::job::{
@@ -16,6 +17,8 @@ use crate::row::Row;
 
 /// The most rows that are looked for at once.
 const BATCH: usize = 1_000;
+/// And the most bytes, as the service counts them: a few batches for each place wait in memory.
+const BATCH_BYTES: usize = 512 * 1024;
 /// The most properties that the message of a difference names.
 const MAX_NAMES: usize = 5;
 
@@ -183,17 +186,17 @@ impl Comparison {
         Ok(others::job("delete others", walk, step, &source).concurrency(concurrency))
     }
 
-    /// A job that compares the table with rows, such as those of a backup. It reads what the table has between the keys of each
-    /// 1,000 rows in a row whose keys ascend, by three queries at most.
+    /// A job that compares the table with entities, such as [those of a backup](super::Source::entities). It reads what the table has
+    /// between the keys of each 1,000 in a row whose keys ascend, or 512 KiB, by three queries at most.
     ///
-    /// The report has rows that are the same ([`Verdict::Right`]), that the table does not have ([`Verdict::Orphaned`]), and that
-    /// differ ([`Verdict::Stale`]). If the table has more entities than are the same or differ, the rows lack some.
+    /// The report has entities that are the same ([`Verdict::Right`]), that the table does not have ([`Verdict::Orphaned`]), and that
+    /// differ ([`Verdict::Stale`]). If the table has more entities than are the same or differ, the stream lacks some.
     ///
     /// ```
-    /// use rowkey::patterns::job::{Job, Walk};
+    /// use futures_util::stream;
+    /// use rowkey::patterns::job::{Job, Jobs, Walk};
     /// use rowkey::{DynamicEntity, StorageAccount};
     /// use rowkey_transfer::jobs::Comparison;
-    /// use rowkey_transfer::{Row, json_lines};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -203,27 +206,38 @@ impl Comparison {
     /// orders.create().await?;
     /// orders.insert(&DynamicEntity::new("contoso", "1")).await?;
     ///
-    /// let file = "{\"PartitionKey\":\"contoso\",\"RowKey\":\"1\"}\n{\"PartitionKey\":\"contoso\",\"RowKey\":\"2\"}\n";
-    /// let rows = json_lines::Decoder::new(file.as_bytes()).collect::<Result<Vec<Row>, _>>()?;
-    /// let report = Comparison::of(&orders).with_rows(rows.into_iter()).run().await?;
-    /// assert_eq!((report.total.right, report.total.orphaned), (1, 1));
-    /// assert_eq!(Job::count(Walk::keys(&orders)).run().await?.total.right, 1);
+    /// let expected = ["1", "2"].map(|number| DynamicEntity::new("contoso", number));
+    /// let report = Jobs::new("check")
+    ///     .then_load("expected", Comparison::of(&orders).with_entities(stream::iter(expected)))
+    ///     .then("all", Job::count(Walk::keys(&orders)))
+    ///     .run()
+    ///     .await?;
+    /// let expected = report.part("expected");
+    /// assert_eq!((expected.right, expected.orphaned, report.part("all").right), (1, 1, 1));
     /// # Ok(()) }
     /// ```
-    pub fn with_rows(
+    pub fn with_entities(
         self,
-        rows: impl Iterator<Item = Row> + Send + 'static,
+        entities: impl Stream<Item = DynamicEntity> + Send + 'static,
     ) -> Job<'static, Loading<Packs<RowBatch>>> {
         let Self { source, concurrency } = self;
         let (is_ordered, table) = (has_order(&source), primary(&source));
-        let batches = stream::iter(Batches { rows: rows.peekable(), table, is_ordered }).boxed();
-        Job::load("compare", &source, batches)
+        let entities = entities.map(Row::new).boxed().peekable();
+        let batches = stream::unfold(entities, move |mut entities| {
+            let table = table.clone();
+            async move {
+                let rows = batch(Pin::new(&mut entities)).await;
+                let batch = RowBatch { table, is_ordered, rows };
+                (!batch.rows.is_empty()).then_some((batch, entities))
+            }
+        });
+        Job::load("compare", &source, batches.boxed())
             .concurrency(concurrency)
             .groups_per_partition(concurrency.max(1))
     }
 }
 
-/// Rows that a job of [`Comparison::with_rows`] compares with a table, by one to three queries.
+/// Entities that a job of [`Comparison::with_entities`] compares with a table, by one to three queries.
 #[derive(Debug)]
 pub struct RowBatch {
     table: Table,
@@ -241,32 +255,33 @@ impl Batch for RowBatch {
         self.rows.len() as u64
     }
 
+    fn bytes(&self) -> usize {
+        self.rows.iter().map(|row| row.entity.size()).sum()
+    }
+
     async fn store(&self, _: Attempt) -> Result<Report> {
         let absent = (Verdict::Orphaned, "the table does not have it");
         compare_rows(&self.table, self.is_ordered, &self.rows, absent).await
     }
 }
 
-/// Groups rows as long as their keys ascend.
-struct Batches<I: Iterator<Item = Row>> {
-    rows: Peekable<I>,
-    table: Table,
-    is_ordered: bool,
-}
-
-impl<I: Iterator<Item = Row>> Iterator for Batches<I> {
-    type Item = RowBatch;
-
-    fn next(&mut self) -> Option<RowBatch> {
-        let mut rows = vec![self.rows.next()?];
-        while rows.len() < BATCH
-            && let Some(last) = rows.last()
-            && let Some(row) =
-                self.rows.next_if(|row| compare(last.entity.keys(), row.entity.keys()).is_lt())
-        {
-            rows.push(row);
+/// The next rows whose keys ascend. None at the end.
+async fn batch(mut rows: Pin<&mut Peekable<BoxStream<'static, Row>>>) -> Vec<Row> {
+    let (mut found, mut bytes) = (Vec::<Row>::new(), 0);
+    loop {
+        let follows = |row: &Row| {
+            found.last().is_none_or(|last| compare(last.entity.keys(), row.entity.keys()).is_lt())
+        };
+        match rows.as_mut().next_if(follows).await {
+            Some(row) => {
+                bytes += row.entity.size();
+                found.push(row);
+            }
+            None => return found,
         }
-        Some(RowBatch { table: self.table.clone(), is_ordered: self.is_ordered, rows })
+        if found.len() >= BATCH || bytes >= BATCH_BYTES {
+            return found;
+        }
     }
 }
 
