@@ -15,6 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::gate::{Gate, Haste, Watch, Wish};
+use super::lane::Active;
 use super::limiter::{Failure, Limiter, Ready, Sent};
 use super::load::{Kind, Load, Target};
 use super::patience::{Patience, late};
@@ -142,19 +143,26 @@ impl Governor {
             begun = self.clock.elapsed();
             limit.left = left.map(|left| left.min(IMPATIENCE));
         }
+        let (target, kind) = (asking.target(), asking.load.kind());
+        let active = Active::begin(&pace.shared, &*self.clock, (target, kind));
         let mut permit = Permit {
             governor: self,
             asking,
             pace: Some(pace.clone()),
-            target: asking.target(),
+            active: None,
+            target,
             priority: pace.priority,
             at_target: None,
             at_account: None,
             waited: Duration::ZERO,
         };
-        let stage = Stage::Target(permit.target, asking.load.kind());
-        permit.at_target = Some(self.pass(stage, pace.priority, asking.units(), &mut limit).await?);
-        permit.at_account = Some(self.pass(Stage::Account, pace.priority, 1, &mut limit).await?);
+        let stage = Stage::Target(target, kind);
+        let (epoch, rate) = self.pass(stage, pace.priority, asking.units(), &mut limit).await?;
+        permit.at_target = Some(epoch);
+        active.passes(rate);
+        permit.active = Some(active);
+        let (epoch, _) = self.pass(Stage::Account, pace.priority, 1, &mut limit).await?;
+        permit.at_account = Some(epoch);
         std::mem::forget(unsent);
         permit.waited = self.clock.elapsed().saturating_sub(begun);
         pace.shared.sent.fetch_add(1, Ordering::Relaxed);
@@ -185,11 +193,12 @@ impl Governor {
             |stage, units| self.gate(&mut state, stage, now).pass(priority, units, None, now);
         let at_target = Some(pass(Stage::Target(target, asking.load.kind()), asking.units()));
         let at_account = Some(pass(Stage::Account, 1));
-        let (pace, waited) = (None, Duration::ZERO);
+        let (pace, active, waited) = (None, None, Duration::ZERO);
         Some(Permit {
             governor: self,
             asking,
             pace,
+            active,
             target,
             priority,
             at_target,
@@ -228,14 +237,15 @@ impl Governor {
         Ok(unsent)
     }
 
-    /// Waits until a gate lets the request pass. Returns the epoch of its limiter.
+    /// Waits until a gate lets the request pass. Returns the epoch of its limiter, and the rate that the request had to wait for.
     async fn pass(
         &self,
         stage: Stage,
         priority: Priority,
         units: u64,
         limit: &mut Limit,
-    ) -> Result<u64, Late> {
+    ) -> Result<(u64, Option<f64>), Late> {
+        let mut rate = None;
         let mut turn: Option<Turn<'_>> = None;
         let (mut watch, mut haste) = (Watch::default(), Haste::Orderly);
         // If the clock stands still during a wait, the wait is over all the same.
@@ -247,12 +257,15 @@ impl Governor {
                 let mut state = self.state();
                 let gate = self.gate(&mut state, stage, now);
                 gate.ask(Wish { priority, units, ticket, haste }, now).map_err(|ready| {
+                    if let Ready::At(_) = ready {
+                        rate = gate.limiter.unpaid(now).or(rate);
+                    }
                     let place = turn.is_none().then(|| gate.line_up(priority, units, &mut watch));
                     (ready, place)
                 })
             };
             let (ready, place) = match asked {
-                Ok(epoch) => return Ok(epoch),
+                Ok(epoch) => return Ok((epoch, rate)),
                 Err(waits) => waits,
             };
             if let Some((ticket, wake)) = place {

@@ -244,8 +244,12 @@ impl Limiter {
         self.in_flight == [0; 2] && paid <= now && last.max(paid) + memory < now
     }
 
+    /// The rate, if what was sent is not paid for at this time.
+    pub(super) fn unpaid(&self, now: Duration) -> Option<f64> {
+        if self.meter.next(Duration::ZERO) > now { self.rate(now) } else { None }
+    }
+
     /// The rate at this time, in units per second; `None` if it is not limited.
-    #[cfg(test)]
     pub(super) fn rate(&self, now: Duration) -> Option<f64> {
         lower(self.learned(now), self.ceiling)
     }

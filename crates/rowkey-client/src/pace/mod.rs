@@ -12,6 +12,7 @@
 //! | `budget` | how many retries an account may send |
 //! | `hedge` | second requests of slow reads |
 //! | `load` | what a request counts for |
+//! | `lane` | whether one partition limits a pace |
 
 use std::fmt;
 use std::future::Future;
@@ -27,6 +28,9 @@ pub(crate) mod budget;
 mod gate;
 pub(crate) mod governor;
 pub(crate) mod hedge;
+mod lane;
+#[cfg(test)]
+mod lane_tests;
 pub(crate) mod limiter;
 pub(crate) mod load;
 mod meter;
@@ -35,9 +39,11 @@ pub(crate) mod permit;
 #[cfg(test)]
 mod tests;
 
+use lane::Lanes;
 use patience::Patience;
 
 pub use hedge::Hedge;
+pub use lane::Lane;
 pub use patience::{check_wait, patient};
 
 /// How fast calls or jobs send requests, and whether they go before others.
@@ -127,6 +133,7 @@ pub fn impatient<F: Future>(future: F) -> impl Future<Output = F::Output> {
 #[derive(Debug, Default)]
 struct Shared {
     ceilings: Mutex<Ceilings>,
+    lanes: Mutex<Lanes>,
     sent: AtomicU64,
     repeated: AtomicU64,
 }
@@ -298,6 +305,12 @@ impl Pace {
     pub fn requests(&self) -> Requests {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Requests { sent: read(&self.shared.sent), repeated: read(&self.shared.repeated) }
+    }
+
+    /// Returns the one partition that limits what all clones send, if there is one. More partitions at once would be faster;
+    /// more requests would not. Sends nothing.
+    pub fn lane(&self) -> Option<Lane> {
+        self.shared.lane()
     }
 
     /// Runs a future at this pace: all requests in it, of all handles. It replaces the pace of their

@@ -7,6 +7,7 @@ use rowkey_wire::auth::Service;
 use tokio::sync::Notify;
 
 use super::governor::{Governor, Stage};
+use super::lane::Active;
 use super::limiter::Failure;
 use super::load::{Load, Target};
 use super::{Pace, Priority};
@@ -26,6 +27,8 @@ pub(crate) struct Permit<'a> {
     pub(super) governor: &'a Governor,
     pub(super) asking: Asking<'a>,
     pub(super) pace: Option<Pace>,
+    /// Its place in the lanes of the pace.
+    pub(super) active: Option<Active<'a>>,
     pub(super) target: Target,
     pub(super) priority: Priority,
     /// The epochs of the limiters, if it has passed their gates.

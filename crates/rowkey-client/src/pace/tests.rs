@@ -16,19 +16,19 @@ use super::{Pace, Requests, Targets, impatient, patient};
 use crate::clock::{Clock as _, ManualClock};
 use crate::telemetry::Hook;
 
-const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
-fn start() -> DateTime<Utc> {
+pub(super) fn start() -> DateTime<Utc> {
     DateTime::from_timestamp(1_700_000_000, 0).unwrap()
 }
 
-fn governor(clock: &ManualClock, targets: Targets) -> Governor {
+pub(super) fn governor(clock: &ManualClock, targets: Targets) -> Governor {
     clock.advance(MINUTE);
     Governor::new(Arc::new(clock.clone()), Hook::default(), targets)
 }
 
 /// A clock that waits advance.
-fn quick() -> (Governor, ManualClock) {
+pub(super) fn quick() -> (Governor, ManualClock) {
     let clock = ManualClock::auto_advancing(start());
     (governor(&clock, Targets::UNLIMITED), clock)
 }
@@ -38,7 +38,7 @@ fn partition(key: &str, entities: u32) -> Asking<'_> {
     Asking { load, service: Service::Table, resource: "orders" }
 }
 
-fn busy(asked: Option<u64>) -> Failed {
+pub(super) fn busy(asked: Option<u64>) -> Failed {
     Failed {
         failure: Failure::Throttled,
         asked: asked.map(Duration::from_secs),
@@ -48,7 +48,7 @@ fn busy(asked: Option<u64>) -> Failed {
 }
 
 /// A request that wants to pass.
-fn enter<'a>(
+pub(super) fn enter<'a>(
     governor: &'a Governor,
     pace: &'a Pace,
     key: &'a str,

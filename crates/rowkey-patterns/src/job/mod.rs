@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rowkey_client::internals::patient;
-use rowkey_client::pace::{Pace, Requests};
+use rowkey_client::pace::{Lane, Pace, Requests};
 use rowkey_client::{ClientOptions, Error, ErrorKind, Result, ScanPolicy, Table};
 
 mod checkpoint;
@@ -30,6 +30,8 @@ mod copy;
 #[cfg(test)]
 mod copy_tests;
 mod delete;
+#[cfg(test)]
+mod lane_tests;
 mod load;
 mod measure;
 pub(crate) mod pack;
@@ -127,6 +129,8 @@ pub struct Progress<'a> {
     pub units: Option<u64>,
     /// The requests sent through the job's [`Pace`], by all jobs that share it.
     pub requests: Requests,
+    /// The one partition that limits the job, if there is one: that of [`Pace::lane`].
+    pub lane: Option<Lane>,
 }
 
 /// A job that ended early, with a checkpoint to resume from.
@@ -377,7 +381,8 @@ impl<'a> Run<'a> {
         let units = self.units.map(|units| units + checkpoint.added.len() as u64);
         measures.tell(&self.name, &self.pace, checkpoint, units);
         let requests = self.pace.requests();
-        on_progress(&Progress { checkpoint, units, requests });
+        let lane = self.pace.lane();
+        on_progress(&Progress { checkpoint, units, requests, lane });
     }
 
     fn state(&self) -> MutexGuard<'_, State<'a>> {
