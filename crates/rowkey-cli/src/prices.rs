@@ -9,9 +9,9 @@ use rowkey::cost::{PriceTable, Usage};
 use crate::error::{Error, Exit, Result};
 
 /// The flag that names the file.
-#[derive(Args)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Prices {
-    /// Show the price, by the prices in this JSON file:
+    /// Show the price, of a job on its progress line, by the prices in this JSON file:
     /// `{"currency":"USD","per_10_000":{"table_read":"0.00036","table_scan":"0.00036"}}`.
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,

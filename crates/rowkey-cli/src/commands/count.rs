@@ -10,7 +10,7 @@ use crate::connect;
 use crate::error::Result;
 use crate::jobs::{self, JobFlags, Runner};
 use crate::output;
-use crate::prices::{self, Prices};
+use crate::prices;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,13 +31,12 @@ pub(crate) struct Count {
     #[arg(long, value_name = "KEY")]
     partition: Option<String>,
     #[command(flatten)]
-    prices: Prices,
-    #[command(flatten)]
     job: JobFlags,
 }
 
 pub(crate) async fn run(common: &Common, args: Count) -> Result<()> {
-    let Count { table, partition, prices, job } = args;
+    let Count { table, partition, job } = args;
+    let prices = job.prices();
     let meter = Meter::new();
     let handle = connect::account(common)?.table(&table).with_meter(&meter);
     let price_table = prices.read()?;

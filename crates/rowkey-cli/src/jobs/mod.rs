@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::Args;
 use futures_util::future::{Either, select};
+use rowkey::cost::{Meter, PriceTable};
 use rowkey::pace::Pace;
 use rowkey::patterns::job::{
     Checkpoint, Interrupted, Job, Jobs, PageStep, Progress, Report, Walking,
@@ -21,6 +22,7 @@ use tokio::sync::Notify;
 
 use crate::args::Common;
 use crate::error::{Error, Exit, Result};
+use crate::prices::Prices;
 
 mod checkpoint;
 mod interrupts;
@@ -59,9 +61,16 @@ pub(crate) struct JobFlags {
         help_heading = "Job"
     )]
     concurrency: Option<u16>,
+    #[command(flatten)]
+    prices: Prices,
 }
 
 impl JobFlags {
+    /// What requests cost.
+    pub(crate) const fn prices(&self) -> &Prices {
+        &self.prices
+    }
+
     /// Whether the command can go on after it was stopped.
     pub(crate) fn has_checkpoint(&self) -> bool {
         self.checkpoint.is_some()
@@ -81,6 +90,7 @@ pub(crate) struct Runner {
     concurrency: usize,
     patience: Duration,
     total: Option<u64>,
+    prices: Option<PriceTable>,
     is_json: bool,
 }
 
@@ -106,6 +116,7 @@ impl Runner {
             concurrency: flags.concurrency.map_or(8, usize::from),
             patience: patience.unwrap_or(ClientOptions::default().timeout),
             total: None,
+            prices: flags.prices.read()?,
             is_json: common.json,
         })
     }
@@ -162,7 +173,8 @@ impl Runner {
         S: Settings,
         F: Future<Output = Result<Report, Interrupted>>,
     {
-        let Self { file, resume, pace, concurrency, patience, total, is_json } = self;
+        let Self { file, resume, pace, concurrency, patience, total, prices, is_json } = self;
+        let meter = Meter::new();
         let interrupts = Interrupts::begin()?;
         let has_resumed = resume.is_some();
         if let (Some(resume), Some(file), false) = (&resume, &file, is_json) {
@@ -174,7 +186,7 @@ impl Runner {
             stored: None,
             has_advanced: false,
             failed: None,
-            line: Line::new(total, resume.as_ref()),
+            line: Line::new(total, resume.as_ref(), prices.map(|prices| (prices, meter.clone()))),
         };
         let state = Arc::new(Mutex::new(state));
         let stop = Arc::new(Notify::new());
@@ -188,7 +200,7 @@ impl Runner {
         };
         let setting = Setting { pace, concurrency, patience, progress: Box::new(progress), resume };
         let ended = {
-            let job = pin!(begin(job.with(setting)));
+            let job = pin!(meter.scope(begin(job.with(setting))));
             let (signalled, cannot_store) = (pin!(interrupts.signalled()), pin!(stop.notified()));
             let stopped = select(signalled, cannot_store);
             match select(job, stopped).await {
@@ -243,7 +255,7 @@ impl State {
     /// Shows and keeps the progress. Returns `false` if the job has to stop because its checkpoint cannot be stored.
     fn tell(&mut self, progress: &Progress<'_>) -> bool {
         self.has_advanced = true;
-        self.line.tell(progress.report().total.examined, progress.requests.sent);
+        self.line.tell(progress);
         let Some(file) = &self.file else { return true };
         let now = SystemClock.elapsed();
         if self.stored.is_some_and(|stored| now.saturating_sub(stored) < STORE_EVERY) {

@@ -114,6 +114,26 @@ async fn a_secret_is_not_typed_where_it_would_be_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn progress_has_the_money_so_far_if_there_are_prices() {
+    let account = Account::with_orders().await;
+    account.ok(["set", "orders", ENTITY]);
+    let prices = r#"{"currency":"EUR","per_10_000":{"table_scan":"0.5"}}"#;
+    std::fs::write(account.path("prices.json"), prices).unwrap();
+    let path = account.path("prices.json");
+    let copy = ["copy", "orders", "copies", "--prices", path.to_str().unwrap()];
+    let (code, shown) = typed(&account, "", &copy);
+    assert_eq!(code, 0, "{shown:?}");
+    assert!(
+        shown.contains("entities: 1, requests: 2, no price of a table batch write, "),
+        "{shown:?}"
+    );
+    let prices = r#"{"currency":"EUR","per_10_000":{"table_scan":"0.5","table_batch_write":"2"}}"#;
+    std::fs::write(account.path("prices.json"), prices).unwrap();
+    let (code, shown) = typed(&account, "", &copy);
+    assert!(code == 0 && shown.contains("entities: 1, requests: 2, EUR 0.00025, "), "{shown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_count_shows_its_progress() {
     let account = Account::with_orders().await;
     account.ok(["set", "orders", ENTITY]);
