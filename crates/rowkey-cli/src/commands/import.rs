@@ -17,7 +17,7 @@ use super::export::{FormatFlag, blobs};
 use crate::args::Common;
 use crate::connect;
 use crate::error::{Error, Exit, Result};
-use crate::jobs::{self, JobFlags, Runner};
+use crate::jobs::{self, Input, JobFlags, Runner};
 use crate::output;
 use crate::rejects::{Rejects, RejectsFlag};
 
@@ -238,7 +238,8 @@ async fn store(
         .parameter("rows", rows.to_string())
         .parameter("content", fingerprint)
         .rejected(move |rejected| kept.keep(&name, rejected));
-    failure.or(runner.run(job, Job::<Loading<_>>::run)).await?
+    let is_file = args.second.as_deref() != Some("-");
+    runner.input(Input { failure, is_file }).run(job, Job::<Loading<_>>::run).await
 }
 
 /// A line for each table, and the exit code.

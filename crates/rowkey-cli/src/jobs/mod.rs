@@ -18,6 +18,7 @@ use rowkey::patterns::job::{
     Checkpoint, Interrupted, Job, Jobs, PageStep, Progress, Report, Walking,
 };
 use rowkey::{ClientOptions, Clock as _, ErrorKind, Projection, SystemClock};
+use rowkey_transfer::jobs::Failure;
 use tokio::sync::Notify;
 
 use crate::args::Common;
@@ -92,6 +93,24 @@ pub(crate) struct Runner {
     total: Option<u64>,
     prices: Option<PriceTable>,
     is_json: bool,
+    input: Option<Input>,
+}
+
+/// What a job reads besides the tables.
+pub(crate) struct Input {
+    /// Whether it failed. The job never ends then.
+    pub(crate) failure: Failure,
+    /// Whether it can be read again.
+    pub(crate) is_file: bool,
+}
+
+/// Why a job was ended from outside.
+enum Stop {
+    Signal(Exit),
+    /// Its checkpoint cannot be stored.
+    Checkpoint,
+    /// Its input cannot be read.
+    Input(rowkey_transfer::Error),
 }
 
 impl Runner {
@@ -118,12 +137,18 @@ impl Runner {
             total: None,
             prices: flags.prices.read()?,
             is_json: common.json,
+            input: None,
         })
     }
 
     /// The number of entities, if it is known: the progress line then estimates the time that is left.
     pub(crate) fn total(self, entities: Option<u64>) -> Self {
         Self { total: entities, ..self }
+    }
+
+    /// Ends the job with the error of its input, if there is one.
+    pub(crate) fn input(self, input: Input) -> Self {
+        Self { input: Some(input), ..self }
     }
 
     /// A parameter of the job that it goes on with.
@@ -173,7 +198,12 @@ impl Runner {
         S: Settings,
         F: Future<Output = Result<Report, Interrupted>>,
     {
-        let Self { file, resume, pace, concurrency, patience, total, prices, is_json } = self;
+        let Self { file, resume, pace, concurrency, patience, total, prices, is_json, input } =
+            self;
+        let (failure, is_file) = match input {
+            Some(input) => (input.failure, input.is_file),
+            None => (Failure::default(), true),
+        };
         let meter = Meter::new();
         let interrupts = Interrupts::begin()?;
         let has_resumed = resume.is_some();
@@ -186,6 +216,8 @@ impl Runner {
             stored: None,
             has_advanced: false,
             failed: None,
+            pace: pace.clone(),
+            is_file,
             line: Line::new(total, resume.as_ref(), prices.map(|prices| (prices, meter.clone()))),
         };
         let state = Arc::new(Mutex::new(state));
@@ -200,13 +232,13 @@ impl Runner {
         };
         let setting = Setting { pace, concurrency, patience, progress: Box::new(progress), resume };
         let ended = {
-            let job = pin!(meter.scope(begin(job.with(setting))));
+            let job = pin!(failure.or(meter.scope(begin(job.with(setting)))));
             let (signalled, cannot_store) = (pin!(interrupts.signalled()), pin!(stop.notified()));
             let stopped = select(signalled, cannot_store);
             match select(job, stopped).await {
-                Either::Left((ended, _)) => Ok(ended),
-                Either::Right((Either::Left((exit, _)), _)) => Err(Some(exit)),
-                Either::Right((Either::Right(_), _)) => Err(None),
+                Either::Left((ended, _)) => ended.map_err(Stop::Input),
+                Either::Right((Either::Left((exit, _)), _)) => Err(Stop::Signal(exit)),
+                Either::Right((Either::Right(_), _)) => Err(Stop::Checkpoint),
             }
         };
         lock(&state).line.clear();
@@ -216,7 +248,7 @@ impl Runner {
             let (finishing, signalled) = (pin!(finish(report)), pin!(interrupts.signalled()));
             match select(finishing, signalled).await {
                 Either::Left((finished, _)) => finished?,
-                Either::Right((exit, _)) => return Err(lock(&state).stopped(Some(exit))),
+                Either::Right((exit, _)) => return Err(lock(&state).stopped(Stop::Signal(exit))),
             }
         }
         let mut state = lock(&state);
@@ -224,7 +256,7 @@ impl Runner {
             // The last checkpoint could not be stored, and nothing is lost.
             Ok(Ok(report)) => state.done().map(|()| report),
             Ok(Err(interrupted)) => Err(state.interrupted(interrupted, has_resumed)),
-            Err(exit) => Err(state.stopped(exit)),
+            Err(stop) => Err(state.stopped(stop)),
         }
     }
 
@@ -244,6 +276,8 @@ struct State {
     has_advanced: bool,
     /// Why none can be stored.
     failed: Option<Error>,
+    pace: Pace,
+    is_file: bool,
     line: Line,
 }
 
@@ -273,15 +307,26 @@ impl State {
         self.file.as_ref().map_or(Ok(()), CheckpointFile::remove)
     }
 
-    /// The error of a job that was stopped by a signal or because its checkpoint cannot be stored.
-    fn stopped(&mut self, exit: Option<Exit>) -> Error {
+    /// The error of a job that was ended from outside.
+    fn stopped(&mut self, stop: Stop) -> Error {
         let kept = self.keep();
-        let error = match (exit, self.failed.take()) {
-            (Some(exit), None) => Error::new(exit, format!("stopped; {}", self.how_to_go_on())),
-            (_, Some(error)) => return error.and("correct that, and run the command again"),
-            (None, None) => Error::new(Exit::Failed, "stopped"),
-        };
-        kept.err().unwrap_or(error)
+        if let Some(error) = self.failed.take() {
+            return error.and("correct that, and run the command again");
+        }
+        if let Err(error) = kept {
+            return error;
+        }
+        let how = self.how_to_go_on();
+        match stop {
+            Stop::Signal(exit) => Error::new(exit, format!("stopped; {how}")),
+            Stop::Checkpoint => Error::new(Exit::Failed, format!("stopped; {how}")),
+            Stop::Input(error) if self.pace.requests().sent == 0 => {
+                Error::from(error).and(format!("nothing is written; correct it, and {how}"))
+            }
+            // Entities before it may be written, so this is not the exit code of wrong input.
+            Stop::Input(error) => Error::new(Exit::Failed, error.to_string())
+                .and(format!("entities before it may be written; correct it, and {how}")),
+        }
     }
 
     /// The error of a job that ended early.
@@ -324,8 +369,12 @@ impl State {
     fn how_to_go_on(&self) -> String {
         match &self.file {
             Some(file) => format!("the same command goes on from {}", file.shown()),
-            None => {
+            None if self.is_file => {
                 "the same command begins again; with --checkpoint FILE it would go on".to_owned()
+            }
+            None => {
+                "the same command begins again; from a file, with --checkpoint FILE, it would go on"
+                    .to_owned()
             }
         }
     }

@@ -321,3 +321,37 @@ async fn a_copy_of_all_tables_does_not_go_on_with_other_tables() {
     assert_eq!(run().code, 0);
     assert_eq!(other.entities("another"), account.entities("another"));
 }
+
+/// The file is compared before the first entity is written, and is changed behind that.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_whose_file_is_damaged_meanwhile_says_how_to_go_on() {
+    use crate::support::started;
+
+    let account = Account::start().await;
+    // More than is read ahead, in partitions that are written at once.
+    let row = |row| format!("{{\"PartitionKey\":\"{:02}\",\"RowKey\":\"{row:05}\"}}\n", row / 1000);
+    let good: String = (0..20_000).map(row).collect();
+    let damaged = format!("{}no row\n", &good[..good.len() - 7]);
+    fs::write(account.path("orders.jsonl"), &good).unwrap();
+    let args = ["import", "orders", "orders.jsonl", "--checkpoint", "position"];
+    let held = Fault::on(Operation::Transaction).nth(2).hold();
+    let (running, held) = started(&account, &args, held).await;
+    fs::write(account.path("orders.jsonl"), damaged).unwrap();
+    drop(held);
+    let done = ended(running).await;
+    assert_eq!(done.code, 1, "{done:?}");
+    assert!(done.err.contains("line 20000"), "{done:?}");
+    assert!(
+        done.err.contains("correct it, and the same command goes on from position"),
+        "{done:?}"
+    );
+
+    fs::write(account.path("orders.jsonl"), &good).unwrap();
+    let done = account.run(args);
+    assert_eq!(
+        (done.code, &*done.out),
+        (0, "{\"table\":\"orders\",\"imported\":20000,\"rejected\":0}\n")
+    );
+    assert!(done.err.contains("goes on from position, after "), "{done:?}");
+}

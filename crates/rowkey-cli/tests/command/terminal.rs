@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::process::Command;
+use std::process::{Child, Command};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
@@ -12,38 +12,78 @@ use crate::support::{Account, SECRET};
 
 const ENTITY: &str = r#"{"PartitionKey":"hidden","RowKey":"r"}"#;
 
-/// Runs the program with this text typed, and returns its exit code and what the terminal shows.
-fn typed(account: &Account, answer: &str, args: &[&str]) -> (i32, String) {
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&terminal).unwrap();
-    unlockpt(&terminal).unwrap();
-    let path = ptsname(&terminal, Vec::new()).unwrap();
-    let path = OsStr::from_bytes(path.as_bytes());
-    let stream = || OpenOptions::new().read(true).write(true).open(path).unwrap();
+/// A program on a terminal.
+struct Running {
+    program: Child,
+    terminal: File,
+    shown: Vec<u8>,
+}
 
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rowkey"));
-    command.env_clear().env("HOME", account.folder.path()).env("TERM", "xterm").args(args);
-    command.env("ROWKEY_CONNECTION_STRING", account.server.connection_string());
-    command.stdin(stream()).stdout(stream()).stderr(stream());
-    let mut running = command.spawn().unwrap();
-    // The streams in it would keep the terminal open.
-    drop(command);
+impl Running {
+    fn start(account: &Account, args: &[&str]) -> Self {
+        let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&terminal).unwrap();
+        unlockpt(&terminal).unwrap();
+        let path = ptsname(&terminal, Vec::new()).unwrap();
+        let path = OsStr::from_bytes(path.as_bytes());
+        let stream = || OpenOptions::new().read(true).write(true).open(path).unwrap();
 
-    let mut terminal = File::from(terminal);
-    terminal.write_all(answer.as_bytes()).unwrap();
-    let (mut shown, mut buffer) = (Vec::new(), [0; 4096]);
-    loop {
-        match terminal.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(length) => shown.extend_from_slice(&buffer[..length]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Linux ends a terminal that has no program with EIO.
-            Err(_) => break,
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rowkey"));
+        command.env_clear().env("HOME", account.folder.path()).env("TERM", "xterm").args(args);
+        command.env("ROWKEY_CONNECTION_STRING", account.server.connection_string());
+        command.stdin(stream()).stdout(stream()).stderr(stream());
+        // The streams in the command, which is dropped here, would keep the terminal open.
+        let program = command.spawn().unwrap();
+        Self { program, terminal: File::from(terminal), shown: Vec::new() }
+    }
+
+    /// Types lines, and reads meanwhile what the terminal shows of them: it holds little.
+    fn types(&mut self, text: &str) {
+        for line in text.split_inclusive('\n') {
+            self.terminal.write_all(line.as_bytes()).unwrap();
+            if text.len() > line.len() {
+                self.read();
+            }
         }
     }
-    let shown = String::from_utf8(shown).unwrap();
-    assert!(!shown.contains(SECRET), "{shown}");
-    (running.wait().unwrap().code().unwrap(), shown)
+
+    /// Reads until the terminal has shown a text.
+    fn shows(&mut self, text: &str) {
+        while !String::from_utf8_lossy(&self.shown).contains(text) {
+            assert!(self.read(), "the program has ended");
+        }
+    }
+
+    /// Reads what there is. Returns `false` at the end.
+    fn read(&mut self) -> bool {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.terminal.read(&mut buffer) {
+                Ok(length) => {
+                    self.shown.extend_from_slice(&buffer[..length]);
+                    return length > 0;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Linux ends a terminal that has no program with EIO.
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// The exit code, and what the terminal has shown.
+    fn ends(mut self) -> (i32, String) {
+        while self.read() {}
+        let shown = String::from_utf8(self.shown).unwrap();
+        assert!(!shown.contains(SECRET), "{shown}");
+        (self.program.wait().unwrap().code().unwrap(), shown)
+    }
+}
+
+/// Runs the program with this text typed, and returns its exit code and what the terminal shows.
+fn typed(account: &Account, answer: &str, args: &[&str]) -> (i32, String) {
+    let mut running = Running::start(account, args);
+    running.types(answer);
+    running.ends()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,4 +180,23 @@ async fn a_count_shows_its_progress() {
     let (code, shown) = typed(&account, "", &["count", "orders"]);
     assert!(code == 0 && shown.contains("entities: 1, requests: 1, "), "{shown:?}");
     assert!(shown.contains("│ orders ┆ 1"), "{shown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_progress_line_is_gone_when_the_input_of_an_import_fails() {
+    let account = Account::start().await;
+    let mut running = Running::start(&account, &["import", "orders", "-"]);
+    let row = |row| format!("{{\"PartitionKey\":\"hidden\",\"RowKey\":\"{row:04}\"}}\n");
+    running.types(&(0..250).map(row).collect::<String>());
+    // The line is drawn again every half a second.
+    running.shown.clear();
+    running.shows("entities: ");
+    // And the end of the file.
+    running.types("no row\n\u{4}");
+    let (code, shown) = running.ends();
+    assert_eq!(code, 1, "{shown:?}");
+    let (line, error) = shown.rsplit_once("rowkey: ").unwrap();
+    let (_, line) = line.rsplit_once("entities: ").unwrap();
+    assert!(line.ends_with("\r\x1b[2K"), "the line is erased: {line:?}");
+    assert!(error.contains("line 251") && error.contains("from a file"), "{error:?}");
 }
