@@ -29,6 +29,8 @@ pub(crate) enum Exit {
     Unknown = 7,
     /// The command is done, but some entities failed, or differ.
     Partly = 8,
+    /// Stopped because too many entities failed. The others may succeed once the cause is corrected.
+    TooManyFailed = 9,
     /// Stopped by Ctrl-C.
     Interrupted = 130,
     /// Stopped by SIGTERM.
@@ -48,6 +50,7 @@ impl Exit {
             Self::Unavailable => "unavailable",
             Self::Unknown => "unknown_outcome",
             Self::Partly => "partly_failed",
+            Self::TooManyFailed => "too_many_failed",
             Self::Interrupted => "interrupted",
             Self::Terminated => "terminated",
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, stream};
 use rowkey::pace::Pace;
-use rowkey::patterns::job::{Attempt, Batch, Job, Report, Verdict, Walk};
+use rowkey::patterns::job::{Attempt, Batch, Checkpoint, Job, Report, Verdict, Walk};
 use rowkey::store::{Declaration, Store, StoreBuilder, View};
 use rowkey::{Clock as _, DynamicEntity, Entity, Key, StorageAccount, Table, Transaction};
 use rowkey_emulator::{ErrorCode, Fault, Operation, Server};
@@ -145,6 +145,21 @@ pub(super) const CASES: &[Case] = &[
             assert_eq!(resumed.run().await?.total.examined, 3);
             assert_eq!(load().run().await?.total.right, 1);
             Ok(refused.error)
+        }
+        .boxed()
+    }),
+    case("take another copy of it, or start without a checkpoint", || {
+        async {
+            let (_server, _, table) = readings().await?;
+            let mut stored = String::new();
+            let count = Job::count(walk(&table));
+            count.progress(|progress| stored = progress.checkpoint.to_string()).run().await?;
+            let Err(refused) = stored[1..].parse::<Checkpoint>() else {
+                return Err("it was not refused".into());
+            };
+            Job::count(walk(&table)).resume(stored.parse()?).run().await?;
+            Job::count(walk(&table)).run().await?;
+            Ok(refused)
         }
         .boxed()
     }),

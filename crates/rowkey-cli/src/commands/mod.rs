@@ -48,6 +48,7 @@ Exit codes:
   6  the service is busy or did not answer; try again later
   7  whether the change was applied is unknown; read before you repeat it
   8  done, but some entities failed or differ; see the messages or the reject file
+  9  stopped because more than 1,000 entities failed; correct the cause and go on
   130, 143  stopped by Ctrl-C or SIGTERM; the message says how to go on";
 
 /// Looks at and changes Azure Table storage: Azure, Azure Cosmos DB for Table, Azurite and rowkey-server.

@@ -15,9 +15,9 @@ use futures_util::future::{Either, select};
 use rowkey::cost::{Meter, PriceTable};
 use rowkey::pace::Pace;
 use rowkey::patterns::job::{
-    Checkpoint, Interrupted, Job, Jobs, PageStep, Progress, Report, Walking,
+    Checkpoint, Interrupted, Job, Jobs, PageStep, Progress, Reason, Report, Walking,
 };
-use rowkey::{ClientOptions, Clock as _, ErrorKind, Projection, SystemClock};
+use rowkey::{ClientOptions, Clock as _, Projection, SystemClock};
 use rowkey_transfer::jobs::Failure;
 use tokio::sync::Notify;
 
@@ -206,7 +206,6 @@ impl Runner {
         };
         let meter = Meter::new();
         let interrupts = Interrupts::begin()?;
-        let has_resumed = resume.is_some();
         if let (Some(resume), Some(file), false) = (&resume, &file, is_json) {
             file.tell_resumed(resume);
         }
@@ -214,7 +213,6 @@ impl Runner {
             file,
             latest: None,
             stored: None,
-            has_advanced: false,
             failed: None,
             pace: pace.clone(),
             is_file,
@@ -255,7 +253,7 @@ impl Runner {
         match ended {
             // The last checkpoint could not be stored, and nothing is lost.
             Ok(Ok(report)) => state.done().map(|()| report),
-            Ok(Err(interrupted)) => Err(state.interrupted(interrupted, has_resumed)),
+            Ok(Err(interrupted)) => Err(state.interrupted(interrupted)),
             Err(stop) => Err(state.stopped(stop)),
         }
     }
@@ -273,7 +271,6 @@ struct State {
     latest: Option<Checkpoint>,
     /// When one was stored, by the clock.
     stored: Option<Duration>,
-    has_advanced: bool,
     /// Why none can be stored.
     failed: Option<Error>,
     pace: Pace,
@@ -288,7 +285,6 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 impl State {
     /// Shows and keeps the progress. Returns `false` if the job has to stop because its checkpoint cannot be stored.
     fn tell(&mut self, progress: &Progress<'_>) -> bool {
-        self.has_advanced = true;
         self.line.tell(progress);
         let Some(file) = &self.file else { return true };
         let now = SystemClock.elapsed();
@@ -330,15 +326,11 @@ impl State {
     }
 
     /// The error of a job that ended early.
-    fn interrupted(&mut self, interrupted: Interrupted, has_resumed: bool) -> Error {
-        let Interrupted { error, checkpoint, .. } = interrupted;
-        let is_refused = error.kind() == ErrorKind::Invalid && error.details().status.is_none();
-        if let Some(file) = self.file.as_ref().filter(|_| has_resumed && !self.has_advanced)
-            && is_refused
-        {
+    fn interrupted(&mut self, interrupted: Interrupted) -> Error {
+        let Interrupted { error, reason, checkpoint, .. } = interrupted;
+        if let (Reason::Checkpoint, Some(file)) = (reason, &self.file) {
             return file.refused(error).into();
         }
-        let failed = checkpoint.report().total.failed;
         if self.file.is_some() {
             self.latest = Some(*checkpoint);
         }
@@ -346,16 +338,23 @@ impl State {
             return kept;
         }
         let how = self.how_to_go_on();
-        if error.is_retryable() {
-            let advice = format!("try again later, or allow more time by --timeout; {how}");
-            return error.advise(advice).into();
+        match reason {
+            Reason::TooManyFailed => {
+                let advice = format!("correct what they have in common; {how}");
+                Error::new(Exit::TooManyFailed, error.advise(advice).to_string())
+            }
+            // Entities may be written, so this is not the exit code of wrong input.
+            Reason::Stream => {
+                let advice = format!("restore the source as it was; {how}");
+                Error::new(Exit::Failed, error.advise(advice).to_string())
+            }
+            _ if error.is_retryable() => {
+                let advice = format!("try again later, or allow more time by --timeout; {how}");
+                error.advise(advice).into()
+            }
+            _ if self.file.is_some() => Error::from(error).and(how),
+            _ => error.into(),
         }
-        if is_refused && failed > 0 {
-            let advice = format!("correct what they have in common; {how}");
-            return Error::new(Exit::Failed, error.advise(advice).to_string());
-        }
-        let error = Error::from(error);
-        if self.file.is_some() { error.and(how) } else { error }
     }
 
     /// Stores the last checkpoint.

@@ -355,3 +355,19 @@ async fn an_import_whose_file_is_damaged_meanwhile_says_how_to_go_on() {
     );
     assert!(done.err.contains("goes on from position, after "), "{done:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_import_of_which_too_much_fails_is_stopped_with_a_code_of_its_own() {
+    let account = Account::start().await;
+    let row = |row| format!("{{\"PartitionKey\":\"p\",\"RowKey\":\"hidden/{row:04}\"}}\n");
+    fs::write(account.path("bad.jsonl"), (0..2_000).map(row).collect::<String>()).unwrap();
+    let args = ["import", "orders", "bad.jsonl", "--checkpoint", "position"];
+    let done = account.run(args);
+    assert_eq!((done.code, &*done.out), (9, ""), "{done:?}");
+    assert!(done.err.contains("too many items failed, 1"), "{done:?}");
+    let how = "correct what they have in common; the same command goes on from position";
+    assert!(done.err.contains(how) && !done.err.contains("hidden"), "{done:?}");
+    assert_eq!(account.run(args).code, 8, "the rest, which is fewer");
+    let done = account.run([&args[..3], &["--json"]].concat());
+    assert!(done.code == 9 && done.err.contains("\"kind\":\"too_many_failed\""), "{done:?}");
+}

@@ -225,7 +225,10 @@ impl FromStr for Checkpoint {
 
     fn from_str(text: &str) -> Result<Self, Error> {
         // The errors of serde_json quote the text.
-        let invalid = |_| Error::refused(ErrorKind::Invalid, "invalid checkpoint");
+        let invalid = |_| {
+            Error::refused(ErrorKind::Invalid, "invalid checkpoint")
+                .advise("take another copy of it, or start without a checkpoint")
+        };
         let Version { version } = serde_json::from_str(text).map_err(invalid)?;
         if version != VERSION {
             return Err(wrong_version(version));

@@ -40,6 +40,8 @@ mod patience_tests;
 mod range;
 #[cfg(test)]
 mod range_tests;
+#[cfg(test)]
+mod reason_tests;
 mod repeat;
 mod report;
 pub(crate) mod rows;
@@ -139,11 +141,50 @@ pub struct Progress<'a> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Interrupted {
-    /// The reason: an error that is not retryable, too many failed items, the deadline, or the end of the
-    /// [patience](Job::patience).
+    /// What happened, to what, and what to do.
     pub error: Error,
+    /// Why, to branch on: errors of different reasons may have the same [kind](Error::kind).
+    pub reason: Reason,
     /// The checkpoint to resume from, with the report so far.
     pub checkpoint: Box<Checkpoint>,
+}
+
+/// Why a job ended early.
+///
+/// ```
+/// # use rowkey::{DynamicEntity, StorageAccount};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_emulator::Server::start().await?;
+/// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+/// # let events = account.table("events");
+/// # events.create().await?;
+/// use rowkey::patterns::job::{Checkpoint, Job, Reason, Walk};
+///
+/// let stored = r#"{"version":1,"job":"delete","table":"events","begun":0,"report":{"total":{}}}"#;
+/// let of_another_job: Checkpoint = stored.parse()?;
+/// let count = || Job::count(Walk::keys(&events));
+/// let report = match count().resume(of_another_job).run().await {
+///     Err(stopped) if stopped.reason == Reason::Checkpoint => count().run().await?,
+///     ended => ended?,
+/// };
+/// assert!(report.is_clean());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reason {
+    /// The checkpoint to resume belongs to another job, table, parameter or version, or contradicts itself. Nothing was sent: resume
+    /// the job that wrote it, or start without a checkpoint.
+    Checkpoint,
+    /// The stream of a load has fewer groups than in the run that it resumes. Resume with the same stream.
+    Stream,
+    /// More items failed than [`stop_after`](Job::stop_after) allows. Correct what the problems of the report have in common, and resume.
+    TooManyFailed,
+    /// The deadline of the pace came, or the [patience](Job::patience) ended. Resume later.
+    Late,
+    /// A read, a write or a step failed, and doing it again does not help: see the [kind](Error::kind) of the error.
+    Failed,
 }
 
 /// Settings of all jobs.
@@ -296,7 +337,8 @@ impl<'a, W> Job<'a, W> {
                 Ok(()) => resumed,
                 Err(error) => {
                     let error = error.of("Job", self.table.name());
-                    return Err(Interrupted { error, checkpoint: Box::new(resumed) });
+                    let (reason, checkpoint) = (Reason::Checkpoint, Box::new(resumed));
+                    return Err(Interrupted { error, reason, checkpoint });
                 }
             },
             None => first,
@@ -308,7 +350,8 @@ impl<'a, W> Job<'a, W> {
             None => self.pace,
         };
         let measures = measure::Measures::new(&self.table, &pace, counts);
-        let state = Mutex::new(State { checkpoint, on_progress: self.on_progress, measures });
+        let (on_progress, reason) = (self.on_progress, None);
+        let state = Mutex::new(State { checkpoint, on_progress, measures, reason });
         let Self { name, concurrency, table, work, .. } = self;
         let splits = Splits::new(concurrency);
         Ok((Run { name, pace, concurrency, most_failed, units: None, splits, state }, table, work))
@@ -338,6 +381,8 @@ struct State<'a> {
     checkpoint: Checkpoint,
     on_progress: OnProgress<'a>,
     measures: measure::Measures,
+    /// Why the job ends early, if that is known.
+    reason: Option<Reason>,
 }
 
 impl<'a> Run<'a> {
@@ -354,7 +399,10 @@ impl<'a> Run<'a> {
         self.tell(&mut state);
         let failed = state.checkpoint.report().total.failed;
         if failed > self.most_failed {
-            return Err(Error::refused(ErrorKind::Invalid, "too many items failed")
+            state.reason = Some(Reason::TooManyFailed);
+            let all = state.checkpoint.report().total.examined;
+            let what = format!("too many items failed, {failed} of {all}");
+            return Err(Error::refused(ErrorKind::Invalid, what)
                 .advise("see the problems of the report; `stop_after` allows more"));
         }
         Ok(())
@@ -363,11 +411,17 @@ impl<'a> Run<'a> {
     /// Ends this run of the job.
     fn end(self, result: Result<()>) -> Result<Report, Interrupted> {
         let mut state = self.state();
-        let result = result.and_then(|()| state.checkpoint.check_complete());
+        let complete = |state: &mut State<'_>| {
+            let complete = state.checkpoint.check_complete();
+            complete.inspect_err(|_| state.reason = Some(Reason::Stream))
+        };
+        let result = result.and_then(|()| complete(&mut state));
         if let Err(error) = result {
+            let late = if error.is_past_deadline() { Reason::Late } else { Reason::Failed };
+            let reason = state.reason.unwrap_or(late);
             let checkpoint = Box::new(state.checkpoint.clone());
             let error = error.during(format!("job {}", self.name));
-            return Err(Interrupted { error, checkpoint });
+            return Err(Interrupted { error, reason, checkpoint });
         }
         if !state.checkpoint.is_finished() {
             state.checkpoint.finish();
@@ -377,7 +431,7 @@ impl<'a> Run<'a> {
     }
 
     fn tell(&self, state: &mut State<'_>) {
-        let State { checkpoint, on_progress, measures } = state;
+        let State { checkpoint, on_progress, measures, .. } = state;
         let units = self.units.map(|units| units + checkpoint.added.len() as u64);
         measures.tell(&self.name, &self.pace, checkpoint, units);
         let requests = self.pace.requests();

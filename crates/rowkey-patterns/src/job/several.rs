@@ -9,7 +9,9 @@ use rowkey_client::pace::Pace;
 use rowkey_client::{Error, ErrorKind, Projection, Result};
 
 use super::walk::PageStep;
-use super::{Batch, Checkpoint, Interrupted, Job, Loading, OnProgress, Progress, Report, Walking};
+use super::{
+    Batch, Checkpoint, Interrupted, Job, Loading, OnProgress, Progress, Reason, Report, Walking,
+};
 
 /// Jobs that run one after the other as one job, over several stores, tables and accounts: for example, to delete
 /// everything of a tenant.
@@ -197,7 +199,8 @@ impl<'a> Jobs<'a> {
             let fits = all.check(&resumed).and_then(|()| resumed.check_parts(names.len()));
             if let Err(error) = fits {
                 let error = error.of("Jobs", &name);
-                return Err(Interrupted { error, checkpoint: Box::new(resumed) });
+                let (reason, checkpoint) = (Reason::Checkpoint, Box::new(resumed));
+                return Err(Interrupted { error, reason, checkpoint });
             }
             all = resumed;
         }
@@ -209,13 +212,13 @@ impl<'a> Jobs<'a> {
                 on_progress(&Progress { checkpoint: &all, units: None, ..*progress });
             };
             let setting = Setting { pace: pace.clone(), patience, resume, told: &mut told };
-            if let Err(Interrupted { error, checkpoint }) = begin(setting).await {
+            if let Err(Interrupted { error, reason, checkpoint }) = begin(setting).await {
                 // Those behind it stay if it was refused.
                 if all.parts.get(at) != Some(&*checkpoint) {
                     all.set_part(at, *checkpoint, &names);
                 }
                 let error = error.during(names[at].clone());
-                return Err(Interrupted { error, checkpoint: Box::new(all) });
+                return Err(Interrupted { error, reason, checkpoint: Box::new(all) });
             }
         }
         all.finish();
