@@ -65,7 +65,7 @@ const HOUSES: [House; 9] = [
         floors: &[
             "problem schema counts page",
             "body shared",
-            "clock contents data faults guard health journal limits queues",
+            "clock contents data faults guard health identities journal limits queues",
             "forks",
             "routes",
             "plane",

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, LOCATION};
 use http::{HeaderValue, StatusCode};
-use rowkey_emulator::Service;
+use rowkey_emulator::{Seed, SeedError, Service};
 use rowkey_wire::edm::DateTime;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -126,6 +126,24 @@ pub(crate) async fn reset(
     }
     let account = account.unwrap_or_default();
     Err(Problem::missing(&format!("account {account}"), "GET /v1/server"))
+}
+
+/// Puts tables, queues and blobs into the server: all of the seed or, on an error, nothing of it. The body is what the
+/// file of `--seed` has; blobs from files are refused.
+#[utoipa::path(
+    post, path = "/v1/seed", tag = "contents",
+    request_body(content_type = "application/json", content = schema::Seed),
+    responses((status = 200, body = schema::Seeded))
+)]
+pub(crate) async fn seed(
+    State(plane): State<Shared>,
+    body: Bytes,
+) -> Result<Json<schema::Seeded>, Problem> {
+    let text = std::str::from_utf8(&body).map_err(|_| Problem::invalid("the body is not UTF-8"))?;
+    let refused = |error: SeedError| Problem::invalid(error.to_string());
+    let seed = Seed::from_json(text).map_err(refused)?;
+    let seeded = plane.server.seed(&seed).map_err(refused)?;
+    Ok(Json(seeded.into()))
 }
 
 /// The whole contents as one file, which `PUT /v1/state` of any server of this version takes. It is not encrypted.

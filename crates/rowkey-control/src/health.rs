@@ -49,6 +49,9 @@ pub(crate) struct About {
     /// The certificate of the server in PEM, if it speaks HTTPS.
     #[serde(skip_serializing_if = "Option::is_none")]
     certificate: Option<String>,
+    /// The address at which identities get tokens, if the server issues them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authority: Option<String>,
     /// The accounts.
     accounts: Vec<Account>,
     /// The number of open connections.
@@ -91,6 +94,7 @@ pub(crate) async fn about(State(plane): State<Shared>) -> Json<About> {
         table: server.table_endpoint().to_owned(),
         connection_string: shown_connection_string(server, plane.show_keys),
         certificate: server.certificate().map(str::to_owned),
+        authority: server.authority().map(str::to_owned),
         accounts: accounts.collect(),
         connections: server.connections(),
     })

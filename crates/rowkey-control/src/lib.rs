@@ -25,7 +25,7 @@
 //! | `counts` | requests by operation and status, for the metrics |
 //! | `shared` | what all requests share: the server, and what was made through its control plane |
 //! | `schema` | the types of the server in the OpenAPI document |
-//! | `faults`, `clock`, `limits`, `journal`, `contents`, `forks`, `queues`, `data`, `health` | the resources |
+//! | `faults`, `clock`, `limits`, `journal`, `contents`, `forks`, `identities`, `queues`, `data`, `health` | the resources |
 //! | `page` | the page for browsers |
 //! | `routes` | which request goes where, and the OpenAPI document |
 //! | `plane` | [`Plane`]: a server with its control plane |
@@ -41,6 +41,7 @@ mod faults;
 mod forks;
 mod guard;
 mod health;
+mod identities;
 mod journal;
 mod limits;
 mod page;

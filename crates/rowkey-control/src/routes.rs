@@ -12,7 +12,9 @@ use utoipa_axum::routes;
 
 use crate::problem::Problem;
 use crate::shared::Shared;
-use crate::{clock, contents, data, faults, forks, guard, health, journal, limits, page, queues};
+use crate::{
+    clock, contents, data, faults, forks, guard, health, identities, journal, limits, page, queues,
+};
 
 /// The document without its paths.
 #[derive(OpenApi)]
@@ -30,6 +32,7 @@ use crate::{clock, contents, data, faults, forks, guard, health, journal, limits
         (name = "limits", description = "Request rates, pages of results, the secondary"),
         (name = "journal", description = "The requests that the server received"),
         (name = "contents", description = "Snapshots, forks, resets, and all data as one file"),
+        (name = "identities", description = "Who gets tokens from the server"),
         (name = "data", description = "What the services do not show"),
     )
 )]
@@ -85,6 +88,9 @@ fn documented() -> OpenApiRouter<Shared> {
         .routes(routes!(contents::delete))
         .routes(routes!(contents::reset))
         .routes(routes!(contents::export, contents::import))
+        .routes(routes!(contents::seed))
+        .routes(routes!(identities::list, identities::add))
+        .routes(routes!(identities::remove))
         .routes(routes!(forks::list, forks::start))
         .routes(routes!(forks::end))
         .routes(routes!(queues::messages))

@@ -1,6 +1,8 @@
 //! The types of the server as the OpenAPI document describes them. The server has no types of that document, so that
 //! tests which embed it do not build its library; a test compares the JSON of both.
 
+use std::collections::BTreeMap;
+
 use rowkey_wire::edm::DateTime;
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
@@ -152,6 +154,89 @@ pub(crate) struct JournalEntry {
     string_to_sign: Option<String>,
 }
 
+/// A role of Azure for data, and what it is for.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RoleAssignment {
+    /// The name of the role, such as `Storage Table Data Reader`.
+    role: String,
+    /// `/` for everything, `account`, or a resource such as `account/tables/orders`.
+    #[serde(default)]
+    #[schema(default = "/")]
+    scope: String,
+}
+
+/// What an identity is, which decides how it gets tokens.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum IdentityKind {
+    Application,
+    ManagedIdentity,
+    User,
+}
+
+/// An application, a user or a managed identity, without its secret.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Identity {
+    kind: IdentityKind,
+    /// The client id or the user name.
+    id: String,
+    object_id: String,
+    roles: Vec<RoleAssignment>,
+}
+
+/// An identity to be added.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct NewIdentity {
+    /// Default: `application`.
+    kind: Option<IdentityKind>,
+    /// The client id or the user name.
+    id: String,
+    /// Default: derived from the id.
+    object_id: Option<String>,
+    /// The secret of an application, or the password of a user.
+    secret: Option<String>,
+    #[serde(default)]
+    roles: Vec<RoleAssignment>,
+}
+
+/// Tables, queues and containers with their contents, by their names.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it is only described")]
+pub(crate) struct Seed {
+    /// Lists of entities, as OData JSON with types.
+    #[schema(required = false)]
+    tables: BTreeMap<String, Vec<serde_json::Value>>,
+    /// Lists of messages.
+    #[schema(required = false)]
+    queues: BTreeMap<String, Vec<serde_json::Value>>,
+    /// Blobs by their names: `{"text": "…"}` or `{"base64": "…"}`.
+    #[schema(required = false)]
+    containers: BTreeMap<String, BTreeMap<String, serde_json::Value>>,
+}
+
+/// How much a seed put into the server.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Seeded {
+    tables: usize,
+    entities: usize,
+    queues: usize,
+    messages: usize,
+    containers: usize,
+    blobs: usize,
+}
+
+impl From<rowkey_emulator::Seeded> for Seeded {
+    fn from(seeded: rowkey_emulator::Seeded) -> Self {
+        let rowkey_emulator::Seeded {
+            tables, entities, queues, messages, containers, blobs, ..
+        } = seeded;
+        Self { tables, entities, queues, messages, containers, blobs }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde::de::DeserializeOwned;
@@ -192,6 +277,10 @@ mod tests {
         }));
         same::<rowkey_emulator::Pages, Pages>(&json!({
             "seed": 7, "cut": true, "empty": false, "partitionOnly": true,
+        }));
+        same::<rowkey_emulator::Identity, Identity>(&json!({
+            "kind": "managedIdentity", "id": "i", "objectId": "o",
+            "roles": [{"role": "Storage Table Data Reader", "scope": "a/tables/t"}],
         }));
         same::<rowkey_emulator::JournalEntry, JournalEntry>(&json!({
             "number": 1, "at": "2026-01-01T00:00:00Z", "service": "blob", "operation": "GetBlob",

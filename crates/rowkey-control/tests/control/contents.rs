@@ -91,6 +91,28 @@ async fn a_reset_deletes_all_or_one_service() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_seed_is_put_in_whole_or_not_at_all() {
+    let control = Control::start().await;
+    let seed =
+        r#"{"tables":{"orders":[{"PartitionKey":"a","RowKey":"1"}]},"queues":{"work":["a","b"]}}"#;
+    let seeded = control.done("POST", "/v1/seed", seed).json();
+    let expected = json!({
+        "tables": 1, "entities": 1, "queues": 1, "messages": 2, "containers": 0, "blobs": 0,
+    });
+    assert_eq!(seeded, expected);
+    for (wrong, why) in [
+        (r#"{"tables":{"lines":[]},"queues":{"work":[1.5]}}"#, "queues.work"),
+        (r#"{"containers":{"files":{"a":{"file":"/etc/hostname"}}}}"#, "file"),
+        ("", "EOF"),
+    ] {
+        let refused = control.post("/v1/seed", wrong);
+        assert_eq!((refused.status, refused.detail().contains(why)), (400, true), "{refused:?}");
+    }
+    assert!(control.plane.server().snapshot().table("lines").is_none());
+    assert_eq!(count(control.plane.server()), (1, 2, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn all_contents_go_through_one_file_into_another_server() {
     let control = Control::start().await;
     fill(&control);

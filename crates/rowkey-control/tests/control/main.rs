@@ -8,6 +8,7 @@ mod contents;
 mod data;
 mod document;
 mod faults;
+mod identities;
 mod journal;
 mod limits;
 #[path = "../../../rowkey-emulator/tests/http/support.rs"]
