@@ -194,14 +194,14 @@ test('a change of an entity that another program changed is a conflict', async (
   await page.click('text=Save');
   await page.waitForSelector('text=Conflict');
   assert.deepEqual(await violations(page), []);
-  await page.click('text=Reload and discard mine');
+  await page.click('text=Reload, discard mine');
   await page.waitForSelector('text=Conflict', { state: 'detached' });
   assert.equal(await value(), 'theirs');
 
   await page.fill('[aria-label="Value of Customer"]', 'mine again');
   await change('theirs again');
   await page.click('text=Save');
-  await page.click('text=Keep mine for the new ETag');
+  await page.click('text=Keep mine');
   await page.waitForSelector('text=Conflict', { state: 'detached' });
   await page.click('text=Save');
   await page.waitForSelector('button:text-is("Save"):disabled');

@@ -9,7 +9,7 @@ import { Dialog, Problem, ask, button, choice, go, href, html, listen, render, u
 
 const VIEWS = { tables: Tables, queues: Queues, blobs: Blobs, journal: Journal, controls: Controls };
 const NAMES = Object.keys(VIEWS);
-const KEYS = { '1 … 5': NAMES.join(', '), '/': 'filter', 'n p': 'next, previous page', r: 'reload', '?': 'this list', Esc: 'close' };
+const KEYS = { '1-5': NAMES.join(', '), '/': 'filter', 'n p': 'next, previous page', r: 'reload', '?': 'this list', Esc: 'close' };
 
 const help = () => ask({ text: 'Keys', content: html`<dl>${Object.entries(KEYS).map(([key, what]) => html`<dt><kbd>${key}</kbd></dt><dd>${what}</dd>`)}</dl>` });
 
@@ -52,7 +52,7 @@ function App() {
   useEffect(() => listen('keydown', press), []);
   // The focus follows the view, so that the keyboard and screen readers go on at its title.
   useEffect(() => {
-    document.title = `${name ?? view} · rowkey-server`;
+    document.title = `${name ?? view} - rowkey-server`;
     if (isShown) focusTitle();
     isShown = account;
   }, [view, name, account, search.rk]);

@@ -42,7 +42,7 @@ function Editor({ table, row, reload }) {
   const line = (name, type, value) => html`<tr><th scope="row">${name}</th><td>${type}</td><td>${value}</td><td></td></tr>`;
   return html`${error?.status === 412
     ? html`<p class="problem" role="alert"><b>Conflict</b> The entity was changed after it was read. Your changes are not stored.
-        ${button('Reload and discard mine', reload)} ${button('Keep mine for the new ETag', adopt)}</p>`
+        ${button('Reload, discard mine', reload)} ${button('Keep mine', adopt)}</p>`
     : html`<${Problem} error=${error} />`}
     <${Scroll} label="Properties"><table class="editor">${headers(['Property', 'Type', 'Value', 'Actions'])}<tbody>
       ${keys.map((key, at) => line(KEYS[at], 'String', html`<input aria-label=${KEYS[at]} readonly=${!isNew} value=${key} onInput=${(event) => setKeys(keys.with(at, event.target.value))} />`))}
