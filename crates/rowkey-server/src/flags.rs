@@ -115,6 +115,10 @@ pub(crate) struct Flags {
     /// An additional host name under which web pages of other origins may reach the server.
     #[arg(long, value_name = "NAME")]
     pub(crate) allow_host: Vec<String>,
+    /// End when standard input is closed. A program that starts the server and holds the other end of a pipe takes the server
+    /// with it, however it ends.
+    #[arg(long)]
+    pub(crate) end_with_stdin: bool,
     /// Log errors only.
     #[arg(short, long)]
     pub(crate) silent: bool,

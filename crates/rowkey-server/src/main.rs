@@ -6,14 +6,12 @@ mod log;
 mod pfx;
 mod seeds;
 
-#[cfg(unix)]
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::io::{self, Write as _};
-#[cfg(feature = "control")]
 use std::pin::pin;
 use std::process::ExitCode;
-#[cfg(unix)]
 use std::task::Poll;
+use std::thread;
 
 use clap::Parser as _;
 #[cfg(feature = "control")]
@@ -21,6 +19,7 @@ use futures_util::future::select;
 #[cfg(feature = "control")]
 use rowkey_control::Plane;
 use rowkey_emulator::{DEVELOPMENT_KEY, Server};
+use tokio::sync::oneshot;
 
 use flags::Flags;
 use health::Health;
@@ -73,11 +72,16 @@ async fn run(flags: Flags) -> io::Result<()> {
         tracing::info!("{note}");
     }
     let show_keys = flags.show_keys;
+    let end_with_stdin = flags.end_with_stdin;
     let faults = flags.failing.faults()?;
     #[cfg(feature = "control")]
     let control = flags.control.options(flags.allow_host.clone(), show_keys);
     let server = flags.builder()?.start().await?;
-    let end = told_to_end()?;
+    let (mut told, mut closed) = (pin!(told_to_end()?), pin!(stdin_is_closed(end_with_stdin)));
+    let end = poll_fn(|cx| match told.as_mut().poll(cx) {
+        Poll::Pending => closed.as_mut().poll(cx),
+        Poll::Ready(()) => Poll::Ready(()),
+    });
     let faults: Vec<_> = faults.into_iter().map(|fault| server.inject(fault)).collect();
     #[cfg(feature = "control")]
     if let Some(options) = control {
@@ -128,6 +132,23 @@ fn told_to_end() -> io::Result<impl Future<Output = ()>> {
     Ok(async {
         let _ = tokio::signal::ctrl_c().await;
     })
+}
+
+/// Waits until standard input is closed, or forever. The system closes a pipe when the program at its other end has ended, so
+/// no server is left behind by a test that was killed.
+async fn stdin_is_closed(is_watched: bool) {
+    let (closed, is_closed) = oneshot::channel::<()>();
+    let watch = move || {
+        // What arrives has no meaning, and an error is an end as well.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        drop(closed);
+    };
+    // Reading standard input blocks, and the thread ends with the program.
+    if is_watched && thread::Builder::new().name("stdin".into()).spawn(watch).is_ok() {
+        let _ = is_closed.await;
+    } else {
+        pending::<()>().await;
+    }
 }
 
 /// A connection string without the account's key, unless that is the published one.

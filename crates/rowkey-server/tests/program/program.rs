@@ -1,7 +1,7 @@
 //! The program in a process of its own: what its flags do, and what its ready line shows.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 
 use rowkey_emulator::{DEVELOPMENT_KEY, ServerClock, Service};
@@ -91,6 +91,23 @@ fn the_ready_line_shows_custom_keys_only_on_request() {
     assert!(ready.contains("AccountName=contoso;AccountKey=c2VjcmV0c2VjcmV0;"), "{ready}");
     let ready = Program::start(&[], None).ready.clone();
     assert!(ready.contains(&format!("AccountKey={DEVELOPMENT_KEY};")), "{ready}");
+}
+
+#[test]
+fn the_program_ends_when_its_standard_input_is_closed_if_asked_to() {
+    let flags = ["--blobPort", "0", "--queuePort", "0", "--tablePort", "0", "--end-with-stdin"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rowkey-server"));
+    command.args(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut ready = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    let mut program = Program { child, ready };
+    // What is written to it means nothing.
+    input.write_all(b"end\n").unwrap();
+    assert_eq!(program.connect(Service::Table).send("GET", "/none", &[], "").status, 404);
+    drop(input);
+    assert!(program.child.wait().unwrap().success());
 }
 
 #[test]
