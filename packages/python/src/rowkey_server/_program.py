@@ -1,0 +1,128 @@
+"""The program: where it is, how it is started, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+
+from ._control import JSON
+from ._errors import StartError
+
+_NAME = "rowkey-server" + (".exe" if sys.platform == "win32" else "")
+# Accounts of the machine would not be the one that the ready line names, and the control port of the program listens on
+# this machine alone.
+_NOT_PASSED_ON = ("AZURITE_ACCOUNTS", "ROWKEY_CONTROL_PORT", "ROWKEY_CONTROL_TOKEN")
+#: How many lines of the program's log an error shows.
+_SHOWN_LINES = 40
+
+
+def find_program() -> str:
+    """The path of the packaged program. The variable `ROWKEY_SERVER` names another one."""
+    named = os.environ.get("ROWKEY_SERVER")
+    if named:
+        return named
+    folders = [sysconfig.get_path("scripts")]
+    if hasattr(sysconfig, "get_preferred_scheme"):
+        folders.append(sysconfig.get_path("scripts", scheme=sysconfig.get_preferred_scheme("user")))
+    # `pip install --target` and `--prefix` put it beside the module.
+    here = Path(__file__).resolve().parent
+    folders += [str(here.parent / "bin"), str(here.parents[3] / "bin")]
+    for folder in folders:
+        path = Path(folder) / _NAME
+        if path.is_file():
+            return str(path)
+    raise StartError(
+        f"the program {_NAME} is in none of {', '.join(folders)}; install the wheel again (pip install --force-reinstall "
+        "rowkey-server), or name a program in the variable ROWKEY_SERVER"
+    )
+
+
+class Program:
+    """A running program. It ends with this process, however that ends, because its standard input is then closed."""
+
+    def __init__(self, program: str, flags: Sequence[str], timeout: float) -> None:
+        environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
+        try:
+            self._process = subprocess.Popen(
+                [program, "--end-with-stdin", *flags],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=environment,
+            )
+        except OSError as error:
+            raise StartError(f"cannot start {program}: {error}") from error
+        self._log: deque[str] = deque(maxlen=_SHOWN_LINES)
+        self._reader = threading.Thread(target=self._read_log, name="rowkey-server log", daemon=True)
+        self._reader.start()
+        try:
+            #: The line of JSON that the program printed when it was ready.
+            self.ready = self._wait_until_ready(program, timeout)
+        except BaseException:
+            self.close()
+            raise
+
+    def log(self) -> str:
+        """The last lines that the program logged."""
+        return "\n".join(self._log)
+
+    def is_running(self) -> bool:
+        """Whether the program has not ended."""
+        return self._process.poll() is None
+
+    def close(self) -> None:
+        """Ends the program and waits until it has ended."""
+        process = self._process
+        if process.stdin and not process.stdin.closed:
+            try:
+                process.stdin.close()
+            except OSError:
+                # It has ended already.
+                pass
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        # The end of the log, for errors. The thread holds the pipe, which ends with the program.
+        self._reader.join(1)
+        if process.stdout:
+            process.stdout.close()
+
+    def _wait_until_ready(self, program: str, timeout: float) -> JSON:
+        lines: queue.Queue[bytes] = queue.Queue()
+        stdout = self._process.stdout
+        assert stdout is not None
+        # A pipe has no timeout on every system, and a queue has.
+        threading.Thread(target=lambda: lines.put(stdout.readline()), daemon=True).start()
+        try:
+            line = lines.get(timeout=timeout)
+        except queue.Empty:
+            raise StartError(self._message(f"{program} was not ready after {timeout} s")) from None
+        try:
+            ready: JSON = json.loads(line)
+        except ValueError:
+            self.close()
+            ended = f"ended with the code {self._process.returncode} before it was ready"
+            raise StartError(self._message(f"{program} {ended}")) from None
+        if "control" not in ready:
+            raise StartError(f"{program} has no control port; it is of an older version than this package")
+        return ready
+
+    def _message(self, what: str) -> str:
+        return f"{what}; it logged:\n{self.log() or '(nothing)'}"
+
+    def _read_log(self) -> None:
+        stderr = self._process.stderr
+        assert stderr is not None
+        with stderr:
+            for line in stderr:
+                self._log.append(line.decode(errors="replace").rstrip())
