@@ -1,0 +1,21 @@
+// The package under jest, which requires it.
+
+const { QueueClient } = require("@azure/storage-queue");
+const { Fault, startServer } = require("rowkey-server");
+
+let server;
+
+beforeAll(async () => {
+  server = await startServer();
+});
+
+afterAll(() => server.close());
+
+test("a message whose answer is lost is there", async () => {
+  const queue = new QueueClient(server.connectionString, "mails", { retryOptions: { maxTries: 1 } });
+  await queue.create();
+  const lost = await server.inject(Fault.on("PutMessage").nth(1).closeAfterCommit());
+  await expect(queue.sendMessage("hello")).rejects.toThrow();
+  expect(await lost.hits()).toBe(1);
+  expect((await queue.receiveMessages()).receivedMessageItems).toHaveLength(1);
+});

@@ -1,0 +1,2 @@
+// Other files here are for other test runners.
+export default { test: { include: ["orders.vitest.mjs"] } };
