@@ -6,7 +6,8 @@ use std::path::Path;
 use crate::structure::root;
 
 /// The folders of the repository whose paths are recognized between backticks.
-const FOLDERS: [&str; 7] = ["benches", "crates", "docker", "docs", "examples", "tests", "xtask"];
+const FOLDERS: [&str; 8] =
+    ["benches", "crates", "docker", "docs", "examples", "packages", "tests", "xtask"];
 
 /// Adds each path of ARCHITECTURE.md that does not exist.
 pub(crate) fn check(faults: &mut Vec<String>) {

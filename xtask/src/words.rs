@@ -21,7 +21,7 @@ const WORDS: [(&str, usize, &str); 6] = [
 ];
 
 /// The folders and the extensions of checked files.
-const FOLDERS: [&str; 6] = ["benches", "crates", "docs", "examples", "tests", "xtask"];
+const FOLDERS: [&str; 7] = ["benches", "crates", "docs", "examples", "packages", "tests", "xtask"];
 const EXTENSIONS: [&str; 2] = ["rs", "md"];
 
 /// Adds each word that stands too often, with its places.
