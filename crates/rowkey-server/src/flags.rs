@@ -17,7 +17,9 @@ use std::time::Duration;
 use clap::{ArgAction, Parser};
 use rowkey_emulator::{Identity, Server, ServerBuilder, Service, SyncPolicy};
 
-use crate::{pfx, seeds};
+use crate::pfx;
+#[cfg(feature = "seeds")]
+use crate::seeds;
 
 use azurite::Azurite;
 #[cfg(feature = "control")]
@@ -103,6 +105,7 @@ pub(crate) struct Flags {
     /// Tables, queues and blobs at the start, from a file of JSON, from JSON lines of one table (`orders.jsonl`,
     /// `orders.jsonl.gz`), from a backup that `rowkey export` wrote, or from all of these in a folder; may be repeated. With
     /// --location, only if that is new.
+    #[cfg(feature = "seeds")]
     #[arg(long, value_name = "FILE")]
     seed: Vec<PathBuf>,
     /// When to sync data to the disk, so that it survives a loss of power: before each response
@@ -246,6 +249,7 @@ impl Flags {
         if let Some(directory) = self.import_azurite {
             builder = builder.import_azurite(directory);
         }
+        #[cfg(feature = "seeds")]
         for path in &self.seed {
             builder = seeds::read(path)?.into_iter().fold(builder, ServerBuilder::seed);
         }

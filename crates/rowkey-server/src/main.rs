@@ -4,6 +4,7 @@ mod flags;
 mod health;
 mod log;
 mod pfx;
+#[cfg(feature = "seeds")]
 mod seeds;
 
 use std::future::{pending, poll_fn};

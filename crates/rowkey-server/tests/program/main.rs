@@ -17,6 +17,7 @@ mod import;
 mod program;
 mod readme;
 #[cfg(unix)]
+#[cfg(feature = "seeds")]
 mod seeds;
 #[path = "../../../rowkey-emulator/tests/http/support.rs"]
 #[expect(dead_code, reason = "the emulator's tests need all of it")]
