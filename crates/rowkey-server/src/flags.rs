@@ -86,7 +86,7 @@ pub(crate) struct Flags {
     oauth: Option<Oauth>,
     /// The port of the token endpoint of --oauth issue; 0 for a free port. Its host is that of the
     /// Table service.
-    #[arg(long, default_value_t = 10003, value_name = "PORT")]
+    #[arg(long, default_value_t = 10004, value_name = "PORT")]
     oauth_port: u16,
     /// The identities of --oauth issue: a JSON file with an array of applications, managed identities
     /// and users, with their secrets and roles. Without this, there is one application with a

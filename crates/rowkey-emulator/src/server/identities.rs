@@ -124,7 +124,7 @@ impl ServerBuilder {
 
 /// Tokens, with the feature `oauth`.
 impl Server {
-    /// The address of the authority, `https://127.0.0.1:10003`, to which clients add a tenant;
+    /// The address of the authority, `https://127.0.0.1:10004`, to which clients add a tenant;
     /// `None` if the server does not [issue tokens](ServerBuilder::issue_tokens). Every tenant
     /// exists, and has the same identities.
     pub fn authority(&self) -> Option<&str> {
