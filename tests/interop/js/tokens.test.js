@@ -111,3 +111,18 @@ test("the default credential by variables", async () => {
     for (const part of ["TENANT_ID", "CLIENT_ID", "CLIENT_SECRET"]) delete process.env[`AZURE_${part}`];
   }
 });
+
+test("a token expires by the clock of the server", async () => {
+  // The last one: the clock of the server does not go back.
+  const of = name();
+  const table = new TableClient(issuer.table, of, secret(WRITER));
+  await table.createTable();
+  const headers = { "content-type": "application/json" };
+  const body = JSON.stringify({ seconds: 3601 });
+  const moved = await fetch(`${issuer.control}/v1/clock/advance`, { method: "POST", headers, body });
+  assert.equal(moved.status, 200);
+  // The credential keeps its token, which has not expired by the clock of this machine.
+  const entity = { partitionKey: "p", rowKey: "r" };
+  await assert.rejects(table.createEntity(entity), (error) => error.statusCode === 401);
+  await new TableClient(issuer.table, of, secret(WRITER)).createEntity(entity);
+});

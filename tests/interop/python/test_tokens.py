@@ -298,3 +298,24 @@ def test_a_signature_with_a_delegation_key_has_at_most_the_rights_of_its_user(is
 def test_missing_resources_are_missing_also_with_a_token(issuer, name):
     with pytest.raises(ResourceNotFoundError):
         tables(issuer, secret(issuer, READER)).get_table_client(name).get_entity("p", "r")
+
+
+def test_a_token_expires_by_the_clock_of_the_server(issuer, name):
+    """The last one: the clock of the server does not go back."""
+    credential = secret(issuer, WRITER)
+    table = tables(issuer, credential).create_table(name)
+    body = json.dumps({"seconds": 3601}).encode()
+    headers = {"Content-Type": "application/json"}
+    urllib.request.urlopen(urllib.request.Request(f"{issuer.control}/v1/clock/advance", body, headers))
+    # The credential keeps its token, which has not expired by the clock of this machine.
+    for call in [
+        lambda: table.create_entity({"PartitionKey": "p", "RowKey": "r"}),
+        lambda: blobs(issuer, credential).create_container(name),
+        lambda: queues(issuer, credential).create_queue(name),
+    ]:
+        with pytest.raises(HttpResponseError) as error:
+            call()
+        assert error.value.status_code == 401
+        assert "InvalidAuthenticationInfo" in str(error.value)
+    table = tables(issuer, secret(issuer, WRITER)).get_table_client(name)
+    table.create_entity({"PartitionKey": "p", "RowKey": "r"})
