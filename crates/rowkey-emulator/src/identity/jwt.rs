@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::io;
+use std::sync::OnceLock;
 
-use aws_lc_rs::digest;
-use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::error::Unspecified;
+use aws_lc_rs::rand::{self, SystemRandom};
 use aws_lc_rs::rsa::{KeyPair, KeySize};
 use aws_lc_rs::signature::{
     KeyPair as _, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_SHA256, UnparsedPublicKey,
@@ -13,20 +14,35 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-/// An RSA key of 2,048 bits, made when the server starts.
+/// An RSA key of 2,048 bits under an id of its own, which tokens name.
+///
+/// Making such a key takes a few hundred milliseconds, and each test has a server. So all servers of
+/// a process sign with one key, and tell their tokens apart by the id.
 pub(crate) struct TokenKey {
-    pair: KeyPair,
+    pair: &'static KeyPair,
     id: String,
 }
 
+/// The key of this process.
+fn pair() -> io::Result<&'static KeyPair> {
+    static PAIR: OnceLock<KeyPair> = OnceLock::new();
+    if let Some(pair) = PAIR.get() {
+        return Ok(pair);
+    }
+    let made = KeyPair::generate(KeySize::Rsa2048).map_err(failed)?;
+    Ok(PAIR.get_or_init(|| made))
+}
+
+fn failed(_: Unspecified) -> io::Error {
+    io::Error::other("a key for tokens cannot be made")
+}
+
 impl TokenKey {
-    /// Generates a key, which takes about 100 ms.
+    /// The key of this process, under a new id.
     pub(crate) fn generate() -> io::Result<Self> {
-        let failed = |_| io::Error::other("a key for tokens cannot be made");
-        let pair = KeyPair::generate(KeySize::Rsa2048).map_err(failed)?;
-        let hash = digest::digest(&digest::SHA256, pair.public_key().as_ref());
-        let id = BASE64_URL_SAFE_NO_PAD.encode(&hash.as_ref()[..20]);
-        Ok(Self { pair, id })
+        let mut id = [0; 20];
+        rand::fill(&mut id).map_err(failed)?;
+        Ok(Self { pair: pair()?, id: BASE64_URL_SAFE_NO_PAD.encode(id) })
     }
 
     /// A token with these claims; `None` if signing fails.
@@ -42,9 +58,14 @@ impl TokenKey {
         Some(token)
     }
 
-    /// Whether this key signed the token. Only RS256 is verified, so no other algorithm is accepted.
+    /// Whether this key signed the token, under its id. Only RS256 is verified, so no other algorithm
+    /// is accepted.
     pub(crate) fn has_signed(&self, token: &str) -> bool {
         let Some((text, signature)) = token.rsplit_once('.') else { return false };
+        let header = text.split('.').next().and_then(object);
+        if header.is_none_or(|header| header["kid"] != self.id) {
+            return false;
+        }
         let Ok(signature) = BASE64_URL_SAFE_NO_PAD.decode(signature) else { return false };
         let key = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, self.pair.public_key());
         key.verify(text.as_bytes(), &signature).is_ok()
@@ -52,8 +73,7 @@ impl TokenKey {
 
     /// The claims of a token that this key signed.
     pub(crate) fn claims(&self, token: &str) -> Option<Value> {
-        let claims = token.split('.').nth(1).filter(|_| self.has_signed(token))?;
-        serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(claims).ok()?).ok()
+        token.split('.').nth(1).filter(|_| self.has_signed(token)).and_then(object)
     }
 
     /// The public key as a JSON Web Key.
@@ -69,6 +89,11 @@ impl TokenKey {
             "e": number(exponent),
         })
     }
+}
+
+/// The object in a part of a token.
+fn object(part: &str) -> Option<Value> {
+    serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(part).ok()?).ok()
 }
 
 /// The modulus and the exponent of a public key in DER: a sequence of two integers.

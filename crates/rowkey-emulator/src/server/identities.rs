@@ -72,6 +72,8 @@ impl ServerBuilder {
     /// application [`DEVELOPMENT_CLIENT_ID`](crate::DEVELOPMENT_CLIENT_ID) with the published secret
     /// [`DEVELOPMENT_CLIENT_SECRET`](crate::DEVELOPMENT_CLIENT_SECRET), and a managed identity.
     ///
+    /// The first such server of a process makes a key, which takes a few hundred milliseconds.
+    ///
     /// Clients of Microsoft demand an authority that speaks HTTPS, see [`https`](Self::https).
     ///
     /// ```
