@@ -204,6 +204,23 @@ impl Durable {
         self.is_new
     }
 
+    /// Whether the disk accepts changes, as far as is known.
+    #[cfg(feature = "durable")]
+    pub(crate) fn accepts_changes(&self) -> bool {
+        self.progress.phase() == Phase::Open
+    }
+
+    /// Writes what was loaded without a request, and waits until that is done.
+    #[cfg(feature = "durable")]
+    pub(crate) fn write_loaded(&self) -> std::io::Result<()> {
+        self.writer.write_here();
+        self.progress.settle_here().map_err(|progress::Failed| {
+            let message = "the location does not take the data, as the log says; make room, delete the location, which has \
+                           a part of it, and start again";
+            std::io::Error::other(message)
+        })
+    }
+
     /// Writes changes for which no request will wait.
     #[cfg(feature = "durable")]
     pub(crate) fn write_now(&self) {

@@ -5,8 +5,14 @@
 //! lost.
 
 use std::ops::RangeInclusive;
+#[cfg(feature = "durable")]
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+#[cfg(feature = "durable")]
+use std::task::{Context, Poll, Wake, Waker};
+#[cfg(feature = "durable")]
+use std::thread::{self, Thread};
 
 use tokio::sync::watch;
 
@@ -96,6 +102,19 @@ impl Progress {
         self.status.borrow().units >= self.issued.load(Ordering::Acquire)
     }
 
+    /// Blocks this thread until everything handed over before has been written.
+    pub(super) fn settle_here(&self) -> Result<(), Failed> {
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        let mut settled = std::pin::pin!(self.settled());
+        loop {
+            match settled.as_mut().poll(&mut context) {
+                Poll::Ready(settled) => return settled,
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
+
     /// Records that a write failed. Returns whether this is a new failure.
     pub(super) fn fail(&self) -> bool {
         self.status.send_if_modified(|status| {
@@ -125,6 +144,17 @@ impl Progress {
     }
 }
 
+/// Wakes a thread that waits for a future.
+#[cfg(feature = "durable")]
+struct Unpark(Thread);
+
+#[cfg(feature = "durable")]
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 #[cfg(all(test, feature = "durable"))]
 mod tests {
     use futures_util::FutureExt as _;
@@ -145,6 +175,22 @@ mod tests {
         assert_eq!(second.as_mut().now_or_never(), None);
         progress.note_written(1);
         assert_eq!(second.now_or_never(), Some(Ok(())));
+    }
+
+    #[test]
+    fn a_thread_that_waits_goes_on_when_the_last_unit_is_written_or_a_write_fails() {
+        let progress = Progress::new();
+        assert_eq!(progress.settle_here(), Ok(()));
+        progress.issue();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| progress.settle_here());
+            progress.note_written(1);
+            assert_eq!(waiting.join().unwrap(), Ok(()));
+            progress.issue();
+            let waiting = scope.spawn(|| progress.settle_here());
+            progress.fail();
+            assert_eq!(waiting.join().unwrap(), Err(Failed));
+        });
     }
 
     #[test]

@@ -38,9 +38,16 @@ impl Server {
     /// ```
     pub fn seed(&self, seed: &Seed) -> Result<Seeded, SeedError> {
         let state = &self.state;
+        #[cfg(feature = "durable")]
+        if !state.durable.as_ref().is_none_or(Durable::accepts_changes) {
+            return Err(SeedError::not_written());
+        }
         let seeded = apply::apply(&state.accounts, &[seed], state.rules, state.now())?;
         #[cfg(feature = "durable")]
-        state.durable.iter().for_each(Durable::write_now);
+        if let Some(durable) = &state.durable {
+            // On a failure, the next request takes back what is not on disk.
+            durable.write_loaded().map_err(|_| SeedError::not_written())?;
+        }
         Ok(seeded)
     }
 
@@ -120,15 +127,14 @@ impl ServerBuilder {
             );
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
         }
-        let counts = imported.counts;
-        tracing::info!("taken over from Azurite: {counts}");
-        for note in &imported.notes {
-            tracing::warn!("not taken over from Azurite: {note}");
-        }
         for (account, data) in state.accounts.iter().zip(imported.accounts) {
             account.replace(data);
         }
-        state.durable.iter().for_each(Durable::write_now);
+        state.durable.iter().try_for_each(Durable::write_loaded)?;
+        tracing::info!("taken over from Azurite: {}", imported.counts);
+        for note in &imported.notes {
+            tracing::warn!("not taken over from Azurite: {note}");
+        }
         Ok(imported.notes)
     }
 
@@ -145,9 +151,9 @@ impl ServerBuilder {
         let seeds: Vec<_> = self.seeds.iter().map(|seed| &**seed).collect();
         let seeded = apply::apply(&state.accounts, &seeds, state.rules, state.now());
         let seeded = seeded.map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        tracing::info!("seeded: {seeded}");
         #[cfg(feature = "durable")]
-        state.durable.iter().for_each(Durable::write_now);
+        state.durable.iter().try_for_each(Durable::write_loaded)?;
+        tracing::info!("seeded: {seeded}");
         Ok(())
     }
 }

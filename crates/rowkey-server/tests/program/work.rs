@@ -10,6 +10,8 @@ use rowkey_emulator::{ServerClock, Service};
 
 use crate::support::Client;
 
+const PROGRAM: &str = env!("CARGO_BIN_EXE_rowkey-server");
+
 /// A working directory of a test's own, which goes when the test ends. `DIR` stands for it in flags.
 pub(crate) struct Work(pub(crate) PathBuf);
 
@@ -38,8 +40,29 @@ impl Work {
         flags: &[&str],
         variables: &[(&str, &str)],
     ) -> Result<Started, String> {
+        self.spawn(Command::new(PROGRAM), flags, variables)
+    }
+
+    /// The same for a program that can make no file longer than a number of bytes, as if the disk were full.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn run_with_files_up_to(
+        &self,
+        bytes: u32,
+        flags: &[&str],
+    ) -> Result<Started, String> {
+        let mut command = Command::new("sh");
+        let script = format!("trap '' XFSZ; exec prlimit --fsize={bytes}: \"$0\" \"$@\"");
+        command.args(["-c", &script, PROGRAM]);
+        self.spawn(command, flags, &[])
+    }
+
+    fn spawn(
+        &self,
+        mut command: Command,
+        flags: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<Started, String> {
         let directory = self.0.to_str().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rowkey-server"));
         command
             .current_dir(&self.0)
             .args(["--blobPort", "0", "--queuePort", "0", "--tablePort", "0"])

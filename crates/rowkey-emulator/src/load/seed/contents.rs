@@ -207,6 +207,15 @@ impl SeedError {
         Self { place: place.into(), what: what.into() }
     }
 
+    /// The error when the disk accepts no changes.
+    #[cfg(feature = "durable")]
+    pub(crate) fn not_written() -> Self {
+        Self::new(
+            "",
+            "the disk of the location accepts no changes; make room, and apply the seed again",
+        )
+    }
+
     /// The place in the seed, as `tables.orders[3].Price`; empty if the whole of it is wrong.
     pub fn place(&self) -> &str {
         &self.place

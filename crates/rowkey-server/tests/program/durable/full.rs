@@ -6,6 +6,7 @@ use rowkey_emulator::{Server, Service};
 use super::directory::journal;
 use super::program::{Directory, Program};
 use crate::support::Client;
+use crate::work::Work;
 
 /// Characters of a row's text.
 const LONG: usize = 30_000;
@@ -111,4 +112,24 @@ async fn a_program_that_is_killed_while_the_disk_is_full_loses_nothing() {
         program.kill();
         assert_eq!(rows(&directory).await, granted);
     }
+}
+
+/// A seed that the disk does not take ends the start, so that a ready server has all of it.
+#[test]
+fn a_seed_that_does_not_fit_is_an_error_of_the_start() {
+    let text = "x".repeat(400_000);
+    let json = format!(r#"{{"containers": {{"invoices": {{"a": {{"text": "{text}"}}}}}}}}"#);
+    let work = Work::new().with("seed.json", json);
+    let flags = ["--seed", "seed.json", "--location", "data"];
+    for sync in ["--sync=interval", "--sync=always"] {
+        // Files that are made at the first start are longer. The location stays new.
+        drop(work.starts(&flags[2..]));
+        let Err(log) = work.run_with_files_up_to(300_000, &[&flags[..], &[sync]].concat()) else {
+            panic!("{sync}: started")
+        };
+        assert!(log.contains("the location does not take the data"), "{log}");
+        assert!(!log.contains("seeded: "), "{log}");
+        std::fs::remove_dir_all(work.0.join("data")).unwrap();
+    }
+    drop(work.starts(&flags));
 }

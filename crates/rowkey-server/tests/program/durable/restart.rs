@@ -1,6 +1,6 @@
 //! Everything that can be kept is the same after a restart.
 
-use rowkey_emulator::{Server, ServerClock, Service, SyncPolicy};
+use rowkey_emulator::{Seed, Server, ServerClock, Service, SyncPolicy};
 
 use super::program::Directory;
 use crate::support::Client;
@@ -319,6 +319,38 @@ async fn restore_and_reset_are_durable_and_a_fork_is_not() {
     Client::of(&server).create("new");
     drop(server);
     assert_eq!(tables(&directory.serve().await), ["new"]);
+}
+
+#[tokio::test]
+async fn a_seed_of_a_running_server_is_durable_and_a_refused_one_leaves_nothing() {
+    let directory = Directory::new();
+    let server = directory.serve().await;
+    Client::of(&server).create("things");
+    let seed = |json: &str| Seed::from_json(json).unwrap();
+    let json = r#"{
+      "tables": {"things": [{"PartitionKey": "p", "RowKey": "1"}], "others": []},
+      "queues": {"work": ["a", "b"]},
+      "containers": {"invoices": {"a.txt": {"text": "hello"}}}
+    }"#;
+    server.seed(&seed(json)).unwrap();
+    let before = tables(&server);
+    // The last entity is refused, after others were put.
+    let refused = r#"{
+      "tables": {"things": [{"PartitionKey": "p", "RowKey": "2"}], "new": [{"PartitionKey": "p", "RowKey": "1", "a": "TEXT"}]},
+      "queues": {"work": ["c"]}
+    }"#;
+    let refused = refused.replace("TEXT", &"x".repeat(40_000));
+    assert_eq!(server.seed(&seed(&refused)).unwrap_err().place(), "tables.new[0]");
+    drop(server);
+
+    let server = directory.serve().await;
+    assert_eq!(tables(&server), before);
+    let stored = server.snapshot();
+    assert_eq!(stored.table("things").unwrap().len(), 1);
+    let texts: Vec<_> =
+        stored.queue("work").unwrap().messages().map(|message| message.text().to_owned()).collect();
+    assert_eq!(texts, ["a", "b"]);
+    assert_eq!(stored.blob("invoices", "a.txt").unwrap(), b"hello");
 }
 
 #[tokio::test]
