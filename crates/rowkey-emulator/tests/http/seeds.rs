@@ -231,3 +231,22 @@ fn each_mistake_is_named_with_its_place() {
         assert!(shown.contains(what), "{text}: {shown}");
     }
 }
+
+#[tokio::test]
+async fn damage_at_any_place_of_a_seed_is_refused_or_applied() {
+    let (mut applied, mut refused) = (0, 0);
+    let server = Server::start().await.unwrap();
+    for at in 0..JSON.len() {
+        let mut damaged = JSON.as_bytes().to_vec();
+        damaged[at] = b"\"{}[],:0x"[at % 9];
+        let Ok(damaged) = String::from_utf8(damaged) else { continue };
+        match Seed::from_json(&damaged).and_then(|seed| server.seed(&seed)) {
+            Ok(_) => applied += 1,
+            Err(error) => {
+                assert!(!error.to_string().contains("contoso"), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(applied > 100 && refused > 100, "{applied} applied, {refused} refused");
+}

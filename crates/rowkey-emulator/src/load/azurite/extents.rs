@@ -9,9 +9,6 @@ use serde::Deserialize;
 
 use super::loki::damaged;
 
-/// The id of zeros that no file has.
-const ZERO: &str = "*ZERO*";
-
 /// A range of a file.
 #[derive(Clone, Deserialize)]
 pub(super) struct Chunk {
@@ -40,9 +37,6 @@ impl Extents {
         let path = self.folder.join(&chunk.id);
         let length =
             usize::try_from(chunk.count).map_err(|_| damaged(&path, "a range is too long"))?;
-        if chunk.id == ZERO {
-            return Ok(vec![0; length].into());
-        }
         // A name that leads out of the folder is not of Azurite.
         if !chunk.id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
             return Err(damaged(&self.folder, "a range names a file that Azurite does not make"));

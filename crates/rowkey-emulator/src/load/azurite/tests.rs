@@ -10,6 +10,7 @@ use rowkey_wire::xml::SignedIdentifier;
 use super::{Imported, read};
 use crate::account::Rules;
 use crate::op::entity::Strictness;
+use crate::op::random::split_mix;
 use crate::op::tier::AccessTier;
 use crate::store::Names;
 use crate::store::blob::lease::State;
@@ -281,4 +282,33 @@ fn missing_and_short_files_of_contents_are_refused() {
     let id = id.file_name().unwrap().to_str().unwrap();
     let copied = copied.replace("__azurite_db_blob__.json", id, "../__azurite_db_blob__.json");
     copied.refused("__blobstorage__");
+}
+
+/// Digits become other digits, quotes become braces, and so on: wherever the damage is, the files are read or refused.
+#[test]
+fn damage_at_any_place_is_refused_or_counted_and_never_a_panic() {
+    let copied = Copied::new();
+    let files =
+        ["__azurite_db_table__.json", "__azurite_db_queue__.json", "__azurite_db_blob__.json"];
+    let (mut seed, mut read, mut refused) = (7, 0, 0);
+    for round in 0..300_usize {
+        let path = copied.0.join(files[round % files.len()]);
+        let whole = fs::read(&path).unwrap();
+        let mut damaged = whole.clone();
+        for _ in 0..=round % 3 {
+            let random = split_mix(&mut seed).to_le_bytes();
+            let at = usize::from(u16::from_le_bytes([random[0], random[1]])) % damaged.len();
+            damaged[at] = b"0123456789-.\"{}[],:ntx"[usize::from(random[2]) % 22];
+        }
+        fs::write(&path, &damaged).unwrap();
+        match import(&copied.0) {
+            Ok(_) => read += 1,
+            Err(error) => {
+                assert!(error.contains("nothing was changed"), "{error}");
+                refused += 1;
+            }
+        }
+        fs::write(&path, &whole).unwrap();
+    }
+    assert!(read > 25 && refused > 25, "{read} read, {refused} refused");
 }
