@@ -311,11 +311,11 @@ impl Flags {
         match (&self.cert, &self.key) {
             (Some(certificate), Some(key)) => Ok(Some((read(certificate)?, read(key)?))),
             (None, None) => Ok(None),
-            (Some(file), None) if let Some(password) = self.azurite.password() => {
+            (Some(file), None) => match self.azurite.password() {
                 // The certificate and its key are in one text.
-                pfx::read(file, password).map(|pem| Some((pem.clone(), pem)))
-            }
-            (Some(_), None) => wrong("--cert: a certificate needs its key; add --key"),
+                Some(password) => pfx::read(file, password).map(|pem| Some((pem.clone(), pem))),
+                None => wrong("--cert: a certificate needs its key; add --key"),
+            },
             (None, Some(_)) => wrong("--key: a key needs its certificate; add --cert"),
         }
     }
