@@ -188,11 +188,9 @@ async fn gathered_pages_have_each_row_once_after_a_resume_from_each_checkpoint()
     let table = account(&source)?.table("things");
     let step = |page: Page<DynamicEntity>| async move {
         let mut report = Report::of(Verdict::Right, page.entities.len() as u64);
-        report.outputs.extend(
-            page.entities
-                .iter()
-                .map(|row| format!("{}/{}", row.entity.partition_key, row.entity.row_key)),
-        );
+        for row in &page.entities {
+            report.add_output(format!("{}/{}", row.entity.partition_key, row.entity.row_key));
+        }
         let is_whole = page.entities.len() >= 50 || page.continuation.is_none();
         report.note(Some("small"), Verdict::Skipped, u64::from(!is_whole));
         Ok(report)
@@ -201,18 +199,19 @@ async fn gathered_pages_have_each_row_once_after_a_resume_from_each_checkpoint()
     let mut checkpoints: Vec<String> = Vec::new();
     let whole =
         job().progress(|progress| checkpoints.push(progress.checkpoint.to_string())).run().await?;
-    let sorted = |mut outputs: Vec<String>| {
+    let sorted = |report: &Report| {
+        let mut outputs: Vec<_> = report.outputs().map(str::to_owned).collect();
         outputs.sort();
         outputs
     };
-    let all = sorted(whole.outputs);
+    let all = sorted(&whole);
     assert_eq!((all.len(), whole.total.skipped), (403, 0));
     for text in &checkpoints {
         let fault = Fault::on(Operation::QueryEntities).nth(3).reject(ErrorCode::INTERNAL_ERROR);
         let injected = source.inject(fault);
         let report = job().resume(text.parse()?).run().await?;
         drop(injected);
-        assert_eq!(sorted(report.outputs), all);
+        assert_eq!(sorted(&report), all);
     }
     Ok(())
 }

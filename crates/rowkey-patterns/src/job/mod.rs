@@ -14,7 +14,7 @@
 //! - `rows`, `delete`: loading and deleting entities of plain types · `copy`: copying entities to another table
 //! - `several`: [`Jobs`], several jobs as one
 //! - `checkpoint`: [`Checkpoint`], the position of a job as text that can be stored
-//! - `report`: [`Report`], the result of a job · `usage`: what a job uses, before it runs
+//! - `report`: [`Report`], the result of a job · `outputs`: what its steps wrote elsewhere · `usage`: what a job uses, before it runs
 //! - `measure`: metrics
 
 use std::fmt;
@@ -34,6 +34,7 @@ mod delete;
 mod lane_tests;
 mod load;
 mod measure;
+mod outputs;
 pub(crate) mod pack;
 #[cfg(test)]
 mod patience_tests;

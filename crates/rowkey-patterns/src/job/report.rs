@@ -6,6 +6,8 @@ use rowkey_client::Error;
 use rowkey_client::internals::shown;
 use serde::{Deserialize, Serialize};
 
+use super::outputs::Outputs;
+
 /// The most problems that a report keeps with their keys. Further ones are only counted.
 pub const MAX_PROBLEMS: usize = 1000;
 
@@ -101,10 +103,8 @@ pub struct Report {
     /// Problems with their keys, up to [`MAX_PROBLEMS`]; `total` counts all of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
-    /// What the steps of a job wrote elsewhere, such as files, each as a text of the step's own form. A checkpoint has exactly
-    /// the outputs of what it has passed, so others, of work that is done again, can be told apart from them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outputs: Vec<String>,
+    #[serde(default, skip_serializing_if = "Outputs::is_empty")]
+    outputs: Outputs,
 }
 
 impl Report {
@@ -160,6 +160,25 @@ impl Report {
         }
     }
 
+    /// Adds what a step of a job wrote elsewhere, such as a file, as a text of the step's own form.
+    ///
+    /// ```
+    /// use rowkey::patterns::job::{Report, Verdict};
+    ///
+    /// let mut report = Report::of(Verdict::Right, 1000);
+    /// report.add_output("orders-00000.jsonl");
+    /// assert!(report.outputs().eq(["orders-00000.jsonl"]));
+    /// ```
+    pub fn add_output(&mut self, text: impl Into<String>) {
+        self.outputs.push(text.into());
+    }
+
+    /// What the steps of a job wrote elsewhere. A checkpoint has exactly the outputs of what it has passed, so others, of work that is
+    /// done again, can be told apart from them.
+    pub fn outputs(&self) -> impl Iterator<Item = &str> {
+        self.outputs.iter()
+    }
+
     /// Whether nothing is wrong: all missing, stale and orphaned items were repaired, nothing was
     /// unreadable, and nothing failed. Skipped items do not count.
     pub fn is_clean(&self) -> bool {
@@ -188,7 +207,7 @@ impl Report {
         }
         let room = MAX_PROBLEMS.saturating_sub(self.problems.len());
         self.problems.extend(other.problems.into_iter().take(room));
-        self.outputs.extend(other.outputs);
+        self.outputs.append(other.outputs);
     }
 
     /// Adds the report of a job as a part with its name.
@@ -205,7 +224,7 @@ impl Report {
             ..problem.clone()
         });
         self.problems.extend(problems);
-        self.outputs.extend(other.outputs.iter().cloned());
+        self.outputs.append(other.outputs.clone());
     }
 
     fn count(&mut self, part: Option<&str>, change: impl Fn(&mut Counts)) {

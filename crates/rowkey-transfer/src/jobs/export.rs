@@ -93,8 +93,8 @@ impl Export {
     ///
     /// Blobs: costs three requests, and one for each file that is removed.
     pub async fn finish(&self, report: &Report) -> Result<Manifest> {
-        let mut outputs = Vec::with_capacity(report.outputs.len());
-        for output in &report.outputs {
+        let mut outputs = Vec::new();
+        for output in report.outputs() {
             let output: Output = serde_json::from_str(output).map_err(|_| {
                 let what = "the report is not that of an export; run the export again";
                 Error::new(ErrorKind::Malformed, what)
@@ -184,7 +184,7 @@ impl PageStep<DynamicEntity> for Exporting {
         if rows > 0 {
             let output = self.0.write(page.entities, now()).map_err(rowkey_client::Error::from);
             let output = serde_json::to_string(&output.await?).map_err(std::io::Error::from);
-            report.outputs.push(output.map_err(Error::from)?);
+            report.add_output(output.map_err(Error::from)?);
         }
         Ok(report)
     }
