@@ -59,6 +59,8 @@ pub struct Error {
     what: Cow<'static, str>,
     position: Option<Position>,
     file: Option<String>,
+    /// What the name of the file follows: a folder, or a container and a prefix, with the separator.
+    place: Option<Box<str>>,
     io: Option<io::Error>,
     #[cfg(feature = "jobs")]
     service: Option<Box<rowkey_client::Error>>,
@@ -71,6 +73,7 @@ impl Error {
             what: what.into(),
             position: None,
             file: None,
+            place: None,
             io: None,
             #[cfg(feature = "jobs")]
             service: None,
@@ -105,6 +108,15 @@ impl Error {
         self
     }
 
+    /// Names what the file is in, unless it is named already. It has no effect before the file is named.
+    #[cfg(feature = "jobs")]
+    pub(crate) fn in_place(mut self, place: impl Into<Box<str>>) -> Self {
+        if self.file.is_some() {
+            self.place.get_or_insert_with(|| place.into());
+        }
+        self
+    }
+
     /// The kind.
     pub const fn kind(&self) -> ErrorKind {
         self.kind
@@ -115,7 +127,7 @@ impl Error {
         self.position
     }
 
-    /// The name of the file, if it is known.
+    /// The name of the file, if it is known, without its folder.
     pub fn file(&self) -> Option<&str> {
         self.file.as_deref()
     }
@@ -147,8 +159,8 @@ impl From<Error> for rowkey_client::Error {
         use rowkey_client::ErrorKind as Kind;
         let text = error.to_string();
         match error {
-            Error { service: Some(service), file, .. } => match file {
-                Some(file) => service.during(file),
+            Error { service: Some(service), file, place, .. } => match file {
+                Some(file) => service.during(place.unwrap_or_default().into_string() + &file),
                 None => *service,
             },
             Error { kind: ErrorKind::Io, .. } => Self::refused(Kind::Unexpected, text),
@@ -187,6 +199,7 @@ pub(crate) const MAX_ENTITY: usize = 16 << 20;
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.place.as_deref().unwrap_or_default())?;
         match (&self.file, self.position) {
             (Some(file), None) => write!(f, "{file}: ")?,
             (Some(file), Some(position)) => write!(f, "{file}, {position}: ")?,

@@ -165,6 +165,9 @@ async fn an_export_that_is_resumed_has_each_entity_once() -> TestResult {
         place.remove(&lost).await?;
         let error = to.finish(&report).await.unwrap_err();
         assert_eq!((error.kind(), error.file()), (ErrorKind::Mismatch, Some(&*lost)));
+        let shown = place.to_string();
+        let named = format!("{}/{lost}: the file was removed", shown.trim_end_matches('/'));
+        assert!(error.to_string().starts_with(&named), "{error}");
     }
     Ok(())
 }

@@ -215,7 +215,7 @@ async fn a_backup_is_whole_or_the_damaged_files_are_named() {
     assert_eq!(done.code, 8, "{done:?}");
     assert!(done.out.contains("\"damaged\":1}"), "{done:?}");
     assert!(
-        done.err.contains("rowkey: orders-1.jsonl") && !done.err.contains("hidden"),
+        done.err.contains("rowkey: backup/orders-1.jsonl") && !done.err.contains("hidden"),
         "{done:?}"
     );
     assert!(done.err.ends_with("is not whole: 1 of 2 files are damaged\n"), "{done:?}");
@@ -333,7 +333,8 @@ async fn a_backup_in_a_container_is_checked_as_one_in_a_folder() {
     container.blob(&file.name).delete_if_exists().await.unwrap();
     let done = account.run(both);
     assert!(done.code == 8 && done.out.contains("\"damaged\":1}"), "{done:?}");
-    assert!(done.err.contains("the file is missing"), "{done:?}");
+    let named = format!("rowkey: backups/{}: the file is missing", file.name);
+    assert!(done.err.contains(&named), "{done:?}");
 
     account.fails(3, ["check", "--backup", "absent/a", "--container"]);
     account.fails(8, ["check", "--backup", "backups/absent", "--container"]);

@@ -112,14 +112,15 @@ impl Export {
         let is_other = |name: &&String| !listed.remove(&***name) && self.is_file(name);
         let others: Vec<_> = names.iter().filter(is_other).collect();
         if let Some(json) = self.location.read(MANIFEST).await? {
-            let found = Manifest::from_json(&json).map_err(|error| error.in_file(MANIFEST))?;
+            let found =
+                Manifest::from_json(&json).map_err(|error| self.location.about(MANIFEST, error))?;
             if (&found.table, &found.files) != (&manifest.table, &manifest.files) {
                 return Err(self.is_taken());
             }
         }
         if let Some(name) = listed.into_iter().min() {
             let what = "the file was removed since the export wrote it; run the export again without its checkpoint";
-            return Err(Error::new(ErrorKind::Mismatch, what).in_file(name));
+            return Err(self.location.about(name, Error::new(ErrorKind::Mismatch, what)));
         }
         self.location.write(MANIFEST, manifest.to_json()).await?;
         for name in others {

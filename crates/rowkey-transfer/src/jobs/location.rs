@@ -62,7 +62,7 @@ impl Location {
                 put.send().await.map(drop).map_err(Error::from)
             }
         };
-        written.map_err(|error| error.in_file(name))
+        written.map_err(|error| self.about(name, error))
     }
 
     /// Reads a whole file; `None` if there is none.
@@ -79,7 +79,7 @@ impl Location {
                 read.map(|read| read.map(|read| read.bytes)).map_err(Error::from)
             }
         };
-        read.map_err(|error| error.in_file(name))
+        read.map_err(|error| self.about(name, error))
     }
 
     /// Opens a file to read it in pieces. A blob is downloaded to a file without a name first.
@@ -95,9 +95,9 @@ impl Location {
                 download(container, &format!("{prefix}{name}")).await
             }
         };
-        let opened = opened.map_err(|error| error.in_file(name))?;
+        let opened = opened.map_err(|error| self.about(name, error))?;
         let missing = || Error::new(ErrorKind::Mismatch, "the file is missing; copy it there");
-        opened.ok_or_else(|| missing().in_file(name))
+        opened.ok_or_else(|| self.about(name, missing()))
     }
 
     /// The names of all files, sorted; those in folders below are left out. None if the folder does not exist.
@@ -107,11 +107,15 @@ impl Location {
         let mut names = match &self.0 {
             Place::Folder(path) => {
                 let path = path.clone();
-                blocking(move || files(&path)).await?
+                blocking(move || files(&path))
+                    .await
+                    .map_err(|error| error.in_file(self.to_string()))?
             }
             Place::Blobs(container, prefix) => {
                 let blobs = container.blobs().starting_with(prefix).stream();
-                let names: Vec<_> = blobs.map_ok(|blob| blob.name).try_collect().await?;
+                let names = blobs.map_ok(|blob| blob.name).try_collect().await;
+                let names: Vec<_> =
+                    names.map_err(|error| Error::from(error).in_file(self.to_string()))?;
                 let inner = names.into_iter().filter_map(|name| {
                     let name = name.strip_prefix(prefix)?;
                     (!name.contains('/')).then(|| name.to_owned())
@@ -121,6 +125,16 @@ impl Location {
         };
         names.sort();
         Ok(names)
+    }
+
+    /// Names the file and the place of an error.
+    pub(super) fn about(&self, name: &str, error: Error) -> Error {
+        let place = match &self.0 {
+            // With the separator at its end, unless it has no name.
+            Place::Folder(path) => path.join("").display().to_string(),
+            Place::Blobs(container, prefix) => format!("{}/{prefix}", container.name()),
+        };
+        error.in_file(name).in_place(place)
     }
 
     /// Removes a file, if there is one. Blobs: costs one request.
@@ -135,7 +149,7 @@ impl Location {
                 blob.delete_if_exists().await.map(drop).map_err(Error::from)
             }
         };
-        removed.map_err(|error| error.in_file(name))
+        removed.map_err(|error| self.about(name, error))
     }
 }
 

@@ -54,7 +54,8 @@ impl Source {
     /// requests, or three for AzCopy's.
     pub async fn open(location: &Location) -> Result<Self> {
         if let Some(json) = location.read(MANIFEST).await? {
-            let manifest = Manifest::from_json(&json).map_err(|error| error.in_file(MANIFEST))?;
+            let manifest =
+                Manifest::from_json(&json).map_err(|error| location.about(MANIFEST, error))?;
             let files = manifest.files.into_iter().map(|listed| Part {
                 name: listed.name.clone(),
                 format: Format::JsonLines,
@@ -70,7 +71,7 @@ impl Source {
             (Some(name), None) => {
                 let json = location.read(name).await?.unwrap_or_default();
                 return Self::azcopy(location, name, &json, &names)
-                    .map_err(|error| error.in_file(&**name));
+                    .map_err(|error| location.about(name, error));
             }
             (None, _) => {
                 "there is no manifest, neither manifest.json nor one of AzCopy; name a file, or the folder of a whole backup"
@@ -249,8 +250,8 @@ impl Part {
         let part = self.clone();
         // Some formats have a head that is read here.
         let rows = blocking(move || Ok(part.decode(file))).await?;
-        let name = self.name.clone();
-        let named = move |error: Error| error.in_file(&*name);
+        let (name, location) = (self.name.clone(), location.clone());
+        let named = move |error: Error| location.about(&name, error);
         let rows = rows.map_err(&named)?;
         Ok(Box::new(rows.map(move |row| row.map_err(&named))))
     }
