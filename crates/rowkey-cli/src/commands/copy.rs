@@ -161,9 +161,11 @@ async fn find_others<'j>(
     Ok(all)
 }
 
-async fn exists(table: &Table) -> Result<bool> {
+/// Whether a table exists, empty or not.
+pub(super) async fn exists(table: &Table) -> Result<bool> {
+    let gone = [ErrorCode::TABLE_NOT_FOUND, ErrorCode::TABLE_BEING_DELETED];
     match table.scan::<DynamicEntity>().scan_policy(ScanPolicy::Allow).exists().await {
-        Err(error) if error.code() == Some(&ErrorCode::TABLE_NOT_FOUND) => Ok(false),
+        Err(error) if error.code().is_some_and(|code| gone.contains(code)) => Ok(false),
         Err(error) => Err(error.into()),
         Ok(_) => Ok(true),
     }

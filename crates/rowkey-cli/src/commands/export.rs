@@ -14,6 +14,7 @@ use rowkey_transfer::{Compression, Format, FormatEncoder, Row};
 use serde_json::Value;
 use tokio::sync::oneshot;
 
+use super::copy::exists;
 use crate::args::Common;
 use crate::connect;
 use crate::error::{Error, Exit, Result};
@@ -160,7 +161,7 @@ async fn all(common: &Common, args: &Export, account: &StorageAccount) -> Result
     if args.container {
         create(account, folder).await?;
     }
-    let mut done = Vec::new();
+    let (mut done, mut dropped) = (Vec::new(), Vec::new());
     for name in connect::tables(account).await? {
         let path = format!("{}/{name}", folder.trim_end_matches('/'));
         let location = location(args, account, &path)?;
@@ -173,11 +174,36 @@ async fn all(common: &Common, args: &Export, account: &StorageAccount) -> Result
             }
             return Err(error.into());
         }
-        let runner = Runner::new(common, &args.job)?;
-        let report = backup(args, runner, &account.table(&name), &location).await?;
-        done.push((name, path, report));
+        let (runner, table) = (Runner::new(common, &args.job)?, account.table(&name));
+        match backup(args, runner, &table, &location).await {
+            Ok(report) => done.push((name, path, report)),
+            Err(error) if is_dropped(&error, &table).await => {
+                Backup::new(&location, &*name).discard().await?;
+                dropped.push(name);
+            }
+            Err(error) => return Err(error),
+        }
     }
-    end(common, done)
+    let tables = done.len() + dropped.len();
+    let ended = end(common, done);
+    if dropped.is_empty() {
+        return ended;
+    }
+    let what = format!(
+        "{} of {tables} tables were dropped by another program meanwhile, and have no backup: {}",
+        dropped.len(),
+        dropped.join(", ")
+    );
+    Err(match ended {
+        Ok(()) => Error::new(Exit::Partly, format!("the command is done; {what}")),
+        Err(error) => error.and(what),
+    })
+}
+
+/// Whether an export failed because its table is gone.
+async fn is_dropped(error: &Error, table: &Table) -> bool {
+    matches!(error.exit(), Exit::NotFound | Exit::Condition)
+        && matches!(exists(table).await, Ok(false))
 }
 
 /// Exports a table as a backup.

@@ -371,3 +371,32 @@ async fn an_import_of_which_too_much_fails_is_stopped_with_a_code_of_its_own() {
     let done = account.run([&args[..3], &["--json"]].concat());
     assert!(done.code == 9 && done.err.contains("\"kind\":\"too_many_failed\""), "{done:?}");
 }
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_is_dropped_meanwhile_does_not_stop_the_export_of_the_others() {
+    let (account, other) = (Account::start().await, Account::start().await);
+    account.fill("first", 1, 30).await;
+    account.fill("second", 12, 800).await;
+    account.fill("third", 1, 30).await;
+    // A file of the second table is written: it has eight pages.
+    let args = ["export", "--all", "backup", "--concurrency", "1"];
+    let held = Fault::on(Operation::QueryEntities).nth(10).hold();
+    let (running, held) = crate::support::started(&account, &args, held).await;
+    assert!(fs::read_dir(account.path("backup/second")).unwrap().count() > 0);
+    account.ok(["tables", "drop", "second", "--yes"]);
+    drop(held);
+    let done = ended(running).await;
+    assert_eq!(done.code, 8, "{done:?}");
+    let text = "the command is done; 1 of 3 tables were dropped by another program meanwhile, and have no backup: second";
+    assert!(done.err.contains(text), "{done:?}");
+    assert_eq!(done.out.lines().count(), 2, "{done:?}");
+    assert!(!account.path("backup/second").exists());
+
+    let folder = account.path("backup");
+    let imported = other.ok([std::ffi::OsStr::new("import"), "--all".as_ref(), folder.as_os_str()]);
+    assert_eq!(imported.lines().count(), 2, "{imported}");
+    for table in ["first", "third"] {
+        assert_eq!(other.entities(table), account.entities(table), "{table}");
+    }
+}

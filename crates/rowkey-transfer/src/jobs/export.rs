@@ -129,6 +129,43 @@ impl Export {
         Ok(manifest)
     }
 
+    /// Removes what the job wrote, and the folder if nothing else is in it: for an export that is not finished, for example because
+    /// its table was dropped. Without it a folder remains that is no backup. A backup that is whole stays.
+    ///
+    /// Blobs: costs two requests, and one for each file.
+    ///
+    /// ```
+    /// use rowkey::patterns::job::Walk;
+    /// use rowkey::{DynamicEntity, StorageAccount};
+    /// use rowkey_transfer::jobs::{Export, Location};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("orders");
+    /// let export = Export::new(&Location::folder(&path), "orders");
+    /// let orders = account.table("orders");
+    /// let all = Walk::new(&orders, |orders| orders.scan::<DynamicEntity>());
+    /// assert!(export.job(all).run().await.is_err(), "there is no such table");
+    /// export.discard().await?;
+    /// assert!(!path.exists());
+    /// # Ok(()) }
+    /// ```
+    pub async fn discard(&self) -> Result<()> {
+        self.location.settle().await;
+        if self.location.read(MANIFEST).await?.is_some() {
+            return Ok(());
+        }
+        for name in self.location.names().await? {
+            if self.is_file(&name) {
+                self.location.remove(&name).await?;
+            }
+        }
+        self.location.remove_if_empty().await
+    }
+
     /// The name of a file with this checksum.
     fn name(&self, sha256: &str) -> String {
         let digits = sha256.get(..DIGITS).unwrap_or(sha256);

@@ -4,10 +4,12 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::TryStreamExt as _;
 use rowkey_client::Container;
+use tokio::sync::RwLock;
 use tokio::task::spawn_blocking;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -32,14 +34,15 @@ pub struct Location(Place);
 
 #[derive(Clone)]
 enum Place {
-    Folder(PathBuf),
+    /// Each write that runs holds the lock as a reader, even if the future of the write is dropped.
+    Folder(PathBuf, Arc<RwLock<()>>),
     Blobs(Container, String),
 }
 
 impl Location {
     /// A folder. It is created, with those above it, when a file is written.
     pub fn folder(path: impl Into<PathBuf>) -> Self {
-        Self(Place::Folder(path.into()))
+        Self(Place::Folder(path.into(), Arc::default()))
     }
 
     /// The blobs of a container whose names begin with `prefix`, such as `backups/orders/`; the container must exist.
@@ -53,9 +56,14 @@ impl Location {
     pub async fn write(&self, name: &str, content: impl Into<Bytes>) -> Result<()> {
         let content = content.into();
         let written = match &self.0 {
-            Place::Folder(path) => {
+            Place::Folder(path, writes) => {
                 let (folder, file) = (path.clone(), name.to_owned());
-                blocking(move || replace(&folder, &file, &content)).await
+                let writes = Arc::clone(writes).read_owned().await;
+                let write = move || {
+                    let _writes = writes;
+                    replace(&folder, &file, &content)
+                };
+                blocking(write).await
             }
             Place::Blobs(container, prefix) => {
                 let put = container.blob(&format!("{prefix}{name}")).put(content);
@@ -70,7 +78,7 @@ impl Location {
     /// Blobs: costs one request.
     pub async fn read(&self, name: &str) -> Result<Option<Bytes>> {
         let read = match &self.0 {
-            Place::Folder(path) => {
+            Place::Folder(path, _) => {
                 let path = path.join(name);
                 blocking(move || found(fs::read(path))).await.map(|read| read.map(Bytes::from))
             }
@@ -87,7 +95,7 @@ impl Location {
     /// Fails if there is no such file. Blobs: costs one request, and one for each further 4 MiB.
     pub async fn open(&self, name: &str) -> Result<File> {
         let opened = match &self.0 {
-            Place::Folder(path) => {
+            Place::Folder(path, _) => {
                 let path = path.join(name);
                 blocking(move || found(File::open(path))).await
             }
@@ -105,7 +113,7 @@ impl Location {
     /// Blobs: costs one request for each 5,000.
     pub async fn names(&self) -> Result<Vec<String>> {
         let mut names = match &self.0 {
-            Place::Folder(path) => {
+            Place::Folder(path, _) => {
                 let path = path.clone();
                 blocking(move || files(&path))
                     .await
@@ -131,7 +139,7 @@ impl Location {
     pub(super) fn about(&self, name: &str, error: Error) -> Error {
         let place = match &self.0 {
             // With the separator at its end, unless it has no name.
-            Place::Folder(path) => path.join("").display().to_string(),
+            Place::Folder(path, _) => path.join("").display().to_string(),
             Place::Blobs(container, prefix) => format!("{}/{prefix}", container.name()),
         };
         error.in_file(name).in_place(place)
@@ -140,7 +148,7 @@ impl Location {
     /// Removes a file, if there is one. Blobs: costs one request.
     pub async fn remove(&self, name: &str) -> Result<()> {
         let removed = match &self.0 {
-            Place::Folder(path) => {
+            Place::Folder(path, _) => {
                 let path = path.join(name);
                 blocking(move || found(fs::remove_file(path))).await.map(drop)
             }
@@ -150,6 +158,33 @@ impl Location {
             }
         };
         removed.map_err(|error| self.about(name, error))
+    }
+}
+
+impl Location {
+    /// Waits for writes whose futures were dropped, so that none adds a file afterwards.
+    pub(super) async fn settle(&self) {
+        if let Place::Folder(_, writes) = &self.0 {
+            drop(writes.write().await);
+        }
+    }
+
+    /// Removes a folder in which nothing is.
+    pub(super) async fn remove_if_empty(&self) -> Result<()> {
+        let Place::Folder(path, _) = &self.0 else { return Ok(()) };
+        let path = path.clone();
+        let remove = move || match fs::remove_dir(path) {
+            Err(error)
+                if !matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty
+                ) =>
+            {
+                Err(error)
+            }
+            _ => Ok(()),
+        };
+        blocking(remove).await.map_err(|error| error.in_file(self.to_string()))
     }
 }
 
@@ -216,7 +251,7 @@ impl fmt::Display for Location {
     /// The path of the folder, or the container and the prefix.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Place::Folder(path) => write!(f, "{}", path.display()),
+            Place::Folder(path, _) => write!(f, "{}", path.display()),
             Place::Blobs(container, prefix) => write!(f, "{}/{prefix}", container.name()),
         }
     }
