@@ -105,6 +105,15 @@ async fn a_part_of_a_table_is_copied() {
     assert!(error.contains("--filter"), "{error}");
     let error = account.fails(2, ["copy", "orders", "Orders"]);
     assert!(error.contains("cannot be copied to itself"), "{error}");
+    let there = account.server.connection_string().replace("127.0.0.1", "localhost");
+    let mut command =
+        account.command(["copy", "orders", "orders", "--to-connection-string-env", "TO"]);
+    let done = finish(command.env("TO", &there));
+    assert_eq!((done.code, &*done.out), (2, ""), "{done:?}");
+    assert!(
+        there.contains("localhost") && done.err.contains("cannot be copied to itself"),
+        "{done:?}"
+    );
     let error = account.fails(2, ["copy", "--all"]);
     assert!(error.contains("--to-profile"), "{error}");
     let error = account.fails(3, ["copy", "missing", "part"]);

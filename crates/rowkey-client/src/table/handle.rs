@@ -1,6 +1,8 @@
 //! The handle of a table: operations on one entity, and on the table itself.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,13 +51,15 @@ impl Table {
     /// Whether two handles are of one table of one account.
     #[doc(hidden)]
     pub fn is_same_table(&self, other: &Self) -> bool {
-        self.name.eq_ignore_ascii_case(&other.name) && self.endpoint() == other.endpoint()
+        self.place() == other.place()
     }
 
-    /// The address of the table, the same for all handles of it. Has no secret.
+    /// The address of the table, the same for all handles of it: `localhost` and the addresses of this machine's loopback are one.
+    /// Has no secret.
     #[doc(hidden)]
     pub fn place(&self) -> String {
-        format!("{}/{}", self.endpoint().trim_end_matches('/'), self.name.to_ascii_lowercase())
+        let endpoint = self.endpoint().trim_end_matches('/');
+        format!("{}/{}", of_one_host(endpoint), self.name.to_ascii_lowercase())
     }
 
     /// The same table with other options.
@@ -537,5 +541,54 @@ impl Table {
 impl fmt::Debug for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Table").field("name", &self.name).field("account", &self.account).finish()
+    }
+}
+
+/// An endpoint with one name for this machine.
+fn of_one_host(endpoint: &str) -> Cow<'_, str> {
+    let whole = || {
+        let (scheme, rest) = endpoint.split_once("://")?;
+        let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        // The colons of an IPv6 address are in brackets.
+        let at = authority.rfind(':').filter(|at| !authority[*at..].contains(']'));
+        let (host, port) = authority.split_at(at.unwrap_or(authority.len()));
+        let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        let is_local = host.eq_ignore_ascii_case("localhost")
+            || address.is_ok_and(|address| address.is_loopback());
+        is_local.then(|| format!("{scheme}://localhost{port}{path}"))
+    };
+    whole().map_or(Cow::Borrowed(endpoint), Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_on_this_machine_is_the_same_under_each_name_of_the_machine() {
+        let table = |endpoint: &str, name: &str| {
+            let text = format!("AccountName=a;AccountKey=YmFy;TableEndpoint={endpoint}");
+            StorageAccount::from_connection_string(&text).unwrap().table(name)
+        };
+        let one = table("http://127.0.0.1:10002/a", "orders");
+        for other in [
+            "http://localhost:10002/a",
+            "http://LOCALHOST:10002/a/",
+            "http://[::1]:10002/a",
+            "http://127.0.0.2:10002/a",
+        ] {
+            assert!(one.is_same_table(&table(other, "Orders")), "{other}");
+        }
+        for other in [
+            "http://localhost:10003/a",
+            "http://localhost:10002/b",
+            "https://localhost:10002/a",
+            "http://10.0.0.1:10002/a",
+            "http://localhost/a",
+        ] {
+            assert!(!one.is_same_table(&table(other, "orders")), "{other}");
+        }
+        assert!(!one.is_same_table(&table("http://localhost:10002/a", "staff")));
+        assert_eq!(one.place(), "http://localhost:10002/a/orders");
     }
 }
