@@ -20,15 +20,27 @@ impl Sas<AccountPermissions> {
     /// # use std::time::Duration;
     /// use rowkey::sas::{AccountPermissions, ResourceTypes, Sas, Services};
     ///
-    /// # use rowkey::StorageAccount;
-    /// # let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
-    /// let lists = Sas::account(Services::TABLE | Services::QUEUE, ResourceTypes::SERVICE)
+    /// # use rowkey::{ErrorKind, StorageAccount};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # account.table("orders").create().await?;
+    /// # account.queue("orders").create().await?;
+    /// // A list of tables is of the type container, a list of queues or containers of the type service.
+    /// let types = ResourceTypes::CONTAINER | ResourceTypes::SERVICE;
+    /// let lists = Sas::account(Services::TABLE | Services::QUEUE, types)
     ///     .permissions(AccountPermissions::LIST)
     ///     .valid_for(Duration::from_secs(600))
     ///     .sign(&account)?;
     /// let monitor = StorageAccount::from_connection_string(&lists.connection_string())?;
-    /// assert_eq!(monitor.name(), "devstoreaccount1");
-    /// # Ok::<_, rowkey::Error>(())
+    /// assert_eq!(monitor.tables().all().await?, ["orders"]);
+    /// # assert_eq!(monitor.queues().all().await?.len(), 1);
+    /// # let service = Sas::account(Services::TABLE | Services::QUEUE, ResourceTypes::SERVICE);
+    /// # let service = service.permissions(AccountPermissions::LIST).valid_for(Duration::from_secs(600)).sign(&account)?;
+    /// # let service = StorageAccount::from_connection_string(&service.connection_string())?;
+    /// # assert_eq!(service.tables().all().await.unwrap_err().kind(), ErrorKind::Auth);
+    /// # Ok(()) }
     /// ```
     pub fn account(services: Services, types: ResourceTypes) -> Self {
         Self::of(Resource::Account { services, types })
