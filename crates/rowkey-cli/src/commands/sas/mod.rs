@@ -13,7 +13,7 @@ use rowkey::sas::{
     AccountPermissions, BlobPermissions, QueuePermissions, ResourceTypes, Sas, SasToken, Services,
     TablePermissions,
 };
-use rowkey::{DynamicEntity, Key};
+use rowkey::{DynamicEntity, Key, StorageAccount};
 use serde::Serialize;
 
 use crate::args::Common;
@@ -294,6 +294,18 @@ fn with<P: Display>(mut sas: Sas<P>, permissions: Option<P>, policy: Policy) -> 
     }
 }
 
+/// What to do without a key. Signatures of accounts cannot be made by a token at all.
+const NO_KEY: &str = "this connection has no account key, which signs shared access signatures: it is by a token, or by such a signature; \
+     use a connection string with AccountKey, which `rowkey profile add` stores. A program with a token signs for a table, a queue, \
+     a container or a blob with a user delegation key: `StorageAccount::user_delegation_key`";
+
+/// Whether an account can sign: any that has a key can make this signature.
+fn has_key(account: &StorageAccount) -> bool {
+    let probe = Sas::account(Services::TABLE, ResourceTypes::SERVICE);
+    let probe = probe.permissions(AccountPermissions::READ).valid_for(Duration::from_secs(60));
+    probe.sign(account).is_ok()
+}
+
 /// Signs, and writes the signature.
 fn make<P: Display>(common: &Common, mut sas: Sas<P>, terms: Terms) -> Result<()> {
     let account = connect::account(common)?;
@@ -311,7 +323,10 @@ fn make<P: Display>(common: &Common, mut sas: Sas<P>, terms: Terms) -> Result<()
     if terms.allow_http {
         sas = sas.allow_http();
     }
-    let token = sas.sign(&account)?;
+    let token = match sas.sign(&account) {
+        Err(_) if !has_key(&account) => return Err(Error::usage(NO_KEY)),
+        token => token?,
+    };
     if let Some(part) = terms.form {
         return output::text(format!("{}\n", part.of(&token)).as_bytes());
     }
