@@ -2,7 +2,7 @@
 //! brings an HTTP client of its own.
 
 use clap::ValueEnum;
-use rowkey::StorageAccount;
+use rowkey::{StorageAccount, StorageAccountBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -19,16 +19,36 @@ pub(crate) enum TokenSource {
     WorkloadIdentity,
 }
 
+/// An account by a token.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Token {
+    pub(crate) account: String,
+    pub(crate) credential: TokenSource,
+    /// Of another cloud than the public one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) endpoint_suffix: Option<String>,
+}
+
 /// Parses a connection string. `place` says where it comes from, and is in errors instead of its text.
 pub(crate) fn by_text(text: &str, place: &str) -> Result<StorageAccount> {
     StorageAccount::from_connection_string(text.trim())
         .map_err(|error| Error::usage(error.to_string()).during(place))
 }
 
-/// Connects to the account of this name. `place` says where both come from. Sends nothing.
-pub(crate) fn by_token(name: &str, source: TokenSource, place: &str) -> Result<StorageAccount> {
-    let account = StorageAccount::builder().name(name).credential(source.credential(place)?);
+/// Connects by a token. `place` says where it comes from. Sends nothing.
+pub(crate) fn by_token(token: &Token, place: &str) -> Result<StorageAccount> {
+    let account = named(token).credential(token.credential.credential(place)?);
     account.build().map_err(|error| Error::from(error).during(place))
+}
+
+/// The account in its cloud.
+fn named(token: &Token) -> StorageAccountBuilder {
+    let account = StorageAccount::builder().name(&*token.account);
+    match &token.endpoint_suffix {
+        Some(suffix) => account.endpoint_suffix(&**suffix),
+        None => account,
+    }
 }
 
 #[cfg(feature = "azure-identity")]
@@ -59,5 +79,28 @@ impl TokenSource {
             "{place}: this program was built without azure_identity; install it with \
              `--features azure-identity`, or use a connection string"
         )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rowkey::Credential;
+
+    use super::*;
+
+    #[test]
+    fn the_suffix_selects_the_cloud_and_the_public_one_is_the_default() {
+        let address = |endpoint_suffix: Option<&str>| {
+            let token = Token {
+                account: "shop".to_owned(),
+                credential: TokenSource::ManagedIdentity,
+                endpoint_suffix: endpoint_suffix.map(str::to_owned),
+            };
+            let key = Credential::shared_key("shop", "YmFy").unwrap();
+            named(&token).credential(key).build().unwrap().table("orders").place()
+        };
+        assert_eq!(address(None), "https://shop.table.core.windows.net/orders");
+        let china = address(Some("core.chinacloudapi.cn"));
+        assert_eq!(china, "https://shop.table.core.chinacloudapi.cn/orders");
     }
 }

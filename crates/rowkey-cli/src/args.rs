@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::accounts::TokenSource;
+use crate::accounts::{Token, TokenSource};
 use crate::error::{Error, Result};
 
 /// Flags that stand before or behind the name of each command.
@@ -26,6 +26,9 @@ pub(crate) struct Common {
     /// Where the token for --account comes from. The program must be built with the feature `azure-identity`.
     #[arg(long, global = true, value_name = "SOURCE", help_heading = "Connection")]
     pub(crate) credential: Option<TokenSource>,
+    /// The cloud of --account, such as `core.chinacloudapi.cn` or `core.usgovcloudapi.net`. Default: `core.windows.net`, the public cloud.
+    #[arg(long, global = true, value_name = "SUFFIX", help_heading = "Connection")]
+    pub(crate) endpoint_suffix: Option<String>,
     /// The file of profiles. Default: `rowkey/profiles.json` in the folder for settings of the user.
     #[arg(
         long,
@@ -110,10 +113,16 @@ impl Common {
     }
 
     /// The account and the source of its token, if both are given.
-    pub(crate) fn identity(&self) -> Result<Option<(&str, TokenSource)>> {
+    pub(crate) fn identity(&self) -> Result<Option<Token>> {
+        let endpoint_suffix = self.endpoint_suffix.clone();
         match (&self.account, self.credential) {
+            (None, None) if endpoint_suffix.is_some() => Err(Error::usage(
+                "--endpoint-suffix is for --account NAME; a connection string has its own EndpointSuffix",
+            )),
             (None, None) => Ok(None),
-            (Some(account), Some(identity)) => Ok(Some((account, identity))),
+            (Some(account), Some(credential)) => {
+                Ok(Some(Token { account: account.clone(), credential, endpoint_suffix }))
+            }
             (Some(_), None) => Err(Error::usage(
                 "--account NAME is for tokens; add --credential SOURCE, or use a connection string for a key",
             )),

@@ -30,8 +30,8 @@ pub(crate) fn account(common: &Common) -> Result<StorageAccount> {
             "--profile, --connection-string-env, --emulator and --account name different accounts; keep one of them",
         ));
     }
-    let account = if let Some((name, identity)) = identity {
-        accounts::by_token(name, identity, "--credential")?
+    let account = if let Some(token) = identity {
+        accounts::by_token(&token, "--credential")?
     } else if let Some(account) = flags.account(common)? {
         account
     } else if let Some(text) = secret::variable(VARIABLE)? {

@@ -13,7 +13,7 @@ use rowkey::StorageAccount;
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
-use crate::accounts::{self, TokenSource};
+use crate::accounts::{self, Token};
 use crate::error::{Error, Exit, Result};
 
 /// The file of profiles, read. It has no `Debug`, because it holds secrets.
@@ -39,28 +39,16 @@ pub(crate) struct Secret {
     connection_string: String,
 }
 
-/// An account by a token.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Token {
-    account: String,
-    credential: TokenSource,
-}
-
 impl Profile {
     pub(crate) fn of_text(connection_string: &str) -> Self {
         Self::Secret(Secret { connection_string: connection_string.to_owned() })
-    }
-
-    pub(crate) fn of_identity(account: &str, credential: TokenSource) -> Self {
-        Self::Token(Token { account: account.to_owned(), credential })
     }
 
     /// Connects. `place` says which profile it is. Sends nothing.
     pub(crate) fn account(&self, place: &str) -> Result<StorageAccount> {
         match self {
             Self::Secret(secret) => accounts::by_text(&secret.connection_string, place),
-            Self::Token(token) => accounts::by_token(&token.account, token.credential, place),
+            Self::Token(token) => accounts::by_token(token, place),
         }
     }
 

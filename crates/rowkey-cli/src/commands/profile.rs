@@ -96,9 +96,7 @@ fn add(common: &Common, Add { name, from_env, replace }: &Add) -> Result<()> {
     let path = profiles::path(common.profiles.as_deref())?;
     let mut profiles = Profiles::read(&path)?;
     let profile = match common.identity()? {
-        Some((account, identity)) if from_env.is_none() => {
-            Connection::of_identity(account, identity)
-        }
+        Some(token) if from_env.is_none() => Connection::Token(token),
         Some(_) => {
             return Err(Error::usage(
                 "--account and --from-env are different connections; keep one of them",

@@ -101,6 +101,20 @@ async fn profiles_are_added_listed_and_removed_without_showing_secrets() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_cloud_of_an_account_by_token_is_in_its_profile() {
+    let account = Account::start().await;
+    let suffix = ["--endpoint-suffix", "core.chinacloudapi.cn"];
+    let error = account.fails(2, [&["tables"][..], &suffix].concat());
+    assert!(error.contains("--endpoint-suffix is for --account"), "{error}");
+    let add = ["profile", "add", "cn", "--account", "shop", "--credential", "managed-identity"];
+    account.ok([&add[..], &suffix].concat());
+    let path = account.path(".config/rowkey/profiles.json");
+    let stored = fs::read_to_string(path).unwrap();
+    assert!(stored.contains("\"endpoint_suffix\": \"core.chinacloudapi.cn\""), "{stored}");
+    assert_eq!(account.ok(["profile", "list"]), "{\"profile\":\"cn\",\"account\":\"shop\"}\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_connection_string_is_not_stored_and_not_shown() {
     let account = Account::start().await;
     for input in [SECRET, ""] {
