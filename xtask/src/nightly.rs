@@ -5,6 +5,7 @@
 //! - all runs of the other sweeps of the store and of encryption, of which a change is tested with one of five
 //! - the attack of eight writers with two times SEEDS seeds (10 without a number)
 //! - the soak of 500,000 tasks, whose processes are killed 200 times and stopped 100 times
+//! - 200 kills of a copy, an export and an import each
 //! - 1,000 schedules of workers, an inbox and redrives
 //! - the model of the write plan with every three operations that are chosen, at its larger size
 
@@ -31,6 +32,7 @@ pub(crate) fn run(arguments: &[String]) -> bool {
     let others = others.collect::<Vec<_>>();
     let attack = store.into_iter().chain(["attack::"]).collect::<Vec<_>>();
     let soak = ["--release", "-p", "rowkey-tests", "--test", "soak"];
+    let kills = ["-p", "rowkey-cli", "--test", "command", "--", "--nocapture", "killed::"];
     let schedules =
         ["-p", "rowkey-tests", "--test", "patterns", "--", "--nocapture", "worker::schedules::"];
     let model = ["-p", "rowkey-model", "--", "--nocapture"];
@@ -38,6 +40,7 @@ pub(crate) fn run(arguments: &[String]) -> bool {
         && step("the other sweeps", &others, ("ROWKEY_SWEEP", "all"))
         && step(&format!("attack, 2 x {seeds} seeds"), &attack, ("ROWKEY_SEEDS", &seeds))
         && step("soak", &soak, ("ROWKEY_SOAK", "500000"))
+        && step("killed commands", &kills, ("ROWKEY_KILLS", "200"))
         && step("schedules of workers", &schedules, ("ROWKEY_SEEDS", "25"))
         && step("model", &model, ("ROWKEY_MODEL_LARGE", "1"))
 }
