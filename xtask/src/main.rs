@@ -8,6 +8,7 @@
 mod address;
 mod api;
 mod architecture;
+mod commands;
 mod dependencies;
 mod examples;
 mod facade;

@@ -59,6 +59,7 @@ pub(crate) fn check() -> bool {
     decisions(&mut faults);
     crate::address::check(&mut faults);
     crate::architecture::check(&mut faults);
+    crate::commands::check(&mut faults);
     crate::examples::check(&mut faults);
     crate::facade::check(&mut faults);
     crate::pages::check(&mut faults);
