@@ -18,6 +18,8 @@ from rowkey_server import Fault, Injected, Server, Snapshot
 from rowkey_server._guards import Throttled
 
 HERE = pathlib.Path(__file__).resolve().parent
+#: Asks for nothing in the answer, which is then a 204. Other clients do so by default.
+NO_CONTENT = {"Prefer": "return-no-content"}
 
 
 def outcome(call: Callable[[], Any]) -> Any:
@@ -48,14 +50,12 @@ class Scenario:
         server = self.server
         match do:
             case "createTable":
-                self.tables.create_table(named["table"])
+                self.tables.create_table(named["table"], headers=NO_CONTENT)
             case "createQueue":
                 self.queues.create_queue(named["queue"])
             case "insert":
                 entity = {"PartitionKey": named["partition"], "RowKey": named["row"], "item": named["item"]}
-                # The other clients ask for no entity in the answer, which is then a 204.
-                no_content = {"Prefer": "return-no-content"}
-                self.tables.get_table_client(named["table"]).create_entity(entity, headers=no_content)
+                self.tables.get_table_client(named["table"]).create_entity(entity, headers=NO_CONTENT)
                 return "ok"
             case "get":
                 return self.tables.get_table_client(named["table"]).get_entity(named["partition"], named["row"])["item"]
