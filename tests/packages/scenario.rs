@@ -85,7 +85,7 @@ impl Scenario {
             "freeze" => clock.freeze(),
             "follow" => clock.follow(),
             "advance" => {
-                clock.advance(Duration::from_secs_f64(step["seconds"].as_f64().ok_or("seconds")?))
+                clock.advance(Duration::from_secs_f64(step["seconds"].as_f64().ok_or("seconds")?));
             }
             "snapshot" => drop(self.snapshots.insert(name, self.server.snapshot())),
             "restore" => self.server.restore(self.snapshots.get(&name).ok_or("no such snapshot")?),
