@@ -207,6 +207,15 @@ withServer("snapshots, forks and states", async (server) => {
   assert.deepEqual(await tableNames(server), ["first"]);
 });
 
+withServer("a seed fills the server", async (server) => {
+  const order = { PartitionKey: "ada", RowKey: "1", item: "lamp" };
+  const counted = await server.seed({ tables: { orders: [order] } });
+  assert.deepEqual([counted.tables, counted.entities], [1, 1]);
+  const path = "/v1/data/table/devstoreaccount1/orders(PartitionKey='ada',RowKey='1')";
+  assert.equal((await server.control("GET", path)).item, "lamp");
+  await assert.rejects(server.seed({ tables: 7 }), ControlError);
+});
+
 withServer("throttling, cuts and the secondary end", async (server) => {
   const throttled = await server.throttle({ requestsPerAccount: 1 });
   const pages = await server.pages(7);
