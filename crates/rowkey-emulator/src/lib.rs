@@ -80,7 +80,8 @@ mod wire;
 pub use account::{DEVELOPMENT_ACCOUNT, DEVELOPMENT_KEY};
 pub use clock::ServerClock;
 pub use control::{
-    Chaos, Fault, Injected, Journal, JournalEntry, JournalFollower, Matching, Pages, Targets,
+    Chaos, Fault, Injected, Journal, JournalEntry, JournalFollower, Matching, Pages, RequestKind,
+    Targets,
 };
 #[cfg(feature = "durable")]
 pub use durable::{SyncPolicy, is_data_file};

@@ -235,6 +235,27 @@ impl Account {
         changed
     }
 
+    /// Empties one service. The others are not read, so that no change to them is lost.
+    pub(crate) fn empty(&self, service: Service, empty: AccountData) {
+        match service {
+            Service::Blob => {
+                let mut blobs = lock(&self.blobs);
+                *blobs = empty.blobs;
+                self.records.iter().for_each(|records| records.blobs.replace(&mut blobs));
+            }
+            Service::Queue => {
+                let mut queues = lock(&self.queues);
+                *queues = empty.queues;
+                self.records.iter().for_each(|records| records.queues.replace(&mut queues));
+            }
+            Service::Table => {
+                let mut tables = lock(&self.store);
+                *tables = empty.tables;
+                self.records.iter().for_each(|records| records.tables.replace(&mut tables));
+            }
+        }
+    }
+
     /// Locks all stores at one instant, to restore data from disk.
     #[cfg(feature = "durable")]
     pub(crate) fn lock_all(&self) -> Stores<'_> {

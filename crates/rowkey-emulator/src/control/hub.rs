@@ -59,7 +59,7 @@ impl Control {
 
     /// Removes faults and chaos, and clears the journal.
     pub(crate) fn clear(&self) {
-        self.rules.clear();
+        self.rules.discard();
         self.pages.clear();
         if let Some(record) = &self.record {
             record.clear();
@@ -86,7 +86,7 @@ impl Control {
             None => throttle_request(&self.throttle, &subject, now).err(),
             Some(_) => None,
         };
-        Visit { arrived: now, entry, rule, busy, is_write: subject.operation.is_write() }
+        Visit { arrived: now, operation: subject.operation, entry, rule, busy }
     }
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct Visit<'a> {
     entry: Option<(&'a Record, u64)>,
     rule: Option<Arc<Rule>>,
     busy: Option<Rejection>,
-    is_write: bool,
+    operation: Operation,
 }
 
 impl Visit<'_> {
@@ -143,22 +143,27 @@ impl Visit<'_> {
     }
 
     /// Records that the connection is closed without a response.
-    fn closed(&self) -> io::Error {
-        if let Some((record, number)) = self.entry {
-            let fault = self.rule.as_ref().map(|rule| rule.id());
-            record.end(number, Ended { fault, ..Ended::default() });
-        }
+    fn closed(&mut self) -> io::Error {
+        self.leave();
         cut::closed()
+    }
+
+    /// Records that the request ended without a response, unless its end is recorded already.
+    fn leave(&mut self) {
+        if let Some((record, number)) = self.entry.take() {
+            let fault = self.rule.as_ref().map(|rule| rule.id());
+            record.end(number, self.operation, Ended { fault, ..Ended::default() });
+        }
     }
 
     /// Applies everything that happens to the response. An error closes the connection.
     pub(crate) async fn after(
-        self,
+        mut self,
         answer: HttpResponse,
         clock: &ServerClock,
     ) -> io::Result<SentResponse> {
         let status = answer.status();
-        let committed = self.is_write
+        let committed = self.operation.is_write()
             && status.is_success()
             && answer.extensions().get::<NotCommitted>().is_none();
         let refusal = self.entry.and_then(|_| {
@@ -188,9 +193,16 @@ impl Visit<'_> {
             }
             _ => Some(cut::whole(answer)),
         };
-        if let Some((record, number)) = self.entry {
-            record.end(number, ended(sent.as_ref().map(|_| status)));
+        if let Some((record, number)) = self.entry.take() {
+            record.end(number, self.operation, ended(sent.as_ref().map(|_| status)));
         }
         sent.ok_or_else(cut::closed)
+    }
+}
+
+impl Drop for Visit<'_> {
+    /// The client has closed the connection: a request that was held, for example.
+    fn drop(&mut self) {
+        self.leave();
     }
 }

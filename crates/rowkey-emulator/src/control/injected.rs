@@ -161,11 +161,11 @@ impl Rules {
         Injected { rule, rules: Arc::clone(self) }
     }
 
-    /// Removes all faults, and releases the requests that they hold.
-    pub(crate) fn clear(&self) {
+    /// Removes all faults, and closes the connections of the requests that they hold.
+    pub(crate) fn discard(&self) {
         for rule in self.list().drain(..) {
             self.active.leave();
-            rule.end(Release::Executed);
+            rule.end(Release::Discarded);
         }
     }
 

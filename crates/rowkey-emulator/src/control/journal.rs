@@ -1,7 +1,7 @@
 //! The journal: the requests received, in order, for tests to assert on.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rowkey_wire::auth::Service;
@@ -93,6 +93,18 @@ pub(crate) struct Ended {
     pub(crate) committed: bool,
     pub(crate) fault: Option<u64>,
     pub(crate) refusal: Option<Box<Refusal>>,
+}
+
+/// Requests that [`Server::totals`](crate::Server::totals) counts together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub struct RequestKind {
+    /// The operation.
+    pub operation: Operation,
+    /// The status of their responses; `None` if the connection was closed instead.
+    pub status: Option<u16>,
+    /// Whether they met a fault.
+    pub met_fault: bool,
 }
 
 /// The requests of a server as they end, from [`Server::follow_journal`](crate::Server::follow_journal).
@@ -273,6 +285,7 @@ struct Entries {
     /// The numbers of requests in the order in which they ended, and how many were left out.
     ends: VecDeque<u64>,
     ends_forgotten: u64,
+    totals: BTreeMap<RequestKind, u64>,
 }
 
 impl Record {
@@ -305,7 +318,9 @@ impl Record {
     }
 
     /// Records the end of a request.
-    pub(crate) fn end(&self, number: u64, ended: Ended) {
+    pub(crate) fn end(&self, number: u64, operation: Operation, ended: Ended) {
+        let kind =
+            RequestKind { operation, status: ended.status, met_fault: ended.fault.is_some() };
         let mut entries = self.entries();
         entries.note(number, ended);
         if entries.ends.len() == CAPACITY {
@@ -313,8 +328,14 @@ impl Record {
             entries.ends_forgotten += 1;
         }
         entries.ends.push_back(number);
+        *entries.totals.entry(kind).or_default() += 1;
         drop(entries);
         self.ended.send_replace(());
+    }
+
+    /// How many requests of each kind have ended since the server was started.
+    pub(crate) fn totals(&self) -> Vec<(RequestKind, u64)> {
+        self.entries().totals.iter().map(|(kind, count)| (*kind, *count)).collect()
     }
 
     /// The requests recorded so far.
@@ -322,14 +343,14 @@ impl Record {
         Journal { entries: self.entries().kept.iter().cloned().collect() }
     }
 
-    /// Follows the requests that end after this number of ended ones; without it, from now on.
+    /// Follows the requests that end after this number of ended ones; without it, and if fewer have ended, as after a
+    /// new start, from now on.
     pub(crate) fn follow(record: Option<&Arc<Self>>, after: Option<u64>) -> JournalFollower {
-        let ended = after.unwrap_or_else(|| {
-            record.map_or(0, |record| {
-                let entries = record.entries();
-                entries.ends_forgotten + entries.ends.len() as u64
-            })
+        let now = record.map_or(0, |record| {
+            let entries = record.entries();
+            entries.ends_forgotten + entries.ends.len() as u64
         });
+        let ended = after.map_or(now, |after| after.min(now));
         JournalFollower { record: record.cloned(), ended }
     }
 
@@ -395,8 +416,12 @@ mod tests {
         let last =
             (0..CAPACITY).map(|_| record.begin(&subject(Operation::GetEntity), DateTime::MIN));
         let last = last.last().unwrap();
-        record.end(first, Ended { status: Some(201), committed: true, ..Ended::default() });
-        record.end(last, Ended { status: Some(200), ..Ended::default() });
+        record.end(
+            first,
+            Operation::CreateTable,
+            Ended { status: Some(201), committed: true, ..Ended::default() },
+        );
+        record.end(last, Operation::GetEntity, Ended { status: Some(200), ..Ended::default() });
         let journal = record.journal();
         assert_eq!((journal.len(), journal.count(Operation::CreateTable)), (CAPACITY, 0));
         let statuses: Vec<_> = journal.iter().filter_map(JournalEntry::status).collect();
@@ -418,8 +443,8 @@ mod tests {
         let (slow, fast) = (begin(Operation::QueryEntities), begin(Operation::GetEntity));
         let mut follower = Record::follow(Some(&record), None);
         record.note(slow, Ended { status: Some(200), ..Ended::default() });
-        record.end(fast, Ended::default());
-        record.end(slow, Ended { status: Some(200), ..Ended::default() });
+        record.end(fast, Operation::GetEntity, Ended::default());
+        record.end(slow, Operation::QueryEntities, Ended { status: Some(200), ..Ended::default() });
         assert_eq!(follower.next().await.map(|entry| entry.number()), Some(fast));
         assert_eq!(follower.position(), 1);
         assert_eq!(follower.next().await.map(|entry| entry.number()), Some(slow));
@@ -427,9 +452,18 @@ mod tests {
         assert_eq!(again.next().await.map(|entry| entry.number()), Some(slow));
         record.clear();
         let next = begin(Operation::GetTable);
-        record.end(next, Ended::default());
+        record.end(next, Operation::GetTable, Ended::default());
         let mut again = Record::follow(Some(&record), Some(0));
         assert_eq!(again.next().await.map(|entry| entry.number()), Some(next));
+        let mut beyond = Record::follow(Some(&record), Some(9999));
+        let last = begin(Operation::GetTable);
+        record.end(last, Operation::GetTable, Ended::default());
+        assert_eq!(beyond.next().await.map(|entry| entry.number()), Some(last));
+        assert_eq!(
+            record.totals().iter().map(|(_, count)| count).sum::<u64>(),
+            4,
+            "cleared ones count"
+        );
         assert!(Record::follow(None, None).next().await.is_none());
     }
 
@@ -459,7 +493,7 @@ mod tests {
             refusal: Some(refusal.into()),
             committed: false,
         };
-        record.end(number, ended);
+        record.end(number, Operation::InsertEntity, ended);
         let entry = record.journal().iter().next().unwrap().clone();
         assert_eq!(entry.code(), Some(&ErrorCode::AUTHENTICATION_FAILED));
         assert_eq!((entry.string_to_sign(), entry.fault()), (Some("GET\n"), Some(2)));

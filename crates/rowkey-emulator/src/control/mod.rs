@@ -24,7 +24,7 @@ pub(crate) mod throttle;
 
 pub use fault::{Fault, Matching};
 pub use injected::Injected;
-pub use journal::{Journal, JournalEntry, JournalFollower};
+pub use journal::{Journal, JournalEntry, JournalFollower, RequestKind};
 pub use pages::{Chaos, Pages};
 pub use throttle::Targets;
 

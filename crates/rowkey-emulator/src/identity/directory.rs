@@ -9,12 +9,11 @@ use super::principal::{Identity, IdentityKind};
 pub(crate) struct Directory(RwLock<Vec<Arc<Identity>>>);
 
 impl Directory {
-    /// A directory with these identities; if there are none, with the published ones.
-    pub(crate) fn new(identities: &[Identity]) -> Self {
+    /// A directory with these identities, or with the published ones.
+    pub(crate) fn new(identities: Option<&[Identity]>) -> Self {
         let directory = Self::default();
         let published = Identity::development();
-        let identities = if identities.is_empty() { &published } else { identities };
-        for identity in identities {
+        for identity in identities.unwrap_or(&published) {
             directory.add(identity.clone());
         }
         directory
@@ -74,12 +73,13 @@ mod tests {
 
     #[test]
     fn an_identity_with_a_known_id_replaces_it() {
-        let directory = Directory::new(&[Identity::application("App", "1")]);
+        let directory = Directory::new(Some(&[Identity::application("App", "1")]));
         directory.add(Identity::application("app", "2").role(Role::StorageBlobDelegator));
         assert_eq!(directory.list().len(), 1);
         assert!(directory.find("APP").unwrap().has_secret("2"));
         assert!(directory.remove("aPP") && !directory.remove("App"));
         assert!(directory.list().is_empty());
-        assert!(Directory::new(&[]).managed().is_some(), "the published one");
+        assert!(Directory::new(None).managed().is_some(), "the published one");
+        assert!(Directory::new(Some(&[])).managed().is_none(), "of a fork whose original has none");
     }
 }

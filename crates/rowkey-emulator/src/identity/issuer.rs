@@ -44,7 +44,7 @@ pub(crate) struct Grant<'a> {
 
 impl Issuer {
     /// An issuer with these identities.
-    pub(crate) fn new(key: Arc<TokenKey>, identities: &[Identity]) -> Self {
+    pub(crate) fn new(key: Arc<TokenKey>, identities: Option<&[Identity]>) -> Self {
         Self { key, identities: Directory::new(identities), address: OnceLock::new() }
     }
 

@@ -16,7 +16,8 @@ use crate::state::State;
 pub(super) struct Settings {
     /// Whether the server issues tokens.
     issues: bool,
-    identities: Vec<Identity>,
+    /// `None` for the published ones.
+    identities: Option<Vec<Identity>>,
     port: u16,
     /// The key of a server that was forked, whose tokens stay valid.
     key: Option<Arc<TokenKey>>,
@@ -32,7 +33,7 @@ impl Settings {
             Some(key) => Arc::clone(key),
             None => Arc::new(TokenKey::generate()?),
         };
-        let issuer = Arc::new(Issuer::new(key, &self.identities));
+        let issuer = Arc::new(Issuer::new(key, self.identities.as_deref()));
         for account in &mut state.accounts {
             account.tokens = Tokens::Issued(Arc::clone(&issuer));
         }
@@ -112,7 +113,7 @@ impl ServerBuilder {
     /// # Ok(()) }
     /// ```
     pub fn identity(mut self, identity: Identity) -> Self {
-        self.tokens.identities.push(identity);
+        self.tokens.identities.get_or_insert_default().push(identity);
         self.issue_tokens()
     }
 
@@ -181,7 +182,7 @@ impl Server {
     /// The options of another server with the identities and the key of this one.
     pub(super) fn with_identities(&self, mut builder: ServerBuilder) -> ServerBuilder {
         if let Some(issuer) = &self.state.issuer {
-            builder.tokens.identities = issuer.identities.list();
+            builder.tokens.identities = Some(issuer.identities.list());
             builder.tokens.key = Some(Arc::clone(&issuer.key));
         }
         builder

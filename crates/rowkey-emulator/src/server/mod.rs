@@ -29,7 +29,7 @@ mod testing;
 
 use std::net::TcpListener;
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -70,7 +70,7 @@ pub struct Server {
     /// What was not taken over from Azurite.
     #[cfg(feature = "durable")]
     notes: Vec<String>,
-    running: Running,
+    running: Mutex<Option<Running>>,
 }
 
 /// Server options: `Server::builder().….start()`.
@@ -209,9 +209,28 @@ impl Server {
         &self.state.clock
     }
 
+    /// Closes the ports and all connections of the services. Dropping the server does the same, and lets go of its
+    /// data.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = rowkey_emulator::Server::start().await?;
+    /// server.stop();
+    /// assert_eq!(server.connections(), 0);
+    /// # Ok(()) }
+    /// ```
+    pub fn stop(&self) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(running.take());
+    }
+
     /// Waits until the server ends, which happens only when its sockets fail.
     pub fn wait(self) {
-        self.running.wait();
+        let running = self.running.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some(running) = running {
+            running.wait();
+        }
     }
 }
 
@@ -581,7 +600,7 @@ impl ServerBuilder {
             connection_string,
             #[cfg(feature = "durable")]
             notes,
-            running,
+            running: Mutex::new(Some(running)),
         })
     }
 

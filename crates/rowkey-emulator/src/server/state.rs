@@ -3,6 +3,7 @@
 use std::io;
 
 use super::Server;
+use crate::account::AccountData;
 use crate::durable::{Durable, state_file};
 
 impl Server {
@@ -53,11 +54,14 @@ impl Server {
             );
             return Err(io::Error::new(io::ErrorKind::NotFound, message));
         }
-        self.reset_data(None, None);
+        let seed = self.state.now().ticks().cast_unsigned();
         for account in &self.state.accounts {
-            if let Some(at) = found.iter().position(|(name, _)| *name == account.name) {
-                account.replace(found.swap_remove(at).1);
-            }
+            let at = found.iter().position(|(name, _)| *name == account.name);
+            // At once: no request, and no start after a kill, finds the account empty in between.
+            account.replace(match at {
+                Some(at) => found.swap_remove(at).1,
+                None => AccountData::new(self.state.rules, seed),
+            });
         }
         self.state.durable.iter().for_each(Durable::write_now);
         Ok(())

@@ -8,7 +8,9 @@ use super::Server;
 use super::snapshot::Snapshot;
 use crate::account::AccountData;
 use crate::control::journal::Record;
-use crate::control::{Chaos, Fault, Injected, Journal, JournalFollower, Pages, Targets};
+use crate::control::{
+    Chaos, Fault, Injected, Journal, JournalFollower, Pages, RequestKind, Targets,
+};
 #[cfg(feature = "durable")]
 use crate::durable::Durable;
 
@@ -60,6 +62,22 @@ impl Server {
     /// 0 if it was started without a journal.
     pub fn received(&self) -> u64 {
         self.state.control.record.as_deref().map(Record::received).unwrap_or_default()
+    }
+
+    /// How many requests of each kind have ended since the server was started, whether or not the journal still has
+    /// them. Empty if it was started without a journal.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let server = rowkey_emulator::Server::start().await?;
+    /// // … the code under test …
+    /// let refused = server.totals().into_iter().filter(|(kind, _)| kind.status >= Some(400));
+    /// assert_eq!(refused.map(|(_, count)| count).sum::<u64>(), 0);
+    /// # Ok(()) }
+    /// ```
+    pub fn totals(&self) -> Vec<(RequestKind, u64)> {
+        self.state.control.record.as_deref().map(Record::totals).unwrap_or_default()
     }
 
     /// Follows the requests as they end: those from now on, or all that ended after a
@@ -181,8 +199,11 @@ impl Server {
         })
     }
 
-    /// Deletes everything: data, faults, chaos and the journal. The clock keeps its time.
+    /// Deletes everything: data, faults, chaos and the journal. The clock keeps its time. The connections of requests
+    /// that faults hold are closed, and the requests are not executed.
     pub fn reset(&self) {
+        // First, so that no request writes after it that a fault has held.
+        self.state.control.rules.discard();
         let seed = self.state.now().ticks().cast_unsigned();
         for account in &self.state.accounts {
             account.replace(AccountData::new(self.state.rules, seed));
@@ -214,13 +235,10 @@ impl Server {
             }
             found = true;
             let empty = AccountData::new(self.state.rules, seed);
-            let data = match service {
-                None => empty,
-                Some(Service::Blob) => AccountData { blobs: empty.blobs, ..known.data() },
-                Some(Service::Queue) => AccountData { queues: empty.queues, ..known.data() },
-                Some(Service::Table) => AccountData { tables: empty.tables, ..known.data() },
-            };
-            known.replace(data);
+            match service {
+                None => known.replace(empty),
+                Some(service) => known.empty(service, empty),
+            }
         }
         #[cfg(feature = "durable")]
         self.state.durable.iter().for_each(Durable::write_now);
