@@ -98,7 +98,8 @@ pub(crate) struct Reset {
 }
 
 /// Deletes everything: data, faults, page cuts and the journal, and lets the secondary catch up. Of an account or a
-/// service it deletes the data alone. Snapshots, forks, targets and the clock stay.
+/// service it deletes the data alone. Requests that faults hold are not executed. Snapshots, forks, targets and the
+/// clock stay.
 #[utoipa::path(
     post, path = "/v1/reset", tag = "contents", request_body = Reset,
     responses((status = 204))
@@ -112,10 +113,9 @@ pub(crate) async fn reset(
             let mut made = plane.made();
             (std::mem::take(&mut made.faults), made.pages.take(), made.held_back.take())
         };
-        // Dropped without the lock. A fault that met no request is no mistake here.
-        for injected in faults.into_values() {
-            injected.hits();
-            injected.remove();
+        // What they hold is not executed: it would write after the reset.
+        for kept in faults.values() {
+            kept.remove(true);
         }
         drop((pages, held_back));
         plane.server.reset();

@@ -72,6 +72,9 @@ async fn pass_on(plane: &Shared, request: Request) -> Result<Response, Problem> 
     let response = sender.send_request(Request::from_parts(parts, body)).await.map_err(broken)?;
     let (mut parts, body) = response.into_parts();
     pass_headers(&mut parts.headers);
+    // What a blob contains must not run as a page of the control plane.
+    let sandbox = HeaderValue::from_static("sandbox; default-src 'none'");
+    parts.headers.insert(header::CONTENT_SECURITY_POLICY, sandbox);
     Ok(Response::from_parts(parts, Body::new(body)))
 }
 

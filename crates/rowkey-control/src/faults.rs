@@ -2,12 +2,14 @@
 
 #![expect(unused_qualifications, reason = "the macro of the document repeats paths")]
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use futures_util::future::select;
 use http::StatusCode;
 use http::header::LOCATION;
 use rowkey_emulator::{Fault, Injected};
@@ -17,7 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::body::{Asked, Named, Sent};
 use crate::problem::Problem;
 use crate::schema;
-use crate::shared::Shared;
+use crate::shared::{Kept, Shared};
 
 /// How long a request waits for a fault, unless it says so.
 const WAIT_MS: u64 = 10_000;
@@ -56,7 +58,7 @@ pub(crate) struct Faults {
 #[utoipa::path(get, path = "/v1/faults", tag = "faults", responses((status = 200, body = Faults)))]
 pub(crate) async fn list(State(plane): State<Shared>) -> Json<Faults> {
     let made = plane.made();
-    let faults = made.faults.values().map(|injected| InjectedFault::of(injected)).collect();
+    let faults = made.faults.values().map(|kept| InjectedFault::of(&kept.injected)).collect();
     Json(Faults { faults })
 }
 
@@ -66,9 +68,9 @@ pub(crate) async fn list(State(plane): State<Shared>) -> Json<Faults> {
     responses((status = 201, body = InjectedFault, headers(("Location" = String))))
 )]
 pub(crate) async fn inject(State(plane): State<Shared>, Sent(fault): Sent<Fault>) -> Response {
-    let injected = Arc::new(plane.server.inject(fault));
+    let injected = plane.server.inject(fault);
     let shown = InjectedFault::of(&injected);
-    plane.made().faults.insert(injected.id(), injected);
+    plane.made().faults.insert(shown.id, Kept::new(injected));
     let location = format!("/v1/faults/{}", shown.id);
     (StatusCode::CREATED, [(LOCATION, location)], Json(shown)).into_response()
 }
@@ -78,8 +80,8 @@ pub(crate) async fn inject(State(plane): State<Shared>, Sent(fault): Sent<Fault>
 pub(crate) async fn clear(State(plane): State<Shared>) -> StatusCode {
     let faults = std::mem::take(&mut plane.made().faults);
     // Those that a request waits for are dropped only later.
-    for injected in faults.values() {
-        remove(injected, false);
+    for kept in faults.values() {
+        kept.remove(false);
     }
     StatusCode::NO_CONTENT
 }
@@ -93,7 +95,7 @@ pub(crate) async fn get(
     State(plane): State<Shared>,
     Named(id): Named<u64>,
 ) -> Result<Json<InjectedFault>, Problem> {
-    Ok(Json(InjectedFault::of(&*find(&plane, id)?)))
+    Ok(Json(InjectedFault::of(&find(&plane, id)?.injected)))
 }
 
 /// What becomes of the requests that a fault holds when it is removed.
@@ -116,8 +118,8 @@ pub(crate) async fn delete(
     Named(id): Named<u64>,
     Asked(removal): Asked<Removal>,
 ) -> Result<StatusCode, Problem> {
-    let injected = plane.made().faults.remove(&id).ok_or_else(|| missing(id))?;
-    remove(&injected, removal.discard);
+    let kept = plane.made().faults.remove(&id).ok_or_else(|| missing(id))?;
+    kept.remove(removal.discard);
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -130,9 +132,9 @@ pub(crate) async fn release(
     State(plane): State<Shared>,
     Named(id): Named<u64>,
 ) -> Result<Json<InjectedFault>, Problem> {
-    let injected = find(&plane, id)?;
-    injected.release();
-    Ok(Json(InjectedFault::of(&injected)))
+    let kept = find(&plane, id)?;
+    kept.injected.release();
+    Ok(Json(InjectedFault::of(&kept.injected)))
 }
 
 /// What to wait for.
@@ -150,7 +152,8 @@ pub(crate) struct Awaited {
     timeout_ms: Option<u64>,
 }
 
-/// Waits until requests have met a fault, or are held by it. 408 if that does not happen in time.
+/// Waits until requests have met a fault, or are held by it. 408 if that does not happen in time, 409 if the fault is
+/// removed meanwhile.
 #[utoipa::path(
     get, path = "/v1/faults/{id}/wait", tag = "faults", params(("id" = u64, Path), Awaited),
     responses((status = 200, body = InjectedFault))
@@ -160,44 +163,45 @@ pub(crate) async fn wait(
     Named(id): Named<u64>,
     Asked(awaited): Asked<Awaited>,
 ) -> Result<Json<InjectedFault>, Problem> {
-    let injected = find(&plane, id)?;
+    let kept = find(&plane, id)?;
     let limit = awaited.timeout_ms.unwrap_or(WAIT_MS);
     if limit > MAX_WAIT_MS {
         return Err(Problem::invalid(format!("timeoutMs is at most {MAX_WAIT_MS}")));
     }
+    let mut ended = plane.ended.clone();
+    // The server may end meanwhile.
     drop(plane);
-    let limit = Duration::from_millis(limit);
-    let ended = match (awaited.hits, awaited.held) {
-        (Some(hits), None) => tokio::time::timeout(limit, injected.wait_until_hit(hits)).await,
-        (None, Some(1)) => tokio::time::timeout(limit, injected.wait_until_held()).await,
-        _ => return Err(Problem::invalid("wait for hits=N or for held=1")),
+    let injected = &kept.injected;
+    let met = async {
+        match (awaited.hits, awaited.held) {
+            (Some(hits), None) => injected.wait_until_hit(hits).await,
+            (None, Some(1)) => injected.wait_until_held().await,
+            _ => return Err(Problem::invalid("wait for hits=N or for held=1")),
+        }
+        Ok(Json(InjectedFault::of(injected)))
     };
-    let shown = InjectedFault::of(&injected);
-    ended.map(|()| Json(shown)).map_err(|_| {
+    let mut removed = kept.removed.subscribe();
+    let gone = async {
+        // Senders that are dropped end it, too.
+        select(pin!(removed.wait_for(|removed| *removed)), pin!(ended.changed())).await;
+        let detail = format!("fault {id} was removed while this request waited for it");
+        Err(Problem::new(StatusCode::CONFLICT, detail))
+    };
+    let waited = async { select(pin!(met), pin!(gone)).await.factor_first().0 };
+    tokio::time::timeout(Duration::from_millis(limit), waited).await.unwrap_or_else(|_| {
         let detail = format!(
             "fault {id} has met {} requests in time; compare its operation and resource with those that \
              GET /v1/journal lists",
             injected.hits()
         );
-        Problem::new(StatusCode::REQUEST_TIMEOUT, detail)
+        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, detail))
     })
 }
 
-fn find(plane: &Shared, id: u64) -> Result<Arc<Injected>, Problem> {
+fn find(plane: &Shared, id: u64) -> Result<Arc<Kept>, Problem> {
     plane.made().faults.get(&id).cloned().ok_or_else(|| missing(id))
 }
 
 fn missing(id: u64) -> Problem {
     Problem::missing(&format!("fault {id}"), "GET /v1/faults")
-}
-
-/// Removes a fault, even if a request is waiting for it.
-fn remove(injected: &Injected, discards: bool) {
-    // A fault that met no request is no mistake of the server's user here: its hits are shown.
-    injected.hits();
-    if discards {
-        injected.discard();
-    } else {
-        injected.remove();
-    }
 }

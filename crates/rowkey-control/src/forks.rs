@@ -1,5 +1,7 @@
 //! Forks: other servers with the same contents, each on its own ports.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -11,7 +13,7 @@ use utoipa::ToSchema;
 use crate::body::Named;
 use crate::health::shown_connection_string;
 use crate::problem::Problem;
-use crate::shared::{Forked, Options, Shared};
+use crate::shared::{Forked, Options, Shared, spawn};
 
 /// A server with the contents that this one had.
 #[derive(Debug, Serialize, ToSchema)]
@@ -86,7 +88,16 @@ pub(crate) async fn start(State(plane): State<Shared>) -> Result<Response, Probl
     let fork = (plane.start_fork)(server, options).await.map_err(failed)?;
     let id = plane.number();
     let shown = Fork::of(id, &*fork, plane.show_keys);
+    // Weak, so that a fork does not keep its original.
+    let (asked, original) = (fork.shutdown(), Arc::downgrade(&plane));
     plane.made().forks.insert(id, fork);
+    spawn(async move {
+        asked.notified().await;
+        if let Some(original) = original.upgrade() {
+            let ended = original.made().forks.remove(&id);
+            let _ = tokio::task::spawn_blocking(move || drop(ended)).await;
+        }
+    });
     let location = format!("/v1/forks/{id}");
     Ok((StatusCode::CREATED, [(LOCATION, location)], Json(shown)).into_response())
 }

@@ -9,13 +9,17 @@ use std::net::IpAddr;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
-use http::{StatusCode, Uri};
+use http::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use http::{Method, StatusCode};
 use subtle::ConstantTimeEq as _;
 
 use crate::page;
 use crate::problem::Problem;
 use crate::shared::Shared;
+
+/// From where a browser sends a request, and what for.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// Lets a request through, or says why not.
 pub(crate) async fn check(State(plane): State<Shared>, request: Request, next: Next) -> Response {
@@ -40,8 +44,8 @@ fn check_host(request: &Request, allowed: &[String]) -> Result<(), Problem> {
         return refused("the request needs one Host header".to_owned());
     };
     let name = match host.parse::<http::uri::Authority>() {
-        Ok(authority) => authority.host().to_ascii_lowercase(),
-        Err(_) => return refused("the Host header is not a host".to_owned()),
+        Ok(authority) if !host.contains('@') => authority.host().to_ascii_lowercase(),
+        _ => return refused("the Host header is not a host".to_owned()),
     };
     let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
     let is_local = name == "localhost" || name.ends_with(".localhost");
@@ -50,16 +54,31 @@ fn check_host(request: &Request, allowed: &[String]) -> Result<(), Problem> {
             "the host {name} is not one of this server; start it with --allow-host {name} if it should be"
         ));
     }
-    let Some(origin) = request.headers().get(ORIGIN) else { return Ok(()) };
-    let origin = origin.to_str().ok().and_then(|origin| origin.parse::<Uri>().ok());
-    let is_own = origin
-        .as_ref()
-        .and_then(Uri::authority)
-        .is_some_and(|authority| authority.as_str().eq_ignore_ascii_case(host));
-    if is_own {
+    let is_own = match request.headers().get(ORIGIN) {
+        Some(_) => {
+            let origin = single(request.headers(), &ORIGIN);
+            let origin = origin.and_then(|origin| origin.strip_prefix("http://"));
+            origin.is_some_and(|origin| origin.eq_ignore_ascii_case(host))
+        }
+        None => true,
+    };
+    if is_own && is_own_fetch(request) {
         return Ok(());
     }
     refused("pages of other origins may not use the control plane".to_owned())
+}
+
+/// Whether a request comes from the control plane's own page, or from no page at all. Images, scripts and links of
+/// other pages have no `Origin`, but browsers say where they come from. Such a link may lead to the page itself.
+fn is_own_fetch(request: &Request) -> bool {
+    match request.headers().get(&FETCH_SITE).map(HeaderValue::as_bytes) {
+        None | Some(b"same-origin" | b"none") => true,
+        Some(_) => {
+            let navigates =
+                request.headers().get(&FETCH_MODE).is_some_and(|mode| mode == "navigate");
+            request.method() == Method::GET && navigates && page::has(request.uri().path())
+        }
+    }
 }
 
 fn check_token(headers: &HeaderMap, token: &str) -> Result<(), Problem> {
@@ -111,16 +130,52 @@ mod tests {
 
     #[test]
     fn foreign_hosts_and_origins_are_refused() {
-        for host in ["evil.test", "127.0.0.1.evil.test", "localhost.evil.test:9", "", "a b"] {
+        for host in [
+            "evil.test",
+            "127.0.0.1.evil.test",
+            "localhost.evil.test:9",
+            "",
+            "a b",
+            "evil@127.0.0.1",
+        ] {
             let problem = check_host(&request(host, None), &[]);
             assert!(problem.is_err(), "{host}");
         }
-        for origin in ["http://evil.test", "null", "http://127.0.0.1:8", "file://", ""] {
+        let origins = [
+            "http://evil.test",
+            "null",
+            "http://127.0.0.1:8",
+            "file://",
+            "",
+            "https://127.0.0.1:9",
+        ];
+        for origin in origins {
             let problem = check_host(&request("127.0.0.1:9", Some(origin)), &[]);
             assert!(problem.is_err(), "{origin}");
         }
         let twice = Request::builder().header(HOST, "127.0.0.1").header(HOST, "127.0.0.1");
         assert!(check_host(&twice.body(Body::empty()).unwrap(), &[]).is_err());
+    }
+
+    #[test]
+    fn images_and_scripts_of_other_pages_are_refused() {
+        let fetch = |path: &str, site: &str, mode: &str| {
+            let request = Request::builder().uri(path).header(HOST, "127.0.0.1:9");
+            let request = request.header(&FETCH_SITE, site).header(&FETCH_MODE, mode);
+            check_host(&request.body(Body::empty()).unwrap(), &[]).is_ok()
+        };
+        let data = "/v1/data/queue/a/q/messages";
+        for (path, site, mode, is_let_in) in [
+            (data, "same-origin", "cors", true),
+            (data, "none", "navigate", true),
+            (data, "cross-site", "no-cors", false),
+            (data, "same-site", "no-cors", false),
+            (data, "cross-site", "navigate", false),
+            ("/", "cross-site", "navigate", true),
+            ("/app.js", "cross-site", "no-cors", false),
+        ] {
+            assert_eq!(fetch(path, site, mode), is_let_in, "{path} {site} {mode}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use rowkey_emulator::{DEVELOPMENT_KEY, Server, StoredTable};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::counts;
 use crate::shared::Shared;
 
 /// Whether the server is alive.
@@ -118,7 +119,7 @@ pub(crate) fn shown_connection_string(server: &Server, show_keys: bool) -> Strin
 )]
 pub(crate) async fn metrics(State(plane): State<Shared>) -> Response {
     let mut out = String::new();
-    plane.counts.write(&mut out);
+    counts::write(&plane.server.totals(), &mut out);
     let mut gauge = |name: &str, help: &str, value: f64| {
         let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n");
     };

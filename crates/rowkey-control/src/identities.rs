@@ -42,8 +42,12 @@ pub(crate) async fn add(
     if plane.server.add_identity(identity.clone()) {
         return Ok((StatusCode::CREATED, Json(identity)).into_response());
     }
+    Err(no_tokens())
+}
+
+fn no_tokens() -> Problem {
     let detail = "the server issues no tokens: start it with --oauth issue";
-    Err(Problem::new(StatusCode::CONFLICT, detail))
+    Problem::new(StatusCode::CONFLICT, detail)
 }
 
 /// Removes the identity with this client id or user name. Its tokens then permit nothing.
@@ -57,6 +61,9 @@ pub(crate) async fn remove(
 ) -> Result<StatusCode, Problem> {
     if plane.server.remove_identity(&id) {
         return Ok(StatusCode::NO_CONTENT);
+    }
+    if plane.server.authority().is_none() {
+        return Err(no_tokens());
     }
     Err(Problem::missing("identity with this id", "GET /v1/identities"))
 }

@@ -9,9 +9,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-use crate::counts::Counts;
 use crate::routes;
-use crate::shared::{Forked, Inner, Options, Shared, Starting, spawn};
+use crate::shared::{Forked, Inner, Kept, Options, Shared, Starting, spawn};
 
 /// How long requests may take when the server ends.
 const END: std::time::Duration = std::time::Duration::from_secs(5);
@@ -21,7 +20,6 @@ const END: std::time::Duration = std::time::Duration::from_secs(5);
 pub struct Plane {
     shared: Shared,
     url: String,
-    counting: JoinHandle<()>,
     serving: Option<JoinHandle<()>>,
     /// Its drop ends connections, and the requests that follow the journal.
     ending: Option<watch::Sender<()>>,
@@ -33,6 +31,13 @@ impl Plane {
     /// The journal of a server without one stays empty. Fails when the address cannot be listened on, and when the
     /// host is not of this machine alone and there is no token.
     pub async fn start(server: Server, options: Options) -> io::Result<Self> {
+        let token = options.token.filter(|token| !token.is_empty());
+        if token.as_deref().is_some_and(|token| !token.bytes().all(|byte| byte.is_ascii_graphic()))
+        {
+            let message = "the token of the control plane has a character that no header carries: use letters, digits \
+                           and punctuation of ASCII";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         let listener = TcpListener::bind((options.host.as_str(), options.port)).await;
         let listener = listener.map_err(|error| {
             let message =
@@ -40,7 +45,7 @@ impl Plane {
             io::Error::new(error.kind(), message)
         })?;
         let address = listener.local_addr()?;
-        if !address.ip().is_loopback() && options.token.as_deref().is_none_or(str::is_empty) {
+        if !address.ip().is_loopback() && token.is_none() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
@@ -52,23 +57,19 @@ impl Plane {
         }
         let mut hosts = options.allowed_hosts;
         hosts.push(options.host.clone());
-        let follower = server.follow_journal(None);
-        let counts = Arc::<Counts>::default();
         let (ending, ended) = watch::channel(());
         let shared = Arc::new(Inner {
             server,
-            token: options.token,
+            token,
             host: options.host,
             hosts,
             show_keys: options.show_keys,
-            counts: Arc::clone(&counts),
             start_fork,
-            shutdown: Notify::new(),
+            shutdown: Arc::default(),
             ended,
             made: Mutex::default(),
             numbers: Mutex::default(),
         });
-        let counting = spawn(Counts::follow(counts, follower));
         let router = routes::router(Arc::clone(&shared));
         let mut told = shared.ended.clone();
         let serving = spawn(async move {
@@ -76,10 +77,11 @@ impl Plane {
                 let _ = told.changed().await;
             };
             // Its connections are closed when the plane ends, as soon as no request is under way.
-            let _ = axum::serve(listener, router).with_graceful_shutdown(end).await;
+            let _ =
+                axum::serve(listener, router.into_make_service()).with_graceful_shutdown(end).await;
         });
         let url = format!("http://{}", reachable(address));
-        Ok(Self { url, shared, counting, serving: Some(serving), ending: Some(ending) })
+        Ok(Self { url, shared, serving: Some(serving), ending: Some(ending) })
     }
 
     /// The address of the control plane, such as `http://127.0.0.1:10003`.
@@ -94,13 +96,17 @@ impl Plane {
 
     /// Keeps a fault that was injected already: it is listed with those of requests, and can be removed by one.
     pub fn keep(&self, injected: Injected) {
-        self.shared.made().faults.insert(injected.id(), Arc::new(injected));
+        self.shared.made().faults.insert(injected.id(), Kept::new(injected));
     }
 
     /// Ends the control plane and the server, after the requests under way, for which it waits five seconds at most.
     /// When this returns, all data of a location has been synced.
     pub async fn stop(mut self) {
         self.ending = None;
+        let faults = std::mem::take(&mut self.shared.made().faults);
+        for kept in faults.values() {
+            kept.remove(true);
+        }
         if let Some(serving) = self.serving.take() {
             let _ = tokio::time::timeout(END, serving).await;
         }
@@ -114,10 +120,14 @@ impl Plane {
 
 impl Drop for Plane {
     fn drop(&mut self) {
-        self.counting.abort();
-        // Requests that wait hold the server; what they wait for ends here.
+        // Requests that wait hold the server; what they wait for ends here, and no held request is executed at the end.
         let made = std::mem::take(&mut *self.shared.made());
+        for kept in made.faults.values() {
+            kept.remove(true);
+        }
         drop(made);
+        // Connections to the control plane may hold the server for a while: its ports are free from here on.
+        self.shared.server.stop();
     }
 }
 
@@ -128,6 +138,10 @@ impl Forked for Plane {
 
     fn url(&self) -> &str {
         Self::url(self)
+    }
+
+    fn shutdown(&self) -> Arc<Notify> {
+        Arc::clone(&self.shared.shutdown)
     }
 }
 

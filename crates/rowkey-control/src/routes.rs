@@ -2,9 +2,10 @@
 
 use axum::extract::DefaultBodyLimit;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::any;
-use axum::{Json, Router, middleware};
-use http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::routing::{any, get};
+use axum::{Router, middleware};
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use utoipa::OpenApi;
 use utoipa::openapi::{Content, OpenApi as Document, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
@@ -46,7 +47,12 @@ struct Api;
 /// # Ok::<_, serde_json::Error>(())
 /// ```
 pub fn openapi() -> Document {
-    let (_, mut document) = documented().split_for_parts();
+    let (_, document) = documented().split_for_parts();
+    with_problems(document)
+}
+
+/// The document, in which each operation has problems among its responses.
+fn with_problems(mut document: Document) -> Document {
     // Each request can be refused, by its resource or before it reaches that.
     for path in document.paths.paths.values_mut() {
         let operations = [&mut path.get, &mut path.put, &mut path.post, &mut path.delete];
@@ -98,10 +104,15 @@ fn documented() -> OpenApiRouter<Shared> {
 
 /// All requests, with the checks that precede them.
 pub(crate) fn router(plane: Shared) -> Router {
-    let (router, _) = documented().split_for_parts();
-    let document = openapi();
+    let (router, document) = documented().split_for_parts();
+    // As bytes: the document itself would be most of the memory of an idle control plane.
+    let document = serde_json::to_vec(&with_problems(document)).map(Bytes::from);
+    let document = document.unwrap_or_default();
     let router = router
-        .route("/openapi.json", axum::routing::get(|| async { Json(document) }))
+        .route(
+            "/openapi.json",
+            get(|| async { ([(header::CONTENT_TYPE, "application/json")], document) }),
+        )
         .route(&format!("{}{{*rest}}", data::PREFIX), any(data::pass))
         .merge(page::router())
         .fallback(unknown)
@@ -112,6 +123,8 @@ pub(crate) fn router(plane: Shared) -> Router {
         .layer(middleware::from_fn_with_state(plane.clone(), guard::check));
     router.with_state(plane)
 }
+
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 async fn unknown(uri: Uri) -> Response {
     Problem::missing(&format!("resource {}", uri.path()), "GET /openapi.json").into_response()
@@ -132,6 +145,7 @@ async fn uncached(mut response: Response) -> Response {
         set(header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         set(header::X_FRAME_OPTIONS, "DENY"),
         set(header::REFERRER_POLICY, "no-referrer"),
+        set(RESOURCE_POLICY, "same-origin"),
     ] {
         headers.entry(name).or_insert(value);
     }

@@ -10,8 +10,6 @@ use rowkey_wire::edm::DateTime;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-use crate::counts::Counts;
-
 /// How a control plane listens, and which requests it lets in.
 #[derive(Clone)]
 pub struct Options {
@@ -62,11 +60,10 @@ pub(crate) struct Inner {
     /// The names under which it is reached.
     pub(crate) hosts: Vec<String>,
     pub(crate) show_keys: bool,
-    pub(crate) counts: Arc<Counts>,
     /// Starts the control plane of a fork. A function, because a fork is a plane, and a plane has forks.
     pub(crate) start_fork: fn(Server, Options) -> Starting,
     /// Told when a request asked the server to end.
-    pub(crate) shutdown: Notify,
+    pub(crate) shutdown: Arc<Notify>,
     /// Changes when the control plane ends: requests that follow the journal end then.
     pub(crate) ended: watch::Receiver<()>,
     pub(crate) made: Mutex<Made>,
@@ -79,15 +76,42 @@ pub(crate) trait Forked: Send {
     fn server(&self) -> &Server;
     /// The address of its control plane.
     fn url(&self) -> &str;
+    /// Told when a request to it asks it to end.
+    fn shutdown(&self) -> Arc<Notify>;
 }
 
 /// The control plane of a fork, while it starts.
 pub(crate) type Starting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Forked>>> + Send>>;
 
+/// A fault, until it is removed.
+pub(crate) struct Kept {
+    pub(crate) injected: Injected,
+    /// Tells the requests that wait for it.
+    pub(crate) removed: watch::Sender<bool>,
+}
+
+impl Kept {
+    pub(crate) fn new(injected: Injected) -> Arc<Self> {
+        Arc::new(Self { injected, removed: watch::Sender::new(false) })
+    }
+
+    /// Removes the fault, even if a request waits for it. The requests that it holds are executed, or discarded.
+    pub(crate) fn remove(&self, discards: bool) {
+        // A fault that met no request is no mistake of the server's user here: its hits are shown.
+        self.injected.hits();
+        if discards {
+            self.injected.discard();
+        } else {
+            self.injected.remove();
+        }
+        self.removed.send_replace(true);
+    }
+}
+
 /// What requests made, until they remove it.
 #[derive(Default)]
 pub(crate) struct Made {
-    pub(crate) faults: BTreeMap<u64, Arc<Injected>>,
+    pub(crate) faults: BTreeMap<u64, Arc<Kept>>,
     pub(crate) pages: Option<(Pages, Chaos)>,
     pub(crate) held_back: Option<(DateTime, HeldBack)>,
     pub(crate) snapshots: BTreeMap<u64, (DateTime, Snapshot)>,

@@ -39,6 +39,13 @@ async fn a_token_is_required_where_others_reach_the_control_plane() {
         assert_eq!(refused.kind(), ErrorKind::InvalidInput);
         assert!(refused.to_string().contains("--control-token"), "{refused}");
     }
+    for unusable in ["é", " x", "a b"] {
+        let refused = start(Some(unusable)).await.unwrap_err();
+        assert!(refused.to_string().contains("no header carries"), "{refused}");
+    }
+    // As in a compose file whose variable is not set.
+    let empty = Options { token: Some(String::new()), ..Options::default() };
+    assert_eq!(Control::with(empty).await.get("/v1/clock").status, 200);
     let control = Control { plane: start(Some("secret")).await.unwrap() };
     let with = |path: &str, token: &str| {
         let headers = [("authorization", token)];
@@ -75,8 +82,9 @@ async fn metrics_count_requests_by_operation_and_status() {
     let control = Control::start().await;
     let mut tables = control.client(Service::Table);
     tables.create("abc");
+    control.done("DELETE", "/v1/journal", "");
     tables.send("POST", "/Tables", &[], r#"{"TableName":"abc"}"#);
-    // The counting task reads the journal a moment later.
+    // A request ends a moment after its response.
     let expected = [
         r#"rowkey_server_requests_total{service="table",operation="CreateTable",status="201",fault="false"} 1"#,
         r#"rowkey_server_requests_total{service="table",operation="CreateTable",status="409",fault="false"} 1"#,

@@ -68,8 +68,78 @@ async fn a_fork_is_another_server_with_the_same_contents() {
     assert_eq!(control.get("/v1/forks").json()["forks"][0]["control"], plane);
     control.done("DELETE", "/v1/forks/1", "");
     assert_eq!(control.get("/v1/forks").json(), json!({"forks": []}));
-    assert!(std::net::TcpStream::connect(table.split('/').nth(2).unwrap()).is_err());
+    let table = table.split('/').nth(2).unwrap();
+    assert!(std::net::TcpStream::connect(table).is_err());
     assert_eq!(control.send("DELETE", "/v1/forks/1", "").status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_ends_although_a_request_waits_and_by_its_own_control_plane() {
+    let control = Control::start().await;
+    let start = || {
+        let fork = control.done("POST", "/v1/forks", "").json();
+        let of = |name: &str| fork[name].as_str().unwrap().to_owned();
+        (of("table").split('/').nth(2).unwrap().to_owned(), of("control"))
+    };
+    let (table, plane) = start();
+    send(&plane, "POST", "/v1/faults", &[], br#"{"action":"hold"}"#);
+    let waiting = {
+        let plane = plane.clone();
+        std::thread::spawn(move || send(&plane, "GET", "/v1/faults/1/wait?hits=1", &[], b"").status)
+    };
+    // A request whose body does not arrive.
+    let mut half = std::net::TcpStream::connect(plane.strip_prefix("http://").unwrap()).unwrap();
+    let head = b"POST /v1/reset HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n";
+    std::io::Write::write_all(&mut half, head).unwrap();
+    control.done("DELETE", "/v1/forks/1", "");
+    assert!(std::net::TcpStream::connect(table).is_err());
+    // It ended before it waited, or while it did.
+    let _ = waiting.join();
+
+    let (table, plane) = start();
+    assert_eq!(send(&plane, "POST", "/v1/shutdown", &[], b"").status, 202);
+    while control.get("/v1/forks").json() != json!({"forks": []}) {
+        tokio::task::yield_now().await;
+    }
+    while std::net::TcpStream::connect(&table).is_ok() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reset_of_one_service_loses_no_write_to_another() {
+    let control = Control::start().await;
+    control.client(Service::Table).create("orders");
+    let mut tables = control.client(Service::Table);
+    let writing = std::thread::spawn(move || {
+        for row in 0..500 {
+            let row = format!(r#"{{"PartitionKey":"a","RowKey":"{row}"}}"#);
+            assert_eq!(tables.send("POST", "/orders", &[], &row).status, 201);
+        }
+    });
+    while !writing.is_finished() {
+        control.done("POST", "/v1/reset", r#"{"service":"queue"}"#);
+    }
+    writing.join().unwrap();
+    assert_eq!(count(control.plane.server()).0, 500);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_find_the_old_contents_or_the_new_ones_of_a_state() {
+    let control = Control::start().await;
+    fill(&control);
+    let file = control.done("GET", "/v1/state", "").body;
+    let mut tables = control.client(Service::Table);
+    let reading = std::thread::spawn(move || {
+        for _ in 0..500 {
+            let found = tables.send("GET", "/orders(PartitionKey='a',RowKey='1')", &[], "");
+            assert_eq!(found.status, 200, "{found:?}");
+        }
+    });
+    while !reading.is_finished() {
+        assert_eq!(control.send_with("PUT", "/v1/state", &[], &file).status, 204);
+    }
+    reading.join().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

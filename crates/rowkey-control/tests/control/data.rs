@@ -43,7 +43,11 @@ async fn large_blobs_go_through() {
     let put = [("x-ms-blob-type", "BlockBlob")];
     let path = format!("{blob}/large.bin");
     assert_eq!(control.send_with("PUT", &path, &put, &large).status, 201);
-    assert!(control.done("GET", &path, "").body == large);
+    let read = control.done("GET", &path, "");
+    assert!(read.body == large);
+    // A blob of HTML is no page of the control plane.
+    assert!(read.head.contains("content-security-policy: sandbox;"), "{}", read.head);
+    assert!(read.head.contains("cross-origin-resource-policy: same-origin"), "{}", read.head);
     assert_eq!(control.client(Service::Blob).send("HEAD", "/files/large.bin", &[], "").status, 200);
 }
 

@@ -78,14 +78,50 @@ async fn held_requests_are_released_or_discarded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn held_requests_are_not_executed_after_a_reset() {
+    let control = Control::start().await;
+    control.done("POST", "/v1/faults", r#"{"operation":"CreateTable","action":"hold"}"#);
+    let mut tables = control.client(Service::Table);
+    let held = std::thread::spawn(move || {
+        tables.try_send_at("devstoreaccount1", "POST", "/Tables", &[], r#"{"TableName":"late"}"#)
+    });
+    control.done("GET", "/v1/faults/1/wait?held=1", "");
+    control.done("POST", "/v1/reset", "");
+    held.join().unwrap().unwrap_err();
+    assert_eq!(control.plane.server().snapshot().tables().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_held_request_whose_client_leaves_ends_in_the_journal() {
+    let control = Control::start().await;
+    control.done("POST", "/v1/faults", r#"{"operation":"QueryTables","action":"hold"}"#);
+    let mut requests = control.plane.server().follow_journal(None);
+    let address = control.plane.server().table_endpoint().split('/').nth(2).unwrap().to_owned();
+    let mut stream = std::net::TcpStream::connect(&address).unwrap();
+    let request = format!("GET /devstoreaccount1/Tables HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    std::io::Write::write_all(&mut stream, request.as_bytes()).unwrap();
+    control.done("GET", "/v1/faults/1/wait?held=1", "");
+    drop(stream);
+    let entry = requests.next().await.unwrap();
+    assert_eq!((entry.status(), entry.fault()), (None, Some(1)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_wait_for_a_fault_that_no_request_meets_ends() {
     let control = Control::start().await;
     control.done("POST", "/v1/faults", r#"{"operation":"GetBlob","action":"hold"}"#);
     let late = control.get("/v1/faults/1/wait?hits=1&timeoutMs=10");
     assert_eq!((late.status, late.detail().contains("has met 0 requests")), (408, true));
+    let (url, waiting) = (control.plane.url().to_owned(), "/v1/faults/1/wait?hits=1");
+    let waiting = std::thread::spawn(move || crate::send(&url, "GET", waiting, &[], b""));
+    // The wait begins before or after the removal, and ends with either.
+    control.done("DELETE", "/v1/faults/1", "");
+    let removed = waiting.join().unwrap();
+    assert!([404, 409].contains(&removed.status), "{removed:?}");
+    control.done("POST", "/v1/faults", r#"{"operation":"GetBlob","action":"hold"}"#);
     for wrong in ["", "?held=2", "?hits=1&held=1", "?hits=1&timeoutMs=900000", "?hit=1", "?hits=x"]
     {
-        assert_eq!(control.get(&format!("/v1/faults/1/wait{wrong}")).status, 400, "{wrong}");
+        assert_eq!(control.get(&format!("/v1/faults/2/wait{wrong}")).status, 400, "{wrong}");
     }
     assert_eq!(control.get("/v1/faults/9/wait?hits=1").status, 404);
 }

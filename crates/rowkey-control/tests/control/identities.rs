@@ -22,6 +22,12 @@ async fn roles_have_their_effect_at_once() {
     assert!(control.plane.server().token("app").is_some());
     control.done("DELETE", "/v1/identities/app", "");
     assert!(control.plane.server().token("app").is_none());
+    for identity in control.plane.server().identities() {
+        control.done("DELETE", &format!("/v1/identities/{}", identity.id()), "");
+    }
+    let fork = control.done("POST", "/v1/forks", "").json();
+    let there = crate::send(fork["control"].as_str().unwrap(), "GET", "/v1/identities", &[], b"");
+    assert_eq!(there.json()["identities"], json!([]), "a fork has those of its original");
     assert_eq!(control.send("DELETE", "/v1/identities/app", "").status, 404);
     let wrong = r#"{"clientId":"app","roles":["Owner"]}"#;
     assert_eq!(control.post("/v1/identities", wrong).status, 400);
@@ -33,6 +39,7 @@ async fn a_server_that_issues_no_tokens_has_no_identities() {
     let refused = control.post("/v1/identities", r#"{"clientId":"app","clientSecret":"s3cret"}"#);
     assert_eq!((refused.status, refused.detail().contains("--oauth issue")), (409, true));
     assert!(!refused.detail().contains("s3cret"));
+    assert_eq!(control.send("DELETE", "/v1/identities/app", "").status, 409);
     assert_eq!(control.get("/v1/identities").json(), json!({"authority": null, "identities": []}));
     assert_eq!(control.client(Service::Table).send("GET", "/Tables", &[], "").status, 200);
 }
