@@ -97,6 +97,10 @@ async fn run(flags: Flags) -> io::Result<()> {
     }
     ready(&server, None, show_keys)?;
     end.await;
+    // What they hold is not executed at the end.
+    for fault in &faults {
+        fault.discard();
+    }
     // Once it has ended, all data has been synced.
     drop((faults, server));
     Ok(())

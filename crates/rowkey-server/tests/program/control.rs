@@ -128,6 +128,13 @@ fn health_is_the_exit_code() {
     // The Table service has no page of that name.
     let (ok, error) = health(&["--control-port", table]);
     assert!(!ok && error.contains("answers with status 404"), "{error}");
+    let https = Program::start(&["--https"], None);
+    let port =
+        https.shown()["table"].as_str().unwrap().split(['/', ':']).nth(4).unwrap().to_owned();
+    assert_eq!(health(&["--tablePort", &port]), (true, String::new()));
+    assert_eq!(health(&["--tablePort", table, "--control-port", ""]), (true, String::new()));
+    let (ok, error) = health(&["--control-port", "http"]);
+    assert!(!ok && error.contains("not a number"), "{error}");
     let (control, table) = (control.to_owned(), table.to_owned());
     drop(program);
     for flags in [["--control-port", &control], ["--tablePort", &table]] {
