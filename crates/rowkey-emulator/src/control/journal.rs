@@ -398,8 +398,8 @@ impl Entries {
         let index = number.checked_sub(self.forgotten + 1);
         let index = index.and_then(|index| usize::try_from(index).ok());
         if let Some(entry) = index.and_then(|index| self.kept.get_mut(index)) {
-            let Ended { status, committed, fault, refusal } = ended;
-            *entry = JournalEntry { status, committed, fault, refusal, ..entry.clone() };
+            (entry.status, entry.committed) = (ended.status, ended.committed);
+            (entry.fault, entry.refusal) = (ended.fault, ended.refusal);
         }
     }
 }
