@@ -50,22 +50,7 @@ pub(crate) struct Filter {
     since: Option<u64>,
     /// Only requests that changed something, or only those that did not.
     committed: Option<bool>,
-}
-
-/// How many requests to list.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct Limited {
-    #[param(value_type = Option<schema::Operation>)]
-    operation: Option<Operation>,
-    #[param(value_type = Option<schema::Service>)]
-    service: Option<Service>,
-    account: Option<String>,
-    about: Option<String>,
-    since: Option<u64>,
-    committed: Option<bool>,
-    /// The most requests to list: the last ones. By default all that are kept, at most 10,000.
+    /// Of a list: the most requests, the last ones. By default all that are kept, at most 10,000.
     limit: Option<usize>,
 }
 
@@ -82,19 +67,17 @@ impl Filter {
 
 /// The requests that the server received, at most the last 10,000.
 #[utoipa::path(
-    get, path = "/v1/journal", tag = "journal", params(Limited),
+    get, path = "/v1/journal", tag = "journal", params(Filter),
     responses((status = 200, body = Requests))
 )]
 pub(crate) async fn list(
     State(plane): State<Shared>,
-    Asked(asked): Asked<Limited>,
+    Asked(filter): Asked<Filter>,
 ) -> Json<Requests> {
-    let Limited { operation, service, account, about, since, committed, limit } = asked;
-    let filter = Filter { operation, service, account, about, since, committed };
     let journal = plane.server.journal();
     let received = plane.server.received();
     let mut entries: Vec<_> = journal.iter().filter(|entry| filter.keeps(entry)).cloned().collect();
-    let most = limit.unwrap_or(usize::MAX);
+    let most = filter.limit.unwrap_or(usize::MAX);
     entries.drain(..entries.len().saturating_sub(most));
     Json(Requests { received, entries })
 }
@@ -117,6 +100,9 @@ pub(crate) async fn events(
     Asked(filter): Asked<Filter>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    if filter.limit.is_some() {
+        return Err(Problem::invalid("limit is for the list: GET /v1/journal"));
+    }
     let last = headers.get("last-event-id").map(|id| {
         let id = id.to_str().ok().and_then(|id| id.parse::<u64>().ok());
         id.ok_or_else(|| Problem::invalid("Last-Event-ID is the id of an event: a number"))

@@ -119,6 +119,7 @@ async fn requests_are_followed_as_they_end() {
     assert_eq!(again.next().1["operation"], "QueryTables");
     let wrong = control.send_with("GET", "/v1/journal/events", &[("last-event-id", "x")], b"");
     assert_eq!(wrong.status, 400);
+    assert_eq!(control.get("/v1/journal/events?limit=1").status, 400);
     // Followers do not keep the server from ending.
     control.plane.stop().await;
 }
