@@ -19,14 +19,21 @@ impl Directory {
         directory
     }
 
-    /// Adds an identity, or replaces the one with its id.
-    pub(crate) fn add(&self, identity: Identity) {
+    /// Adds an identity, or replaces the one with its id. Returns `false`, without an effect, if another one has its
+    /// object id: tokens name that, so the two would share their roles.
+    pub(crate) fn add(&self, identity: Identity) -> bool {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let is_same =
+            |known: &Identity| known.object_id().eq_ignore_ascii_case(identity.object_id());
+        if known.iter().any(|known| is_same(known) && !known.is(identity.id())) {
+            return false;
+        }
         let identity = Arc::new(identity);
         match known.iter_mut().find(|known| known.is(identity.id())) {
             Some(known) => *known = identity,
             None => known.push(identity),
         }
+        true
     }
 
     /// Removes the identity with this id; `false` if there is none.
@@ -74,7 +81,11 @@ mod tests {
     #[test]
     fn an_identity_with_a_known_id_replaces_it() {
         let directory = Directory::new(Some(&[Identity::application("App", "1")]));
-        directory.add(Identity::application("app", "2").role(Role::StorageBlobDelegator));
+        assert!(directory.add(Identity::application("app", "2").role(Role::StorageBlobDelegator)));
+        let other = Identity::application("other", "3");
+        assert!(directory.add(other.clone().with_object_id("O")) && directory.remove("other"));
+        let object_id = directory.find("app").unwrap().object_id().to_uppercase();
+        assert!(!directory.add(other.with_object_id(object_id)), "the same tokens");
         assert_eq!(directory.list().len(), 1);
         assert!(directory.find("APP").unwrap().has_secret("2"));
         assert!(directory.remove("aPP") && !directory.remove("App"));

@@ -86,6 +86,8 @@ impl Issuer {
     /// A refresh token of a user.
     pub(crate) fn refresh_token(&self, grant: &Grant<'_>) -> Option<String> {
         let mut claims = claims(grant, REFRESH, REFRESH_LIFETIME);
+        // No access token has this, not even one for this audience.
+        claims["idtyp"] = "refresh".into();
         claims["appid"] = grant.client_id.into();
         self.key.sign(&claims)
     }
@@ -99,6 +101,7 @@ impl Issuer {
     ) -> Option<Arc<Identity>> {
         let claims = self.key.claims(token)?;
         let is_valid = claims["aud"] == REFRESH
+            && claims["idtyp"] == "refresh"
             && claims["appid"] == client_id
             && claims["exp"].as_i64() > Some(unix_seconds(now));
         self.identities.with_object_id(claims["oid"].as_str().filter(|_| is_valid)?)

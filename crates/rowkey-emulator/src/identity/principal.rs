@@ -73,6 +73,8 @@ pub struct Identity {
 
 /// A role, and what it is for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+// A misspelt scope would be everything.
+#[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RoleAssignment {
     /// The role.

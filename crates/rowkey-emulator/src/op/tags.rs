@@ -73,7 +73,8 @@ impl Tags {
         writer.finish()
     }
 
-    fn new(mut pairs: Vec<(String, String)>) -> Result<Self, Rejection> {
+    /// Checks names, values and their number.
+    pub(crate) fn new(mut pairs: Vec<(String, String)>) -> Result<Self, Rejection> {
         let permitted = |text: &str| {
             let is_permitted =
                 |byte: u8| byte.is_ascii_alphanumeric() || b" +-./:=_".contains(&byte);

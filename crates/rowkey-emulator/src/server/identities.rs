@@ -29,6 +29,21 @@ impl Settings {
         if !self.issues {
             return Ok(());
         }
+        let given = self.identities.as_deref().unwrap_or_default();
+        for (at, identity) in given.iter().enumerate() {
+            let same = |one: &&Identity| {
+                one.id().eq_ignore_ascii_case(identity.id())
+                    || one.object_id().eq_ignore_ascii_case(identity.object_id())
+            };
+            if let Some(other) = given[..at].iter().find(same) {
+                let message = format!(
+                    "the identities {} and {} have the same id or objectId, and would share their roles",
+                    other.id(),
+                    identity.id()
+                );
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            }
+        }
         let key = match &self.key {
             Some(key) => Arc::clone(key),
             None => Arc::new(TokenKey::generate()?),
@@ -147,7 +162,7 @@ impl Server {
     /// tokens that exist.
     ///
     /// Returns `false`, without an effect, if the server does not
-    /// [issue tokens](ServerBuilder::issue_tokens).
+    /// [issue tokens](ServerBuilder::issue_tokens), and if another identity has the same object id.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -162,9 +177,7 @@ impl Server {
     /// # Ok(()) }
     /// ```
     pub fn add_identity(&self, identity: Identity) -> bool {
-        let Some(issuer) = &self.state.issuer else { return false };
-        issuer.identities.add(identity);
-        true
+        self.state.issuer.as_ref().is_some_and(|issuer| issuer.identities.add(identity))
     }
 
     /// Removes the identity with this client id or user name. Its tokens then permit nothing.

@@ -443,6 +443,73 @@ async fn tags_and_sources_of_copies_need_actions_of_their_own() {
     assert_eq!(copy(&writer, "mine/a"), 202);
     assert_eq!(copy(&writer, "yours/a"), 403);
     assert_eq!(copy(&owner, "yours/a"), 202);
+    let source = format!("{}/mine/b", server.blob_endpoint());
+    let all = [
+        ("x-ms-blob-type", ""),
+        ("x-ms-copy-source", source.as_str()),
+        ("x-ms-requires-sync", "true"),
+        ("x-ms-copy-source-tag-option", "COPY"),
+    ];
+    for (token, status) in [(&writer, 403), (&owner, 202)] {
+        let copied = send(&server, Service::Blob, token, ("PUT", "/mine/tagged"), &all, "");
+        assert_eq!(copied.status, status, "the tags of the source: {copied:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_access_token_of_any_audience_is_no_refresh_token() {
+    let app = Identity::application("app", "x").role(Role::StorageTableDataReader);
+    let server = builder().identity(app).start().await.unwrap();
+    let form = "grant_type=client_credentials&client_id=app&client_secret=x\
+                &scope=urn%3Arowkey%3Arefresh%2F.default";
+    let (status, document) = grant(&server, form);
+    assert_eq!(status, 200, "{document}");
+    let token = text(&document, "access_token");
+    let form = format!(
+        "grant_type=refresh_token&client_id=app&refresh_token={token}&scope={STORAGE}+offline_access"
+    );
+    assert_eq!(grant(&server, &form).0, 400);
+}
+
+#[tokio::test]
+async fn tokens_of_other_clouds_and_id_tokens_are_refused() {
+    let anna = Identity::user("anna", "x").role(Role::StorageTableDataReader);
+    let server = builder().identity(anna).start().await.unwrap();
+    let sign_in = |client: &str, scope: &str| {
+        let form = format!(
+            "grant_type=password&client_id={client}&username=anna&password=x&scope={scope}"
+        );
+        grant(&server, &form).1
+    };
+    for (host, status) in [
+        ("table.core.windows.net", 200),
+        ("table.core.chinacloudapi.cn", 200),
+        ("table.core.evil.com", 401),
+        ("blob.core.windows.net", 401),
+    ] {
+        let scope = format!("https%3A%2F%2F{ACCOUNT}.{host}%2Fuser_impersonation");
+        let token = sign_in("cli", &scope);
+        assert_eq!(tables(&server, text(&token, "access_token")).status, status, "{host}");
+    }
+    let scope = format!("{STORAGE}+openid");
+    let document = sign_in("https%3A%2F%2Fstorage.azure.com", &scope);
+    assert_eq!(tables(&server, text(&document, "id_token")).status, 401);
+}
+
+#[tokio::test]
+async fn identities_that_tokens_cannot_tell_apart_are_refused() {
+    let one = Identity::application("one", "x").with_object_id("same");
+    for other in [
+        Identity::application("two", "x").with_object_id("SAME"),
+        Identity::application("One", "x").with_object_id("other"),
+    ] {
+        let error = builder().identity(one.clone()).identity(other).start().await.unwrap_err();
+        assert!(error.to_string().contains("the same id or objectId"), "{error}");
+    }
+    let misspelt = r#"{"clientId":"a","clientSecret":"s",
+        "roles":[{"role":"Storage Table Data Contributor","scpe":"a/tables/x"}]}"#;
+    let error = serde_json::from_str::<Identity>(misspelt).unwrap_err().to_string();
+    assert!(error.contains("unknown field `scpe`"), "{error}");
 }
 
 /// The query of a signature for a container, with a user delegation key that this token gets.

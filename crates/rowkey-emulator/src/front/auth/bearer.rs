@@ -29,6 +29,10 @@ struct Claims {
     nbf: i64,
     oid: Option<String>,
     tid: Option<String>,
+    /// Whether it is an access token of an application or of a user.
+    #[cfg(feature = "oauth")]
+    #[serde(default)]
+    idtyp: Option<String>,
 }
 
 /// The issuers of tokens, in Azure's clouds.
@@ -96,6 +100,13 @@ pub(super) fn verify(
     if !is_for(&claims.aud, account, caller.service) {
         return Err(invalid("Audience validation failed. Audience did not match."));
     }
+    // An id token of an application whose id is an audience is no access token.
+    #[cfg(feature = "oauth")]
+    if matches!(account.tokens, Tokens::Issued(_))
+        && !matches!(claims.idtyp.as_deref(), Some("app" | "user"))
+    {
+        return Err(invalid("The token is no access token."));
+    }
     Ok(Rights::of(account, claims.oid.as_deref()))
 }
 
@@ -132,6 +143,10 @@ fn read(token: &str) -> Option<Claims> {
 }
 
 /// Whether a token is for all accounts, or for this service of this account.
+/// The ends of the services' host names in Azure's clouds.
+const CLOUDS: [&str; 4] =
+    [".core.windows.net", ".core.chinacloudapi.cn", ".core.usgovcloudapi.net", ".core.cloudapi.de"];
+
 fn is_for(audience: &str, account: &Account, service: Service) -> bool {
     let audience = audience.trim_end_matches('/');
     if AUDIENCES.contains(&audience) {
@@ -145,7 +160,7 @@ fn is_for(audience: &str, account: &Account, service: Service) -> bool {
     let host = audience.strip_prefix("https://").and_then(|host| host.strip_prefix(&account.name));
     host.and_then(|host| host.strip_prefix('.'))
         .and_then(|host| host.strip_prefix(service))
-        .is_some_and(|host| host.starts_with(".core."))
+        .is_some_and(|host| CLOUDS.contains(&host))
 }
 
 /// 401, with a challenge that tells the client where to get a valid token.

@@ -147,8 +147,10 @@ pub(super) fn read(directory: &Path, import: &mut Import<'_>) -> io::Result<bool
             "retention of deleted blobs, which this server does not have",
             row.keeps_deleted().into(),
         );
-        if let Some(account) = import.account(&row.account_name) {
-            properties::update(account.blobs.properties_mut(), row.read());
+        let name = row.account_name.clone();
+        let found = import.properties(row);
+        if let (Some(account), Some(found)) = (import.account(&name), found) {
+            properties::update(account.blobs.properties_mut(), found);
         }
     }
     for row in database.rows::<ContainerRow>(CONTAINERS) {
@@ -276,7 +278,7 @@ fn blob(
         } else {
             Lease::None
         },
-        tags: tags(row.blob_tags.as_ref()),
+        tags: tags(row.blob_tags.as_ref(), import),
     })
 }
 
@@ -353,10 +355,14 @@ fn tier(described: &Described, kind: &Kind, modified: DateTime) -> Option<Box<Ti
     Some(Box::new(Tier { level, changed: changed.unwrap_or(modified), rehydration: None }))
 }
 
-fn tags(found: Option<&WrittenTags>) -> Tags {
+fn tags(found: Option<&WrittenTags>, import: &mut Import<'_>) -> Tags {
     let pairs = found.into_iter().flat_map(|tags| &tags.blob_tag_set);
     let pairs: BTreeMap<_, _> = pairs.map(|tag| (&*tag.key, &*tag.value)).collect();
-    Tags::restore(pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
+    let pairs = pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Tags::new(pairs.collect()).unwrap_or_else(|_| {
+        import.note("tags of blobs that Azure does not allow");
+        Tags::default()
+    })
 }
 
 impl LeaseRow {

@@ -6,7 +6,9 @@ use std::io;
 use std::path::Path;
 
 use rowkey_wire::edm::DateTime;
+use rowkey_wire::xml::{ServiceProperties, parse_properties, render_properties};
 
+use super::values::Properties;
 use crate::account::{AccountData, Rules};
 
 /// The data of Azurite.
@@ -73,6 +75,16 @@ impl<'a> Import<'a> {
         if count > 0 {
             *self.notes.entry(what.into()).or_default() += count;
         }
+    }
+
+    /// Service properties; `None` if a document of the service cannot have them, and so no disk.
+    pub(super) fn properties(&mut self, found: Properties) -> Option<ServiceProperties> {
+        let read = found.read();
+        let is_valid = parse_properties(render_properties(&read).as_bytes()).is_ok();
+        if !is_valid {
+            self.note("properties of services with text that no document can have");
+        }
+        is_valid.then_some(read)
     }
 
     pub(super) fn finish(self, directory: &Path) -> io::Result<Imported> {

@@ -52,8 +52,10 @@ pub(super) fn read(directory: &Path, import: &mut Import<'_>) -> io::Result<bool
     let database = file.database(QUEUES)?;
     for row in database.rows::<Properties>(SERVICES) {
         let row = row?;
-        if let Some(account) = import.account(&row.account_name) {
-            properties::update(account.queues.properties_mut(), row.read());
+        let name = row.account_name.clone();
+        let found = import.properties(row);
+        if let (Some(account), Some(found)) = (import.account(&name), found) {
+            properties::update(account.queues.properties_mut(), found);
         }
     }
     for row in database.rows::<QueueRow>(QUEUES) {

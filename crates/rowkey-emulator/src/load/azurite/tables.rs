@@ -50,8 +50,10 @@ pub(super) fn read(directory: &Path, import: &mut Import<'_>) -> io::Result<bool
     let database = file.database(TABLES)?;
     for row in database.rows::<Properties>(SERVICES) {
         let row = row?;
-        if let Some(account) = import.account(&row.account_name) {
-            properties::update(account.tables.properties_mut(), row.read());
+        let name = row.account_name.clone();
+        let found = import.properties(row);
+        if let (Some(account), Some(found)) = (import.account(&name), found) {
+            properties::update(account.tables.properties_mut(), found);
         }
     }
     let mut read = HashSet::from([TABLES.to_owned(), SERVICES.to_owned()]);

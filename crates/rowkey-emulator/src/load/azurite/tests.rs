@@ -312,3 +312,17 @@ fn damage_at_any_place_is_refused_or_counted_and_never_a_panic() {
     }
     assert!(read > 25 && refused > 25, "{read} read, {refused} refused");
 }
+
+#[test]
+fn text_that_no_document_can_have_is_left_out_and_counted() {
+    let copy = Copied::new().replace(
+        "__azurite_db_blob__.json",
+        r#""exposedHeaders":"x-ms-*""#,
+        r#""exposedHeaders":"\u0001""#,
+    );
+    let imported = import(&copy.0).unwrap();
+    let note = "properties of services with text that no document can have: 1";
+    assert!(imported.notes.iter().any(|found| found.contains(note)), "{:?}", imported.notes);
+    let cors = &imported.accounts[0].blobs.properties().cors;
+    assert!(cors.iter().flatten().next().is_none(), "{cors:?}");
+}

@@ -6,7 +6,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::xml::{
-    CorsRule, Logging, Metrics, ServiceProperties, SignedIdentifier, StaticWebsite,
+    CorsRule, Logging, Metrics, ServiceProperties, SignedIdentifier, StaticWebsite, parse_acl,
+    render_acl,
 };
 use serde::Deserialize;
 use uuid::Uuid;
@@ -78,7 +79,12 @@ pub(super) fn policies(found: Option<Vec<Policy>>) -> (Vec<SignedIdentifier>, u6
         };
         Some(SignedIdentifier { id: policy.id, start, expiry, permission: terms.permission })
     });
-    let policies = policies.collect();
+    let mut policies: Vec<_> = policies.collect();
+    let found = policies.len();
+    // One with a control character, for example, could not be read from a disk.
+    policies
+        .retain(|policy| parse_acl(render_acl(std::slice::from_ref(policy)).as_bytes()).is_ok());
+    unread += (found - policies.len()) as u64;
     (policies, unread)
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -108,8 +109,9 @@ fn entity(place: &str, value: &RawValue) -> Result<SeedEntity, SeedError> {
         }
     }
     let rejected = |message: Cow<'static, str>| SeedError::new(place, message);
-    let fields =
-        entity::fields(value.get().as_bytes()).map_err(|rejection| rejected(rejection.message))?;
+    let generic = "it is not valid JSON of an entity: a number beyond the range of doubles, half of a surrogate pair, \
+                   or a value that is a list";
+    let fields = entity::fields(value.get().as_bytes()).map_err(|_| rejected(generic.into()))?;
     for field in &fields {
         if let Err(error) = field.value() {
             return Err(SeedError::new(format!("{place}.{}", field.name), error.to_string()));
@@ -214,7 +216,11 @@ fn file(place: &str, path: &str, folder: Option<&Path>) -> Result<Bytes, SeedErr
         return Err(SeedError::new(place, what));
     };
     let path = folder.join(path);
-    let content = fs::read(&path);
+    // A device or a pipe has no end.
+    let content = match fs::metadata(&path) {
+        Ok(found) if !found.is_file() => Err(io::Error::other("it is not a file")),
+        _ => fs::read(&path),
+    };
     content
         .map(Bytes::from)
         .map_err(|error| SeedError::new(place, format!("cannot read {}: {error}", path.display())))

@@ -66,7 +66,8 @@ fn operations(op: &Op<'_>) -> (Operation, Option<Operation>) {
             BlobOp::AbortCopy(_) => Operation::AbortCopyBlob,
             BlobOp::AppendBlock(..) => Operation::AppendBlock,
             BlobOp::Copy(copy, _) => {
-                let has_tags = copy.tags.as_ref().is_some_and(|tags| !tags.is_empty());
+                // None are those of the source.
+                let has_tags = copy.tags.as_ref().is_none_or(|tags| !tags.is_empty());
                 return (Operation::CopyBlob, sets_tags(has_tags));
             }
             BlobOp::Delete(..) => Operation::DeleteBlob,
