@@ -42,6 +42,10 @@ pub(crate) async fn add(
     if plane.server.add_identity(identity.clone()) {
         return Ok((StatusCode::CREATED, Json(identity)).into_response());
     }
+    if plane.server.authority().is_some() {
+        let detail = "another identity has this objectId, and tokens would not tell them apart";
+        return Err(Problem::new(StatusCode::CONFLICT, detail));
+    }
     Err(no_tokens())
 }
 
