@@ -101,7 +101,7 @@ async fn one(
         stdin(common, args, &table, rejects).await
     } else {
         let source = source(args, account, from).await?;
-        import(common, args, &table, source, rejects).await
+        import(common, args, &table, (source, None), rejects).await
     }
 }
 
@@ -134,14 +134,22 @@ async fn all(
             sources.push((table, source));
         }
     }
-    sources.sort_by(|(one, _), (other, _)| one.cmp(other));
-    if let Some(pair) = sources.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+    // Names of tables have no case.
+    sources.sort_by_key(|(table, _)| table.to_ascii_lowercase());
+    if let Some(pair) = sources.windows(2).find(|pair| pair[0].0.eq_ignore_ascii_case(&pair[1].0)) {
         let what =
             format!("there are two backups of the table {}; import one of them alone", pair[0].0);
         return Err(Error::usage(what));
     }
-    let mut done = Vec::new();
+    // All of them before the first entity of one is written.
+    let mut verified = Vec::new();
     for (name, source) in sources {
+        let rows = source.verify().await?;
+        verified.push((name, source, rows));
+    }
+    let mut done = Vec::new();
+    for (name, source, rows) in verified {
+        let source = (source, Some(rows));
         let report = import(common, args, &account.table(&name), source, rejects).await?;
         done.push((name, report));
     }
@@ -177,10 +185,13 @@ async fn import(
     common: &Common,
     args: &Import,
     table: &Table,
-    source: Source,
+    (source, verified): (Source, Option<u64>),
     rejects: &Rejects,
 ) -> Result<Report> {
-    let rows = source.verify().await?;
+    let rows = match verified {
+        Some(rows) => rows,
+        None => source.verify().await?,
+    };
     if args.dry_run {
         return Ok(Report::of(Verdict::Right, rows));
     }

@@ -227,6 +227,23 @@ async fn a_backup_is_whole_or_the_damaged_files_are_named() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
+async fn a_comparison_goes_on_with_the_same_server_alone() {
+    use rowkey_emulator::Fault;
+
+    // Accounts of one name, as two emulators have them.
+    let (one, other) = (twins().await, twins().await);
+    let args = ["check", "orders", "copies", "--checkpoint", "position", "--concurrency", "1"];
+    let held = Fault::on(Operation::QueryEntities).nth(6).hold();
+    let running = crate::support::started(&one, &args, held).await;
+    assert_eq!(crate::support::signalled(running, "-KILL").code, -1);
+    fs::copy(one.path("position"), other.path("position")).unwrap();
+    let error = other.fails(2, args);
+    assert!(error.contains("another `tables`"), "{error}");
+    assert_eq!(one.run(args).code, 0);
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_comparison_that_is_killed_goes_on() {
     use rowkey_emulator::Fault;
 
@@ -275,6 +292,11 @@ async fn a_table_is_compared_with_a_backup() {
     };
     write(&[1500..2000, 0..1500, 2000..ROWS]);
     assert_eq!(account.ok(check), counts(ROWS, 0, 0, 0));
+
+    // An entity that is there twice would hide one that the backup lacks.
+    write(&[1500..2000, 0..1500, 2000..ROWS - 1, 0..1]);
+    let error = account.fails(8, check);
+    assert!(error.contains("has an entity twice"), "{error}");
 
     // One changed, one deleted, two new ones, and a file that lacks ten.
     let mut changed = row(7);

@@ -180,6 +180,11 @@ async fn an_import_goes_on_with_the_same_source_alone() {
     fs::write(account.path("a.jsonl"), rows(600)).unwrap();
     let error = account.fails(2, import("a.jsonl", "position"));
     assert!(error.contains("another `rows`"), "{error}");
+    // As many rows, in another order: what the checkpoint counts would be others.
+    let reversed: Vec<_> = rows(500).lines().rev().map(str::to_owned).collect();
+    fs::write(account.path("a.jsonl"), reversed.join("\n")).unwrap();
+    let error = account.fails(2, import("a.jsonl", "position"));
+    assert!(error.contains("another `content`"), "{error}");
     fs::write(account.path("a.jsonl"), rows(500)).unwrap();
     let done = account.run(import("a.jsonl", "position"));
     assert_eq!(done.code, 0, "{done:?}");

@@ -221,6 +221,15 @@ async fn an_account_is_backed_up_and_restored() {
     for table in ["orders", "users", "empty"] {
         assert_eq!(other.entities(table), account.entities(table), "{table}");
     }
+
+    // A backup that is damaged stops all of them before the first entity is written.
+    let third = Account::start().await;
+    let file = fs::read_dir(account.path("backup/users")).unwrap();
+    let file = file.map(|entry| entry.unwrap().path());
+    let file = file.into_iter().find(|path| !path.ends_with("manifest.json")).unwrap();
+    fs::write(file, "").unwrap();
+    third.fails(2, [std::ffi::OsStr::new("import"), "--all".as_ref(), folder.as_os_str()]);
+    assert_eq!(third.server.snapshot().tables().count(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

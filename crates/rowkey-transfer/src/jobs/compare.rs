@@ -90,10 +90,7 @@ impl Comparison {
     /// [`run`](Jobs::run).
     pub fn with(self, destination: &Table) -> Jobs<'static> {
         let Self { source, concurrency } = self;
-        let both = [&source, destination].map(|table| {
-            let account = table.account();
-            format!("{}/{}", account.name(), table.name())
-        });
+        let both = [&source, destination].map(Table::place);
         let is_ordered = has_order(&source) && has_order(destination);
         let second = primary(destination);
 

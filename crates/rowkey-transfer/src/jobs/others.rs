@@ -74,10 +74,8 @@ impl Others {
 
 impl PageStep<Keys> for Others {
     async fn step(&self, page: Page<Keys>) -> Result<Report> {
-        if !matches!(self.then, Then::Report) {
-            // The credential may be another one than at the beginning.
-            check_whole(&self.of)?;
-        }
+        // The credential may be another one than at the beginning.
+        check_whole(&self.of)?;
         let all = page.entities.len();
         let mut found = self.find(page.entities).await?;
         let mut report = Report::default();

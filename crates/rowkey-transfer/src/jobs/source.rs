@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 use std::fs::File;
+use std::io::{self, Write};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use futures_util::{Stream, StreamExt as _, stream};
 use rowkey_entity::DynamicEntity;
@@ -16,6 +18,7 @@ use crate::backup::{BackupFile, FileDecoder, Manifest};
 use crate::compression::Compression;
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Format, Rows, ended};
+use crate::json_lines::Encoder;
 use crate::row::Row;
 
 /// The end of the names of AzCopy's manifests.
@@ -44,6 +47,8 @@ struct Part {
     compression: Compression,
     /// What the manifest of a backup says of it.
     listed: Option<BackupFile>,
+    /// A checksum of the rows, of a file that no manifest lists and that was read to its end.
+    content: OnceLock<[u8; 32]>,
 }
 
 impl Source {
@@ -61,6 +66,7 @@ impl Source {
                 format: Format::JsonLines,
                 compression: listed.compression,
                 listed: Some(listed),
+                content: OnceLock::new(),
             });
             let (files, table) = (files.collect(), Some(manifest.table));
             return Ok(Self { location: location.clone(), files, table, at_once: AT_ONCE });
@@ -90,6 +96,7 @@ impl Source {
             format: Format::AzCopy,
             compression: Compression::None,
             listed: None,
+            content: OnceLock::new(),
         });
         let table = Some(manifest.table_name).filter(|name| !name.is_empty());
         let (location, files) = (location.clone(), files.collect());
@@ -100,7 +107,7 @@ impl Source {
     pub fn file(path: &Path, format: Format, compression: Compression) -> Self {
         let folder = path.parent().unwrap_or(Path::new(""));
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let part = Part { name, format, compression, listed: None };
+        let part = Part { name, format, compression, listed: None, content: OnceLock::new() };
         let location = Location::folder(folder);
         Self { location, files: vec![part], table: None, at_once: AT_ONCE }
     }
@@ -146,17 +153,18 @@ impl Source {
         Self { at_once: files.max(1), ..self }
     }
 
-    /// What tells this source from others: a checksum of the names of the files, of what a manifest lists of them, and of
-    /// [how they are read](Self::files_at_once). A checkpoint of a job that stores the entities belongs to one source: tie it, as
+    /// What tells this source from others: a checksum of the names of the files, of what a manifest lists of them or
+    /// [`verify`](Self::verify) has read, and of [how they are read](Self::files_at_once). A checkpoint of a job that stores the entities belongs to one source: tie it, as
     /// [`Job::parameter`](rowkey_patterns::job::Job::parameter) does.
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(self.at_once.to_le_bytes());
         for file in &self.files {
             let listed = file.listed.as_ref().map_or("", |listed| &listed.sha256);
-            for text in [&*file.name, listed] {
-                hash.update((text.len() as u64).to_le_bytes());
-                hash.update(text);
+            let content = file.content.get().map_or(&[][..], |content| content);
+            for part in [file.name.as_bytes(), listed.as_bytes(), content] {
+                hash.update((part.len() as u64).to_le_bytes());
+                hash.update(part);
             }
         }
         let mut text = String::with_capacity(2 * FINGERPRINT);
@@ -173,7 +181,11 @@ impl Source {
     pub async fn verify(&self) -> Result<u64> {
         let mut all = 0;
         for part in &self.files {
-            all += part.count(&self.location).await?;
+            let (rows, content) = part.count(&self.location).await?;
+            all += rows;
+            if let Some(content) = content {
+                part.content.get_or_init(|| content);
+            }
         }
         Ok(all)
     }
@@ -201,7 +213,7 @@ impl Source {
         let (mut all, mut damaged) = (0, Vec::new());
         for part in &self.files {
             match part.count(&self.location).await {
-                Ok(rows) => all += rows,
+                Ok((rows, _)) => all += rows,
                 Err(error) if error.kind() == ErrorKind::Service => return Err(error),
                 Err(error) => damaged.push(error),
             }
@@ -237,11 +249,11 @@ fn spread(files: Vec<Part>, at_once: usize) -> Vec<Part> {
 }
 
 impl Part {
-    /// Reads the file to its end, and returns how many rows it has.
-    async fn count(&self, location: &Location) -> Result<u64> {
-        let mut rows = self.rows(location).await?;
-        let mut count = move || rows.try_fold(0, |count, row| row.map(|_| count + 1));
-        blocking(move || Ok(count())).await?
+    /// Reads the file to its end, and returns how many rows it has, and a checksum of them if no manifest has one.
+    async fn count(&self, location: &Location) -> Result<(u64, Option<[u8; 32]>)> {
+        let rows = self.rows(location).await?;
+        let is_listed = self.listed.is_some();
+        blocking(move || Ok(counted(rows, is_listed))).await?
     }
 
     /// The rows, whose errors name the file.
@@ -264,6 +276,35 @@ impl Part {
     }
 }
 
+fn counted(rows: Rows, is_listed: bool) -> Result<(u64, Option<[u8; 32]>)> {
+    let (mut count, mut hash) = (0, Sha256::new());
+    // As the default format has them: exact, in any format of the file.
+    let mut encoder = Encoder::new(Hashed(&mut hash));
+    for row in rows {
+        let row = row?;
+        count += 1;
+        if !is_listed {
+            encoder.write(&row)?;
+        }
+    }
+    drop(encoder);
+    Ok((count, (!is_listed).then(|| hash.finalize().into())))
+}
+
+/// Hashes what is written.
+struct Hashed<'a>(&'a mut Sha256);
+
+impl Write for Hashed<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -274,6 +315,7 @@ mod tests {
             format: Format::JsonLines,
             compression: Compression::None,
             listed: None,
+            content: OnceLock::new(),
         };
         (0..count).map(part).collect()
     }
