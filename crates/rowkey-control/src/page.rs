@@ -1,7 +1,7 @@
 //! The page for browsers: its files, which are part of the program.
 //!
 //! The folder `page` has them as they are written: modules of JavaScript, which need no build. The compiler leaves out
-//! comments and indentation, and spaces of the style sheet, so that all files together stay below 60 KiB.
+//! comments, indentation, and spaces that separate no words, so that all files together stay below 60 KiB.
 
 use axum::Router;
 use axum::response::{IntoResponse as _, Response};
@@ -66,7 +66,8 @@ static FILES: [File; 16] = [
 ///
 /// A comment is a line that begins with `//`, or with `/*` and ends with `*/`: comments after code, and those of
 /// several lines, would stay. (A test of the page refuses them.) A line that ends with `,`, `;` or an opening bracket
-/// continues on the next one. In style sheets, spaces beside punctuation are left out as well.
+/// continues on the next one. Spaces beside `=>` and inside `{ }` are left out, also of texts, and in style sheets those
+/// beside other punctuation, and the `;` before a closing bracket.
 const fn strip(source: &str, is_style: bool, out: &mut [u8]) -> usize {
     let (source, mut length, mut start) = (source.as_bytes(), 0, 0);
     while start < source.len() {
@@ -81,8 +82,7 @@ const fn strip(source: &str, is_style: bool, out: &mut [u8]) -> usize {
         if start < end && !is_comment(source, start, end) {
             let mut at = start;
             while at < end {
-                let is_kept = !is_style || source[at] != b' ' || is_needed(source, at);
-                if is_kept {
+                if is_needed(source, at, is_style) {
                     out[length] = source[at];
                     length += 1;
                 }
@@ -106,11 +106,26 @@ const fn is_comment(source: &[u8], start: usize, end: usize) -> bool {
     source[start + 1] == b'/' || is_block
 }
 
-/// Whether the space of a style sheet at `at` separates two words.
-const fn is_needed(source: &[u8], at: usize) -> bool {
+/// Whether the byte at `at` of a line means something: a space, if it separates two words.
+const fn is_needed(source: &[u8], at: usize, is_style: bool) -> bool {
     let is_after = at > 0 && matches!(source[at - 1], b':' | b';' | b',' | b'{' | b'}');
     let is_before = at + 1 < source.len() && matches!(source[at + 1], b'{' | b'}');
-    !is_after && !is_before
+    match source[at] {
+        b' ' if is_style => !is_after && !is_before,
+        b' ' => {
+            let is_inside = (at > 0 && source[at - 1] == b'{')
+                || (at + 1 < source.len() && source[at + 1] == b'}');
+            !is_inside && !is_arrow(source, at + 1) && (at < 2 || !is_arrow(source, at - 2))
+        }
+        b';' if is_style => {
+            at + 2 >= source.len() || source[at + 1] != b' ' || source[at + 2] != b'}'
+        }
+        _ => true,
+    }
+}
+
+const fn is_arrow(source: &[u8], at: usize) -> bool {
+    at + 1 < source.len() && source[at] == b'=' && source[at + 1] == b'>'
 }
 
 /// Whether a path is a file of the page.
@@ -168,8 +183,18 @@ mod tests {
     }
 
     #[test]
+    fn spaces_beside_arrows_and_inside_brackets_are_left_out() {
+        assert_eq!(stripped("f(() => a = b >= 1 => c)\n=> ", false), "f(()=>a = b >= 1=>c)\n=>\n");
+        assert_eq!(
+            stripped("const { a } = { b } ;`${a} {c`", false),
+            "const {a} = {b} ;`${a} {c`\n"
+        );
+    }
+
+    #[test]
     fn spaces_between_words_of_style_sheets_stay() {
-        let style = "/* The look. */\nnav a, p { margin: 0 auto; color: var(--x) }\na :is(b) { }\n";
+        let style =
+            "/* The look. */\nnav a, p { margin: 0 auto; color: var(--x); }\na :is(b) { }\n";
         assert_eq!(stripped(style, true), "nav a,p{margin:0 auto;color:var(--x)}a :is(b){}");
     }
 
