@@ -44,8 +44,10 @@ async function tab(t, address, { scheme, expected } = {}) {
     await page.close();
     assert.deepEqual(problems.filter((one) => !expected?.test(one)), []);
   });
-  await page.goto(address);
-  await page.waitForSelector('main h1');
+  if (address) {
+    await page.goto(address);
+    await page.waitForSelector('main h1');
+  }
   return page;
 }
 
@@ -378,6 +380,44 @@ test('a token is asked for, kept for the tab, and sent', async (t) => {
   await page.waitForSelector('text=No tables.');
   await page.keyboard.press('4');
   await page.waitForSelector('text=Requests: 0');
+});
+
+test('names and accounts in addresses do not lead to other resources', async (t) => {
+  const [insert, clear] = ['main button:text-is("Insert")', 'main button:text-is("Clear")'];
+  for (const [address, button, within] of [
+    [`tables/${ACCOUNT}/..%2F..%2F..%2Fsnapshots?pk=&rk=&isNew=1`, insert, /^\/v1\/data\/table\/[^/]+\/\.\.%2F[^/]+$/],
+    [`tables/${ACCOUNT}/..?pk=&rk=&isNew=1`, insert],
+    [`tables/..%2F..%2Fsnapshots%23/x?pk=&rk=&isNew=1`, insert, /^\/v1\/data\/table\/\.\.%2F[^/]+\/x$/],
+    [`tables/../x?pk=&rk=&isNew=1`, insert],
+    [`tables/${ACCOUNT}/..%2F..%2F..%2Fjournal%23`, undefined, /^\/v1\/data\/table\/[^/]+\/\.\.%2F[^/]+\(\)$/],
+    [`tables/${ACCOUNT}/..%2F..%2F..%2Fjournal%23?pk=&rk=`, undefined, /^\/v1\/data\/table\/[^/]+\/\.\.%2F[^/]+\(PartitionKey='',RowKey=''\)$/],
+    [`queues/${ACCOUNT}/..%2F..%2Fjournal%23`, clear, /^\/v1\/(data\/queue|queues)\/[^/]+\/\.\.%2F[^/]+(\/messages)?$/],
+    [`queues/${ACCOUNT}/..%2F..%2F..%2Fjournal%23`, clear, /^\/v1\/(data\/queue|queues)\/[^/]+\/\.\.%2F[^/]+(\/messages)?$/],
+    [`queues/${ACCOUNT}/..`, clear],
+    [`queues/..%2F..%2Fjournal%23/x`, clear, /^\/v1\/(data\/queue|queues)\/\.\.%2F[^/]+\/x(\/messages)?$/],
+    [`blobs/${ACCOUNT}/..%2F..%2F..%2Fserver%23`, undefined, /^\/v1\/data\/blob\/[^/]+\/\.\.%2F[^/]+$/],
+    [`blobs/${ACCOUNT}/..`, undefined],
+  ]) {
+    const page = await tab(t, undefined, { expected: /40\d|50\d/ });
+    const paths = [];
+    page.on('request', (request) => paths.push(new URL(request.url()).pathname));
+    await page.goto(`${server.control}/#/${address}`);
+    if (button) await page.click(button);
+    if (button === clear) await page.click('dialog >> text=Yes');
+    await page.waitForSelector('main .problem');
+    const other = paths.filter((path) => path.startsWith('/v1/') && path !== '/v1/server' && !within?.test(path));
+    assert.deepEqual(other, [], address);
+    if (!within) assert.match(await page.textContent('main .problem'), /Not addressable/, address);
+  }
+  assert.deepEqual((await (await requests.send('/v1/snapshots')).json()).snapshots, []);
+});
+
+test('blobs whose names browsers would resolve are shown as not addressable', async (t) => {
+  await requests.blob('photos/up%2F..%2Freadme.txt', 'PUT', 'another', { 'x-ms-blob-type': 'BlockBlob' });
+  t.after(() => requests.blob('photos/up%2F..%2Freadme.txt', 'DELETE'));
+  const page = await tab(t, at('blobs', 'photos'));
+  await page.click('a:text-is("up/../readme.txt")');
+  await page.waitForSelector('main .problem:has-text("Not addressable")');
 });
 
 test('100,000 rows are paged, with few rows in the document', async (t) => {

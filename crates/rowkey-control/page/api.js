@@ -8,6 +8,8 @@ export const here = { account: '' };
 // Asks for the token if the control plane needs one, and keeps it until the tab is closed.
 /** Sends a request. A response that is not a success is an error with its `status`, `code` and message. */
 export async function send(path, options = {}) {
+  // Browsers resolve these parts of a path, also encoded ones, so the request would go elsewhere.
+  if (/\/\.\.?(?![^/?])/.test(path)) throw new Error('Not addressable: a part of the name is . or ..');
   const known = sessionStorage.getItem('token');
   const headers = known ? { ...options.headers, authorization: `Bearer ${known}` } : options.headers;
   const response = await fetch(path, { ...options, headers });
@@ -34,7 +36,8 @@ export async function control(method, path, body) {
   return text ? JSON.parse(text) : undefined;
 }
 
-const part = encodeURIComponent;
+/** A name as a part of a path. */
+export const part = encodeURIComponent;
 /** Sends a request to a service. */
 export const service = (name, path, { headers, ...options } = {}) =>
   send(`/v1/data/${name}/${part(here.account)}/${path}`, { ...options, headers: { 'x-ms-version': '2021-12-02', ...headers } });
@@ -43,7 +46,7 @@ const ODATA = { accept: 'application/json;odata=minimalmetadata', 'content-type'
 const odata = (path, method, body, headers) => service('table', path, { method, body, headers: { ...ODATA, ...headers } });
 const rowPath = (table, keys) => {
   const [pk, rk] = keys.map((key) => part(key.replaceAll("'", "''")));
-  return `${table}(PartitionKey='${pk}',RowKey='${rk}')`;
+  return `${part(table)}(PartitionKey='${pk}',RowKey='${rk}')`;
 };
 
 export async function tables() {
@@ -62,7 +65,7 @@ export const deleteTable = (name) => odata(`Tables('${part(name)}')`, 'DELETE');
 /** One page of a query; `next` is the continuation token of the following one, or undefined. */
 export async function query(table, { filter, select, top, next }) {
   const options = Object.entries({ $filter: filter, $select: select, $top: top, ...next }).filter(([, value]) => value);
-  const response = await odata(`${table}()?${options.map(([name, value]) => `${name}=${part(value)}`).join('&')}`);
+  const response = await odata(`${part(table)}()?${options.map(([name, value]) => `${name}=${part(value)}`).join('&')}`);
   const [pk, rk] = ['Partition', 'Row'].map((key) => response.headers.get(`x-ms-continuation-Next${key}Key`));
   const rows = parseJson(await response.text()).value.map(toRow);
   return { rows, next: pk === null ? undefined : { NextPartitionKey: pk, NextRowKey: rk } };
@@ -82,7 +85,7 @@ export const getEntity = async (table, keys) => toRow(parseJson(await (await oda
 /** Writes an entity: inserts it without an ETag, and replaces it under one. */
 export const putEntity = (table, keys, values, etag) => etag
   ? odata(rowPath(table, keys), 'PUT', toJson(values), { 'if-match': etag })
-  : odata(table, 'POST', toJson(values));
+  : odata(part(table), 'POST', toJson(values));
 export const deleteEntity = (table, keys, etag) => odata(rowPath(table, keys), 'DELETE', undefined, { 'if-match': etag });
 
 /** All elements of a list of the Queue or Blob service. */

@@ -1,5 +1,5 @@
 // Blobs: the containers of an account, the blobs of one with their leases, and the beginning of a text.
-import { elements, metadataOf, service, textOf } from './api.js';
+import { elements, metadataOf, part, service, textOf } from './api.js';
 import { Form, Head, List, Problem, Scroll, count, field, go, href, html, tag, time, useLoad } from './ui.js';
 
 const SHOWN = 65536;
@@ -16,7 +16,7 @@ const SHARED = {
 };
 
 export function Blobs({ name, search: { prefix = '', blob } }) {
-  const path = name ? `${name}?restype=container&include=metadata,snapshots&prefix=${encodeURIComponent(prefix)}` : '?include=metadata';
+  const path = name ? `${part(name)}?restype=container&include=metadata,snapshots&prefix=${part(prefix)}` : '?include=metadata';
   const { value, error } = useLoad(() => elements('blob', `${path}&comp=list`, name ? 'Blob' : 'Container'), [path]);
   if (!name) {
     const link = (one) => html`<a href=${href('blobs', nameOf(one))}>${nameOf(one)}</a>`;
@@ -33,7 +33,7 @@ export function Blobs({ name, search: { prefix = '', blob } }) {
       Tier: of('AccessTier'),
       ...SHARED,
     }} />
-    ${shown && html`<${Preview} key=${blob} path=${`${name}/${blob.split('/').map(encodeURIComponent).join('/')}`} size=${sizeOf(shown)} />`}`;
+    ${shown && html`<${Preview} key=${blob} path=${[name, ...blob.split('/')].map(part).join('/')} size=${sizeOf(shown)} />`}`;
 }
 
 function Preview({ path, size }) {

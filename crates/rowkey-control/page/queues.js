@@ -1,11 +1,11 @@
 // Queues: the list of an account, and the messages of one, hidden ones included.
-import { control, elements, here, metadataOf, service, textOf } from './api.js';
+import { control, elements, here, metadataOf, part, service, textOf } from './api.js';
 import { Form, Head, List, button, field, href, html, tag, tick, time, useLoad } from './ui.js';
 
 /** A message that was received more often is poisoned, as is each message of a queue named so. */
 const TRIES = 5;
 const isPoisoned = (queue, { dequeueCount }) => dequeueCount > TRIES || queue.endsWith('-poison');
-const messagesOf = async (queue) => (await control('GET', `queues/${here.account}/${queue}`)).messages;
+const messagesOf = async (queue) => (await control('GET', `queues/${part(here.account)}/${part(queue)}`)).messages;
 
 export const Queues = ({ name }) => html`<${name ? Messages : AllQueues} queue=${name} />`;
 
@@ -15,7 +15,7 @@ function AllQueues() {
     return { name, metadata: metadataOf(one), messages: await messagesOf(name) };
   })), []);
   const count = (test) => ({ name, messages }) => messages.filter((one) => test(one, name)).length;
-  return html`<${Head} title="Queues" error=${error}><${Form} submit=${({ name }) => run(() => service('queue', name, { method: 'PUT' }))}>
+  return html`<${Head} title="Queues" error=${error}><${Form} submit=${({ name }) => run(() => service('queue', part(name), { method: 'PUT' }))}>
       ${field('New queue', 'name', { required: true })}<button>Create</button><//><//>
     <${List} label="queues" records=${value} columns=${{
       Queue: ({ name }) => html`<a href=${href('queues', name)}>${name}</a>`,
@@ -31,10 +31,10 @@ function Messages({ queue }) {
   const put = ({ text, base64, delay }, form) => run(async () => {
     const sent = base64 ? btoa(String.fromCharCode(...new TextEncoder().encode(text))) : new Option(text).innerHTML;
     const body = `<QueueMessage><MessageText>${sent}</MessageText></QueueMessage>`;
-    await service('queue', `${queue}/messages?visibilitytimeout=${delay || 0}`, { method: 'POST', body });
+    await service('queue', `${part(queue)}/messages?visibilitytimeout=${delay || 0}`, { method: 'POST', body });
     form.reset();
   });
-  const clear = () => run(() => service('queue', `${queue}/messages`, { method: 'DELETE' }), `Delete all messages of ${queue}?`);
+  const clear = () => run(() => service('queue', `${part(queue)}/messages`, { method: 'DELETE' }), `Delete all messages of ${queue}?`);
   return html`<${Head} title=${queue} up=${['queues']} error=${error}>${button('Clear', clear, { class: 'danger' })}<//>
     <${Form} submit=${put}>
       ${field('Text', 'text', { required: true, size: 40 })}${field('Hidden for', 'delay', { type: 'number', min: 0, placeholder: '0 seconds' })}
