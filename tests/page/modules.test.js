@@ -4,7 +4,7 @@ import { readFileSync, readdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { COSTS, costOf } from '../../crates/rowkey-control/page/cost.js';
 import { keysOf, kindOf, namedBy, opOf, searches } from '../../crates/rowkey-control/page/rows.js';
-import { columnsOf, invalid, parseJson, toJson, toRow } from '../../crates/rowkey-control/page/types.js';
+import { columnsOf, invalid, parseJson, toJson, toRow, withEnds } from '../../crates/rowkey-control/page/types.js';
 
 const PAGE = new URL('../../crates/rowkey-control/page/', import.meta.url);
 const CLIENT = readFileSync(new URL('../../crates/rowkey-client/src/table/cost.rs', import.meta.url), 'utf8');
@@ -69,11 +69,41 @@ test('entities are read with their types and written without loss', () => {
   assert.deepEqual([again.D, again.E, again.N, again.I, again.L, again.F], [5, -1.5e-7, 'NaN', 7, '9007199254740993', false]);
 });
 
+test('unchanged values are written as they came', () => {
+  const values = {
+    Zero: '-0.0', Tiny: '4.9e-324', Huge: '1.7976931348623157E+308', Long: '0.30000000000000004', Whole: '5.0', Int: '-7', Yes: 'true', __proto__x: '1', constructor: '2',
+    Mark: '"\\u0000double 1.5"', Quoted: '"\\"5.0\\""', Colon: '"a:"', Lines: '"one\\r\\ntwo\\rthree\\n"', Half: '"\\ud800"', Empty: '""',
+  };
+  const body = `{"__proto__" : -0.0,${Object.entries(values).map(([name, json]) => `"${name}":${json}`)},"toString@odata.type":"Edm.Int64","toString":"9007199254740993"}`;
+  const row = toRow(parseJson(body));
+  const written = toJson(row.values);
+  assert.match(written, /^\{"__proto__@odata.type":"Edm.Double","__proto__":-0.0,/);
+  for (const [name, json] of Object.entries(values)) assert.ok(written.includes(`"${name}":${json}`), `${name} in ${written}`);
+  assert.match(written, /"Mark@odata.type":"Edm.String"/);
+  assert.match(written, /"toString@odata.type":"Edm.Int64","toString":"9007199254740993"\}$/);
+  assert.deepEqual(toRow(parseJson(written)), row);
+});
+
+test('texts keep the ends of their lines when they are typed in', () => {
+  for (const [before, typed, after] of [
+    ['a\r\nb', 'a\nbc', 'a\r\nbc'],
+    ['a\r\nb\r\n', 'a\nx\ny\nb\n', 'a\r\nx\r\ny\r\nb\r\n'],
+    ['a\r\nb\rc\nd', 'a\nb!\nc\nd', 'a\r\nb!\rc\nd'],
+    ['a\r\nb\rc\nd', 'a\nd', 'a\r\nd'],
+    ['a\r\nb\nc', 'a\nnew\nb\nc', 'a\r\nnew\nb\nc'],
+    ['a\r\nb\nc', 'b\nc', 'b\nc'],
+    ['a', 'a\nb', 'a\nb'],
+    ['a\r\nb', 'c\nd\ne', 'c\r\nd\r\ne'],
+    ['a\r\n', '', ''],
+  ]) assert.equal(withEnds(before, typed), after, JSON.stringify([before, typed]));
+});
+
 test('values that do not fit their type are invalid', () => {
   const fits = (type, text) => invalid({ type, text }) === undefined;
   const cases = [
-    ['Int32', '-2147483648', true], ['Int32', '2147483648', false], ['Int32', '1.5', false], ['Int32', '', false],
+    ['Int32', '-2147483648', true], ['Int32', '2147483648', false], ['Int32', '1.5', false], ['Int32', '', false], ['Int32', '01', false], ['Int32', '0', true],
     ['Int64', '9007199254740993', true], ['Int64', '1e3', false], ['Double', '1e3', true], ['Double', '-Infinity', true],
+    ['Double', '1e999', false], ['Double', '-1e999', false], ['Double', '01.5', false], ['Double', '-0.0', true], ['Double', 'NaN', true], ['Double', '1e308', true],
     ['Double', '.5', false], ['Boolean', 'yes', false], ['DateTime', '2026-01-31T12:00:00.1234567Z', true],
     ['DateTime', '2026-01-31', false], ['Guid', 'c9da6455-213d-42c9-9a79-3e9149a57833', true], ['Guid', 'c9da', false],
     ['Binary', 'AQI=', true], ['Binary', 'AQI', false], ['Binary', '', true], ['String', '', true],

@@ -179,6 +179,39 @@ test('an entity is changed without a change of the types of others', async (t) =
   assert.match(stored, /"Large@odata.type":"Edm.Int64","Large":"9007199254740993"/);
 });
 
+test('properties that are not changed are stored as they were', async (t) => {
+  const json = { 'content-type': 'application/json', accept: 'application/json;odata=minimalmetadata', 'x-ms-version': '2021-12-02' };
+  const path = (rest) => `/v1/data/table/${ACCOUNT}/customers${rest}`;
+  const values = '"Zero":-0.0,"__proto__":"kept","Mark":"\\u0000double 1.5","Lines":"one\\r\\ntwo\\n","Far":1e300,"Name":"x"';
+  await requests.send(path(''), { method: 'POST', headers: json, body: `{"PartitionKey":"exact","RowKey":"1",${values}}` });
+  const page = await tab(t, entity('exact', '1', 'customers'));
+  const save = async (name, text) => {
+    await page.fill(`[aria-label="Value of ${name}"]`, text);
+    await page.click('text=Save');
+    await page.waitForSelector('button:text-is("Save"):disabled');
+    const stored = await (await requests.send(path("(PartitionKey='exact',RowKey='1')"), { headers: json })).text();
+    const value = (of) => new RegExp(`"${of}":("(?:[^"\\\\]|\\\\.)*"|[^,}]*)`).exec(stored)?.[1];
+    assert.deepEqual(['Zero', '__proto__', 'Mark'].map(value), ['-0.0', '"kept"', '"\\u0000double 1.5"']);
+    assert.doesNotMatch(stored, /"Mark@odata.type"/);
+    return value;
+  };
+  const after = await save('Name', 'changed');
+  assert.equal(JSON.parse(after('Lines')), 'one\r\ntwo\n');
+  const edited = await save('Lines', 'one!\ntwo\n');
+  assert.equal(JSON.parse(edited('Lines')), 'one!\r\ntwo\n');
+  assert.equal(JSON.parse(edited('Name')), 'changed');
+
+  // The cursor stays where it is.
+  const lines = '[aria-label="Value of Lines"]';
+  await page.focus(lines);
+  await page.evaluate(() => document.activeElement.setSelectionRange(0, 0));
+  await page.keyboard.type('ab');
+  assert.equal(await page.inputValue(lines), 'abone!\ntwo\n');
+  await page.fill('[aria-label="Value of Far"]', '1e999');
+  await page.waitForSelector('text=not of type Double');
+  assert.ok(await page.isDisabled('button:text-is("Save")'));
+});
+
 test('a value that does not fit its type cannot be saved', async (t) => {
   const page = await tab(t, entity('contoso', 'order_000002'));
   await page.fill('[aria-label="Value of Cents"]', '2147483648');

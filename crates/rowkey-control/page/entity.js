@@ -1,7 +1,7 @@
 // One entity: its properties with types, edited under its ETag, and the rows that belong to it.
 import { deleteEntity, getEntity, putEntity, queryAll } from './api.js';
 import { keysOf, kindOf, namedBy, opOf, searches } from './rows.js';
-import { KEYS, TYPES, invalid } from './types.js';
+import { KEYS, TYPES, invalid, withEnds } from './types.js';
 import { Head, Problem, Scroll, button, choice, entityHref, go, headers, href, html, tag, useLoad, useRun, useState } from './ui.js';
 
 export function Entity({ table, search: { pk, rk, isNew } }) {
@@ -49,7 +49,7 @@ function Editor({ table, row, reload }) {
       ${draft.map((one, at) => html`<tr>
         <td><input aria-label="Name" value=${one.name} onInput=${(event) => change(at, { name: event.target.value })} /></td>
         <td>${choice(html`<span class="unseen">Type of ${one.name}</span>`, '', TYPES, one.type, (event) => change(at, { type: event.target.value }))}</td>
-        <td><textarea rows="1" aria-label=${`Value of ${one.name}`} aria-invalid=${Boolean(invalid(one))} value=${one.text} spellcheck=${false} onInput=${(event) => change(at, { text: event.target.value })} />
+        <td><textarea rows="1" aria-label=${`Value of ${one.name}`} aria-invalid=${Boolean(invalid(one))} value=${one.text} spellcheck=${false} onInput=${(event) => change(at, { text: withEnds(one.text, event.target.value) })} />
           <small>${invalid(one)}</small></td>
         <td>${button('Remove', () => setDraft(draft.toSpliced(at, 1)), { 'aria-label': `Remove ${one.name}` })}</td></tr>`)}
       ${!isNew && html`${line('Timestamp', 'DateTime', html`<code>${row.values.get('Timestamp')?.text}</code>`)}${line('ETag', '', html`<code>${etag}</code>`)}`}
