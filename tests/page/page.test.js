@@ -401,18 +401,34 @@ test('the state is exported, reset after it is confirmed, and imported', async (
 });
 
 test('a token is asked for, kept for the tab, and sent', async (t) => {
-  const other = await startServer('--control-token', 'correct horse');
+  const other = await startServer('--control-token', 'correct-horse');
   t.after(() => other.stop());
   const page = await open(browser);
   t.after(() => page.close());
   await page.goto(other.control);
-  await page.fill('dialog input', 'correct horse');
+  await page.fill('dialog input', 'correct-horse');
   await page.keyboard.press('Enter');
   await page.waitForSelector('text=No tables.');
   await page.reload();
   await page.waitForSelector('text=No tables.');
   await page.keyboard.press('4');
   await page.waitForSelector('text=Requests: 0');
+});
+
+test('requests that need the token at once wait for one question', async (t) => {
+  const other = await startServer('--control-token', 'correct-horse');
+  t.after(() => other.stop());
+  const page = await open(browser);
+  t.after(() => page.close());
+  await page.goto(`${other.control}/#/controls/${ACCOUNT}`);
+  await page.fill('dialog input', 'wrong');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.querySelector('dialog input')?.value === '');
+  await page.fill('dialog input', 'correct-horse');
+  await page.keyboard.press('Enter');
+  for (const shown of ['No faults.', 'Freeze', 'Hold back now', 'Take a snapshot', 'Fork']) await page.waitForSelector(`text=${shown}`);
+  await page.waitForSelector(`select[name=account] >> text=${ACCOUNT}`, { state: 'attached' });
+  assert.equal(await page.locator('dialog, .problem').count(), 0);
 });
 
 test('names and accounts in addresses do not lead to other resources', async (t) => {

@@ -5,19 +5,27 @@ import { ask } from './ui.js';
 /** The account that the address of the page names. */
 export const here = { account: '' };
 
+const token = () => sessionStorage.getItem('token');
+let asked;
+// Requests that wait for the token wait for one question.
+const askToken = async () => {
+  const given = await ask({ text: 'The control plane needs its token.', label: 'Token', action: 'Go on' });
+  if (given) sessionStorage.setItem('token', given);
+  asked = undefined;
+};
+
 // Asks for the token if the control plane needs one, and keeps it until the tab is closed.
 /** Sends a request. A response that is not a success is an error with its `status`, `code` and message. */
 export async function send(path, options = {}) {
   // Browsers resolve these parts of a path, also encoded ones, so the request would go elsewhere.
   if (/\/\.\.?(?![^/?])/.test(path)) throw new Error('Not addressable: a part of the name is . or ..');
-  const known = sessionStorage.getItem('token');
+  const known = token();
   const headers = known ? { ...options.headers, authorization: `Bearer ${known}` } : options.headers;
   const response = await fetch(path, { ...options, headers });
   if (response.ok) return response;
-  const given = response.status === 401 && (await ask({ text: 'The control plane needs its token.', label: 'Token', action: 'Go on' }));
-  if (given) {
-    sessionStorage.setItem('token', given);
-    return send(path, options);
+  if (response.status === 401) {
+    if (token() === known) await (asked ??= askToken());
+    if (token() !== known) return send(path, options);
   }
   const text = await response.text();
   let code = response.headers.get('x-ms-error-code') ?? response.statusText;
