@@ -431,6 +431,15 @@ test('requests that need the token at once wait for one question', async (t) => 
   assert.equal(await page.locator('dialog, .problem').count(), 0);
 });
 
+test('an address that names no view shows the tables', async (t) => {
+  for (const address of ['%', '%/%', '__proto__', 'constructor', 'toString/x', 'hasOwnProperty', 'tables/%E0%A4%A']) {
+    const page = await tab(t, `${server.control}/#/${address}`);
+    await page.waitForSelector('text=customers');
+    assert.equal(await page.textContent('h1'), 'Tables', address);
+    assert.equal(await page.textContent('nav [aria-current=page]'), 'tables 1', address);
+  }
+});
+
 test('names and accounts in addresses do not lead to other resources', async (t) => {
   const [insert, clear] = ['main button:text-is("Insert")', 'main button:text-is("Clear")'];
   for (const [address, button, within] of [

@@ -7,16 +7,22 @@ import { Queues } from './queues.js';
 import { Tables } from './tables.js';
 import { Dialog, Problem, ask, button, choice, go, href, html, listen, render, useEffect, useLoad, useState } from './ui.js';
 
-const VIEWS = { tables: Tables, queues: Queues, blobs: Blobs, journal: Journal, controls: Controls };
+const VIEWS = { __proto__: null, tables: Tables, queues: Queues, blobs: Blobs, journal: Journal, controls: Controls };
 const NAMES = Object.keys(VIEWS);
 const KEYS = { '1-5': NAMES.join(', '), '/': 'filter', 'n p': 'next, previous page', r: 'reload', '?': 'this list', Esc: 'close' };
 
 const help = () => ask({ text: 'Keys', content: html`<dl>${Object.entries(KEYS).map(([key, what]) => html`<dt><kbd>${key}</kbd></dt><dd>${what}</dd>`)}</dl>` });
 
+/** What the address names; the tables if it names no view. */
 function readAddress() {
   const [path, search] = location.hash.slice(2).split('?');
-  const [view = 'tables', account, name] = path.split('/').filter(Boolean).map(decodeURIComponent);
-  return { view, account, name, search: Object.fromEntries(new URLSearchParams(search)) };
+  try {
+    const [view, account, name] = path.split('/').filter(Boolean).map(decodeURIComponent);
+    if (VIEWS[view]) return { view, account, name, search: Object.fromEntries(new URLSearchParams(search)) };
+  } catch {
+    // A percent sign that encodes nothing.
+  }
+  return { view: 'tables', search: {} };
 }
 
 function press(event) {
@@ -56,7 +62,7 @@ function App() {
     if (isShown) focusTitle();
     isShown = account;
   }, [view, name, account, search.rk]);
-  const View = VIEWS[view] ?? Tables;
+  const View = VIEWS[view];
   return html`<a class="skip" href="#main" onClick=${focusTitle}>Skip to the content</a>
     <nav aria-label="Views">
       <p class="brand"><img src="/icon.svg" alt="" width="18" height="18" /> rowkey-server</p>
