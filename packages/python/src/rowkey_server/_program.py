@@ -11,7 +11,8 @@ import sysconfig
 import threading
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import TypeVar
 
 from ._control import JSON
 from ._errors import StartError
@@ -20,6 +21,7 @@ _NAME = "rowkey-server" + (".exe" if sys.platform == "win32" else "")
 # Accounts of the machine would not be the one that the ready line names, and the control port of the program listens on
 # this machine alone.
 _NOT_PASSED_ON = ("AZURITE_ACCOUNTS", "ROWKEY_CONTROL_PORT", "ROWKEY_CONTROL_TOKEN")
+_Path = TypeVar("_Path", bound=PurePath)
 #: How many lines of the program's log an error shows.
 _SHOWN_LINES = 40
 
@@ -29,12 +31,11 @@ def find_program() -> str:
     named = os.environ.get("ROWKEY_SERVER")
     if named:
         return named
-    folders = [sysconfig.get_path("scripts")]
+    # The first, because another version may be in the environment.
+    folders = [str(folder) for folder in _folders_beside(Path(__file__).resolve().parent, sys.platform == "win32")]
+    folders.append(sysconfig.get_path("scripts"))
     if hasattr(sysconfig, "get_preferred_scheme"):
         folders.append(sysconfig.get_path("scripts", scheme=sysconfig.get_preferred_scheme("user")))
-    # `pip install --target` and `--prefix` put it beside the module.
-    here = Path(__file__).resolve().parent
-    folders += [str(here.parent / "bin"), str(here.parents[3] / "bin")]
     for folder in folders:
         path = Path(folder) / _NAME
         if path.is_file():
@@ -43,6 +44,17 @@ def find_program() -> str:
         f"the program {_NAME} is in none of {', '.join(folders)}; install the wheel again (pip install --force-reinstall "
         "rowkey-server), or name a program in the variable ROWKEY_SERVER"
     )
+
+
+def _folders_beside(module: _Path, windows: bool) -> list[_Path]:
+    """Where pip puts programs for a module in this folder, with `--target` and with `--prefix`."""
+    names = ["Scripts", "bin"] if windows else ["bin"]
+    roots = [module.parent]
+    # `lib/python3.12/site-packages`, or on Windows `Lib/site-packages`.
+    depth = 2 if windows else 3
+    if module.parent.name in ("site-packages", "dist-packages") and len(module.parents) > depth + 1:
+        roots.append(module.parents[depth])
+    return [root / name for root in roots for name in names]
 
 
 class Program:
