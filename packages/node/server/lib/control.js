@@ -8,8 +8,10 @@ const { ControlError, ServerError, WaitTimeoutError } = require("./errors.js");
 
 /** The control port of one server. */
 class Control {
-  constructor(url) {
+  constructor(url, token) {
     this.url = url.replace(/\/$/, "");
+    /** What the server wants to see in each request, if it has a token. */
+    this.token = token;
   }
 
   /** Sends JSON and returns the JSON of the answer, which is empty if there is none. */
@@ -26,6 +28,7 @@ class Control {
       if (value !== undefined) url.searchParams.set(name, String(value));
     }
     const headers = body === undefined ? {} : { "content-type": contentType, "content-length": body.length };
+    if (this.token) headers.authorization = `Bearer ${this.token}`;
     return new Promise((resolve, reject) => {
       // Each request has a connection of its own, so none keeps the process alive.
       const request = http.request(url, { method, headers, agent: false }, (response) => {

@@ -8,8 +8,8 @@ const { StartError } = require("./errors.js");
 /** The processors and systems that there is a package for. */
 const PACKAGES = Object.keys(require("../package.json").optionalDependencies);
 /**
- * Accounts of the machine would not be the one that the ready line names, and the control port listens on this machine
- * alone.
+ * Accounts of the machine would not be the one that the ready line names, and the control port is chosen here. The token is
+ * passed on as what `controlToken` returns.
  */
 const NOT_PASSED_ON = ["AZURITE_ACCOUNTS", "ROWKEY_CONTROL_PORT", "ROWKEY_CONTROL_TOKEN"];
 /** How many lines of the program's log an error shows. */
@@ -37,6 +37,16 @@ function findProgram() {
   }
 }
 
+/** The token of the control port: that of the flags, or of the variable `ROWKEY_CONTROL_TOKEN`. */
+function controlToken(flags) {
+  let token = process.env.ROWKEY_CONTROL_TOKEN;
+  for (const [at, flag] of flags.entries()) {
+    if (flag === "--control-token") token = flags[at + 1];
+    else if (flag.startsWith("--control-token=")) token = flag.slice("--control-token=".length);
+  }
+  return token || undefined;
+}
+
 /** A running program. It ends with this process, however that ends, because its standard input is then closed. */
 class Program {
   #child;
@@ -44,10 +54,11 @@ class Program {
   #log = [];
   #ended;
 
-  constructor(path, flags) {
+  constructor(path, flags, token) {
     this.#path = path;
     const env = { ...process.env };
     for (const name of NOT_PASSED_ON) delete env[name];
+    if (token) env.ROWKEY_CONTROL_TOKEN = token;
     this.#child = spawn(path, ["--end-with-stdin", ...flags], { env, stdio: "pipe", windowsHide: true });
     this.#ended = new Promise((resolve) => {
       // `close` comes when the log has been read, too.
@@ -126,4 +137,4 @@ class Program {
   }
 }
 
-module.exports = { Program, findProgram };
+module.exports = { Program, controlToken, findProgram };

@@ -7,7 +7,7 @@ const { asyncDispose } = require("./dispose.js");
 const { ServerError } = require("./errors.js");
 const { Injected } = require("./fault.js");
 const { Journal, entry } = require("./journal.js");
-const { Program, findProgram } = require("./program.js");
+const { Program, controlToken, findProgram } = require("./program.js");
 
 const PORTS = ["--blob-port", "--queue-port", "--table-port", "--control-port"];
 
@@ -23,26 +23,26 @@ class Server {
   #options;
 
   /** Use `startServer`. */
-  constructor(ready, { program, parent, options }) {
+  constructor(ready, { token, program, parent, options }) {
     this.#program = program;
     this.#parent = parent;
     this.#options = options;
-    this.#describe(ready);
+    this.#describe(ready, token);
   }
 
   static async start(options) {
-    const { program, ready } = await launch(options, [0, 0, 0, 0]);
-    return new Server(ready, { program, options });
+    const { ready, ...started } = await launch(options, [0, 0, 0, 0]);
+    return new Server(ready, { ...started, options });
   }
 
-  #describe(ready) {
+  #describe(ready, token) {
     this.connectionString = ready.connectionString;
     this.tableEndpoint = ready.table;
     this.queueEndpoint = ready.queue;
     this.blobEndpoint = ready.blob;
     this.controlEndpoint = ready.control;
     this.certificate = ready.certificate ?? null;
-    this.#control = new Control(ready.control);
+    this.#control = new Control(ready.control, token);
     this.clock = new Clock(this.#control);
   }
 
@@ -69,9 +69,9 @@ class Server {
     const endpoints = [this.blobEndpoint, this.queueEndpoint, this.tableEndpoint, this.controlEndpoint];
     const ports = endpoints.map((endpoint) => new URL(endpoint).port);
     await this.#program.close();
-    const { program, ready } = await launch(this.#options, ports);
+    const { program, ready, token } = await launch(this.#options, ports);
     this.#program = program;
-    this.#describe(ready);
+    this.#describe(ready, token);
   }
 
   log() {
@@ -119,7 +119,8 @@ class Server {
 
   async fork() {
     const answer = await this.#control.send("POST", "/v1/forks");
-    return new Server(answer, { parent: { control: this.#control, id: answer.id }, options: this.#options });
+    const parent = { control: this.#control, id: answer.id };
+    return new Server(answer, { token: this.#control.token, parent, options: this.#options });
   }
 
   async reset({ account, service } = {}) {
@@ -213,8 +214,9 @@ function reading({ now, frozen }) {
 async function launch({ flags = [], timeout = 30_000, program: path }, ports) {
   // The first, so that flags of the caller win.
   const all = [...PORTS.flatMap((name, at) => [name, String(ports[at])]), ...flags];
-  const program = new Program(path ?? findProgram(), all);
-  return { program, ready: await program.ready(timeout) };
+  const token = controlToken(flags);
+  const program = new Program(path ?? findProgram(), all, token);
+  return { program, token, ready: await program.ready(timeout) };
 }
 
 module.exports = { Server, startServer };

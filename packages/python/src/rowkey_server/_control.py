@@ -15,8 +15,10 @@ JSON = dict[str, Any]
 class Control:
     """The control port of one server. Each request has a connection of its own, so any thread may use it."""
 
-    def __init__(self, url: str, timeout: float = 30.0) -> None:
+    def __init__(self, url: str, token: str | None = None, timeout: float = 30.0) -> None:
         self.url = url.rstrip("/")
+        #: What the server wants to see in each request, if it has a token.
+        self.token = token
         self._address = urlsplit(self.url)
         self._timeout = timeout
 
@@ -51,6 +53,8 @@ class Control:
         connection = http.client.HTTPConnection(self._address.hostname or "", self._address.port, timeout=wait)
         try:
             headers = {"Connection": "close"} | ({} if body is None else {"Content-Type": content_type})
+            if self.token:
+                headers["Authorization"] = f"Bearer {self.token}"
             connection.request(method, target, body, headers)
             response = connection.getresponse()
             content = response.read()

@@ -11,6 +11,7 @@ import sysconfig
 import threading
 from collections import deque
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path, PurePath
 from typing import TypeVar
 
@@ -18,8 +19,8 @@ from ._control import JSON
 from ._errors import StartError
 
 _NAME = "rowkey-server" + (".exe" if sys.platform == "win32" else "")
-# Accounts of the machine would not be the one that the ready line names, and the control port of the program listens on
-# this machine alone.
+# Accounts of the machine would not be the one that the ready line names, and the control port is chosen here. The token
+# is passed on as what `control_token` returns.
 _NOT_PASSED_ON = ("AZURITE_ACCOUNTS", "ROWKEY_CONTROL_PORT", "ROWKEY_CONTROL_TOKEN")
 _Path = TypeVar("_Path", bound=PurePath)
 #: How many lines of the program's log an error shows.
@@ -46,6 +47,16 @@ def find_program() -> str:
     )
 
 
+def control_token(flags: Sequence[str]) -> str | None:
+    """The token of the control port: that of the flags, or of the variable `ROWKEY_CONTROL_TOKEN`."""
+    token = os.environ.get("ROWKEY_CONTROL_TOKEN")
+    for flag, following in zip_longest(flags, flags[1:]):
+        name, equals, value = flag.partition("=")
+        if name == "--control-token":
+            token = value if equals else following
+    return token or None
+
+
 def _folders_beside(module: _Path, windows: bool) -> list[_Path]:
     """Where pip puts programs for a module in this folder, with `--target` and with `--prefix`."""
     names = ["Scripts", "bin"] if windows else ["bin"]
@@ -60,8 +71,10 @@ def _folders_beside(module: _Path, windows: bool) -> list[_Path]:
 class Program:
     """A running program. It ends with this process, however that ends, because its standard input is then closed."""
 
-    def __init__(self, program: str, flags: Sequence[str], timeout: float) -> None:
+    def __init__(self, program: str, flags: Sequence[str], token: str | None, timeout: float) -> None:
         environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
+        if token:
+            environment["ROWKEY_CONTROL_TOKEN"] = token
         try:
             self._process = subprocess.Popen(
                 [program, "--end-with-stdin", *flags],

@@ -14,7 +14,7 @@ from ._fault import Fault, Injected
 from ._guards import Chaos, HeldBack, Throttled
 from ._journal import Journal, JournalEntry
 from ._operations import Operation, Service
-from ._program import Program, find_program
+from ._program import Program, control_token, find_program
 
 
 class Snapshot:
@@ -54,10 +54,11 @@ class Server:
         names = ["--blob-port", "--queue-port", "--table-port", "--control-port"]
         # The first, so that flags of the caller win.
         flags = [part for pair in zip(names, ports) for part in pair]
-        self._program = Program(self._path or find_program(), [*flags, *self._flags], self._timeout)
-        self._describe(self._program.ready)
+        token = control_token(self._flags)
+        self._program = Program(self._path or find_program(), [*flags, *self._flags], token, self._timeout)
+        self._describe(self._program.ready, token)
 
-    def _describe(self, ready: JSON) -> None:
+    def _describe(self, ready: JSON, token: str | None) -> None:
         #: What an Azure SDK connects with.
         self.connection_string = str(ready["connectionString"])
         #: The address of the Table service, with the account.
@@ -70,7 +71,7 @@ class Server:
         self.control_endpoint = str(ready["control"])
         #: The certificate of `--https` in PEM, or `None`.
         self.certificate: str | None = ready.get("certificate")
-        self._control = Control(self.control_endpoint)
+        self._control = Control(self.control_endpoint, token)
         #: The server's clock.
         self.clock = Clock(self._control)
 
@@ -184,7 +185,7 @@ class Server:
         fork = Server.__new__(Server)
         fork._flags, fork._timeout, fork._path, fork._program = self._flags, self._timeout, self._path, None
         fork._parent, fork._fork_id = self._control, int(answer["id"])
-        fork._describe(answer)
+        fork._describe(answer, self._control.token)
         return fork
 
     def reset(self, *, account: str | None = None, service: Service | None = None) -> None:

@@ -1,0 +1,64 @@
+// Flags of the program that the package must know of.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { startServer } from "rowkey-server";
+
+/** @typedef {import("rowkey-server").Server} Server */
+
+/**
+ * Runs a test with a server that has these flags.
+ *
+ * @param {string[]} flags
+ * @param {(server: Server) => Promise<void>} body
+ */
+async function using(flags, body) {
+  const server = await startServer({ flags });
+  try {
+    await body(server);
+  } finally {
+    await server.close();
+  }
+}
+
+/**
+ * The status of a request without a token.
+ *
+ * @param {Server} server
+ */
+async function anonymous(server) {
+  return (await fetch(`${server.controlEndpoint}/v1/clock`)).status;
+}
+
+for (const flags of [["--control-token", "secret"], ["--control-token=other", "--control-token=secret"]]) {
+  test(`a server with a token is controlled: ${flags.join(" ")}`, async () => {
+    await using(flags, async (server) => {
+      await server.clock.now();
+      const fork = await server.fork();
+      await fork.clock.now();
+      await fork.close();
+      await server.restart();
+      await server.clock.now();
+      assert.equal(await anonymous(server), 401);
+    });
+  });
+}
+
+test("the token of the environment is that of the server", async () => {
+  const before = process.env.ROWKEY_CONTROL_TOKEN;
+  try {
+    process.env.ROWKEY_CONTROL_TOKEN = "secret";
+    await using([], async (server) => {
+      await server.clock.now();
+      assert.equal(await anonymous(server), 401);
+    });
+    process.env.ROWKEY_CONTROL_TOKEN = "";
+    await using([], async (server) => {
+      await server.clock.now();
+      assert.equal(await anonymous(server), 200);
+    });
+  } finally {
+    if (before === undefined) delete process.env.ROWKEY_CONTROL_TOKEN;
+    else process.env.ROWKEY_CONTROL_TOKEN = before;
+  }
+});
