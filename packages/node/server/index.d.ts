@@ -36,6 +36,8 @@ export class Server implements AsyncDisposable {
   readonly blobEndpoint: string;
   /** The address of the control port, which shows a page in a browser. */
   readonly controlEndpoint: string;
+  /** Where `--oauth issue` issues tokens; `null` without that flag. */
+  readonly authority: string | null;
   /** The certificate of `--https` in PEM. */
   readonly certificate: string | null;
   /** The server's clock. */

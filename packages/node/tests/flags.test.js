@@ -62,3 +62,31 @@ test("the token of the environment is that of the server", async () => {
     else process.env.ROWKEY_CONTROL_TOKEN = before;
   }
 });
+
+test("servers that issue tokens run side by side", async () => {
+  const flags = ["--oauth", "issue"];
+  await using(flags, async (one) => {
+    await using(flags, async (other) => {
+      const fork = await one.fork();
+      const authorities = [one.authority, other.authority, fork.authority];
+      assert.ok(!authorities.includes(null));
+      assert.equal(new Set(authorities).size, 3);
+      await fork.close();
+      await one.restart();
+      assert.equal(one.authority, authorities[0]);
+      assert.equal((await one.control("GET", "/v1/identities")).authority, one.authority);
+    });
+  });
+  await using([], async (server) => {
+    const fork = await server.fork();
+    assert.deepEqual([server.authority, fork.authority], [null, null]);
+  });
+});
+
+test("connection strings have the keys of accounts", async () => {
+  await using(["--accounts", "shop:a2V5"], async (server) => {
+    for (const { connectionString } of [server, await server.fork()]) {
+      assert.match(connectionString, /AccountName=shop;AccountKey=a2V5;/);
+    }
+  });
+});

@@ -9,7 +9,8 @@ const { Injected } = require("./fault.js");
 const { Journal, entry } = require("./journal.js");
 const { Program, controlToken, findProgram } = require("./program.js");
 
-const PORTS = ["--blob-port", "--queue-port", "--table-port", "--control-port"];
+/** The flags of the ports, which a restart keeps. */
+const PORTS = ["--blob-port", "--queue-port", "--table-port", "--control-port", "--oauth-port"];
 
 /** Starts a server on free ports, with its data in memory. */
 async function startServer(options = {}) {
@@ -31,7 +32,7 @@ class Server {
   }
 
   static async start(options) {
-    const { ready, ...started } = await launch(options, [0, 0, 0, 0]);
+    const { ready, ...started } = await launch(options, PORTS.map(() => 0));
     return new Server(ready, { ...started, options });
   }
 
@@ -41,6 +42,7 @@ class Server {
     this.queueEndpoint = ready.queue;
     this.blobEndpoint = ready.blob;
     this.controlEndpoint = ready.control;
+    this.authority = ready.authority ?? null;
     this.certificate = ready.certificate ?? null;
     this.#control = new Control(ready.control, token);
     this.clock = new Clock(this.#control);
@@ -66,8 +68,9 @@ class Server {
     if (!this.#program) {
       throw new ServerError("this server was closed, or is a fork: only a running program can be restarted");
     }
-    const endpoints = [this.blobEndpoint, this.queueEndpoint, this.tableEndpoint, this.controlEndpoint];
-    const ports = endpoints.map((endpoint) => new URL(endpoint).port);
+    const endpoints = [this.blobEndpoint, this.queueEndpoint, this.tableEndpoint, this.controlEndpoint, this.authority];
+    // Without a port in its address it is the usual one, which only the caller's flags can have named.
+    const ports = endpoints.map((endpoint) => (endpoint && new URL(endpoint).port) || 0);
     await this.#program.close();
     const { program, ready, token } = await launch(this.#options, ports);
     this.#program = program;
@@ -120,7 +123,10 @@ class Server {
   async fork() {
     const answer = await this.#control.send("POST", "/v1/forks");
     const parent = { control: this.#control, id: answer.id };
-    return new Server(answer, { token: this.#control.token, parent, options: this.#options });
+    const fork = new Server(answer, { token: this.#control.token, parent, options: this.#options });
+    // The answer does not name it.
+    if (this.authority) fork.authority = (await fork.control("GET", "/v1/identities")).authority;
+    return fork;
   }
 
   async reset({ account, service } = {}) {
@@ -212,8 +218,10 @@ function reading({ now, frozen }) {
 }
 
 async function launch({ flags = [], timeout = 30_000, program: path }, ports) {
-  // The first, so that flags of the caller win.
-  const all = [...PORTS.flatMap((name, at) => [name, String(ports[at])]), ...flags];
+  // A connection string without the key of `--accounts` connects nothing. The ready line goes into a pipe that only this
+  // process reads, and into no log. The control port shows keys, too; its callers may do everything anyway. The flags of the
+  // caller are the last, and win.
+  const all = ["--show-keys", ...PORTS.flatMap((name, at) => [name, String(ports[at])]), ...flags];
   const token = controlToken(flags);
   const program = new Program(path ?? findProgram(), all, token);
   return { program, token, ready: await program.ready(timeout) };

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +14,9 @@ from ._guards import Chaos, HeldBack, Throttled
 from ._journal import Journal, JournalEntry
 from ._operations import Operation, Service
 from ._program import Program, control_token, find_program
+
+#: The flags of the ports, which a restart keeps.
+_PORTS = ("--blob-port", "--queue-port", "--table-port", "--control-port", "--oauth-port")
 
 
 class Snapshot:
@@ -48,15 +50,20 @@ class Server:
         self._parent: Control | None = None
         self._fork_id = 0
         self._program: Program | None = None
-        self._start(["0", "0", "0", "0"])
+        self._start({name: "0" for name in _PORTS})
 
-    def _start(self, ports: Sequence[str]) -> None:
-        names = ["--blob-port", "--queue-port", "--table-port", "--control-port"]
-        # The first, so that flags of the caller win.
-        flags = [part for pair in zip(names, ports) for part in pair]
+    def _start(self, ports: dict[str, str]) -> None:
+        # A connection string without the key of `--accounts` connects nothing. The ready line goes into a pipe that only
+        # this process reads, and into no log. The control port shows keys, too; its callers may do everything anyway.
+        flags = ["--show-keys"]
+        for name, port in ports.items():
+            flags += [name, port]
+        # The caller's are the last, and win.
         token = control_token(self._flags)
         self._program = Program(self._path or find_program(), [*flags, *self._flags], token, self._timeout)
         self._describe(self._program.ready, token)
+        #: Where `--oauth issue` issues tokens, or `None`.
+        self.authority: str | None = self._program.ready.get("authority")
 
     def _describe(self, ready: JSON, token: str | None) -> None:
         #: What an Azure SDK connects with.
@@ -93,10 +100,16 @@ class Server:
         machine's time. A fork cannot be restarted."""
         if self._program is None:
             raise ServerError("this server was closed, or is a fork: only a running program can be restarted")
-        endpoints = [self.blob_endpoint, self.queue_endpoint, self.table_endpoint, self.control_endpoint]
-        ports = [str(urlsplit(endpoint).port) for endpoint in endpoints]
+        endpoints = [
+            self.blob_endpoint,
+            self.queue_endpoint,
+            self.table_endpoint,
+            self.control_endpoint,
+            self.authority,
+        ]
+        ports = [str(urlsplit(endpoint or "").port or 0) for endpoint in endpoints]
         self._program.close()
-        self._start(ports)
+        self._start(dict(zip(_PORTS, ports)))
 
     def log(self) -> str:
         """The last lines that the program logged. A fork logs with its parent."""
@@ -186,6 +199,8 @@ class Server:
         fork._flags, fork._timeout, fork._path, fork._program = self._flags, self._timeout, self._path, None
         fork._parent, fork._fork_id = self._control, int(answer["id"])
         fork._describe(answer, self._control.token)
+        # The answer does not name it.
+        fork.authority = fork._control.send("GET", "/v1/identities")["authority"] if self.authority else None
         return fork
 
     def reset(self, *, account: str | None = None, service: Service | None = None) -> None:
