@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
+import urllib.request
 
+import pytest
 import rowkey_server
-from rowkey_server import find_program
+from rowkey_server import Server, find_program
 from rowkey_server._program import _folders_beside
 
 
@@ -48,3 +52,70 @@ def test_the_program_is_looked_for_where_pip_puts_it() -> None:
     assert windows("C:/app/Scripts") in prefix_windows
     # Not in `/bin`: a folder of others.
     assert _folders_beside(posix("/site-packages/rowkey_server"), windows=False) == [posix("/site-packages/bin")]
+
+
+forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+@forks
+def test_the_program_ends_with_a_killed_parent_that_has_forked() -> None:
+    script = (
+        "import os, signal, rowkey_server\n"
+        "server = rowkey_server.Server()\n"
+        "if os.fork() == 0:\n"
+        "    os.close(1)\n"
+        "    os.close(2)\n"
+        "    os.read(0, 1)\n"
+        "    os._exit(0)\n"
+        "print(server.control_endpoint, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    # The forked process runs until the end of the block, which closes its standard input.
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdin and parent.stdout
+        control = parent.stdout.read().strip()
+        assert parent.wait() == -signal.SIGKILL and control
+        try:
+            deadline = time.monotonic() + 30
+            # Refused, or reset while it ends.
+            with pytest.raises(OSError):
+                while True:
+                    urllib.request.urlopen(f"{control}/health").close()
+                    assert time.monotonic() < deadline, "it still runs"
+                    time.sleep(0.01)
+        finally:
+            parent.stdin.close()
+
+
+@forks
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_forked_ends_its_program_at_once() -> None:
+    server = Server()
+    assert server._program
+    process = server._program._process
+    blocked, release = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(release)
+        os.read(blocked, 1)
+        os._exit(0)
+    os.close(blocked)
+    # The forked process runs, and holds what it has inherited.
+    server.close()
+    os.close(release)
+    os.waitpid(child, 0)
+    # Its own end, and not by a signal.
+    assert process.returncode == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="ends by a signal")
+def test_a_program_whose_pipe_others_hold_ends_in_order() -> None:
+    server = Server()
+    assert server._program
+    process = server._program._process
+    held = os.dup(server._program._held.fileno())
+    server.close()
+    os.close(held)
+    # It was told to end, and not killed.
+    assert process.returncode == 0

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path, PurePath
 from typing import TypeVar
+from weakref import WeakSet
 
 from ._control import JSON
 from ._errors import StartError
@@ -75,16 +76,23 @@ class Program:
         environment = {name: value for name, value in os.environ.items() if name not in _NOT_PASSED_ON}
         if token:
             environment["ROWKEY_CONTROL_TOKEN"] = token
+        stdin, held = os.pipe()
+        # Without a buffer, and so without a lock that another thread may hold when this process forks.
+        self._held = open(held, "wb", buffering=0)
         try:
             self._process = subprocess.Popen(
                 [program, "--end-with-stdin", *flags],
-                stdin=subprocess.PIPE,
+                stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=environment,
             )
         except OSError as error:
+            self._held.close()
             raise StartError(f"cannot start {program}: {error}") from error
+        finally:
+            os.close(stdin)
+        _programs.add(self)
         self._log: deque[str] = deque(maxlen=_SHOWN_LINES)
         self._reader = threading.Thread(target=self._read_log, name="rowkey-server log", daemon=True)
         self._reader.start()
@@ -106,12 +114,14 @@ class Program:
     def close(self) -> None:
         """Ends the program and waits until it has ended."""
         process = self._process
-        if process.stdin and not process.stdin.closed:
-            try:
-                process.stdin.close()
-            except OSError:
-                # It has ended already.
-                pass
+        self.let_go()
+        try:
+            process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            # Another process may hold the pipe: one that was forked without Python's knowledge. A signal ends it as well,
+            # except on Windows, where it would not write the data of `--location`.
+            if os.name == "posix":
+                process.terminate()
         try:
             process.wait(5)
         except subprocess.TimeoutExpired:
@@ -121,6 +131,10 @@ class Program:
         self._reader.join(1)
         if process.stdout:
             process.stdout.close()
+
+    def let_go(self) -> None:
+        """Closes its standard input. It ends when all processes have done so."""
+        self._held.close()
 
     def _wait_until_ready(self, program: str, timeout: float) -> JSON:
         lines: queue.Queue[bytes] = queue.Queue()
@@ -151,3 +165,16 @@ class Program:
         with stderr:
             for line in stderr:
                 self._log.append(line.decode(errors="replace").rstrip())
+
+
+#: Those of this process. A process that it forks is not to keep them alive.
+_programs: WeakSet[Program] = WeakSet()
+
+
+def _let_go_of_all() -> None:
+    for program in list(_programs):
+        program.let_go()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_of_all)
