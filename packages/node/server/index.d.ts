@@ -222,7 +222,10 @@ export interface Matching {
   times(n: number): Matching;
   /** Rejects them with this error code, such as `"ServerBusy"`, and its status. Nothing is changed. */
   reject(code: string): Fault;
-  /** Delays their responses until the server's clock is this much past their arrival. Changes take effect at once. */
+  /**
+   * Delays their responses until the server's clock is this much past their arrival. Changes take effect at once.
+   * Parts of a millisecond are rounded up.
+   */
   delay(milliseconds: number): Fault;
   /** Closes the connection without executing them. */
   closeBeforeCommit(): Fault;

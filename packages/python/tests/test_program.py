@@ -14,7 +14,7 @@ import urllib.request
 
 import pytest
 import rowkey_server
-from rowkey_server import Server, find_program
+from rowkey_server import Server, StartError, find_program
 from rowkey_server._program import _folders_beside
 
 
@@ -52,6 +52,16 @@ def test_the_program_is_looked_for_where_pip_puts_it() -> None:
     assert windows("C:/app/Scripts") in prefix_windows
     # Not in `/bin`: a folder of others.
     assert _folders_beside(posix("/site-packages/rowkey_server"), windows=False) == [posix("/site-packages/bin")]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a program that is a script")
+@pytest.mark.parametrize("printed", ["123", "null", "[]", "ready", '{"ready":true}', '{"control":"http://127.0.0.1:1"}', ""])
+def test_a_program_that_prints_something_else_is_a_start_error(tmp_path: pathlib.Path, printed: str) -> None:
+    script = tmp_path / "another"
+    script.write_text(f"#!/bin/sh\necho 'its log' >&2\necho '{printed}'\nexec cat\n")
+    script.chmod(0o755)
+    with pytest.raises(StartError, match="another did not print the line of a rowkey-server"):
+        Server(program=str(script))
 
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -105,6 +105,11 @@ def test_a_fault_hits_and_is_removed() -> None:
         assert entry.fault == busy.id
 
 
+def test_delays_are_rounded_up_to_milliseconds() -> None:
+    delays = [timedelta(0), timedelta(microseconds=1), timedelta(milliseconds=1.5), timedelta(seconds=2)]
+    assert [Fault.any().delay(delay).to_json()["action"]["delayMs"] for delay in delays] == [0, 1, 2, 2000]
+
+
 def test_a_held_request_goes_on_when_it_is_released() -> None:
     with Server() as server, server.inject(Fault.any().hold()) as held:
         answers: list[int] = []

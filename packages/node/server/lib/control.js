@@ -8,21 +8,26 @@ const { ControlError, ServerError, WaitTimeoutError } = require("./errors.js");
 
 /** The control port of one server. */
 class Control {
-  constructor(url, token) {
+  /** `timeout` is for a server that is gone, in milliseconds. */
+  constructor(url, token, timeout = 30_000) {
     this.url = url.replace(/\/$/, "");
     /** What the server wants to see in each request, if it has a token. */
     this.token = token;
+    this.timeout = timeout;
   }
 
-  /** Sends JSON and returns the JSON of the answer, which is empty if there is none. */
-  async send(method, path, body, query) {
+  /**
+   * Sends JSON and returns the JSON of the answer, which is empty if there is none. `waits` is how long the server may wait
+   * itself before it answers.
+   */
+  async send(method, path, body, query, waits) {
     const content = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
-    const answer = await this.sendBytes(method, path, content, "application/json", query);
+    const answer = await this.sendBytes(method, path, content, "application/json", query, waits);
     return answer.length > 0 ? JSON.parse(answer.toString()) : {};
   }
 
   /** Sends bytes and returns those of the answer. */
-  sendBytes(method, path, body, contentType = "application/octet-stream", query = {}) {
+  sendBytes(method, path, body, contentType = "application/octet-stream", query = {}, waits = 0) {
     const url = new URL(this.url + path);
     for (const [name, value] of Object.entries(query)) {
       if (value !== undefined) url.searchParams.set(name, String(value));
@@ -31,7 +36,8 @@ class Control {
     if (this.token) headers.authorization = `Bearer ${this.token}`;
     return new Promise((resolve, reject) => {
       // Each request has a connection of its own, so none keeps the process alive.
-      const request = http.request(url, { method, headers, agent: false }, (response) => {
+      const timeout = this.timeout + waits;
+      const request = http.request(url, { method, headers, agent: false, timeout }, (response) => {
         const parts = [];
         response.on("data", (part) => parts.push(part));
         response.on("error", (error) => reject(this.#gone(method, path, error)));
@@ -41,6 +47,7 @@ class Control {
           else resolve(content);
         });
       });
+      request.on("timeout", () => request.destroy(new Error(`nothing for ${timeout} ms`)));
       request.on("error", (error) => reject(this.#gone(method, path, error)));
       request.end(body);
     });

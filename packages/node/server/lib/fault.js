@@ -30,7 +30,7 @@ class Matching {
   }
 
   delay(milliseconds) {
-    return this.#then({ delayMs: milliseconds });
+    return this.#then({ delayMs: Math.ceil(milliseconds) });
   }
 
   closeBeforeCommit() {
@@ -160,8 +160,8 @@ class Injected {
 
   async #wait(what, n, timeout) {
     this.#observed = true;
-    const query = { [what]: n, timeoutMs: timeout };
-    this.#lastHits = (await this.#control.send("GET", `${this.#path}/wait`, undefined, query)).hits;
+    const query = { [what]: n, timeoutMs: Math.ceil(timeout) };
+    this.#lastHits = (await this.#control.send("GET", `${this.#path}/wait`, undefined, query, timeout)).hits;
   }
 
   /** A reset has removed the fault, or it is another error. */

@@ -12,6 +12,8 @@ const PACKAGES = Object.keys(require("../package.json").optionalDependencies);
  * passed on as what `controlToken` returns.
  */
 const NOT_PASSED_ON = ["AZURITE_ACCOUNTS", "ROWKEY_CONTROL_PORT", "ROWKEY_CONTROL_TOKEN"];
+/** What the ready line has in each version. */
+const READY = ["connectionString", "table", "queue", "blob"];
 /** How many lines of the program's log an error shows. */
 const SHOWN_LINES = 40;
 
@@ -93,8 +95,12 @@ class Program {
       if (first.line === undefined) {
         throw new StartError(this.#message(`${this.#path} ended with the code ${first.code} before it was ready`));
       }
-      const ready = JSON.parse(first.line);
-      if (!ready.control) {
+      const ready = parsed(first.line);
+      // The line itself is not shown, because it may have keys.
+      if (!READY.every((name) => typeof ready?.[name] === "string")) {
+        throw new StartError(this.#message(`${this.#path} did not print the line of a rowkey-server that is ready`));
+      }
+      if (typeof ready.control !== "string") {
         throw new StartError(`${this.#path} has no control port; it is of an older version than this package`);
       }
       this.#letGo();
@@ -134,6 +140,14 @@ class Program {
 
   #message(what) {
     return `${what}; it logged:\n${this.log() || "(nothing)"}`;
+  }
+}
+
+function parsed(line) {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
   }
 }
 

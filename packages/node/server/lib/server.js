@@ -22,6 +22,7 @@ class Server {
   #program;
   #parent;
   #options;
+  #restarting;
 
   /** Use `startServer`. */
   constructor(ready, { token, program, parent, options }) {
@@ -49,6 +50,8 @@ class Server {
   }
 
   async close() {
+    // The program that it starts is to be closed, too.
+    await this.#restarting?.catch(() => {});
     const [program, parent] = [this.#program, this.#parent];
     this.#program = this.#parent = undefined;
     await program?.close();
@@ -64,7 +67,15 @@ class Server {
     await this.close();
   }
 
-  async restart() {
+  restart() {
+    // Two at once are one, because only one program can have the ports.
+    this.#restarting ??= this.#restart().finally(() => {
+      this.#restarting = undefined;
+    });
+    return this.#restarting;
+  }
+
+  async #restart() {
     if (!this.#program) {
       throw new ServerError("this server was closed, or is a fork: only a running program can be restarted");
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -42,8 +43,8 @@ class Matching:
 
     def delay(self, duration: timedelta) -> Fault:
         """Delays their responses until the server's clock is this much past their arrival. Changes take effect at
-        once, and no other request waits."""
-        return self._then({"delayMs": round(duration / timedelta(milliseconds=1))})
+        once, and no other request waits. Parts of a millisecond are rounded up."""
+        return self._then({"delayMs": -(-duration // timedelta(milliseconds=1))})
 
     def close_before_commit(self) -> Fault:
         """Closes the connection without executing them."""
@@ -191,5 +192,5 @@ class Injected:
 
     def _wait(self, what: str, n: int, timeout: float) -> None:
         self._observed = True
-        query = {what: n, "timeoutMs": round(timeout * 1000)}
+        query = {what: n, "timeoutMs": math.ceil(timeout * 1000)}
         self._last_hits = int(self._control.send("GET", f"{self._path}/wait", query=query, timeout=timeout)["hits"])

@@ -24,6 +24,8 @@ _NAME = "rowkey-server" + (".exe" if sys.platform == "win32" else "")
 # is passed on as what `control_token` returns.
 _NOT_PASSED_ON = ("AZURITE_ACCOUNTS", "ROWKEY_CONTROL_PORT", "ROWKEY_CONTROL_TOKEN")
 _Path = TypeVar("_Path", bound=PurePath)
+#: What the ready line has in each version.
+_READY = ("connectionString", "table", "queue", "blob")
 #: How many lines of the program's log an error shows.
 _SHOWN_LINES = 40
 
@@ -146,13 +148,18 @@ class Program:
             line = lines.get(timeout=timeout)
         except queue.Empty:
             raise StartError(self._message(f"{program} was not ready after {timeout} s")) from None
-        try:
-            ready: JSON = json.loads(line)
-        except ValueError:
+        if not line:
             self.close()
             ended = f"ended with the code {self._process.returncode} before it was ready"
-            raise StartError(self._message(f"{program} {ended}")) from None
-        if "control" not in ready:
+            raise StartError(self._message(f"{program} {ended}"))
+        try:
+            ready = json.loads(line)
+        except ValueError:
+            ready = None
+        # The line itself is not shown, because it may have keys.
+        if not isinstance(ready, dict) or not all(isinstance(ready.get(name), str) for name in _READY):
+            raise StartError(self._message(f"{program} did not print the line of a rowkey-server that is ready"))
+        if not isinstance(ready.get("control"), str):
             raise StartError(f"{program} has no control port; it is of an older version than this package")
         return ready
 
