@@ -10,6 +10,8 @@ from urllib.parse import quote, urlencode, urlsplit
 from ._errors import ControlError, ServerError, WaitTimeoutError
 
 JSON = dict[str, Any]
+#: Clocks are never set back, the secrets of identities are not shown, and a server that is told to end still answers.
+_LASTING = ("/v1/clock", "/v1/identities", "/v1/shutdown")
 
 
 class Control:
@@ -19,6 +21,8 @@ class Control:
         self.url = url.rstrip("/")
         #: What the server wants to see in each request, if it has a token.
         self.token = token
+        #: Whether requests were made whose effect lasts beyond a reset.
+        self.lasting = False
         self._address = urlsplit(self.url)
         self._timeout = timeout
 
@@ -46,6 +50,8 @@ class Control:
         timeout: float | None = None,
     ) -> bytes:
         """Sends bytes and returns those of the answer."""
+        # Also if it fails: it may have had its effect.
+        self.lasting |= method.upper() != "GET" and path.startswith(_LASTING)
         given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
         target = self._address.path + path + (f"?{urlencode(given, quote_via=quote)}" if given else "")
         # The server itself limits how long it waits; this is for one that is gone.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta, timezone
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +18,8 @@ from ._program import Program, control_token, find_program
 
 #: The flags of the ports, which a restart keeps.
 _PORTS = ("--blob-port", "--queue-port", "--table-port", "--control-port", "--oauth-port")
+#: How far the server's clock may be from the machine's before it was moved.
+_TOLERANCE = timedelta(seconds=2)
 
 
 class Snapshot:
@@ -64,6 +67,7 @@ class Server:
         self._describe(self._program.ready, token)
         #: Where `--oauth issue` issues tokens, or `None`.
         self.authority: str | None = self._program.ready.get("authority")
+        self._first_identities = self._identities()
 
     def _describe(self, ready: JSON, token: str | None) -> None:
         #: What an Azure SDK connects with.
@@ -78,7 +82,11 @@ class Server:
         self.control_endpoint = str(ready["control"])
         #: The certificate of `--https` in PEM, or `None`.
         self.certificate: str | None = ready.get("certificate")
-        self._control = Control(self.control_endpoint, token)
+        control = Control(self.control_endpoint, token)
+        known: Control | None = getattr(self, "_control", None)
+        # What a test keeps over a restart, such as the clock, must mark the one that is looked at.
+        self._control = known if known and (known.url, known.token) == (control.url, token) else control
+        self._control.lasting = False
         #: The server's clock.
         self.clock = Clock(self._control)
 
@@ -100,6 +108,11 @@ class Server:
         machine's time. A fork cannot be restarted."""
         if self._program is None:
             raise ServerError("this server was closed, or is a fork: only a running program can be restarted")
+        self._start_again()
+
+    def _start_again(self) -> None:
+        if self._program is not None:
+            self._program.close()
         endpoints = [
             self.blob_endpoint,
             self.queue_endpoint,
@@ -108,8 +121,39 @@ class Server:
             self.authority,
         ]
         ports = [str(urlsplit(endpoint or "").port or 0) for endpoint in endpoints]
-        self._program.close()
         self._start(dict(zip(_PORTS, ports)))
+
+    def _identities(self) -> Any:
+        return self._control.send("GET", "/v1/identities")["identities"] if self.authority else None
+
+    def _renew(self) -> None:
+        """Makes everything as at the start, at the same addresses, for another test."""
+        try:
+            if not self._has_to_start_again():
+                self._empty()
+                return
+        except ServerError:
+            # It has ended.
+            pass
+        self._start_again()
+        # Flags may have given it data.
+        self._empty()
+
+    def _has_to_start_again(self) -> bool:
+        if self._program is None or not self._program.is_running() or self._control.lasting:
+            return True
+        # What others did, such as the page in a browser.
+        clock = self.clock.read()
+        far = abs(clock.now - datetime.now(timezone.utc)) > _TOLERANCE
+        return clock.frozen or far or self._identities() != self._first_identities
+
+    def _empty(self) -> None:
+        for made in ("forks", "snapshots"):
+            for one in self._control.send("GET", f"/v1/{made}")[made]:
+                self._control.send("DELETE", f"/v1/{made}/{one['id']}")
+        for guard in ("throttle", "secondary", "pages"):
+            self._control.send("DELETE", f"/v1/{guard}")
+        self.reset()
 
     def log(self) -> str:
         """The last lines that the program logged. A fork logs with its parent."""

@@ -6,19 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from ._server import Server
 
-#: How far the server's clock may be from the machine's before it was moved by a test.
-_TOLERANCE = timedelta(seconds=2)
-
 
 @pytest.fixture(scope="session")
 def rowkey_server_flags() -> list[str]:
-    """The flags of the server of the session. Override it in `conftest.py`: `return ["--strict"]`."""
+    """The flags of the servers of the session, without ports. Override it in `conftest.py`: `return ["--strict"]`."""
     return []
 
 
@@ -32,23 +28,18 @@ def rowkey_server_session(rowkey_server_flags: list[str]) -> Iterator[Server]:
 @pytest.fixture
 def rowkey_server(rowkey_server_session: Server) -> Server:
     """The server of the session: empty, without faults, and at the machine's time. Its address is the same in each
-    test."""
-    server = rowkey_server_session
-    clock = server.clock.read()
-    if clock.frozen or abs(clock.now - datetime.now(timezone.utc)) > _TOLERANCE:
-        # A test has moved it, and clocks are never set back.
-        server.restart()
-    else:
-        for guard in ("/v1/throttle", "/v1/secondary", "/v1/pages"):
-            server.control("DELETE", guard)
-        server.reset()
-    return server
+    test.
+
+    It is started again if a test has moved its clock, changed its identities, or ended it. Forks and snapshots of earlier
+    tests end."""
+    rowkey_server_session._renew()
+    return rowkey_server_session
 
 
 @pytest.fixture(scope="session")
-def rowkey_prepared() -> Iterator[Server]:
+def rowkey_prepared(rowkey_server_flags: list[str]) -> Iterator[Server]:
     """The server that `rowkey_fork` copies. Override it in `conftest.py` with one that has data."""
-    with Server() as server:
+    with Server(*rowkey_server_flags) as server:
         yield server
 
 
