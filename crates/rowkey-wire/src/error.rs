@@ -21,6 +21,8 @@ pub struct Rejection {
     /// The rule that rejected the request, for the server's log; empty if the code is sufficient.
     /// It never quotes the request.
     pub rule: &'static str,
+    /// The string to sign that the server computed for a request that it rejected for its signature.
+    pub string_to_sign: Option<Box<str>>,
 }
 
 impl Rejection {
@@ -35,13 +37,35 @@ impl Rejection {
     /// A rejection with the code's usual status and a different message.
     pub fn with_message(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         let status = code.status().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        Self { status, code, message: message.into(), details: Vec::new(), rule: "" }
+        Self {
+            status,
+            code,
+            message: message.into(),
+            details: Vec::new(),
+            rule: "",
+            string_to_sign: None,
+        }
     }
 
     /// Sets the rule that rejected the request, for the server's log.
     #[must_use]
     pub fn because(mut self, rule: &'static str) -> Self {
         self.rule = rule;
+        self
+    }
+
+    /// The rule that rejected the request, or else the message, unless that was made for the request and may quote it.
+    pub fn reason(&self) -> &'static str {
+        match self.message {
+            Cow::Borrowed(text) if self.rule.is_empty() => text,
+            _ => self.rule,
+        }
+    }
+
+    /// Sets the string to sign that does not have the signature of the request.
+    #[must_use]
+    pub fn unsigned(mut self, string_to_sign: &str) -> Self {
+        self.string_to_sign = Some(string_to_sign.into());
         self
     }
 

@@ -18,7 +18,6 @@ use super::journal::{Ended, Record, Refusal};
 use super::pages::ChaosState;
 use super::throttle::{Targets, Throttle};
 use crate::clock::ServerClock;
-use crate::front::auth;
 use crate::front::operation::Operation;
 use crate::front::respond::HttpResponse;
 use crate::front::subject::Subject;
@@ -170,8 +169,8 @@ impl Visit<'_> {
             let refused = answer.extensions().get::<Rejection>()?;
             Some(Refusal {
                 code: refused.code.clone(),
-                rule: auth::rule(refused).into(),
-                string_to_sign: auth::computed_string(refused).map(str::to_owned),
+                rule: refused.reason().into(),
+                string_to_sign: refused.string_to_sign.as_deref().map(str::to_owned),
             })
         });
         let fault = self.rule.as_ref().map(|rule| rule.id());

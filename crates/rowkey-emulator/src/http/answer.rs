@@ -25,7 +25,7 @@ use crate::front::request_body::RequestBody;
 use crate::front::respond::{
     self, Failure, HttpResponse, Layer, Owner, RequestError, ResponseContext,
 };
-use crate::front::{auth, cors, head};
+use crate::front::{cors, head};
 use crate::services::arrival::Arrival;
 use crate::services::table::answer::Admitted;
 use crate::services::{blob, queue, table};
@@ -155,7 +155,7 @@ fn log(parts: &Parts, outcome: &Result<HttpResponse, Failure>, context: &Respons
         }
         Err(failure) => {
             let Rejection { status, code, .. } = &failure.rejection;
-            let rule = auth::rule(&failure.rejection);
+            let rule = failure.rejection.reason();
             let status = status.as_u16();
             debug!(?id, %method, %address, status, %code, rule, "a request is refused");
         }

@@ -55,11 +55,13 @@ pub(crate) struct Caller<'a> {
 }
 
 impl Caller<'_> {
-    /// Logs the string to sign of a rejected request, if enabled: it contains the keys of entities.
-    fn log_signing(&self, text: &str) {
+    /// Rejects a request whose signature is not that of `text`. The log has the text if that is enabled: it contains the
+    /// keys of entities.
+    fn not_signed(&self, text: &str, rule: &'static str, detail: String) -> Rejection {
         if let Some(id) = self.signing_log {
             info!(?id, string_to_sign = text, "the signature does not match the string to sign");
         }
+        failed(rule, detail).unsigned(text)
     }
 }
 
@@ -77,31 +79,6 @@ pub(crate) fn explain(rejection: Rejection, detail: impl Into<String>) -> Reject
         detail = detail.chars().map(|c| if is_text(c) { c } else { '\u{FFFD}' }).collect();
     }
     rejection.detail(AUTHENTICATION_ERROR_DETAIL, detail)
-}
-
-/// What precedes the string to sign in the detail of a rejection for a signature with an account key.
-const STRING_TO_SIGN: &str = "Server used following string to sign: '";
-
-/// The same for a shared access signature.
-const SAS_STRING_TO_SIGN: &str = "String to sign used was ";
-
-/// The string to sign as it was computed for a request that was rejected for its signature.
-pub(crate) fn computed_string(rejection: &Rejection) -> Option<&str> {
-    let mut details = rejection.details.iter();
-    let (_, detail) = details.find(|(name, _)| *name == AUTHENTICATION_ERROR_DETAIL)?;
-    let shared_key = detail.split_once(STRING_TO_SIGN);
-    let shared_key = shared_key.and_then(|(_, text)| text.strip_suffix("'."));
-    shared_key.or_else(|| {
-        detail.strip_prefix("Signature did not match. ")?.strip_prefix(SAS_STRING_TO_SIGN)
-    })
-}
-
-/// The rule that rejected a request. Messages that were built for the request may quote it, so they are none.
-pub(crate) fn rule(rejection: &Rejection) -> &'static str {
-    match rejection.message {
-        std::borrow::Cow::Borrowed(text) if rejection.rule.is_empty() => text,
-        _ => rejection.rule,
-    }
 }
 
 /// The delegation key of a service for the user whose token came with a request.

@@ -17,7 +17,7 @@ use rowkey_wire::xml::SignedIdentifier;
 use super::access::{Access, Grant, Scope};
 use super::rights::Rights;
 use super::wire::IpRange;
-use super::{Caller, SAS_STRING_TO_SIGN, failed};
+use super::{Caller, failed};
 use crate::account::Account;
 use crate::store::Key;
 use crate::store::query::Window;
@@ -53,11 +53,8 @@ pub(super) fn verify(
         None => key.verify(&text, &sas.signature),
     };
     if !account.keys.iter().any(genuine) {
-        caller.log_signing(&text);
-        return Err(failed(
-            "the shared access signature does not match",
-            format!("Signature did not match. {SAS_STRING_TO_SIGN}{text}"),
-        ));
+        let detail = format!("Signature did not match. String to sign used was {text}");
+        return Err(caller.not_signed(&text, "the shared access signature does not match", detail));
     }
     let mut rights = Rights::All;
     if let Some(delegation) = &sas.delegation {

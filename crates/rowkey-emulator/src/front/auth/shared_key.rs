@@ -9,7 +9,7 @@ use rowkey_wire::auth::{Scheme, Service, Unsigned, string_to_sign};
 use rowkey_wire::error::Rejection;
 use rowkey_wire::headers::{MS_DATE, VERSION};
 
-use super::{Caller, STRING_TO_SIGN, failed};
+use super::{Caller, failed};
 use crate::account::Account;
 use crate::clock::unix_seconds;
 
@@ -62,14 +62,11 @@ pub(super) fn verify(
     {
         return Ok(());
     }
-    caller.log_signing(&text);
-    Err(failed(
-        "the Shared Key signature does not match",
-        format!(
-            "The MAC signature found in the HTTP request '{signature}' is not the same as any \
-             computed signature. {STRING_TO_SIGN}{text}'."
-        ),
-    ))
+    let detail = format!(
+        "The MAC signature found in the HTTP request '{signature}' is not the same as any computed \
+         signature. Server used following string to sign: '{text}'."
+    );
+    Err(caller.not_signed(&text, "the Shared Key signature does not match", detail))
 }
 
 /// The paths that libraries sign instead of a path that names the secondary: the primary's path,
