@@ -12,9 +12,7 @@ use serde::Deserialize;
 use super::extents::{Chunk, Extents};
 use super::import::Import;
 use super::loki::{Database, File, Meta};
-use super::values::{
-    Instant, Octets, Policy, Properties, WrittenLease, from_milliseconds, policies,
-};
+use super::values::{Instant, Octets, Policy, WrittenLease, from_milliseconds, policies};
 use crate::load::metadata;
 use crate::op::condition::Tag;
 use crate::op::tags::Tags;
@@ -23,14 +21,12 @@ use crate::store::blob::entry::Copied;
 use crate::store::blob::lease::Lease;
 use crate::store::blob::tier::Tier;
 use crate::store::blob::{Blob, Container, Content, Kind, Version};
-use crate::store::properties;
 
 pub(super) const FILE: &str = "__azurite_db_blob__.json";
 const FOLDER: &str = "__blobstorage__";
 const CONTAINERS: &str = "$CONTAINERS_COLLECTION$";
 const BLOBS: &str = "$BLOBS_COLLECTION$";
 const BLOCKS: &str = "$BLOCKS_COLLECTION$";
-const SERVICES: &str = "$SERVICES_COLLECTION$";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -141,18 +137,7 @@ struct StagedRow {
 pub(super) fn read(directory: &Path, import: &mut Import<'_>) -> io::Result<bool> {
     let Some(file) = File::read(directory, FILE)? else { return Ok(false) };
     let database = file.database(CONTAINERS)?;
-    for row in database.rows::<Properties>(SERVICES) {
-        let row = row?;
-        import.note_several(
-            "retention of deleted blobs, which this server does not have",
-            row.keeps_deleted().into(),
-        );
-        let name = row.account_name.clone();
-        let found = import.properties(row);
-        if let (Some(account), Some(found)) = (import.account(&name), found) {
-            properties::update(account.blobs.properties_mut(), found);
-        }
-    }
+    import.services(&database, |account| account.blobs.properties_mut())?;
     for row in database.rows::<ContainerRow>(CONTAINERS) {
         read_container(row?, import);
     }

@@ -8,8 +8,10 @@ use std::path::Path;
 use rowkey_wire::edm::DateTime;
 use rowkey_wire::xml::{ServiceProperties, parse_properties, render_properties};
 
+use super::loki::Database;
 use super::values::Properties;
 use crate::account::{AccountData, Rules};
+use crate::store::properties;
 
 /// The data of Azurite.
 #[derive(Debug)]
@@ -32,6 +34,9 @@ pub(crate) struct Counts {
     /// With snapshots.
     pub(crate) blobs: u64,
 }
+
+/// The collection with the properties of a service.
+pub(super) const SERVICES: &str = "$SERVICES_COLLECTION$";
 
 /// Data while it is read.
 #[derive(Debug)]
@@ -77,14 +82,26 @@ impl<'a> Import<'a> {
         }
     }
 
-    /// Service properties; `None` if a document of the service cannot have them, and so no disk.
-    pub(super) fn properties(&mut self, found: Properties) -> Option<ServiceProperties> {
-        let read = found.read();
-        let is_valid = parse_properties(render_properties(&read).as_bytes()).is_ok();
-        if !is_valid {
-            self.note("properties of services with text that no document can have");
+    /// Reads the properties of a service, which the accounts have in `kept`.
+    pub(super) fn services(
+        &mut self,
+        database: &Database<'_>,
+        kept: impl Fn(&mut AccountData) -> &mut ServiceProperties,
+    ) -> io::Result<()> {
+        for row in database.rows::<Properties>(SERVICES) {
+            let row = row?;
+            let retention = "retention of deleted blobs, which this server does not have";
+            self.note_several(retention, row.keeps_deleted().into());
+            let name = row.account_name.clone();
+            let found = row.read();
+            // What no document of the service can have could not be read from a disk.
+            if parse_properties(render_properties(&found).as_bytes()).is_err() {
+                self.note("properties of services with text that no document can have");
+            } else if let Some(account) = self.account(&name) {
+                properties::update(kept(account), found);
+            }
         }
-        is_valid.then_some(read)
+        Ok(())
     }
 
     pub(super) fn finish(self, directory: &Path) -> io::Result<Imported> {

@@ -11,16 +11,14 @@ use uuid::Uuid;
 use super::extents::{Chunk, Extents};
 use super::import::Import;
 use super::loki::{File, damaged};
-use super::values::{Instant, Policy, Properties, policies};
+use super::values::{Instant, Policy, policies};
 use crate::load::metadata;
-use crate::store::properties;
 use crate::store::queue::{Message, Queue};
 
 pub(super) const FILE: &str = "__azurite_db_queue__.json";
 const FOLDER: &str = "__queuestorage__";
 const QUEUES: &str = "$QUEUES_COLLECTION$";
 const MESSAGES: &str = "$MESSAGES_COLLECTION$";
-const SERVICES: &str = "$SERVICES_COLLECTION$";
 /// From here on a message never expires, in ticks: the last second of the year 9999.
 const NEVER: i64 = DateTime::MAX.ticks() - 10_000_000;
 
@@ -50,14 +48,7 @@ struct MessageRow {
 pub(super) fn read(directory: &Path, import: &mut Import<'_>) -> io::Result<bool> {
     let Some(file) = File::read(directory, FILE)? else { return Ok(false) };
     let database = file.database(QUEUES)?;
-    for row in database.rows::<Properties>(SERVICES) {
-        let row = row?;
-        let name = row.account_name.clone();
-        let found = import.properties(row);
-        if let (Some(account), Some(found)) = (import.account(&name), found) {
-            properties::update(account.queues.properties_mut(), found);
-        }
-    }
+    import.services(&database, |account| account.queues.properties_mut())?;
     for row in database.rows::<QueueRow>(QUEUES) {
         read_queue(row?, import);
     }

@@ -11,16 +11,15 @@ use rowkey_wire::odata::{Field, FieldError, Fields, Scalar};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::import::Import;
+use super::import::{Import, SERVICES};
 use super::loki::{Database, File, Meta};
-use super::values::{Policy, Properties, from_milliseconds, policies};
+use super::values::{Policy, from_milliseconds, policies};
 use crate::op::entity::{self, Entity, Strictness};
 use crate::op::names::check_table_name;
-use crate::store::{Account, Key, properties};
+use crate::store::{Account, Key};
 
 pub(super) const FILE: &str = "__azurite_db_table__.json";
 const TABLES: &str = "$TABLES_COLLECTION$";
-const SERVICES: &str = "$SERVICES_COLLECTION$";
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -48,14 +47,7 @@ struct EntityRow<'a> {
 pub(super) fn read(directory: &Path, import: &mut Import<'_>) -> io::Result<bool> {
     let Some(file) = File::read(directory, FILE)? else { return Ok(false) };
     let database = file.database(TABLES)?;
-    for row in database.rows::<Properties>(SERVICES) {
-        let row = row?;
-        let name = row.account_name.clone();
-        let found = import.properties(row);
-        if let (Some(account), Some(found)) = (import.account(&name), found) {
-            properties::update(account.tables.properties_mut(), found);
-        }
-    }
+    import.services(&database, |account| account.tables.properties_mut())?;
     let mut read = HashSet::from([TABLES.to_owned(), SERVICES.to_owned()]);
     for row in database.rows::<TableRow>(TABLES) {
         read.insert(read_table(&database, row?, import)?);
