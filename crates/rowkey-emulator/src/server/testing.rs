@@ -204,12 +204,7 @@ impl Server {
     pub fn reset(&self) {
         // First, so that no request writes after it that a fault has held.
         self.state.control.rules.discard();
-        let seed = self.state.now().ticks().cast_unsigned();
-        for account in &self.state.accounts {
-            account.replace(AccountData::new(self.state.rules, seed));
-        }
-        #[cfg(feature = "durable")]
-        self.state.durable.iter().for_each(Durable::write_now);
+        self.reset_data(None, None);
         self.state.control.clear();
     }
 
