@@ -11,9 +11,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::body::Named;
-use crate::health::shown_connection_string;
 use crate::problem::Problem;
-use crate::shared::{Forked, Options, Shared, spawn};
+use crate::shared::{Forked, Inner, Options, Shared, spawn};
 
 /// A server with the contents that this one had.
 #[derive(Debug, Serialize, ToSchema)]
@@ -34,15 +33,15 @@ pub(crate) struct Fork {
 }
 
 impl Fork {
-    fn of(id: u64, plane: &dyn Forked, show_keys: bool) -> Self {
-        let server = plane.server();
+    fn of(id: u64, fork: &dyn Forked, original: &Inner) -> Self {
+        let server = fork.server();
         Self {
             id,
             blob: server.blob_endpoint().to_owned(),
             queue: server.queue_endpoint().to_owned(),
             table: server.table_endpoint().to_owned(),
-            connection_string: shown_connection_string(server, show_keys),
-            control: plane.url().to_owned(),
+            connection_string: original.connection_string(server),
+            control: fork.url().to_owned(),
         }
     }
 }
@@ -57,8 +56,7 @@ pub(crate) struct Forks {
 #[utoipa::path(get, path = "/v1/forks", tag = "contents", responses((status = 200, body = Forks)))]
 pub(crate) async fn list(State(plane): State<Shared>) -> Json<Forks> {
     let made = plane.made();
-    let forks =
-        made.forks.iter().map(|(id, fork)| Fork::of(*id, &**fork, plane.show_keys)).collect();
+    let forks = made.forks.iter().map(|(id, fork)| Fork::of(*id, &**fork, &plane)).collect();
     Json(Forks { forks })
 }
 
@@ -87,7 +85,7 @@ pub(crate) async fn start(State(plane): State<Shared>) -> Result<Response, Probl
     };
     let fork = (plane.start_fork)(server, options).await.map_err(failed)?;
     let id = plane.number();
-    let shown = Fork::of(id, &*fork, plane.show_keys);
+    let shown = Fork::of(id, &*fork, &plane);
     // Weak, so that a fork does not keep its original.
     let (asked, original) = (fork.shutdown(), Arc::downgrade(&plane));
     plane.made().forks.insert(id, fork);

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
-use rowkey_emulator::{DEVELOPMENT_KEY, Server, StoredTable};
+use rowkey_emulator::StoredTable;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -93,23 +93,12 @@ pub(crate) async fn about(State(plane): State<Shared>) -> Json<About> {
         blob: server.blob_endpoint().to_owned(),
         queue: server.queue_endpoint().to_owned(),
         table: server.table_endpoint().to_owned(),
-        connection_string: shown_connection_string(server, plane.show_keys),
+        connection_string: plane.connection_string(server),
         certificate: server.certificate().map(str::to_owned),
         authority: server.authority().map(str::to_owned),
         accounts: accounts.collect(),
         connections: server.connections(),
     })
-}
-
-/// A connection string; without the account's key, unless that is the published one or keys are shown.
-pub(crate) fn shown_connection_string(server: &Server, show_keys: bool) -> String {
-    let is_secret =
-        |part: &str| part.strip_prefix("AccountKey=").is_some_and(|key| key != DEVELOPMENT_KEY);
-    server
-        .connection_string()
-        .split_inclusive(';')
-        .filter(|part| show_keys || !is_secret(part.trim_end_matches(';')))
-        .collect()
 }
 
 /// The metrics of the server, in the text format of Prometheus.

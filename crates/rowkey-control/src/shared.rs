@@ -119,6 +119,14 @@ pub(crate) struct Made {
 }
 
 impl Inner {
+    /// The connection string of a server, with the account's key only if it is shown.
+    pub(crate) fn connection_string(&self, server: &Server) -> String {
+        if self.show_keys {
+            return server.connection_string().to_owned();
+        }
+        server.connection_string_without_key()
+    }
+
     /// What requests made. The lock is never held across an await.
     pub(crate) fn made(&self) -> MutexGuard<'_, Made> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)

@@ -19,7 +19,8 @@ use clap::Parser as _;
 use futures_util::future::select;
 #[cfg(feature = "control")]
 use rowkey_control::Plane;
-use rowkey_emulator::{DEVELOPMENT_KEY, Server};
+use rowkey_emulator::Server;
+use serde::Serialize;
 use tokio::sync::oneshot;
 
 use flags::Flags;
@@ -156,45 +157,42 @@ async fn stdin_is_closed(is_watched: bool) {
     }
 }
 
-/// A connection string without the account's key, unless that is the published one.
-fn without_key(connection_string: &str) -> String {
-    let is_secret =
-        |part: &str| part.strip_prefix("AccountKey=").is_some_and(|key| key != DEVELOPMENT_KEY);
-    connection_string
-        .split_inclusive(';')
-        .filter(|part| !is_secret(part.trim_end_matches(';')))
-        .collect()
+/// The ready line, which programs that start the server wait for.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    ready: bool,
+    blob: &'a str,
+    queue: &'a str,
+    table: &'a str,
+    connection_string: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    control: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    authority: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificate: Option<String>,
 }
 
-/// Prints the ready line to stdout: programs that start the server wait for it. Such lines end up in
-/// logs, which should not contain keys, so the keys of the user's own accounts are shown only on
-/// request.
+/// Prints the ready line to stdout. Such lines end up in logs, which should not contain keys, so the keys of the user's
+/// own accounts are shown only on request.
 fn ready(server: &Server, control: Option<&str>, show_keys: bool) -> io::Result<()> {
-    let connection_string = if show_keys {
-        server.connection_string().to_owned()
-    } else {
-        without_key(server.connection_string())
-    };
-    let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
-    let certificate = server.certificate().map_or_else(String::new, |certificate| {
-        format!(",\"certificate\":{}", quoted(certificate).replace('\r', "").replace('\n', "\\n"))
-    });
-    let control =
-        control.map_or_else(String::new, |control| format!(",\"control\":{}", quoted(control)));
-    let mut out = io::stdout().lock();
-    let authority = server
-        .authority()
-        .map_or_else(String::new, |address| format!(",\"authority\":{}", quoted(address)));
-    writeln!(
-        out,
-        "{{\"ready\":true,\"blob\":{},\"queue\":{},\"table\":{},\"connectionString\":{}{}{}{}}}",
-        quoted(server.blob_endpoint()),
-        quoted(server.queue_endpoint()),
-        quoted(server.table_endpoint()),
-        quoted(&connection_string),
+    let line = Line {
+        ready: true,
+        blob: server.blob_endpoint(),
+        queue: server.queue_endpoint(),
+        table: server.table_endpoint(),
+        connection_string: if show_keys {
+            server.connection_string().to_owned()
+        } else {
+            server.connection_string_without_key()
+        },
         control,
-        authority,
-        certificate,
-    )?;
+        authority: server.authority(),
+        certificate: server.certificate().map(|certificate| certificate.replace('\r', "")),
+    };
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, &line)?;
+    writeln!(out)?;
     out.flush()
 }

@@ -180,6 +180,25 @@ impl Server {
         &self.connection_string
     }
 
+    /// The same without the account's key, unless that is the published one. Logs may have it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// use rowkey_emulator::Server;
+    ///
+    /// let server = Server::builder().account("shop", ["a2V5"]).start().await?;
+    /// let shown = server.connection_string_without_key();
+    /// assert!(shown.contains("AccountName=shop;") && !shown.contains("a2V5"));
+    /// # Ok(()) }
+    /// ```
+    pub fn connection_string_without_key(&self) -> String {
+        let is_secret =
+            |part: &str| part.strip_prefix("AccountKey=").is_some_and(|key| key != DEVELOPMENT_KEY);
+        let parts = self.connection_string.split_inclusive(';');
+        parts.filter(|part| !is_secret(part.trim_end_matches(';'))).collect()
+    }
+
     /// The address of the Table service for the first account,
     /// `http://127.0.0.1:10002/devstoreaccount1`.
     pub fn table_endpoint(&self) -> &str {

@@ -4,10 +4,11 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
 
-use rowkey_emulator::{DEVELOPMENT_KEY, ServerClock, Service};
+use rowkey_emulator::{DEVELOPMENT_KEY, Service};
 
 use crate::given_to_azurite::FLAGS;
 use crate::support::{Answer, Client};
+use crate::work::connect;
 
 /// A program on free ports, which is killed when this is dropped.
 pub(crate) struct Program {
@@ -33,14 +34,7 @@ impl Program {
     }
 
     pub(crate) fn connect(&self, service: Service) -> Client {
-        let name = match service {
-            Service::Blob => "\"blob\":\"",
-            Service::Queue => "\"queue\":\"",
-            Service::Table => "\"table\":\"",
-        };
-        let (_, endpoint) = self.ready.split_once(name).unwrap();
-        let (endpoint, _) = endpoint.split_once('"').unwrap();
-        Client::at(service, endpoint, &ServerClock::real()).unwrap()
+        connect(&self.ready, service)
     }
 }
 

@@ -12,6 +12,17 @@ use crate::support::Client;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rowkey-server");
 
+/// A connection to a service of the program with this ready line.
+pub(crate) fn connect(ready: &str, service: Service) -> Client {
+    let ready: serde_json::Value = serde_json::from_str(ready).unwrap();
+    let name = match service {
+        Service::Blob => "blob",
+        Service::Queue => "queue",
+        Service::Table => "table",
+    };
+    Client::at(service, ready[name].as_str().unwrap(), &ServerClock::real()).unwrap()
+}
+
 /// A working directory of a test's own, which goes when the test ends. `DIR` stands for it in flags.
 pub(crate) struct Work(pub(crate) PathBuf);
 
@@ -114,14 +125,7 @@ impl Drop for Started {
 impl Started {
     /// A connection to a service of the program.
     pub(crate) fn connect(&self, service: Service) -> Client {
-        let name = match service {
-            Service::Blob => "\"blob\":\"",
-            Service::Queue => "\"queue\":\"",
-            Service::Table => "\"table\":\"",
-        };
-        let (_, endpoint) = self.ready.split_once(name).unwrap();
-        let (endpoint, _) = endpoint.split_once('"').unwrap();
-        Client::at(service, endpoint, &ServerClock::real()).unwrap()
+        connect(&self.ready, service)
     }
 
     /// Ends the program by a signal, and returns its log.
