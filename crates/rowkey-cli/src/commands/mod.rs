@@ -5,6 +5,7 @@ mod copy;
 mod count;
 mod dead_letters;
 mod delete;
+mod distinct;
 mod export;
 mod get;
 mod import;
