@@ -1,6 +1,7 @@
 //! [`Plane`]: a server with its control plane.
 
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::{fmt, io};
 
@@ -68,7 +69,7 @@ impl Plane {
             shutdown: Arc::default(),
             ended,
             made: Mutex::default(),
-            numbers: Mutex::default(),
+            last: AtomicU64::new(0),
         });
         let router = routes::router(Arc::clone(&shared));
         let mut told = shared.ended.clone();
@@ -100,7 +101,7 @@ impl Plane {
     }
 
     /// Ends the control plane and the server, after the requests under way, for which it waits five seconds at most.
-    /// When this returns, all data of a location has been synced.
+    /// All data of a location has been synced when this returns, or, if a request took longer, when that has ended.
     pub async fn stop(mut self) {
         self.ending = None;
         let faults = std::mem::take(&mut self.shared.made().faults);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{fmt, io};
 
@@ -67,7 +68,8 @@ pub(crate) struct Inner {
     /// Changes when the control plane ends: requests that follow the journal end then.
     pub(crate) ended: watch::Receiver<()>,
     pub(crate) made: Mutex<Made>,
-    pub(crate) numbers: Mutex<u64>,
+    /// The number of the last snapshot or fork.
+    pub(crate) last: AtomicU64,
 }
 
 /// A server that runs with a control plane of its own, until this is dropped.
@@ -134,9 +136,7 @@ impl Inner {
 
     /// A new number for a snapshot or a fork, from 1.
     pub(crate) fn number(&self) -> u64 {
-        let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-        *numbers += 1;
-        *numbers
+        self.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
