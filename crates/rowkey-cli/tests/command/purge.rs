@@ -137,7 +137,8 @@ async fn a_purge_that_is_killed_anywhere_goes_on_and_deletes_nothing_else() {
         let account = filled().await;
         let job = ["--checkpoint", "position", "--concurrency", places, "--yes"];
         let args = [&FILTER[..], &job].concat();
-        let held = Fault::on(Operation::Transaction).nth(nth).hold();
+        // With all later ones: what is sent when the program is killed must not be executed after that.
+        let held = Fault::on(Operation::Transaction).nth(nth).times(u64::MAX).hold();
         let done = signalled(started(&account, &args, held).await, "-KILL");
         assert_eq!((done.code, &*done.out), (-1, ""), "{done:?}");
         let (kept, left) = rows(&account).await;

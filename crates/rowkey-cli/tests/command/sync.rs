@@ -206,12 +206,12 @@ async fn what_is_written_between_the_comparison_and_the_deletion_stays() {
     add(&replica, 0..40).await;
     // The destination has been read, and the source as well.
     let args = [&SYNC[..], &["--yes"]].concat();
-    let running = started(&account, &args, Fault::on(Operation::GetEntity).nth(1).hold()).await;
+    let running = started(&account, &args, Fault::on(Operation::GetEntity).hold()).await;
     let mut written = key(3);
     written.set("New", true);
     replica.upsert(&written).await.unwrap();
     replica.delete(key(4).key(), Match::Any).await.unwrap();
-    // The read that makes sure was held for one of them, and finds the others.
+    // The reads that make sure were held, and find these.
     for number in 0..40 {
         if number % 7 == 5 {
             orders.insert(&key(number)).await.unwrap();
