@@ -194,11 +194,30 @@ impl Filter {
     /// # Ok::<_, rowkey::Error>(())
     /// ```
     pub fn dynamic(name: impl Into<String>, operator: Operator, value: impl Into<Value>) -> Self {
-        let name = name.into();
-        if is_valid_name(&name) || matches!(&*name, "PartitionKey" | "RowKey" | "Timestamp") {
-            return Self(Ok(wire::Filter::compare(name, operator, value)));
-        }
-        Self(Err(PropertyError::new("the name cannot be that of a property")))
+        Self(valid_name(name.into()).map(|name| wire::Filter::compare(name, operator, value)))
+    }
+
+    /// The comparison `name operator value` with a number, for columns that are known only at run time, in rows that may store
+    /// numbers as any type.
+    ///
+    /// An Int32, Int64 or Double is compared as each type that stores numbers, as a [`Column`] of numbers does: that takes up to four of
+    /// the 15 comparisons of a query. A value of another type is compared as itself. Names are checked as those of
+    /// [`dynamic`](Self::dynamic) are.
+    ///
+    /// ```
+    /// use rowkey::{Filter, Operator};
+    ///
+    /// let filter = Filter::number("Size", Operator::GreaterOrEqual, 5_i64);
+    /// assert_eq!(filter, Filter::raw("Size ge 5L or Size ge 5 or Size ge 5.0")?);
+    /// // No integer equals this number.
+    /// assert_eq!(Filter::number("Size", Operator::Equal, 2.5), Filter::raw("Size eq 2.5")?);
+    /// assert_eq!(Filter::number("City", Operator::Equal, "York"), Filter::raw("City eq 'York'")?);
+    /// # Ok::<_, rowkey::Error>(())
+    /// ```
+    pub fn number(name: impl Into<String>, operator: Operator, value: impl Into<Value>) -> Self {
+        let (any, value) = (Stored { as_type: None, exact: false }, value.into());
+        let compare = |name: String| typed::compare(&name, operator, &value.as_ref(), any);
+        Self(valid_name(name.into()).and_then(compare))
     }
 
     /// Parses a filter from OData text, `Age gt 30 and City eq 'Leeds'`.
@@ -242,10 +261,57 @@ impl Filter {
         names.into_iter()
     }
 
+    /// The OData text that a query sends as `$filter`, without the conditions on the keys that the query adds.
+    ///
+    /// The text contains the values that are compared, so it belongs in no log. [`raw`](Self::raw) reads it. A filter that nothing
+    /// can match, such as a list without values, is `false`; a query with it sends nothing. A list that exceeds the limit of
+    /// [`comparisons`](Self::comparisons) is one text here, and several in the requests of a query.
+    ///
+    /// # Errors
+    ///
+    /// What was wrong with a comparison, for example an invalid name: a query would refuse the filter.
+    ///
+    /// ```
+    /// use rowkey::{Column, Filter};
+    ///
+    /// const CITY: Column<String> = Column::named("City");
+    /// let text = CITY.is("O'Fallon").and(!CITY.starts_with("Le")).to_odata()?;
+    /// assert_eq!(text, "City eq 'O''Fallon' and not (City ge 'Le' and City lt 'Lf')");
+    /// assert_eq!(Filter::raw(&text)?.to_odata()?, text);
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn to_odata(&self) -> Result<String, PropertyError> {
+        self.0.as_ref().map(wire::print).map_err(Clone::clone)
+    }
+
+    /// How many comparisons the filter makes; 0 if it cannot be sent. A request may make 15, those on its keys included.
+    ///
+    /// A query splits a list ([`Column::one_of`]) that makes more into several requests, and refuses other filters that do.
+    ///
+    /// ```
+    /// use rowkey::{Column, Filter, Operator};
+    ///
+    /// const SIZE: Column<i64> = Column::named("Size");
+    /// assert_eq!(SIZE.is(5).comparisons(), 3);
+    /// assert_eq!(SIZE.exact().is(5).comparisons(), 1);
+    /// assert_eq!(Filter::dynamic("no name", Operator::Equal, 5).comparisons(), 0);
+    /// ```
+    pub fn comparisons(&self) -> usize {
+        self.0.as_ref().map_or(0, wire::Filter::comparisons)
+    }
+
     #[doc(hidden)]
     pub fn into_wire(self) -> Result<wire::Filter, PropertyError> {
         self.0
     }
+}
+
+/// Refuses names that a property cannot have, so that text in their place cannot change the meaning of a filter.
+fn valid_name(name: String) -> Result<String, PropertyError> {
+    if is_valid_name(&name) || matches!(&*name, "PartitionKey" | "RowKey" | "Timestamp") {
+        return Ok(name);
+    }
+    Err(PropertyError::new("the name cannot be that of a property"))
 }
 
 /// Adds the properties that occur in `filter`.
@@ -292,6 +358,80 @@ impl fmt::Debug for Filter {
         match &self.0 {
             Ok(filter) => f.debug_tuple("Filter").field(&wire::print(filter)).finish(),
             Err(error) => f.debug_tuple("Filter").field(error).finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPERATORS: [Operator; 6] = [
+        Operator::Equal,
+        Operator::NotEqual,
+        Operator::GreaterOrEqual,
+        Operator::Greater,
+        Operator::LessOrEqual,
+        Operator::Less,
+    ];
+
+    #[test]
+    fn a_number_of_a_column_known_at_run_time_is_compared_as_a_typed_column_is() {
+        const WHOLE: Column<i64> = Column::named("N");
+        const SMALL: Column<i32> = Column::named("N");
+        const DOUBLE: Column<f64> = Column::named("N");
+        for operator in OPERATORS {
+            for n in [0, -7, i64::MAX, (1 << 53) + 1] {
+                assert_eq!(Filter::number("N", operator, n), WHOLE.compare(operator, n));
+            }
+            for n in [0, i32::MIN] {
+                assert_eq!(Filter::number("N", operator, n), SMALL.compare(operator, n));
+            }
+            for n in [0.5, -3.0, 1e300] {
+                assert_eq!(Filter::number("N", operator, n), DOUBLE.compare(operator, n));
+            }
+            let text = Filter::number("N", operator, "5");
+            assert_eq!(text, Filter::dynamic("N", operator, "5"), "text is no number");
+        }
+        // Between two doubles, `ne` compares with both.
+        assert_eq!(Filter::number("N", Operator::NotEqual, (1_i64 << 53) + 1).comparisons(), 4);
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_sent_has_no_text_and_no_comparisons() {
+        let wrong = [
+            Filter::number("N eq 1 or M", Operator::Equal, 5),
+            Filter::dynamic("", Operator::Equal, 5),
+            Column::<Option<i64>>::named("N").is(None::<i64>),
+            Column::<i64>::named("N").stored_as(Some(Type::String)).gt(5),
+        ];
+        for wrong in wrong {
+            let own = wrong.to_odata().unwrap_err();
+            let part = Filter::dynamic("A", Operator::Equal, 1).and(!wrong);
+            assert_eq!((part.to_odata(), part.comparisons()), (Err(own), 0), "{part:?}");
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_filter_is_the_filter() {
+        const CITY: Column<String> = Column::named("City");
+        let size = || Filter::number("Size", Operator::Less, 5);
+        let city = || CITY.one_of(["O'Fallon", "York"]);
+        for (filter, text, comparisons) in [
+            (size(), "Size lt 5 or Size lt 5L or Size lt 5.0", 3),
+            (
+                size().and(!city()),
+                "(Size lt 5 or Size lt 5L or Size lt 5.0) and not (City eq 'O''Fallon' or City eq 'York')",
+                5,
+            ),
+            (CITY.one_of([""; 0]), "false", 0),
+            (Filter::raw("Open and Size gt 5").unwrap(), "Open and Size gt 5", 2),
+        ] {
+            assert_eq!(
+                (filter.to_odata().as_deref(), filter.comparisons()),
+                (Ok(text), comparisons)
+            );
+            assert_eq!(Filter::raw(text).unwrap().to_odata().as_deref(), Ok(text));
         }
     }
 }
