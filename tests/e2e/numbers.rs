@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use chrono::TimeDelta;
 use rowkey::edm::{DateTime, Guid, Value};
 use rowkey::sas::{Sas, TablePermissions};
-use rowkey::{Column, DynamicEntity, Entity, Filter, Partition};
+use rowkey::{Column, DynamicEntity, Entity, Filter, Operator, Partition};
 use rowkey_tests::random::{Random, Seed, seeds};
 use rowkey_tests::{Arm, Fixture, TestResult, TestTable, arm};
 
@@ -99,6 +99,16 @@ fn number(random: &mut Random) -> Number {
 const WHOLE: Column<i64> = Column::named("N");
 const DOUBLE: Column<f64> = Column::named("N");
 
+/// The operators in the order of [`comparisons`].
+const OPERATORS: [Operator; 6] = [
+    Operator::Equal,
+    Operator::NotEqual,
+    Operator::GreaterOrEqual,
+    Operator::Greater,
+    Operator::LessOrEqual,
+    Operator::Less,
+];
+
 /// A filter, and the comparison that it expresses.
 type Comparison = (Filter, fn(Option<Ordering>) -> bool);
 
@@ -156,6 +166,11 @@ async fn numeric_filters_match_rows_of_every_numeric_type() -> TestResult {
                 let expected: Vec<_> = expected.map(|(at, _)| format!("{at:03}")).collect();
                 let found = find(filter.clone()).await?;
                 assert_eq!(found, expected, "{operator}: {with:?} {filter:?}");
+                // The same of a column that is known at run time alone, and of the filter's text.
+                let dynamic = Filter::number("N", OPERATORS[operator], with.value());
+                assert_eq!(find(dynamic).await?, expected, "{operator}: {with:?}");
+                let again = Filter::raw(&filter.to_odata()?)?;
+                assert_eq!(find(again).await?, expected, "{operator}: {filter:?}");
             }
         }
         let list: Vec<i64> = (-5..15).chain([i64::MAX, 1 << 53]).collect();
