@@ -11,6 +11,7 @@ use crate::keys;
 use crate::model::{Field, Keys, Model, VERSION, plain};
 use crate::names::constant;
 use crate::role::Role;
+use crate::stored_types;
 use crate::template::Template;
 use crate::types::{at, option_of};
 
@@ -66,6 +67,7 @@ pub(crate) fn flatten(input: &DeriveInput) -> Result<TokenStream> {
         quote! { #name: #value }
     });
     let names = model.properties();
+    let types = stored_types::constant(&model);
     let properties = model.fields.iter().filter_map(|field| write(&model, field, &out));
     let inherent = inherent(&model, &columns(&model));
     let bounded = model.bounded();
@@ -76,6 +78,7 @@ pub(crate) fn flatten(input: &DeriveInput) -> Result<TokenStream> {
         #[automatically_derived]
         impl #generics #krate::Flatten for #ident #arguments #bounds {
             const NAMES: &'static [&'static str] = &[#(#names),*];
+            #types
 
             fn decode(
                 #row: &#krate::entity::RowReader<'_>,
@@ -132,6 +135,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
         quote! { ::core::result::Result::Ok(Self { #(#fields,)* }) }
     };
     let declared = keys.and_then(|keys| keys.declarations.constant(model, keys));
+    let types = stored_types::constant(model);
     let checks = type_checks(model);
     quote! {
         #checks
@@ -139,6 +143,7 @@ fn projection_impl(model: &Model<'_>, keys: Option<&Keys>) -> TokenStream {
         #[automatically_derived]
         impl #generics #krate::Projection for #ident #arguments #bounds {
             const COLUMNS: ::core::option::Option<&'static [&'static str]> = #columns;
+            #types
             #declared
 
             fn decode(
@@ -285,7 +290,7 @@ fn columns(model: &Model<'_>) -> TokenStream {
 
 /// The EDM type that a field is stored as: an expression for an `Option<Type>`, evaluated at compile time.
 /// `None` for the default type.
-fn stored(model: &Model<'_>, field: &Field<'_>) -> Option<TokenStream> {
+pub(crate) fn stored(model: &Model<'_>, field: &Field<'_>) -> Option<TokenStream> {
     let Model { krate, compat, .. } = model;
     // Every library stores all other fields as text or bytes.
     let Role::Property { json: false, blob: false, encrypt: false, with: None, stored, .. } =

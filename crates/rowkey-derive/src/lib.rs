@@ -34,6 +34,7 @@ mod role;
 mod serde;
 mod shape;
 mod store;
+mod stored_types;
 mod stub;
 mod template;
 mod types;

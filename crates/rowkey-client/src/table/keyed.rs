@@ -1,5 +1,6 @@
 //! An entity together with its keys as they are stored.
 
+use rowkey_entity::edm::Type;
 use rowkey_entity::entity::{Declarations, RowReader};
 use rowkey_entity::{DecodeError, Projection};
 
@@ -37,6 +38,7 @@ pub struct Keyed<P> {
 
 impl<P: Projection> Projection for Keyed<P> {
     const COLUMNS: Option<&'static [&'static str]> = P::COLUMNS;
+    const TYPES: &'static [(&'static str, Option<Type>)] = P::TYPES;
     const DECLARED: Declarations = P::DECLARED;
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {

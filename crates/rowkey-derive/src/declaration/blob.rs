@@ -104,7 +104,7 @@ fn fields<'m, 'a>(model: &'m Model<'a>) -> impl Iterator<Item = (&'m str, &'m Fi
 }
 
 /// The property that names the blob of `property`.
-fn pointer(property: &str) -> String {
+pub(crate) fn pointer(property: &str) -> String {
     format!("{property}{POINTER}")
 }
 

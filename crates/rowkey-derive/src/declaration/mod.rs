@@ -29,6 +29,7 @@ use crate::role::Given;
 use crate::stub::{Constructor, Raw, Stub};
 use crate::template::{Part, Template};
 
+pub(crate) use blob::pointer as blob_property;
 pub(crate) use mark::{Marks, Word};
 use rows::Rows;
 

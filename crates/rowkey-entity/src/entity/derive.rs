@@ -11,6 +11,7 @@ use rowkey_wire::shown;
 
 use super::flatten::Names;
 use super::row::{DecodeError, OWN, RowReader, VERSION};
+pub use super::stored_types::{joined, prefixed, prefixed_length, stored_type, text};
 use super::traits::{Entity, Rows};
 pub use crate::declaration::expiry::Expiry;
 use crate::index::Index;

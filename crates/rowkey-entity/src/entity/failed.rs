@@ -1,5 +1,6 @@
 //! Rows that do not decode: which ones they are, and how to read the others in spite of them.
 
+use rowkey_wire::edm::Type;
 use rowkey_wire::shown;
 use std::fmt;
 
@@ -64,6 +65,7 @@ impl std::error::Error for FailedRow {}
 /// `Query::results`.
 impl<P: Projection> Projection for Result<P, FailedRow> {
     const COLUMNS: Option<&'static [&'static str]> = P::COLUMNS;
+    const TYPES: &'static [(&'static str, Option<Type>)] = P::TYPES;
     const DECLARED: Declarations = P::DECLARED;
 
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError> {

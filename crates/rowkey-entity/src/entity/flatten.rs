@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use rowkey_wire::edm::Type;
+
 use super::row::{DecodeError, RowReader, RowWriter};
 
 /// A struct whose fields are stored as properties of the entity or projection that contains it.
@@ -15,6 +17,9 @@ use super::row::{DecodeError, RowReader, RowWriter};
 pub trait Flatten: Sized {
     /// The names of its properties.
     const NAMES: &'static [&'static str];
+
+    /// Its properties, each with the EDM type that it is stored as: see [`Projection::TYPES`](crate::Projection::TYPES).
+    const TYPES: &'static [(&'static str, Option<Type>)] = &[];
 
     /// Reads the value.
     fn decode(row: &RowReader<'_>) -> Result<Self, DecodeError>;

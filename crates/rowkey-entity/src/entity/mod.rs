@@ -7,6 +7,7 @@
 //! - `receipt`: [`Receipt`](crate::Receipt), what a successful call used
 //! - `stored`: [`Stored`], an entity with the ETag and Timestamp it was read with
 //! - `derive`: what the code of derives calls, such as how an `EntitySet` distinguishes its types
+//! - `stored_types`: joins the properties and types of flattened fields at compile time
 //! - `blob_ref`: [`BlobRef`](crate::BlobRef), a field whose content is in a blob
 //! - `dynamic`: [`DynamicEntity`](crate::DynamicEntity), an entity with arbitrary properties
 //! - `properties`: [`Properties`](crate::Properties), properties by name
@@ -35,6 +36,7 @@ mod serial;
 mod serial_tests;
 mod shapes;
 pub(crate) mod stored;
+mod stored_types;
 pub(crate) mod traits;
 pub(crate) mod unknown;
 

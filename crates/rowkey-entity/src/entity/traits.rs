@@ -1,6 +1,6 @@
 //! The two traits that the derives implement.
 
-use rowkey_wire::edm::DateTime;
+use rowkey_wire::edm::{DateTime, Type};
 
 use super::blob_ref::BlobRef;
 use super::row::{DecodeError, RowReader, RowWriter};
@@ -54,6 +54,53 @@ use crate::key::{KeyWriter, Piece};
 pub trait Projection: Sized {
     /// The properties to request from the service, or `None` for all of them.
     const COLUMNS: Option<&'static [&'static str]>;
+
+    /// The properties of the type in field order, each with the EDM type that it is stored as; `None` if that varies
+    /// from value to value.
+    ///
+    /// For tools that need a schema without rows, such as SQL over tables. The derives of `Entity` and `Projection`
+    /// fill it; it is empty for an `EntitySet`, for a `DynamicEntity`, and for types that implement the trait by hand
+    /// without it. It costs no request.
+    ///
+    /// | field | entry |
+    /// |---|---|
+    /// | a property | its stored name, and [`Property::TYPE`](crate::Property::TYPE) of its type; an `Option<T>` has that of the `T` |
+    /// | with `as` or `compat` | the type that these choose |
+    /// | with `json` | String |
+    /// | with `with` | `None`: what its functions write is not known |
+    /// | with `encrypt` | Binary, which the service stores |
+    /// | with `blob` | the String that names the blob, `Invoice_Blob`; before it the property itself, if the row can have it, by `threshold` or `encrypt` |
+    /// | a [`BlobRef`] | its four properties |
+    /// | with `flatten` | the properties of the struct, with the prefix; none if its type depends on a type parameter |
+    /// | with `rest` or `skip`, in a key template, or a key or the Timestamp in a projection | none |
+    ///
+    /// Neither `EntityType` and `EntityVersion` of a type with a `kind` or a `version` nor what a store adds to
+    /// its rows is among them. Rows of other programs and of older versions may have other types.
+    ///
+    /// ```
+    /// use rowkey::edm::Type;
+    /// use rowkey::{Entity, Projection};
+    ///
+    /// #[derive(Entity)]
+    /// #[entity(partition = "{tenant}", row = "order_{id:6}", rename_all = "PascalCase")]
+    /// struct Order {
+    ///     tenant: String,
+    ///     id: u32,
+    ///     quantity: i32,
+    ///     #[entity(as = "Double")]
+    ///     cents: Option<i64>,
+    ///     #[entity(json)]
+    ///     tags: Vec<String>,
+    /// }
+    ///
+    /// let types = [
+    ///     ("Quantity", Some(Type::Int32)),
+    ///     ("Cents", Some(Type::Double)),
+    ///     ("Tags", Some(Type::String)),
+    /// ];
+    /// assert_eq!(Order::TYPES, types);
+    /// ```
+    const TYPES: &'static [(&'static str, Option<Type>)] = &[];
 
     /// What the type declares besides its keys and properties: its indexes, its encrypted fields and so on. A type
     /// that reads or writes another type passes it on.
