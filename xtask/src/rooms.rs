@@ -78,6 +78,7 @@ const HOUSES: [House; 9] = [
             "keys probe together unique waits",
             "job lease_lock log_blob log_tail lookup parallel series vending",
             "inspect rollover spread internals",
+            "ranges",
         ],
         files_in_order: true,
     },

@@ -12,6 +12,7 @@
 //! | [`spread`] | prepend/append anti-pattern | inserts are spread over buckets by a stable hash or in turn, and read back in order; hot partitions are reported |
 //! | [`lookup`] | relationships: joins in the client | a small reference table, read as one snapshot, once per time to live |
 //! | [`parallel`] | (many partitions at once) | many queries as one stream, in order, in bounded memory, resumable |
+//! | [`ranges`] | (a table in parts) | each row is in exactly one of the ranges, which have about as many rows each |
 //! | [`lease_lock`] | pessimistic concurrency | one holder at a time; work stops when the lease is lost, and late writes are detected by their fencing token |
 //! | [`log_blob`] | log data anti-pattern, inverted | every flushed line is in a blob exactly once, despite failures; a read of a time range opens only the blobs it needs |
 //! | [`vending`] | access by shared access signatures | each user's token gives access only to the user's rows, for a short time |
@@ -36,6 +37,7 @@ pub mod log_tail;
 pub mod lookup;
 pub mod parallel;
 mod probe;
+pub mod ranges;
 pub mod rollover;
 pub mod series;
 pub mod spread;

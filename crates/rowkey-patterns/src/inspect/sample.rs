@@ -4,15 +4,15 @@ use std::collections::VecDeque;
 
 use futures_util::TryStreamExt as _;
 use rowkey_client::internals::{has_order, shown};
-use rowkey_client::{Continuation, DynamicEntity, Partition, Result, Stored, Table};
+use rowkey_client::{Continuation, DynamicEntity, Partition, Result, ScanPolicy, Stored, Table};
 
 use super::gap::Gap;
 use crate::probe::{self, PARTITION_KEY, ROW_KEY};
 
 /// The most places at which rows are read.
 const PLACES: u64 = 32;
-/// The most requests that look for places.
-const PROBES: u32 = 64;
+/// The most requests that look for places, for each place.
+const PROBES: u64 = 2;
 /// The most rows in a page.
 const PAGE: u64 = 1_000;
 
@@ -25,7 +25,7 @@ const PAGE: u64 = 1_000;
 ///
 /// Costs one request if the table has fewer than 1,000 rows and no more than the sample. Otherwise it costs at most 64 requests that
 /// look for places, 192 that read on at them, and one for each 1,000 rows; samples of 320 rows of tables with keys of eleven forms took
-/// at most 100. The service may answer with pages that are not full, which cost a request each.
+/// at most 100. [`Sample::places`] lowers all of that. The service may answer with pages that are not full, which cost a request each.
 ///
 /// In Azure Cosmos DB, whose queries have no order, the sample is the first pages. [`Sample::is_complete`] says whether the table
 /// has other rows.
@@ -53,17 +53,20 @@ const PAGE: u64 = 1_000;
 /// # Ok(()) }
 /// ```
 pub fn sample(table: &Table, rows: u64) -> Sample {
-    Sample {
-        table: table.clone(),
+    let sample = Sample {
+        reader: Reader { table: table.clone(), keys_alone: false, requests: 0 },
         left: rows,
-        at_a_place: (rows / PLACES).max(1),
-        phase: Phase::First,
+        limit: 0,
+        at_a_place: 0,
+        probes_allowed: 0,
         probes: 0,
+        phase: Phase::First,
         found: 0,
         places: Vec::new(),
         open: VecDeque::new(),
         ready: VecDeque::new(),
-    }
+    };
+    sample.at_places(PLACES)
 }
 
 /// Rows of a table, read by [`sample`].
@@ -71,13 +74,16 @@ pub fn sample(table: &Table, rows: u64) -> Sample {
 /// Holds at most two pages. A read that failed is repeated by the next call.
 #[must_use = "nothing is read before `next`"]
 pub struct Sample {
-    table: Table,
+    reader: Reader,
     /// The rows to take.
     left: u64,
+    /// The most places, and the rows to take at each.
+    limit: u64,
     at_a_place: u64,
+    /// The most requests that look for places, and those that did.
+    probes_allowed: u64,
+    probes: u64,
     phase: Phase,
-    /// Requests that looked for places.
-    probes: u32,
     /// Places that were found.
     found: u64,
     places: Vec<Place>,
@@ -118,6 +124,14 @@ enum Next {
     None,
 }
 
+/// Sends the requests.
+struct Reader {
+    table: Table,
+    /// Whether rows are read without their properties, and no rows are looked for behind the first ones of a partition.
+    keys_alone: bool,
+    requests: u64,
+}
+
 /// The range of a query: partitions of the table, or rows of one of them.
 #[derive(Clone, Default)]
 struct Range {
@@ -127,6 +141,65 @@ struct Range {
 }
 
 impl Sample {
+    /// Reads rows at no more than this many places, 1 to 32, and so in fewer requests: at most 2 for each place that look for places, 6
+    /// for each that read on, one for the first rows, and one for each 1,000 rows. Default: 32.
+    ///
+    /// Fewer places show less of what the table has. With one, the sample is the beginning of the table.
+    ///
+    /// ```
+    /// # use rowkey::{DynamicEntity, StorageAccount};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = rowkey_emulator::Server::start().await?;
+    /// # let account = StorageAccount::from_connection_string(server.connection_string())?;
+    /// # let events = account.table("events");
+    /// # events.create().await?;
+    /// # for device in 0..30 {
+    /// #     let rows = (0..100).map(|row| DynamicEntity::new(format!("device-{device:02}"), format!("{row:02}")));
+    /// #     rows.fold(events.transaction(), |all, row| all.insert(&row)).submit().await?;
+    /// # }
+    /// use rowkey::patterns::inspect::sample;
+    ///
+    /// // 3,000 rows in 30 partitions.
+    /// let mut sample = sample(&events, 100).places(4);
+    /// let mut last = String::new();
+    /// while let Some(row) = sample.next().await? {
+    ///     last = last.max(row.entity.partition_key);
+    /// }
+    /// assert!(last.starts_with("device-2") && sample.requests() <= 12);
+    /// # Ok(()) }
+    /// ```
+    pub fn places(self, n: u64) -> Self {
+        self.at_places(n.clamp(1, PLACES))
+    }
+
+    /// The requests that were sent so far, without those that the client repeated.
+    pub fn requests(&self) -> u64 {
+        self.reader.requests
+    }
+
+    fn at_places(self, limit: u64) -> Self {
+        let at_a_place = (self.left / limit).max(1);
+        Self { limit, at_a_place, probes_allowed: limit * PROBES, ..self }
+    }
+
+    /// The PartitionKeys of rows at up to `probes` places behind the first one, each as often as it was read. Sends as many requests at
+    /// most behind the first one, and reads no properties, and no rows but those by which places are found.
+    pub(crate) async fn partition_keys(self, probes: u64) -> Result<Vec<String>> {
+        let mut sample = self.at_places(probes + 1);
+        sample.probes_allowed = probes;
+        sample.reader.keys_alone = true;
+        let mut keys = Vec::new();
+        loop {
+            match sample.phase {
+                Phase::First => sample.first().await?,
+                Phase::Probe => sample.probe().await?,
+                _ => return Ok(keys),
+            }
+            keys.extend(sample.ready.drain(..).map(|row| row.entity.partition_key));
+        }
+    }
+
     /// Returns the next row, in no particular order; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Stored<DynamicEntity>>> {
         loop {
@@ -176,7 +249,7 @@ impl Sample {
     async fn first(&mut self) -> Result<()> {
         let (query, mut next) = (Range::default(), None);
         let rows = loop {
-            let (rows, after) = query.page(&self.table, self.left.saturating_add(1), next).await?;
+            let (rows, after) = self.reader.page(&query, self.left.saturating_add(1), next).await?;
             next = after;
             if !rows.is_empty() || next.is_none() {
                 break rows;
@@ -191,7 +264,7 @@ impl Sample {
             self.phase = Phase::Done { is_complete: true };
             return Ok(());
         }
-        let has_order = has_order(&self.table);
+        let has_order = has_order(&self.reader.table);
         self.phase = if has_order { Phase::Probe } else { Phase::Rest };
         let is_one = is_one_partition(&rows);
         self.add(Place { query, next: next.into(), waiting: rows, gap }, is_one && has_order);
@@ -221,14 +294,16 @@ impl Sample {
 
     /// Divides the gap behind a place if there is another place in it.
     async fn probe(&mut self) -> Result<()> {
-        let is_over = self.left == 0 || self.probes >= PROBES || self.found >= PLACES;
+        let is_over = self.probes >= self.probes_allowed || self.found >= self.limit;
+        let is_over = is_over || self.left == 0;
         let Some(at) = self.pick().filter(|_| !is_over) else {
             self.share();
             return Ok(());
         };
         let place = &mut self.places[at];
         let gap = &mut place.gap;
-        let Some(key) = gap.key() else {
+        let is_of_rows = |gap: &Gap| self.reader.keys_alone && gap.partition.is_some();
+        let Some(key) = gap.key().filter(|_| !is_of_rows(gap)) else {
             // A gap that no row was read of is empty then.
             if matches!(place.next, Next::First) {
                 place.next = Next::None;
@@ -240,9 +315,9 @@ impl Sample {
             Range { partition: gap.partition.clone(), from: Some(key.clone()), to: gap.to.clone() };
         let limit = self.at_a_place.min(self.left);
         let (mut next, mut rows) = (None, Vec::new());
-        while rows.is_empty() && self.probes < PROBES {
+        while rows.is_empty() && self.probes < self.probes_allowed {
             self.probes += 1;
-            (rows, next) = query.page(&self.table, limit, next).await?;
+            (rows, next) = self.reader.page(&query, limit, next).await?;
             if next.is_none() {
                 break;
             }
@@ -303,7 +378,7 @@ impl Sample {
         let waiting = self.take_waiting(at, limit);
         let mut wanted = limit - waiting;
         if wanted > 0 && !matches!(self.places[at].next, Next::None) {
-            let rows = self.places[at].read(&self.table, wanted).await?;
+            let rows = self.places[at].read(&mut self.reader, wanted).await?;
             wanted = wanted.saturating_sub(rows.len() as u64);
             self.deliver(rows);
         }
@@ -346,7 +421,7 @@ impl Sample {
             self.phase = Phase::Done { is_complete: true };
             return Ok(());
         };
-        if !self.places[at].read(&self.table, 1).await?.is_empty() {
+        if !self.places[at].read(&mut self.reader, 1).await?.is_empty() {
             self.phase = Phase::Done { is_complete: false };
         } else if !self.places[at].is_open() {
             self.open.pop_front();
@@ -361,15 +436,15 @@ impl Place {
     }
 
     /// Reads on, up to the next place.
-    async fn read(&mut self, table: &Table, rows: u64) -> Result<Vec<Stored<DynamicEntity>>> {
+    async fn read(&mut self, by: &mut Reader, rows: u64) -> Result<Vec<Stored<DynamicEntity>>> {
         let next = match &self.next {
             Next::First => None,
             Next::At(next) => Some(next.clone()),
             Next::None => return Ok(Vec::new()),
         };
-        let (mut rows, next) = self.query.page(table, rows, next).await?;
+        let (mut rows, next) = by.page(&self.query, rows, next).await?;
         let all = rows.len();
-        if has_order(table) {
+        if has_order(&by.table) {
             rows.truncate(rows.partition_point(|row| self.gap.has(&row.entity)));
         }
         self.next = next.filter(|_| rows.len() == all).into();
@@ -377,24 +452,32 @@ impl Place {
     }
 }
 
-impl Range {
+impl Reader {
+    /// Reads a page of a range, by one request.
     async fn page(
-        &self,
-        table: &Table,
+        &mut self,
+        range: &Range,
         rows: u64,
         next: Option<Continuation>,
     ) -> Result<(Vec<Stored<DynamicEntity>>, Option<Continuation>)> {
-        let (query, name) = match &self.partition {
-            Some(key) => (table.query(Partition::<DynamicEntity>::new(&**key)), ROW_KEY),
-            None => (table.scan(), PARTITION_KEY),
+        let (query, name) = match &range.partition {
+            Some(key) => (self.table.query(Partition::<DynamicEntity>::new(&**key)), ROW_KEY),
+            None => (self.table.scan(), PARTITION_KEY),
         };
-        let query = probe::between(query, name, (self.from.as_deref(), self.to.as_deref()));
+        let query = if self.keys_alone {
+            // Not a scan of the table: some hundred rows by some requests.
+            query.select([PARTITION_KEY]).scan_policy(ScanPolicy::Allow)
+        } else {
+            query
+        };
+        let query = probe::between(query, name, (range.from.as_deref(), range.to.as_deref()));
         let size = u32::try_from(rows.min(PAGE)).unwrap_or(u32::MAX);
         let query = query.page_size(size);
         let query = match next {
             Some(next) => query.resume(next),
             None => query,
         };
+        self.requests += 1;
         let page = query.pages().try_next().await?;
         Ok(page.map_or((Vec::new(), None), |page| (page.entities, page.continuation)))
     }
