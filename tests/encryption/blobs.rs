@@ -1,5 +1,6 @@
 //! Encrypted fields in blobs: contents of the container, rejected blobs, and key rotation.
 
+use rowkey::Projection as _;
 use rowkey_emulator::Snapshot;
 use rowkey_tests::TestResult;
 
@@ -136,6 +137,21 @@ async fn blob_contents_are_encrypted_and_only_new_ones_are_uploaded() -> TestRes
     assert!(store.verify().run().await?.is_clean());
     store.delete(key(1)).await?;
     assert_eq!(blobs(&server.snapshot()).len(), 3);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_row_has_the_properties_and_types_that_the_derive_lists() -> TestResult {
+    let (_server, account, store) = start().await?;
+    store.insert(&report(1)).await?;
+    let row = raw(&account, "report_0000000001").await?;
+    let of_store = |name: &str| name.starts_with("Entity") || name == "_RowkeyEncryption";
+    let stored: BTreeMap<_, _> = row
+        .iter()
+        .filter(|(name, _)| !of_store(name))
+        .map(|(name, value)| (name, Some(value.edm_type())))
+        .collect();
+    assert_eq!(stored, Report::TYPES.iter().copied().collect());
     Ok(())
 }
 

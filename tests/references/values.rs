@@ -1,10 +1,11 @@
 //! Values in blobs: small ones that stay in the row, and compressed ones.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rowkey::edm::Value;
 use rowkey::store::Store;
-use rowkey::{DynamicEntity, Entity, ErrorKind, Key, StorageAccount};
+use rowkey::{DynamicEntity, Entity, ErrorKind, Key, Projection as _, StorageAccount};
 use rowkey_emulator::{Server, Snapshot, Sweep};
 use rowkey_tests::TestResult;
 use rowkey_tests::sweep::{account, sample};
@@ -87,6 +88,28 @@ fn row(snapshot: &Snapshot, id: u32) -> (Option<Value>, Option<serde_json::Value
         _ => panic!("the pointer is text"),
     });
     (row.get("Text"), pointer)
+}
+
+#[tokio::test]
+async fn rows_have_the_properties_and_types_that_the_derive_lists() -> TestResult {
+    let (_server, mails) = start().await?;
+    let row = |id| mails.table().get(Key::<DynamicEntity>::new("ada", format!("mail_{id:04}")));
+    mails.insert(&mail(1, "short")).await?;
+    let large = Mail {
+        labels: vec!["label".repeat(100)],
+        file: Some(vec![1]),
+        ..mail(2, &"a".repeat(2000))
+    };
+    mails.insert(&large).await?;
+    let mut stored = BTreeMap::new();
+    for id in [1, 2] {
+        let row = row(id).await?.ok_or("not there")?.entity;
+        let own = row.iter().filter(|(name, _)| !name.starts_with("Entity"));
+        stored.extend(own.map(|(name, value)| (name.to_owned(), Some(value.edm_type()))));
+    }
+    let expected = Mail::TYPES.iter().map(|&(name, ty)| (name.to_owned(), ty));
+    assert_eq!(stored, expected.collect());
+    Ok(())
 }
 
 #[tokio::test]
@@ -250,7 +273,7 @@ struct Wide {
     user: String,
     id: u32,
     #[entity(rest)]
-    numbers: std::collections::BTreeMap<String, i32>,
+    numbers: BTreeMap<String, i32>,
     #[entity(blob, threshold = 1000)]
     text: String,
 }
