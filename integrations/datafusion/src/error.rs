@@ -1,0 +1,39 @@
+//! Errors: what failed, in which table and column, and what to do.
+
+use arrow::datatypes::Field;
+use datafusion::common::DataFusionError;
+use rowkey::edm::Type;
+
+use crate::columns::Kind;
+
+/// An error of the service or the client.
+pub(crate) fn of_service(error: rowkey::Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// The kind of a column, or the error of a column that no property can have.
+pub(crate) fn kind(table: &str, field: &Field) -> Result<Kind, DataFusionError> {
+    Kind::of_field(field).ok_or_else(|| {
+        plan(format!(
+            "the column {} of the table {table} has the type {}, which no property has; use Binary, Boolean, Float64, Int32, \
+             Int64, Utf8 or Timestamp",
+            field.name(),
+            field.data_type()
+        ))
+    })
+}
+
+/// The error of a value that the type of its column cannot represent.
+pub(crate) fn misfit(table: &str, field: &Field, found: Option<Type>) -> DataFusionError {
+    let column = Kind::of_field(field).map_or("another type", |kind| kind.edm().name());
+    let found = found.map_or("no value", Type::name);
+    DataFusionError::Execution(format!(
+        "the column {} of the table {table} is {column}, and an entity has a value of the type {found} that does not fit; name a type \
+         that fits with `TableSource::column`, or read such values as NULL with `Mismatch::Null`",
+        field.name()
+    ))
+}
+
+pub(crate) fn plan(text: impl Into<String>) -> DataFusionError {
+    DataFusionError::Plan(text.into())
+}

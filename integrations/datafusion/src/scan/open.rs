@@ -1,0 +1,173 @@
+//! Opens a table: samples its rows for columns, ranges and statistics.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use rowkey::Table;
+use rowkey::edm::Type;
+use rowkey::patterns::ranges;
+
+use super::TableSource;
+use crate::columns::{Declared, Found, Inferred, Kind, Mismatch, Rows, schema};
+use crate::error;
+use crate::sink::WriteMode;
+
+/// The ranges of keys that a scan reads at once, if a program does not say.
+const SPLITS: usize = 8;
+
+/// Where the columns of a table come from.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Schema {
+    /// A sample of its rows.
+    Inferred,
+    /// A type.
+    Declared(Declared),
+}
+
+impl From<Inferred> for Schema {
+    fn from(_: Inferred) -> Self {
+        Self::Inferred
+    }
+}
+
+impl From<Declared> for Schema {
+    fn from(declared: Declared) -> Self {
+        Self::Declared(declared)
+    }
+}
+
+/// A table that is being opened: await it.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use rowkey_datafusion::{Inferred, TableSource, session};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_emulator::Server::start().await?;
+/// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+/// # let table = account.table("orders");
+/// # table.create().await?;
+/// # let mut row = rowkey::DynamicEntity::new("contoso", "1");
+/// # row.set("cents", 995_i64);
+/// # table.insert(&row).await?;
+/// let orders = TableSource::open(&table).schema(Inferred).splits(4).await?;
+/// let session = session();
+/// session.register_table("orders", Arc::new(orders))?;
+/// let rows = session.sql("SELECT cents FROM orders WHERE PartitionKey = 'contoso'").await?;
+/// assert_eq!(rows.count().await?, 1);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "nothing is requested before it is awaited"]
+pub struct Open {
+    table: Table,
+    schema: Schema,
+    splits: usize,
+    mismatch: Mismatch,
+    columns: Vec<(String, Type)>,
+    write: WriteMode,
+}
+
+impl TableSource {
+    /// Opens a table, with columns from a sample of its rows.
+    ///
+    /// Costs one request for a table with fewer than 1,000 rows, up to about 50 for a larger one. Ranges and statistics are those of the
+    /// time when it was opened: later rows are read, but the ranges may become uneven.
+    pub fn open(table: &Table) -> Open {
+        Open {
+            table: table.clone(),
+            schema: Schema::Inferred,
+            splits: SPLITS,
+            mismatch: Mismatch::default(),
+            columns: Vec::new(),
+            write: WriteMode::default(),
+        }
+    }
+}
+
+impl Open {
+    /// Where the columns come from: [`Inferred`], or the type of [`of`](crate::of).
+    pub fn schema(mut self, schema: impl Into<Schema>) -> Self {
+        self.schema = schema.into();
+        self
+    }
+
+    /// Reads at most this many ranges of keys at once, at least 1. Default: 8.
+    ///
+    /// Each range may end with a page that is not full, so many ranges of a small table cost more requests.
+    pub fn splits(mut self, ranges: usize) -> Self {
+        self.splits = ranges.max(1);
+        self
+    }
+
+    /// What a scan does with a value that its column's type cannot represent. Default: the query fails.
+    pub fn mismatch(mut self, mismatch: Mismatch) -> Self {
+        self.mismatch = mismatch;
+        self
+    }
+
+    /// Adds a column, or gives it another type than the schema has.
+    pub fn column(mut self, name: impl Into<String>, edm: Type) -> Self {
+        self.columns.push((name.into(), edm));
+        self
+    }
+
+    /// What `INSERT INTO` does. Default: it inserts, and a row with the key of an existing entity is an error.
+    pub fn write(mut self, mode: WriteMode) -> Self {
+        self.write = mode;
+        self
+    }
+}
+
+impl IntoFuture for Open {
+    type Output = Result<TableSource>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { table, schema: from, splits, mismatch, columns, write } = self;
+            let (declared, rows) = match from {
+                Schema::Inferred => (None, Rows::ALL),
+                Schema::Declared(Declared { properties, rows }) => (Some(properties), rows),
+            };
+            let found = Found::of(&table, &rows).await.map_err(error::of_service)?;
+            let kind_of = |name: &str| {
+                found.properties.iter().find(|(known, _)| known == name).map(|(_, kind)| *kind)
+            };
+            let mut properties = match declared {
+                None => found.properties.clone(),
+                Some(properties) => properties
+                    .into_iter()
+                    .map(|(name, edm)| {
+                        let kind = edm.map(Kind::of).or_else(|| kind_of(&name));
+                        (name, kind.unwrap_or(Kind::Text))
+                    })
+                    .collect(),
+            };
+            for (name, edm) in columns {
+                let kind = Kind::of(edm);
+                match properties.iter_mut().find(|(known, _)| *known == name) {
+                    Some((_, known)) => *known = kind,
+                    None => properties.push((name, kind)),
+                }
+            }
+            let schema = schema(properties.iter().map(|(name, kind)| (name.as_str(), *kind)));
+            let between = ranges::between(found.partition_keys, splits);
+            Ok(TableSource {
+                table,
+                schema,
+                rows: Arc::new(rows),
+                mismatch,
+                write,
+                splits,
+                boundaries: between.into_iter().filter_map(|range| range.from).collect(),
+                sample: (found.rows, found.bytes, found.is_complete),
+            })
+        })
+    }
+}

@@ -1,0 +1,6 @@
+//! Tables in SQL, against the server of this project: which rows come back, and what was requested for them.
+
+mod columns;
+mod requests;
+mod rows;
+mod support;
