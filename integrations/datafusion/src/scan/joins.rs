@@ -8,12 +8,15 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult as _, TreeNode as _};
+use datafusion::common::tree_node::{
+    Transformed, TransformedResult as _, TreeNode as _, TreeNodeRecursion,
+};
 use datafusion::datasource::physical_plan::FileScanConfigBuilder;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use super::EntitySource;
 
@@ -30,6 +33,10 @@ impl PhysicalOptimizerRule for JoinPruning {
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_down(|node| {
+            // Each round runs its joins anew, and those tell nothing.
+            if node.is::<RecursiveQueryExec>() {
+                return Ok(Transformed::new(node, false, TreeNodeRecursion::Jump));
+            }
             let Some(join) = node.downcast_ref::<HashJoinExec>() else {
                 return Ok(Transformed::no(node));
             };
@@ -42,7 +49,7 @@ impl PhysicalOptimizerRule for JoinPruning {
             // The side that is read second.
             let (build, probe) = (Arc::clone(join.left()), Arc::clone(join.right()));
             let probe = probe.transform_down(|scan| waiting(scan, &produced)).data()?;
-            let node = node.with_new_children(vec![build, probe])?;
+            let node = replace_children_if_necessary(node, vec![build, probe])?;
             Ok(Transformed::yes(node))
         })
         .data()

@@ -11,6 +11,7 @@ use datafusion::datasource::physical_plan::FileScanConfigBuilder;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::{PhysicalExpr, create_physical_expr};
@@ -86,14 +87,12 @@ impl TableSource {
         &self.table
     }
 
+    /// A condition of the engine in its physical form, in which columns have no table.
     fn physical(&self, expression: &Expr) -> Result<Arc<dyn PhysicalExpr>> {
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
-        create_physical_expr(
-            expression,
-            &schema,
-            &ExecutionProps::new(),
-            &PhysicalPlanningContext::default(),
-        )
+        let expression = unnormalize_col(expression.clone());
+        let (properties, context) = (ExecutionProps::new(), PhysicalPlanningContext::default());
+        create_physical_expr(&expression, &schema, &properties, &context)
     }
 
     /// How many rows a scan of these ranges is taken to have. Never exact, because other programs write.

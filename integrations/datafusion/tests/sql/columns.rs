@@ -85,7 +85,7 @@ async fn what_does_not_fit_is_an_error_that_names_it_or_null() {
 
 #[derive(Entity)]
 #[entity(partition = "{customer}", row = "order_{number:6}")]
-#[expect(dead_code, reason = "only its schema is used")]
+#[allow(dead_code, reason = "only its schema is used")]
 struct Order {
     customer: String,
     number: u32,
