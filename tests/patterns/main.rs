@@ -20,6 +20,7 @@ mod outbox;
 mod parallel;
 mod partitions;
 mod programs;
+mod ranges;
 mod real_clock;
 mod relationships;
 mod rollover;

@@ -58,6 +58,11 @@ pub(crate) fn middle(low: char, high: Option<char>) -> Option<char> {
     kind.or_else(middle).or_else(|| next(low).filter(is_between))
 }
 
+/// How many characters there are from one up to another.
+pub(crate) fn distance(low: char, high: char) -> u32 {
+    rank(high).saturating_sub(rank(low))
+}
+
 /// The characters before one of them, and another one in its place.
 pub(crate) fn changed(key: &str, at: usize, character: char) -> String {
     key.chars().take(at).chain([character]).collect()

@@ -14,8 +14,9 @@ use crate::probe::{self, PARTITION_KEY};
 
 /// The rows that [`split`] looks at.
 const ROWS: u64 = 1_000;
-/// The requests behind the first one that [`split`] sends for each part, and in all.
+/// The requests behind the first one that [`split`] sends for each part, and in all at least and at most.
 const REQUESTS: usize = 2;
+const MIN_REQUESTS: usize = 8;
 const MAX_REQUESTS: usize = 63;
 
 /// A range of the PartitionKeys of a table, in the order of the service.
@@ -186,8 +187,8 @@ fn cuts(keys: &[String], parts: usize) -> Vec<usize> {
 /// valid when rows are added or deleted, as they cover all keys.
 ///
 /// Costs one request if the table has up to 1,000 rows; the ranges are those of all its keys then. Otherwise it costs one more for each
-/// probe, and sends two for each part and 63 at most, each for some of 1,000 rows in all: 17 requests for 8 parts, 64 for 32 or more.
-/// Pages that are empty count as probes. One part costs nothing.
+/// probe, of which there are two for each part, at most 63 and up to 8 for few parts: 9 requests for 4 parts, 17 for 8, 64 for 32 or more.
+/// All of them read 1,000 keys or few more. Pages that are empty count as probes. One part costs nothing.
 ///
 /// In Azure Cosmos DB, whose queries have no order, the table is one range, and nothing is sent.
 ///
@@ -221,7 +222,7 @@ pub async fn split(table: &Table, parts: usize) -> Result<Vec<KeyRange>> {
     if parts < 2 || !has_order(table) {
         return Ok(vec![KeyRange::all()]);
     }
-    let requests = parts.saturating_mul(REQUESTS).min(MAX_REQUESTS) as u64;
+    let requests = parts.saturating_mul(REQUESTS).clamp(MIN_REQUESTS, MAX_REQUESTS) as u64;
     Ok(between(sample(table, ROWS).partition_keys(requests).await?, parts))
 }
 

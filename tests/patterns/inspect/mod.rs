@@ -2,7 +2,7 @@
 
 #[expect(unreachable_pub, reason = "as it is printed, for a module that others use")]
 mod declared;
-mod sample;
+pub(crate) mod sample;
 mod stats;
 
 use rowkey::patterns::inspect::{Difference, Fault, check, inspect};

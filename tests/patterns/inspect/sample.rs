@@ -8,10 +8,10 @@ use rowkey_emulator::{ErrorCode, Fault, Operation, Pages, Server};
 use rowkey_tests::TestResult;
 
 /// The PartitionKey and the RowKey.
-type Keys = (String, String);
+pub(crate) type Keys = (String, String);
 
 /// A table of these partitions, each with as many rows as named.
-async fn table(partitions: &[(String, usize)]) -> TestResult<(Server, Table)> {
+pub(crate) async fn table(partitions: &[(String, usize)]) -> TestResult<(Server, Table)> {
     let server = Server::start().await?;
     let account = StorageAccount::from_connection_string(server.connection_string())?;
     let table = account.table("things");
@@ -48,7 +48,7 @@ async fn a_table_whose_first_partitions_differ_from_later_ones_is_reported_as_it
 }
 
 /// All keys of a table of these partitions, in order.
-fn keys(partitions: &[(String, usize)]) -> Vec<Keys> {
+pub(crate) fn keys(partitions: &[(String, usize)]) -> Vec<Keys> {
     let mut all: Vec<_> = partitions
         .iter()
         .flat_map(|(key, rows)| (0..*rows).map(|row| (key.clone(), format!("{row:06}"))))
@@ -70,7 +70,7 @@ async fn read(sample: &mut Sample) -> TestResult<BTreeSet<Keys>> {
 }
 
 /// Tables of several forms, each of more than one page.
-fn forms() -> Vec<(&'static str, Vec<(String, usize)>)> {
+pub(crate) fn forms() -> Vec<(&'static str, Vec<(String, usize)>)> {
     let of = |keys: &[(&str, usize)]| {
         keys.iter().map(|(key, rows)| ((*key).to_owned(), *rows)).collect()
     };
@@ -126,6 +126,39 @@ async fn a_sample_has_rows_of_each_tenth_of_the_table() -> TestResult {
         for (key, rows) in partitions.iter().filter(|(_, rows)| (2..=5).contains(rows)) {
             let of_it = found.iter().filter(|(partition, _)| partition == key).count();
             assert!(of_it > 0 || key == "b" && *rows == 5, "{form}: no row of {key}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn fewer_places_take_fewer_requests_and_are_spread_as_well() -> TestResult {
+    let hundred = |key: &dyn Fn(u32) -> String| (0..100).map(|n| (key(n), 200)).collect::<Vec<_>>();
+    let forms = [
+        ("numbers", hundred(&|n| format!("{n:02}"))),
+        ("numbers behind a prefix", hundred(&|n| format!("customer-{n:04}"))),
+        ("hashes", hundred(&|n| format!("{:08x}", n.wrapping_mul(0x9e37_79b9)))),
+        ("days", hundred(&|n| format!("2026-{:02}-{:02}", n / 28 + 1, n % 28 + 1))),
+    ];
+    for (form, partitions) in forms {
+        let (server, table) = table(&partitions).await?;
+        let all = keys(&partitions);
+        for (places, most) in [(8, 24), (1, 3), (2, 8), (0, 3), (33, 200)] {
+            let before = server.journal();
+            let mut sample = sample(&table, 200).places(places);
+            assert_eq!(sample.requests(), 0);
+            let found = read(&mut sample).await?;
+            let sent = server.journal().since(&before).count(Operation::QueryEntities);
+            assert_eq!((found.len(), sample.requests()), (200, sent as u64), "{form}, {places}");
+            assert!(sent <= most, "{form}, {places} places: {sent} requests");
+            if places >= 8 {
+                let last = all.binary_search(found.last().ok_or("has rows")?);
+                assert!(last.is_ok_and(|at| at >= 15_000), "{form}, {places} places: {last:?}");
+                let quarters = all.chunks(5_000);
+                let has_some = |quarter: &[Keys]| quarter.iter().any(|key| found.contains(key));
+                let counts = quarters.filter(|quarter| has_some(quarter)).count();
+                assert!(counts >= 3, "{form}, {places} places: rows of {counts} quarters");
+            }
         }
     }
     Ok(())

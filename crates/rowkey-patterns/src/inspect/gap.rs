@@ -10,7 +10,9 @@
 use rowkey_client::DynamicEntity;
 use rowkey_client::internals::compare_keys;
 
-use crate::probe::{LOWEST, changed, common, middle, next};
+use crate::probe::{LOWEST, changed, common, distance, middle, next};
+
+const BEHIND_DIGITS: char = ':';
 
 /// The keys behind a position, up to the next place.
 pub(super) struct Gap {
@@ -22,13 +24,15 @@ pub(super) struct Gap {
     row_key: Option<String>,
     /// Before which key the gap ends.
     pub(super) to: Option<String>,
-    /// The character to change next, and how many are passed if the probe finds nothing.
+    /// The character to change next, and how many are passed if the probe finds nothing; 0 for one before the steps begin.
     pub(super) at: usize,
     step: usize,
     /// Whether keys are known to differ in this character.
     differs: bool,
     /// Whether the gap is at the end of the table and its end is looked for before other gaps are divided.
     pub(super) is_first: bool,
+    /// Whether gaps are to be divided evenly, rather than to find keys of other forms.
+    is_even: bool,
 }
 
 impl Gap {
@@ -43,7 +47,19 @@ impl Gap {
             step: 1,
             differs: false,
             is_first: true,
+            is_even: false,
         }
+    }
+
+    /// The partitions behind the first page of a table, divided evenly: the end of the table is not looked for first.
+    ///
+    /// The keys of the page show what is likely to differ, such as the number behind a prefix. The first probe asks for keys without
+    /// that prefix, and the next ones begin there if there are none.
+    pub(super) fn behind_page(first: &str, last: &DynamicEntity) -> Self {
+        let prefix = likely_prefix(first, &last.partition_key);
+        // Without a prefix the first character is the first that may differ.
+        let (at, step) = prefix.checked_sub(1).map_or((0, 1), |at| (at, 0));
+        Self { at, step, is_first: false, is_even: true, ..Self::behind(last) }
     }
 
     /// Whether a row is before the next place.
@@ -92,8 +108,9 @@ impl Gap {
             return;
         }
         let length = self.position.chars().count();
-        self.at = if self.at < length { (self.at + self.step).min(length) } else { length + 1 };
-        self.step *= 2;
+        let step = self.step.max(1);
+        self.at = if self.at < length { (self.at + step).min(length) } else { length + 1 };
+        self.step = (self.step * 2).max(1);
     }
 
     /// There is a place from a key on. Returns the gap behind the last row that was read there.
@@ -111,6 +128,7 @@ impl Gap {
             step: 1,
             differs: true,
             is_first: self.is_first,
+            is_even: self.is_even,
         };
         self.is_first = false;
         if !self.differs {
@@ -151,20 +169,72 @@ impl Gap {
     fn deeper(&mut self) {
         self.at += 1;
         self.step = 1;
-        self.differs = false;
+        self.differs = self.is_later_digit();
         self.is_first = false;
     }
 
     /// The character before which those of the gap end, if keys differ in it.
     fn high(&self) -> Option<char> {
-        let to = self.to.as_deref()?;
-        to.chars().nth(self.at).filter(|_| common(&self.position, to) >= self.at)
+        let to = self.to.as_deref().filter(|to| common(&self.position, to) >= self.at);
+        let character = to.and_then(|to| to.chars().nth(self.at));
+        character.or_else(|| self.is_later_digit().then_some(BEHIND_DIGITS))
     }
+
+    /// Whether gaps are divided evenly and the character belongs to a number whose digits before it are the same in the gap, and differ
+    /// elsewhere: then all digits are likely to occur, and no letters.
+    fn is_later_digit(&self) -> bool {
+        let Some(before) = self.at.checked_sub(1).filter(|_| self.is_even) else { return false };
+        let mut word = self.position.chars().skip(before).take_while(|one| one.is_alphanumeric());
+        let digits = word.by_ref().take_while(char::is_ascii_digit).count();
+        // The gap ends where the digit before this one is another one.
+        let end = self.position.chars().nth(before).and_then(next);
+        let end = end.map(|end| changed(&self.position, before, end));
+        digits > 1 && word.next().is_none() && self.to == end
+    }
+
+    /// How many characters are left to divide, if keys differ in this one.
+    pub(super) fn width(&self) -> u32 {
+        let low = self.position.chars().nth(self.at).filter(|_| self.differs);
+        low.zip(self.high()).map_or(u32::MAX, |(low, high)| distance(low, high))
+    }
+}
+
+/// How many characters at the beginning keys from one to another are likely to share with those behind them: those in front of the
+/// number or word in which they differ first, or that they end with.
+fn likely_prefix(first: &str, last: &str) -> usize {
+    let last_chars: Vec<_> = last.chars().collect();
+    let same = common(first, last).min(last_chars.len());
+    let Some(differs) = last_chars.get(same).or(last_chars.last()) else { return 0 };
+    let is_same_kind = |character: &&char| match differs {
+        digit if digit.is_ascii_digit() => character.is_ascii_digit(),
+        letter if letter.is_alphabetic() => character.is_alphabetic(),
+        _ => false,
+    };
+    same - last_chars[..same].iter().rev().take_while(is_same_kind).count()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_are_likely_to_differ_in_the_number_or_word_where_those_of_a_page_do() {
+        for (first, last, expected) in [
+            ("customer-0000", "customer-0004", "customer-"),
+            ("customer-0000", "customer-0000", "customer-"),
+            ("2026-01-01", "2026-01-05", "2026-01-"),
+            ("00f3", "0a11", "0"),
+            ("1f", "1f7", "1f"),
+            ("a.b.com", "a.b.com", "a.b."),
+            ("a|b", "a|c", "a|"),
+            ("a-", "a-", "a-"),
+            ("", "", ""),
+            ("", "é", ""),
+        ] {
+            let prefix: String = last.chars().take(likely_prefix(first, last)).collect();
+            assert_eq!(prefix, expected, "{first} {last}");
+        }
+    }
 
     /// The keys that are asked for in a table of these PartitionKeys, each with one row; places have one row.
     fn probes(keys: &[&str]) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! Samples: rows of a table from its whole key range, in a bounded number of requests.
 
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use futures_util::TryStreamExt as _;
@@ -255,7 +256,14 @@ impl Sample {
                 break rows;
             }
         };
-        let Some(gap) = rows.last().map(|row| Gap::behind(&row.entity)) else {
+        let gap = rows.first().zip(rows.last()).map(|(first, last)| {
+            if self.reader.keys_alone {
+                Gap::behind_page(&first.entity.partition_key, &last.entity)
+            } else {
+                Gap::behind(&last.entity)
+            }
+        });
+        let Some(gap) = gap else {
             self.phase = Phase::Done { is_complete: true };
             return Ok(());
         };
@@ -346,12 +354,14 @@ impl Sample {
     }
 
     /// The gap to divide: that at the end of the table until the end is found, then by turns one of partitions and one of the rows of
-    /// a partition, and of those the one whose keys differ in the earliest character.
+    /// a partition, and of those the one whose keys differ in the earliest character. If partitions alone are looked for, it is that with
+    /// the most characters to divide.
     fn pick(&self) -> Option<usize> {
         let is_turn_of_rows = self.probes % 2 == 1;
         let order = |at: &usize| {
             let gap = &self.places[*at].gap;
-            (!gap.is_first, gap.partition.is_some() != is_turn_of_rows, gap.at)
+            let width = if self.reader.keys_alone { gap.width() } else { 0 };
+            (!gap.is_first, gap.partition.is_some() != is_turn_of_rows, gap.at, Reverse(width))
         };
         self.open.iter().copied().min_by_key(order)
     }
