@@ -100,7 +100,7 @@ const HOUSES: [House; 9] = [
         package: "rowkey-cli",
         floors: &[
             "error",
-            "accounts duration prices secret",
+            "accounts duration prices programs secret",
             "args confirm entities profiles rejects",
             "connect output",
             "jobs",

@@ -7,6 +7,7 @@
 //! - `entities`: entities from the command line, a file or stdin · `output`: tables, JSON lines and CSV
 //! - `selection`: which entities a command reads · `rejects`: those that cannot be written
 //! - `duration`: times of flags · `prices`: what requests cost · `secret`: secrets from stdin or the environment
+//! - `programs`: other programs, which take the place of this one
 //! - `jobs`: what all commands that run a job share · `confirm`: questions before what cannot be undone · `commands`: a file for each command
 
 mod accounts;
@@ -21,6 +22,7 @@ mod jobs;
 mod output;
 mod prices;
 mod profiles;
+mod programs;
 mod rejects;
 mod secret;
 mod selection;
@@ -37,10 +39,12 @@ use error::{Error, Exit};
 /// Runs the command that the arguments of this process name, and returns its exit code.
 pub fn run() -> ExitCode {
     let matches = command().try_get_matches();
-    match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => {
+    let parsed = matches.and_then(|matches| Ok((Cli::from_arg_matches(&matches)?, matches)));
+    match parsed {
+        Ok((cli, matches)) => {
             let is_json = cli.common.json;
-            execute(cli).map_or_else(|error| report(&error, is_json), |()| ExitCode::SUCCESS)
+            let done = cli.run_program(&matches, command).and_then(|()| execute(cli));
+            done.map_or_else(|error| report(&error, is_json), |()| ExitCode::SUCCESS)
         }
         // The arguments are wrong, so which flags there are is not known.
         Err(error) if error.use_stderr() && env::args_os().any(|argument| argument == "--json") => {

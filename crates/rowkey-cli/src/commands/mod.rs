@@ -21,10 +21,14 @@ mod stats;
 mod tables;
 mod write;
 
-use clap::{Parser, Subcommand};
+use std::convert::Infallible;
+use std::ffi::OsString;
+
+use clap::{ArgMatches, Parser, Subcommand};
 
 use crate::args::Common;
 use crate::error::Result;
+use crate::programs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,7 +54,11 @@ Exit codes:
   7  whether the change was applied is unknown; read before you repeat it
   8  done, but some entities failed or differ; see the messages or the reject file
   9  stopped because more than 1,000 entities failed; correct the cause and go on
-  130, 143  stopped by Ctrl-C or SIGTERM; the message says how to go on";
+  130, 143  stopped by Ctrl-C or SIGTERM; the message says how to go on
+
+Other programs:
+  rowkey NAME runs the program rowkey-NAME, which is beside rowkey or in PATH, with all that is
+  behind NAME; its exit code is passed on. rowkey sql runs rowkey-sql: SQL over tables.";
 
 /// Looks at and changes Azure Table storage: Azure, Azure Cosmos DB for Table, Azurite and rowkey-server.
 #[derive(Parser)]
@@ -92,6 +100,24 @@ enum Command {
     Profile(profile::Profile),
     Completions(man::Completions),
     Man(man::Man),
+    /// Another program.
+    #[command(external_subcommand)]
+    External(Vec<OsString>),
+}
+
+impl Cli {
+    /// Runs the program that takes the place of a command, if one is named. Returns an error only if it cannot be run.
+    pub(crate) fn run_program(
+        &self,
+        matches: &ArgMatches,
+        describe: fn() -> clap::Command,
+    ) -> Result<()> {
+        match &self.command {
+            Command::External(words) => programs::run_named(words, matches, &describe())
+                .map(|never: Infallible| match never {}),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Runs a command. `describe` describes all of them, for completions and manual pages.
@@ -119,5 +145,7 @@ pub(crate) async fn run(cli: Cli, describe: fn() -> clap::Command) -> Result<()>
         Command::Profile(profile) => profile::run(&common, profile),
         Command::Completions(completions) => man::completions(&completions, describe()),
         Command::Man(man) => man::man(&man, describe()),
+        // It has taken the place of this program.
+        Command::External(_) => Ok(()),
     }
 }
