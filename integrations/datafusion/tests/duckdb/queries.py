@@ -95,7 +95,10 @@ class Generator:
 
     def query_projection(self):
         table = self.table()
-        form = self.random.randrange(4)
+        form = self.random.randrange(5)
+        if form == 4:
+            # A scan without columns.
+            return f"SELECT count(*) AS n FROM {table}"
         if form == 0:
             # Not `*`: a table of the service has a Timestamp, too.
             return f"SELECT PartitionKey, RowKey, {', '.join(map(self.make.written, self.tables[table].columns))} FROM {table}"
@@ -152,6 +155,8 @@ class Generator:
 
     def query_key_range(self):
         table = self.random.choice(["Orders", "Orders", "Lines"])
+        if self.random.random() < 0.2:
+            return f"SELECT count(*) AS n, min(RowKey) AS least, max(RowKey) AS greatest, max(PartitionKey) AS last FROM {table} WHERE {self.key_range(table)}"
         return self.select(table, self.key_range(table))
 
     def query_key_pairs(self):
@@ -279,7 +284,15 @@ class Generator:
         return f"SELECT DISTINCT {', '.join(columns)} FROM {table}{condition}"
 
     def query_left_join(self):
-        if self.random.random() < 0.5:
+        form = self.random.random()
+        if form < 0.25:
+            # Numbers of two types, and a few partitions of the table that is joined.
+            one, other = self.random.choice([("o.Qty", "l.Amount"), ("o.Count", "l.Pieces"), ("o.Count", "l.Amount"), ("o.Qty", "l.Pieces")])
+            return (
+                "SELECT l.PartitionKey AS code, l.RowKey AS k, o.RowKey AS rk, o.Count AS count "
+                f"FROM Lines l LEFT JOIN Orders o ON {one} = {other} AND o.PartitionKey = l.Customer WHERE l.PartitionKey IN ({self.make.literals('Lines', 'PartitionKey', 3)})"
+            )
+        if form < 0.6:
             on = self.random.choice(["", " AND a.Hub", f" AND {self.make.any('airports', 'a')}"])
             where = self.random.choice(["a.RowKey IS NULL", self.make.any("Orders", "o"), "a.PartitionKey = 'CA'", "a.Elevation > 1000 OR a.Hub IS NULL"])
             return (
@@ -296,6 +309,7 @@ class Generator:
         inner, outer = self.make.any("airports"), self.make.any("Orders", "o")
         negation = self.random.choice(["", "", "NOT "])
         return self.random.choice([
+            f"SELECT PartitionKey, RowKey, Qty FROM Orders WHERE Qty > (SELECT avg(Pieces) FROM Lines WHERE {self.make.any('Lines')}) AND Airport IN (SELECT RowKey FROM airports)",
             f"SELECT RowKey, Operator FROM airports WHERE RowKey {negation}IN (SELECT PartitionKey FROM Lines WHERE {self.make.any('Lines')})",
             f"SELECT PartitionKey, RowKey, City FROM Orders WHERE PartitionKey IN (SELECT Operator FROM airports WHERE {inner})",
             f"SELECT PartitionKey, RowKey, Airport FROM Orders WHERE Airport IN (SELECT RowKey FROM airports WHERE PartitionKey = {text(self.make.value('airports', 'PartitionKey'))})",
@@ -324,6 +338,11 @@ class Generator:
         keys = ["PartitionKey", "RowKey"] if self.random.random() < 0.7 else ["RowKey", "PartitionKey"]
         order = ", ".join(self.order(self.make.written(column)) for column in [*chosen, *keys])
         condition = self.random.choice(["", f" WHERE {self.make.any(table)}", f" WHERE {self.key_range(table)}"])
+        if self.random.random() < 0.3:
+            # Which rows is open, how many is not: a limit is not applied before what is filtered here.
+            limit = self.random.choice([1, 5, 700])
+            condition = self.random.choice([condition, f" WHERE {self.make.logic(table, 1)}"])
+            return f"SELECT count(*) AS n, count(k) AS keys FROM (SELECT RowKey AS k FROM {table}{condition} LIMIT {limit}) AS few", True
         offset = self.random.choice(["", f" OFFSET {self.random.choice([1, 10, 100, 3_390])}"])
         selected = ", ".join(["PartitionKey", "RowKey", *map(self.make.written, columns)])
         limit = self.random.choice([1, 5, 50, 1_000, 10_000])
