@@ -80,9 +80,12 @@ fn commands_of(text: &str) -> Vec<String> {
     let mut commands = Vec::new();
     for (at, _) in text.match_indices("#[derive(Subcommand)]") {
         let body = text[at..].split_once('{').and_then(|(_, rest)| rest.split_once("\n}"));
+        let mut is_external = false;
         for line in body.map(|(body, _)| body).unwrap_or_default().lines() {
+            // The variant behind it is no command: it takes the names that are none.
+            is_external |= line.contains("external_subcommand");
             let name = line.trim().split(['(', ',', ' ']).next().unwrap_or_default();
-            if name.starts_with(char::is_uppercase) {
+            if name.starts_with(char::is_uppercase) && !std::mem::take(&mut is_external) {
                 commands.push(kebab(name));
             }
         }
@@ -122,6 +125,8 @@ mod tests {
 enum Command {
     /// Adds.
     Add(Add),
+    #[command(external_subcommand)]
+    External(Vec<OsString>),
     DeadLetters(Letters),
 }
 struct Add {
