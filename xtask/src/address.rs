@@ -1,10 +1,13 @@
-//! The address of the repository is in one place, `repository` of the workspace's manifest, so that it can change.
+//! The address of the repository is in one place, `repository` of a workspace's manifest, so that it can change.
 //! Pages link by relative paths, which registries resolve by that field. Other code reads the address there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::structure::root;
+
+/// The manifests of workspaces whose packages are published.
+const MANIFESTS: [&str; 2] = ["Cargo.toml", "integrations/datafusion/Cargo.toml"];
 
 /// Adds each file that has the address, or an address of the same owner.
 pub(crate) fn check(faults: &mut Vec<String>) {
@@ -19,7 +22,7 @@ pub(crate) fn check(faults: &mut Vec<String>) {
         // Files that are no text have no address.
         let Ok(text) = fs::read_to_string(&path) else { continue };
         let shown = path.strip_prefix(root()).unwrap_or(&path);
-        let is_manifest = shown == Path::new("Cargo.toml");
+        let is_manifest = MANIFESTS.iter().any(|manifest| shown == Path::new(manifest));
         for number in found(&text, &owner).skip(usize::from(is_manifest)) {
             faults.push(format!(
                 "{}:{number} has the address of the repository: link by a relative path, or read the address from \

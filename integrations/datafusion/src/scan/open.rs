@@ -99,7 +99,7 @@ impl Open {
 
     /// Reads at most this many ranges of keys at once, at least 1. Default: 8.
     ///
-    /// Each range may end with a page that is not full, so many ranges of a small table cost more requests.
+    /// Each range may end with a page that is not full, and more ranges of a small table cost more requests.
     pub fn splits(mut self, ranges: usize) -> Self {
         self.splits = ranges.max(1);
         self
