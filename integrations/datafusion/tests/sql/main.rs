@@ -3,4 +3,5 @@
 mod columns;
 mod requests;
 mod rows;
+mod stores;
 mod support;
