@@ -114,7 +114,7 @@ impl KeyRange {
     /// use rowkey::patterns::ranges::KeyRange;
     /// use rowkey::{Cost, StorageAccount};
     ///
-    /// let account = StorageAccount::emulator()?;
+    /// let account = StorageAccount::from_connection_string("UseDevelopmentStorage=true")?;
     /// let range = KeyRange { from: None, to: Some("n".to_owned()) };
     /// let explanation = range.explain(&account.table("users"))?;
     /// assert_eq!(explanation.cost, Cost::TableScan);

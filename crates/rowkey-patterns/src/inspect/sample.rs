@@ -162,12 +162,12 @@ impl Sample {
     /// use rowkey::patterns::inspect::sample;
     ///
     /// // 3,000 rows in 30 partitions.
-    /// let mut sample = sample(&events, 100).places(4);
+    /// let mut sample = sample(&events, 100).places(8);
     /// let mut last = String::new();
     /// while let Some(row) = sample.next().await? {
     ///     last = last.max(row.entity.partition_key);
     /// }
-    /// assert!(last.starts_with("device-2") && sample.requests() <= 12);
+    /// assert!(last.starts_with("device-2") && sample.requests() <= 24);
     /// # Ok(()) }
     /// ```
     pub fn places(self, n: u64) -> Self {
