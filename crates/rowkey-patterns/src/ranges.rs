@@ -43,7 +43,7 @@ impl KeyRange {
     }
 
     /// The query of all rows in this range, read as `P`: a table scan of the range, which no
-    /// [`ScanPolicy`](rowkey_client::ScanPolicy) denies.
+    /// [`ScanPolicy`] denies.
     ///
     /// It has every row, copies in indexes included. [`within`](Self::within) limits other queries to the range.
     ///
