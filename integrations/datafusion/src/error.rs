@@ -11,6 +11,20 @@ pub(crate) fn of_service(error: rowkey::Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
+/// The error of the service or the client in an error of the engine, if it is one.
+///
+/// Its [kind](rowkey::Error::kind) says whether a table is missing, a credential was rejected, or the service is busy.
+pub fn service_error(error: &DataFusionError) -> Option<&rowkey::Error> {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = source {
+        if let Some(found) = error.downcast_ref::<rowkey::Error>() {
+            return Some(found);
+        }
+        source = error.source();
+    }
+    None
+}
+
 /// The kind of a column, or the error of a column that no property can have.
 pub(crate) fn kind(table: &str, field: &Field) -> Result<Kind, DataFusionError> {
     Kind::of_field(field).ok_or_else(|| {

@@ -3,17 +3,25 @@
 //! # Rooms
 //!
 //! - `columns`: the types of a table's columns, and rows as Arrow arrays · `keys`: sets and ranges of keys · `pushdown`: what the service decides of a
-//!   query's conditions · `scan`: reads · `sink`: writes · `session`: sessions that fit tables · `error`: what errors say
+//!   query's conditions · `scan`: reads · `sink`: writes · `accounts`: storage accounts by name
+//! - `catalog`: an account's tables by name · `objects`: files in blob containers · `session`: sessions that fit tables · `error`: what errors say
 
+mod accounts;
+mod catalog;
 mod columns;
 mod error;
 mod keys;
+#[cfg(feature = "objects")]
+mod objects;
 mod pushdown;
 mod scan;
 mod session;
 mod sink;
 
+pub use accounts::Accounts;
+pub use catalog::Catalog;
 pub use columns::{Declared, Inferred, Mismatch, of};
+pub use error::service_error;
 pub use scan::{JoinPruning, Open, Schema, TableSource};
-pub use session::{config, session, session_with};
+pub use session::{SessionOptions, config, refresh, session, session_of, session_with};
 pub use sink::WriteMode;

@@ -2,10 +2,14 @@
 
 use std::sync::Arc;
 
+use datafusion::common::Result;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::memory_pool::FairSpillPool;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-use crate::JoinPruning;
+use crate::catalog::{Catalogs, SCHEMA};
+use crate::{Accounts, Catalog, JoinPruning, Mismatch, WriteMode};
 
 /// The settings of a session that fit tables: names of columns keep their case, so `SELECT PartitionKey` needs no quotes.
 pub fn config() -> SessionConfig {
@@ -19,8 +23,126 @@ pub fn session() -> SessionContext {
 
 /// A session with other settings.
 pub fn session_with(config: SessionConfig) -> SessionContext {
-    let state = SessionStateBuilder::new().with_default_features().with_config(config);
+    built(config, Arc::default())
+}
+
+fn built(config: SessionConfig, runtime: Arc<RuntimeEnv>) -> SessionContext {
+    let state = SessionStateBuilder::new()
+        .with_default_features()
+        .with_config(config)
+        .with_runtime_env(runtime);
     SessionContext::new_with_state(
         state.with_physical_optimizer_rule(Arc::new(JoinPruning)).build(),
     )
+}
+
+/// How [`session_of`] makes a session.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct SessionOptions {
+    splits: Option<usize>,
+    mismatch: Mismatch,
+    write: WriteMode,
+    memory: Option<usize>,
+    config: SessionConfig,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self {
+            splits: None,
+            mismatch: Mismatch::default(),
+            write: WriteMode::default(),
+            memory: None,
+            config: config(),
+        }
+    }
+}
+
+impl SessionOptions {
+    /// The most ranges of keys that a scan reads at once, see [`Open::splits`](crate::Open::splits).
+    pub fn splits(mut self, ranges: usize) -> Self {
+        self.splits = Some(ranges);
+        self
+    }
+
+    /// What scans do with a value that its column's type cannot represent, see [`Open::mismatch`](crate::Open::mismatch).
+    pub fn mismatch(mut self, mismatch: Mismatch) -> Self {
+        self.mismatch = mismatch;
+        self
+    }
+
+    /// What `INSERT INTO` does, see [`Open::write`](crate::Open::write).
+    pub fn write(mut self, mode: WriteMode) -> Self {
+        self.write = mode;
+        self
+    }
+
+    /// The most bytes that sorts, joins and groups keep in memory. What does not fit goes to files, or the query fails. Default: no limit.
+    pub fn memory_limit(mut self, bytes: usize) -> Self {
+        self.memory = Some(bytes);
+        self
+    }
+
+    /// Other settings of DataFusion. Default: [`config`].
+    pub fn config(mut self, config: SessionConfig) -> Self {
+        self.config = config;
+        self
+    }
+}
+
+/// A session over accounts: each is a catalog with its name, and the tables are in its schema `tables`.
+///
+/// The default account's tables need no prefix, others are `archive.tables.orders`. `SHOW TABLES` and `information_schema` work; the latter's
+/// `columns` and `views` open every table. Files of this machine are tables by their paths in quotes, and with the feature `objects` those
+/// of blob containers by `az://container/path` or `az://container@account/path`. Nothing is sent.
+///
+/// ```
+/// use rowkey_datafusion::{Accounts, SessionOptions, session_of};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = rowkey_emulator::Server::start().await?;
+/// # let account = rowkey::StorageAccount::from_connection_string(server.connection_string())?;
+/// # account.table("orders").create().await?;
+/// # account.table("orders").insert(&rowkey::DynamicEntity::new("contoso", "1")).await?;
+/// let session = session_of(&Accounts::of([account])?, SessionOptions::default().splits(4))?;
+/// let rows = session.sql("SELECT COUNT(*) FROM orders").await?;
+/// # rows.collect().await?;
+/// # Ok(()) }
+/// ```
+pub fn session_of(accounts: &Accounts, options: SessionOptions) -> Result<SessionContext> {
+    let SessionOptions { splits, mismatch, write, memory, config } = options;
+    let catalog = |account| {
+        let catalog = Catalog::of(account).mismatch(mismatch).write(write);
+        match splits {
+            Some(ranges) => catalog.splits(ranges),
+            None => catalog,
+        }
+    };
+    let catalogs: Vec<_> = accounts.iter().map(catalog).collect();
+    let config = config
+        .with_information_schema(true)
+        .with_create_default_catalog_and_schema(false)
+        .with_default_catalog_and_schema(accounts.default_account()?.name(), SCHEMA)
+        .with_extension(Arc::new(Catalogs(catalogs.clone())));
+    let mut runtime = RuntimeEnvBuilder::new();
+    if let Some(bytes) = memory {
+        runtime = runtime.with_memory_pool(Arc::new(FairSpillPool::new(bytes)));
+    }
+    #[cfg(feature = "objects")]
+    let runtime =
+        runtime.with_object_store_registry(Arc::new(crate::objects::Objects::new(accounts)));
+    let session = built(config, runtime.build_arc()?);
+    for catalog in catalogs {
+        session.register_catalog(catalog.account().name().to_owned(), Arc::new(catalog));
+    }
+    Ok(session.enable_url_table())
+}
+
+/// Forgets the columns and ranges of all tables of a session that [`session_of`] made, see [`Catalog::refresh`].
+pub fn refresh(session: &SessionContext) {
+    if let Some(catalogs) = session.copied_config().get_extension::<Catalogs>() {
+        catalogs.0.iter().for_each(Catalog::refresh);
+    }
 }
