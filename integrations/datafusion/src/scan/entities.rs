@@ -20,7 +20,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use rowkey::{Filter, Table};
 
 use super::reader::Reader;
-use crate::columns::{Mismatch, Rows};
+use crate::columns::{Mismatch, PARTITION_KEY, ROW_KEY, Rows, TIMESTAMP};
 use crate::keys::Keys;
 
 /// What a scan reads of its ranges.
@@ -64,6 +64,28 @@ impl EntitySource {
 
     pub(crate) fn schema(&self) -> &SchemaRef {
         self.columns.file_schema()
+    }
+
+    /// The properties that are requested, besides the keys and the Timestamp, which every response has.
+    pub(crate) fn select(&self) -> Vec<String> {
+        let columns = self
+            .projection
+            .file_indices
+            .iter()
+            .map(|column| self.schema().field(*column).name().as_str());
+        let columns = columns.filter(|name| !matches!(*name, PARTITION_KEY | ROW_KEY | TIMESTAMP));
+        let mut select: Vec<String> = Vec::new();
+        for name in columns.chain(self.read.rows.deciding()) {
+            if !select.iter().any(|known| known == name) {
+                select.push(name.to_owned());
+            }
+        }
+        select
+    }
+
+    /// Whether it begins when a join has told what it needs.
+    pub(crate) fn waits(&self) -> bool {
+        !self.awaited.is_empty()
     }
 
     /// The identifiers of the conditions that are told while the query runs.

@@ -15,7 +15,7 @@ use rowkey::{DynamicEntity, Filter, Page, Table};
 
 use super::Range;
 use super::entities::{EntitySource, Read, dynamic};
-use crate::columns::{Batch, PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use crate::columns::Batch;
 use crate::error;
 use crate::keys::{KeySet, Keys, Span};
 use crate::pushdown;
@@ -53,14 +53,6 @@ impl Reader {
     ) -> Result<Self> {
         let schema = Arc::new(source.schema().project(columns)?);
         let read = source.read.clone();
-        let names = schema.fields().iter().map(|field| field.name().as_str());
-        let names = names.filter(|name| !matches!(*name, PARTITION_KEY | ROW_KEY | TIMESTAMP));
-        let mut select: Vec<String> = Vec::new();
-        for name in names.chain(read.rows.deciding()) {
-            if !select.iter().any(|known| known == name) {
-                select.push(name.to_owned());
-            }
-        }
         let metrics =
             MetricBuilder::new(datafusion::datasource::physical_plan::FileSource::metrics(source));
         let bytes =
@@ -69,7 +61,7 @@ impl Reader {
             table: source.table.clone(),
             all: Arc::clone(source.schema()),
             schema,
-            select,
+            select: source.select(),
             read,
             limit,
             requests: metrics.counter("requests", partition),
