@@ -71,6 +71,7 @@ pub struct Open {
     mismatch: Mismatch,
     columns: Vec<(String, Type)>,
     write: WriteMode,
+    most_rejects: u64,
 }
 
 impl TableSource {
@@ -86,6 +87,7 @@ impl TableSource {
             mismatch: Mismatch::default(),
             columns: Vec::new(),
             write: WriteMode::default(),
+            most_rejects: 0,
         }
     }
 }
@@ -117,9 +119,18 @@ impl Open {
         self
     }
 
-    /// What `INSERT INTO` does. Default: it inserts, and a row with the key of an existing entity is an error.
+    /// What `INSERT INTO` does with a row whose key an entity has already. Default: it rejects the row.
     pub fn write(mut self, mode: WriteMode) -> Self {
         self.write = mode;
+        self
+    }
+
+    /// How many rows `INSERT INTO` may reject: with more of them the statement fails, when it has written all others. Default: 0.
+    ///
+    /// A row is rejected if the service refuses it: its key is invalid or has an entity already ([`WriteMode::Insert`]), or it is too large. The
+    /// count of a statement is that of the rows that are written; the metric `rejected` of `EXPLAIN ANALYZE` has the others.
+    pub fn rejects(mut self, most: u64) -> Self {
+        self.most_rejects = most;
         self
     }
 }
@@ -130,7 +141,7 @@ impl IntoFuture for Open {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { table, schema: from, splits, mismatch, columns, write } = self;
+            let Self { table, schema: from, splits, mismatch, columns, write, most_rejects } = self;
             let (declared, rows) = match from {
                 Schema::Inferred => (None, Rows::ALL),
                 Schema::Declared(Declared { properties, rows }) => (Some(properties), rows),
@@ -164,6 +175,7 @@ impl IntoFuture for Open {
                 rows: Arc::new(rows),
                 mismatch,
                 write,
+                most_rejects,
                 splits,
                 boundaries: between.into_iter().filter_map(|range| range.from).collect(),
                 sample: (found.rows, found.bytes, found.is_complete),

@@ -24,7 +24,7 @@ use super::{EntitySource, file_groups, object_store_url};
 use crate::columns::{Mismatch, Rows};
 use crate::keys::{Keys, Span};
 use crate::pushdown;
-use crate::sink::{self, WriteMode};
+use crate::sink::{self, Target, WriteMode};
 
 /// The most rows that a query with a limit reads with one stream, instead of several that each read a page.
 const ONE_STREAM: usize = 10_000;
@@ -45,6 +45,7 @@ pub struct TableSource {
     pub(super) rows: Arc<Rows>,
     pub(super) mismatch: Mismatch,
     pub(super) write: WriteMode,
+    pub(super) most_rejects: u64,
     pub(super) splits: usize,
     /// PartitionKeys at which a scan is divided, in the order of the service.
     pub(super) boundaries: Vec<String>,
@@ -69,13 +70,19 @@ pub(crate) fn read(
 
 impl TableSource {
     /// A table that need not exist yet, with these columns, for writes.
-    pub(crate) fn new(table: Table, schema: SchemaRef, write: WriteMode) -> Self {
+    pub(crate) fn new(
+        table: Table,
+        schema: SchemaRef,
+        write: WriteMode,
+        most_rejects: u64,
+    ) -> Self {
         Self {
             table,
             schema,
             rows: Arc::new(Rows::ALL),
             mismatch: Mismatch::default(),
             write,
+            most_rejects,
             splits: 1,
             boundaries: Vec::new(),
             sample: (0, 0, false),
@@ -193,6 +200,12 @@ impl TableProvider for TableSource {
         input: Arc<dyn ExecutionPlan>,
         operation: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        sink::insert(&self.table, &self.schema, self.write, input, operation)
+        let Self { table, schema, write, most_rejects, .. } = self;
+        let (table, schema) = (table.clone(), Arc::clone(schema));
+        sink::insert(
+            Target { table, schema, mode: *write, most_rejects: *most_rejects },
+            input,
+            operation,
+        )
     }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::SessionContext;
 use futures::stream;
+use rowkey::edm::Type;
 use rowkey::patterns::job::Job;
 use rowkey::{DynamicEntity, StorageAccount, Table};
-use rowkey_datafusion::{TableSource, session};
+use rowkey_datafusion::{TableSource, WriteMode, session};
 use rowkey_emulator::{Operation, Server};
 
 pub(crate) struct Account {
@@ -39,6 +40,7 @@ impl Account {
     }
 
     pub(crate) fn register(&self, name: &str, source: TableSource) {
+        self.session.deregister_table(name).unwrap();
         self.session.register_table(name, Arc::new(source)).unwrap();
     }
 
@@ -71,6 +73,36 @@ impl Account {
         };
         failed.to_string()
     }
+
+    /// An empty table with a column of numbers.
+    pub(crate) async fn numbers(&self, name: &str, mode: WriteMode, rejects: u64) -> Table {
+        let table = self.table(name, Vec::new()).await;
+        let source =
+            TableSource::open(&table).column("number", Type::Int64).write(mode).rejects(rejects);
+        self.register(name, source.await.unwrap());
+        table
+    }
+
+    /// The count that a statement returns.
+    pub(crate) async fn count(&self, sql: &str) -> u64 {
+        let (rows, _) = self.ask(sql).await;
+        assert_eq!(rows.len(), 1, "{rows:?}");
+        rows[0].parse().unwrap()
+    }
+
+    /// The number of entities that the server has.
+    pub(crate) fn stored(&self, table: &str) -> usize {
+        self.server.snapshot().table(table).unwrap().len()
+    }
+}
+
+/// A query of the rows of a table of numbers, in partitions of 100.
+pub(crate) fn numbers(rows: usize) -> String {
+    format!(
+        "SELECT 'p' || lpad(CAST(value / 100 AS VARCHAR), 4, '0'), lpad(CAST(value AS VARCHAR), 6, '0'), NULL, value \
+         FROM generate_series(0, {})",
+        rows - 1
+    )
 }
 
 /// An entity with properties of any types.
