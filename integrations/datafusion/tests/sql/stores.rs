@@ -26,7 +26,7 @@ async fn a_store_is_read_without_its_copies_and_its_sealed_fields_are_binary() {
     let account = Account::start().await;
     let table = account.storage.table("patients");
     let ring = KeyRing::new("patients", AesKeyWrap::new("key", [26; 32]), MacKey::new("records", [42; 32]));
-    let patients = Store::<Patient>::builder(table.clone()).keys(ring).build().unwrap();
+    let patients = Store::<Patient>::builder(table.clone()).queue(account.storage.queue("patients")).keys(ring).build().unwrap();
     patients.create_if_missing().await.unwrap();
     for number in 0..20 {
         let (ward, city) = (["north", "south"][number as usize % 2].to_owned(), ["Leeds", "York"][number as usize % 2].to_owned());
