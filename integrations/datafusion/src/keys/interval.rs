@@ -83,6 +83,29 @@ impl Interval {
         Self { from: from.clone(), to: to.clone() }
     }
 
+    /// The keys of both, in the order of the service; `None` if there are none.
+    ///
+    /// Bounds are those of requests here: they mean the same in both orders, or are boundaries of a scan's ranges.
+    pub(crate) fn within(&self, other: &Self) -> Option<Self> {
+        let units = |key: &String| key.encode_utf16().collect::<Vec<_>>();
+        let from = |bound: &Bound<String>| match bound {
+            Bound::Unbounded => None,
+            Bound::Included(key) => Some((units(key), 0)),
+            Bound::Excluded(key) => Some((units(key), 1)),
+        };
+        // Behind `(key, 0)` is all from the key on, and before `(key, 1)` all up to the key.
+        let to = |bound: &Bound<String>| match bound {
+            Bound::Unbounded => (1, Vec::new(), 0),
+            Bound::Included(key) => (0, units(key), 1),
+            Bound::Excluded(key) => (0, units(key), 0),
+        };
+        let first = if from(&self.from) < from(&other.from) { &other.from } else { &self.from };
+        let last = if to(&self.to) > to(&other.to) { &other.to } else { &self.to };
+        let (is_last, end, including) = to(last);
+        let has_any = is_last == 1 || from(first).is_none_or(|first| first < (end, including));
+        has_any.then(|| Self { from: first.clone(), to: last.clone() })
+    }
+
     /// The keys of both, and those between them.
     pub(crate) fn hull(&self, other: &Self) -> Self {
         let from = match Self::from_order(&self.from, &other.from) {
@@ -202,6 +225,29 @@ mod tests {
             assert!(interval.contains(prefix) && interval.contains(inside), "{prefix:?}");
             assert!(prefix.is_empty() || !interval.contains(outside), "{prefix:?}");
         }
+    }
+
+    #[test]
+    fn parts_of_ranges_in_the_order_of_the_service_have_each_key_once() {
+        let mut keys =
+            ["", "a", "a\u{e000}", "a\u{10000}", "b", "\u{e000}", "\u{10000}", "\u{ffff}"];
+        keys.sort_by_key(|key| key.encode_utf16().collect::<Vec<_>>());
+        let part = |from: Option<&&str>, to: Option<&&str>| Interval {
+            from: from.map_or(Bound::Unbounded, |key| Bound::Included((*key).to_owned())),
+            to: to.map_or(Bound::Unbounded, |key| Bound::Excluded((*key).to_owned())),
+        };
+        let ranges: Vec<_> =
+            (0..keys.len()).map(|at| part(keys.get(at), keys.get(at + 1))).collect();
+        for key in keys {
+            let found = ranges.iter().filter_map(|range| Interval::one(key).within(range));
+            assert_eq!(found.collect::<Vec<_>>(), [Interval::one(key)], "{key:?}");
+        }
+        // A condition whose bounds are cut is cut into parts, which do not overlap.
+        let wide = Interval { from: Bound::Excluded("a\u{e000}".into()), to: Bound::Unbounded };
+        let wide = wide.in_both_orders();
+        let parts: Vec<_> = ranges.iter().filter_map(|range| wide.within(range)).collect();
+        assert_eq!(parts, ranges[1..], "from \"a\" on");
+        assert_eq!(Interval::ALL.within(&ranges[3]).as_ref(), Some(&ranges[3]));
     }
 
     #[test]

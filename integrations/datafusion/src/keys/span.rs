@@ -60,6 +60,13 @@ impl Span {
         filters
     }
 
+    /// What of it is in a range of a scan, as the service orders keys; `None` if nothing is.
+    pub(crate) fn within(&self, range: &Self) -> Option<Self> {
+        let partition = self.partition.within(&range.partition)?;
+        let row = self.row.within(&range.row)?;
+        Some(Self { partition, row })
+    }
+
     /// The parts between PartitionKeys at which a scan is divided, which are in the order of the service.
     pub(crate) fn divided(self, at: &[String]) -> Vec<Self> {
         if self.is_of_one_partition() {

@@ -17,7 +17,7 @@ use super::Range;
 use super::entities::{EntitySource, Read, dynamic};
 use crate::columns::Batch;
 use crate::error;
-use crate::keys::{KeySet, Keys, Span};
+use crate::keys::{Keys, Span};
 use crate::pushdown;
 
 /// The most entities of a page.
@@ -115,8 +115,10 @@ impl Inner {
         if conditions.is_empty() {
             return (vec![span.clone()], self.read.filter.clone());
         }
-        let further = conditions.iter().map(pushdown::at_least);
-        let (spans, _) = Keys::of([KeySet::of_span(span)]).spans(further);
+        // The ranges of a scan are parts in the order of the service, so this one is no condition, whose bounds are widened to mean the
+        // same in both orders: another range would have the same rows.
+        let (spans, _) = Keys::default().spans(conditions.iter().map(pushdown::at_least));
+        let spans = spans.into_iter().filter_map(|one| one.within(span)).collect();
         // Together with the filter that the plan has, it might be too long.
         let filter = self.read.filter.clone().or_else(|| pushdown::filter(conditions, &self.all));
         (spans, filter)

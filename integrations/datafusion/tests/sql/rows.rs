@@ -1,6 +1,7 @@
 //! Which rows a query returns: those that the conditions select, however they are decided.
 
 use rowkey::DynamicEntity;
+use rowkey_datafusion::TableSource;
 
 use crate::support::{Account, entity};
 
@@ -71,6 +72,31 @@ async fn conditions_on_odd_keys_select_what_sql_says() {
         }
     }
     assert_eq!(asked, 2 * (12 + 12 * 12));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ranges_between_odd_keys_have_each_row_once_when_conditions_are_told() {
+    let account = Account::start().await;
+    let table = account.table("odd", odd()).await;
+    // In one partition of each name, which joins find by its RowKey.
+    let few = KEYS.iter().map(|key| entity("few", key, |_| ())).collect();
+    account.with("few", few).await;
+    for splits in [1, 2, 5, 12] {
+        account.register("odd", TableSource::open(&table).splits(splits).await.unwrap());
+        for sql in [
+            // The least rows that were found so far are told to the scan.
+            "SELECT pair FROM odd ORDER BY pair LIMIT 1000",
+            "SELECT pair FROM odd ORDER BY PartitionKey DESC, RowKey DESC LIMIT 1000",
+            // The keys of the other side are told to the scan.
+            "SELECT pair FROM odd JOIN few ON odd.PartitionKey = few.RowKey",
+            "SELECT pair FROM odd JOIN few ON odd.RowKey = few.RowKey",
+            "SELECT pair FROM odd WHERE PartitionKey IN (SELECT RowKey FROM few)",
+        ] {
+            let sql = format!("SELECT count(*), count(DISTINCT pair) FROM ({sql}) AS found");
+            assert_eq!(account.rows(&sql).await, ["144 144"], "{splits}: {sql}");
+        }
+        account.session.deregister_table("odd").unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
