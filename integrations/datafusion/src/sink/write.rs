@@ -19,7 +19,7 @@ use datafusion::physical_plan::execution_plan::{
 use datafusion::physical_plan::metrics::{
     Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
 };
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::stream::{RecordBatchReceiverStream, RecordBatchStreamAdapter};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties as _,
     InputDistributionRequirements, PlanProperties,
@@ -35,6 +35,8 @@ use crate::error;
 
 /// Rows that are made into entities at once. A batch of the engine has more.
 const ROWS: usize = 1_000;
+/// Batches that are read ahead.
+const BATCHES: usize = 1;
 /// Transactions that all partitions of a plan have in flight at once, and the most and fewest of one of them.
 const TRANSACTIONS: usize = 32;
 const OF_PARTITION: (usize, usize) = (2, 8);
@@ -189,7 +191,7 @@ impl ExecutionPlan for WriteExec {
             written: counter("written"),
             rejected: counter("rejected"),
         };
-        let written = writing.all_of(self.input.execute(partition, context)?);
+        let written = writing.all_of(read_ahead(self.input.execute(partition, context)?));
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), stream::once(written))))
     }
 
@@ -255,6 +257,26 @@ impl Writing {
         ];
         Ok(RecordBatch::try_new(Arc::clone(&WRITTEN), columns)?)
     }
+}
+
+/// A stream that is read by a task of its own.
+///
+/// Otherwise the requests of a scan would have the pace of the job, and wait in its line while the job does not ask for rows: requests
+/// behind them would wait, too, and one be sent each second.
+fn read_ahead(mut input: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    let mut rows = RecordBatchReceiverStream::builder(input.schema(), BATCHES);
+    let to = rows.tx();
+    rows.spawn(async move {
+        while let Some(batch) = input.next().await {
+            let is_last = batch.is_err();
+            // Without a receiver the write is over.
+            if to.send(batch).await.is_err() || is_last {
+                break;
+            }
+        }
+        Ok(())
+    });
+    rows.build()
 }
 
 /// The rows of a stream as entities, as they are asked for. It ends at the first error, which is kept.
