@@ -7,9 +7,9 @@ use std::thread;
 
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
+use datafusion::common::TableReference;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::TableType;
-use datafusion::common::TableReference;
 use futures::TryStreamExt as _;
 use rowkey::{ErrorKind, StorageAccount, Table};
 
@@ -52,6 +52,7 @@ pub struct Catalog {
     splits: usize,
     mismatch: Mismatch,
     write: WriteMode,
+    most_rejects: u64,
     opened: Arc<Mutex<Opened>>,
 }
 
@@ -71,6 +72,7 @@ impl Catalog {
             splits: SPLITS,
             mismatch: Mismatch::default(),
             write: WriteMode::default(),
+            most_rejects: 0,
             opened: Arc::default(),
         }
     }
@@ -96,6 +98,13 @@ impl Catalog {
         self
     }
 
+    /// How many rows may be rejected by a statement that writes, see [`Open::rejects`](crate::Open::rejects).
+    #[must_use]
+    pub fn rejects(mut self, most: u64) -> Self {
+        self.most_rejects = most;
+        self
+    }
+
     /// The account.
     pub fn account(&self) -> &StorageAccount {
         &self.account
@@ -113,9 +122,9 @@ impl Catalog {
         names(&self.account).await
     }
 
-    /// How `INSERT INTO` writes.
-    pub(crate) const fn mode(&self) -> WriteMode {
-        self.write
+    /// How `INSERT INTO` writes, and the most rejects.
+    pub(crate) const fn mode(&self) -> (WriteMode, u64) {
+        (self.write, self.most_rejects)
     }
 
     /// The table with a name, which need not exist.
@@ -159,7 +168,8 @@ impl Catalog {
         let open = TableSource::open(&self.table(name))
             .splits(self.splits)
             .mismatch(self.mismatch)
-            .write(self.write);
+            .write(self.write)
+            .rejects(self.most_rejects);
         match open.await {
             Ok(source) => {
                 let source = Arc::new(source);

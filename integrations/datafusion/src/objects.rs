@@ -240,3 +240,75 @@ impl MultipartUpload for Upload {
         self.inner.abort().await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use object_store::azure::AzureConfigKey;
+    use rowkey::StorageAccount;
+
+    use super::*;
+
+    /// Base64 of `account-key`.
+    const KEY: &str = "YWNjb3VudC1rZXk=";
+
+    fn endpoint(text: &str) -> String {
+        builder(text, "contoso").get_config_value(&AzureConfigKey::Endpoint).unwrap()
+    }
+
+    #[test]
+    fn the_endpoint_is_that_of_the_connection_string() {
+        for (text, expected) in [
+            ("AccountName=contoso;AccountKey=a", "https://contoso.blob.core.windows.net"),
+            (
+                "accountname=contoso;EndpointSuffix=core.chinacloudapi.cn",
+                "https://contoso.blob.core.chinacloudapi.cn",
+            ),
+            (
+                "BlobEndpoint=http://127.0.0.1:10000/contoso/;AccountKey=a",
+                "http://127.0.0.1:10000/contoso",
+            ),
+            ("UseDevelopmentStorage=true", "http://127.0.0.1:10000/devstoreaccount1"),
+            (
+                "UseDevelopmentStorage=true;DevelopmentStorageProxyUri=http://box",
+                "http://box:10000/devstoreaccount1",
+            ),
+        ] {
+            assert_eq!(endpoint(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn nothing_that_is_shown_has_a_secret() {
+        let text = format!("AccountName=contoso;AccountKey={KEY}");
+        let accounts = Accounts::with_default(&text).unwrap();
+        let objects = Objects::new(&accounts);
+        let store = objects.get_store(&Url::parse("az://exports").unwrap()).unwrap();
+        let bytes = format!("{:?}", b"account-key");
+        let shown = format!("{accounts:?} {objects:?} {store:?} {store}");
+        assert!(!shown.contains(KEY) && !shown.contains(&bytes), "{shown}");
+        assert!(shown.contains("az://exports@contoso"), "{shown}");
+        let same = objects.get_store(&Url::parse("az://exports@contoso/path").unwrap()).unwrap();
+        assert!(Arc::ptr_eq(&store, &same));
+    }
+
+    #[test]
+    fn errors_say_what_is_missing_and_show_no_secret() {
+        let shop = format!("AccountName=shop;AccountKey={KEY}");
+        let account = StorageAccount::from_connection_string(&shop).unwrap();
+        let objects = Objects::new(&Accounts::of([account]).unwrap());
+        for (url, expected) in [
+            ("az://exports", "blobs of the account shop need its connection string"),
+            ("az://exports@archive", "the account archive is not known on this machine"),
+            ("az://user:word@shop", "az://container@account/path"),
+        ] {
+            let error = objects.get_store(&Url::parse(url).unwrap()).unwrap_err().to_string();
+            assert!(error.contains(expected) && !error.contains("word@"), "{error}");
+        }
+        let accounts =
+            Accounts::with_default("AccountName=shop;SharedAccessSignature=sv=1&sig=c2lnbmF0dXJl")
+                .unwrap();
+        let store =
+            Objects::new(&accounts).get_store(&Url::parse("az://exports").unwrap()).unwrap();
+        assert!(!format!("{store:?}").contains("c2lnbmF0dXJl"));
+    }
+}

@@ -43,6 +43,7 @@ pub struct SessionOptions {
     splits: Option<usize>,
     mismatch: Mismatch,
     write: WriteMode,
+    most_rejects: u64,
     memory: Option<usize>,
     config: SessionConfig,
 }
@@ -53,6 +54,7 @@ impl Default for SessionOptions {
             splits: None,
             mismatch: Mismatch::default(),
             write: WriteMode::default(),
+            most_rejects: 0,
             memory: None,
             config: config(),
         }
@@ -75,6 +77,12 @@ impl SessionOptions {
     /// What `INSERT INTO` does, see [`Open::write`](crate::Open::write).
     pub fn write(mut self, mode: WriteMode) -> Self {
         self.write = mode;
+        self
+    }
+
+    /// How many rows may be rejected by a statement that writes, see [`Open::rejects`](crate::Open::rejects).
+    pub fn rejects(mut self, most: u64) -> Self {
+        self.most_rejects = most;
         self
     }
 
@@ -112,9 +120,9 @@ impl SessionOptions {
 /// # Ok(()) }
 /// ```
 pub fn session_of(accounts: &Accounts, options: SessionOptions) -> Result<SessionContext> {
-    let SessionOptions { splits, mismatch, write, memory, config } = options;
+    let SessionOptions { splits, mismatch, write, most_rejects, memory, config } = options;
     let catalog = |account| {
-        let catalog = Catalog::of(account).mismatch(mismatch).write(write);
+        let catalog = Catalog::of(account).mismatch(mismatch).write(write).rejects(most_rejects);
         match splits {
             Some(ranges) => catalog.splits(ranges),
             None => catalog,

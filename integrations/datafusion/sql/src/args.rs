@@ -61,6 +61,9 @@ pub(crate) struct Cli {
     /// What INSERT INTO does with a row whose key an entity has already.
     #[arg(long, value_name = "MODE", default_value = "insert")]
     pub(crate) write: Write,
+    /// Let a statement that writes go on with at most this many rejected rows.
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    pub(crate) rejects: u64,
     /// Keep at most this many MiB of sorts, joins and groups in memory. What does not fit goes to temporary files.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) memory_limit: Option<u32>,

@@ -44,8 +44,10 @@ pub(crate) fn accounts(cli: &Cli) -> Result<Accounts> {
 
 /// The session of the flags.
 pub(crate) fn session(cli: &Cli) -> Result<SessionContext> {
-    let mut options =
-        SessionOptions::default().mismatch(cli.mismatch.into()).write(cli.write.into());
+    let mut options = SessionOptions::default()
+        .mismatch(cli.mismatch.into())
+        .write(cli.write.into())
+        .rejects(cli.rejects);
     if let Some(splits) = cli.splits {
         options = options.splits(usize::try_from(splits).unwrap_or(usize::MAX));
     }

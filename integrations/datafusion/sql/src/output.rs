@@ -9,7 +9,8 @@ use datafusion::arrow::csv;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json::writer::{
-    Encoder, EncoderFactory, EncoderOptions, LineDelimited, NullableEncoder, Writer as JsonWriter, WriterBuilder as JsonBuilder,
+    Encoder, EncoderFactory, EncoderOptions, LineDelimited, NullableEncoder, Writer as JsonWriter,
+    WriterBuilder as JsonBuilder,
 };
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -70,7 +71,10 @@ impl Writer {
                 Self::Csv(writer)
             }
             Form::Json => Self::Json(
-                JsonBuilder::new().with_explicit_nulls(true).with_encoder_factory(Arc::new(NotFinite)).build(out),
+                JsonBuilder::new()
+                    .with_explicit_nulls(true)
+                    .with_encoder_factory(Arc::new(NotFinite))
+                    .build(out),
             ),
             Form::Parquet => {
                 let level = ZstdLevel::try_new(1).map_err(DataFusionError::from)?;

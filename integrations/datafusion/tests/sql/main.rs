@@ -1,5 +1,6 @@
 //! Tables in SQL, against the server of this project: which rows come back, and what was requested for them.
 
+mod catalog;
 mod columns;
 mod insert;
 mod interrupted;

@@ -24,7 +24,7 @@ impl Running {
         command.env("ROWKEY_CONNECTION_STRING", account.server.connection_string());
         command.args([
             "-qefc",
-            &format!("{} {args}", env!("CARGO_BIN_EXE_rowkey-sql")),
+            &format!("exec {} {args}", env!("CARGO_BIN_EXE_rowkey-sql")),
             "/dev/null",
         ]);
         let mut program = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
