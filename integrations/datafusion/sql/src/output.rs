@@ -52,7 +52,7 @@ enum Writer {
         waiting: Vec<RecordBatch>,
         is_begun: bool,
     },
-    Csv(csv::Writer<BufWriter<Stdout>>),
+    Csv(Box<csv::Writer<BufWriter<Stdout>>>),
     Json(JsonWriter<BufWriter<Stdout>, LineDelimited>),
     Parquet(Box<ArrowWriter<BufWriter<Stdout>>>),
 }
@@ -68,7 +68,7 @@ impl Writer {
                 let mut writer = csv::WriterBuilder::new().with_header(true).build(out);
                 // The header of a result without rows.
                 writer.write(&RecordBatch::new_empty(flat_schema(schema))).map_err(failed)?;
-                Self::Csv(writer)
+                Self::Csv(Box::new(writer))
             }
             Form::Json => Self::Json(
                 JsonBuilder::new()

@@ -1,5 +1,7 @@
 //! Tests of the program, against a server of this project with accounts of its own.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod exits;
 mod explain;
 mod files;

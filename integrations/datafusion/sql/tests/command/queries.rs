@@ -112,8 +112,24 @@ async fn a_value_of_another_type_fails_or_is_null() {
     });
     account.table("mixed", mixed).await;
     let sql = "SELECT size FROM mixed WHERE PartitionKey = 'p' ORDER BY RowKey";
-    let done = account.run(["--mismatch", "null", "-c", sql]);
-    assert_eq!(done.code, 0, "{done:?}");
-    let done = account.run(["--splits", "1", "-c", sql]);
-    assert!(done.code == 0 || done.err.contains("the column size of the table mixed"), "{done:?}");
+    let error = account.fails(1, ["-c", sql]);
+    assert!(error.contains("the column size of the table mixed"), "{error}");
+    let nulls = account.ok(["--mismatch", "null", "-c", sql]);
+    assert_eq!(nulls, "{\"size\":null}\n{\"size\":1}\n{\"size\":2}\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_insert_rejects_existing_keys_and_an_upsert_replaces_them() {
+    let account = Account::with_orders().await;
+    let mut existing = DynamicEntity::new("customer-0", "0000");
+    existing.set("cents", 5_i64);
+    account.table("copies", [existing]).await;
+    let insert = "INSERT INTO copies SELECT PartitionKey, RowKey, NULL, cents FROM orders";
+    let error = account.fails(1, ["--scan", "-c", insert]);
+    assert!(error.contains("1 of 30 rows") && error.contains("rejected"), "{error}");
+    // Rows that are there with the same content are not rejected.
+    assert_eq!(account.ok(["--scan", "--rejects", "1", "-c", insert]), "{\"count\":29}\n");
+    assert_eq!(account.ok(["--scan", "--write", "upsert", "-c", insert]), "{\"count\":30}\n");
+    let sums = "SELECT COUNT(*) AS n, SUM(cents) AS cents FROM copies";
+    assert_eq!(account.sql(sums), "{\"n\":30,\"cents\":43500}\n");
 }
