@@ -2,6 +2,9 @@
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use rowkey::{Clock as _, SystemClock};
 
 use crate::support::{Account, is_clean};
 
@@ -104,7 +107,7 @@ async fn ctrl_c_stops_a_statement_and_not_the_prompt() {
     running.shows("sql> ");
     running.types("SELECT SUM(a.value * b.value % 7) FROM generate_series(1, 10000000) a, generate_series(1, 10000000) b;\r");
     running.shows("\n");
-    std::thread::sleep(std::time::Duration::from_millis(500));
+    SystemClock.sleep(Duration::from_millis(500)).await;
     running.types("\u{3}");
     running.shows("stopped by Ctrl-C");
     running.shows("sql> ");
