@@ -5,9 +5,12 @@
 //! - `columns`: the types of a table's columns, and rows as Arrow arrays · `keys`: sets and ranges of keys · `pushdown`: what the service decides of a
 //!   query's conditions · `scan`: reads · `sink`: writes · `requests`: what a plan requests · `accounts`: storage accounts by name
 //! - `catalog`: an account's tables by name · `objects`: files in blob containers · `session`: sessions that fit tables · `error`: what errors say
+//! - `cluster`: plans as messages, for a cluster
 
 mod accounts;
 mod catalog;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 mod columns;
 mod error;
 mod keys;

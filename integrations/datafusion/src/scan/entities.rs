@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
@@ -20,8 +21,14 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use rowkey::{Filter, Table};
 
 use super::reader::Reader;
+#[cfg(feature = "cluster")]
+use crate::cluster::pruning::Linked;
 use crate::columns::{Mismatch, PARTITION_KEY, ROW_KEY, Rows, TIMESTAMP};
 use crate::keys::Keys;
+
+/// The longest that a scan on a cluster waits for joins.
+#[cfg(feature = "cluster")]
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What a scan reads of its ranges.
 #[derive(Clone, Debug)]
@@ -45,6 +52,11 @@ pub(crate) struct EntitySource {
     told: Vec<Arc<dyn PhysicalExpr>>,
     /// The identifiers of those that are waited for.
     awaited: Vec<u64>,
+    /// The longest that it waits.
+    pub(super) patience: Option<Duration>,
+    /// What joins in the same part of a plan tell.
+    #[cfg(feature = "cluster")]
+    linked: Vec<Linked>,
     metrics: ExecutionPlanMetricsSet,
 }
 
@@ -58,6 +70,9 @@ impl EntitySource {
             read,
             told: Vec::new(),
             awaited: Vec::new(),
+            patience: None,
+            #[cfg(feature = "cluster")]
+            linked: Vec::new(),
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
@@ -95,6 +110,36 @@ impl EntitySource {
 
     pub(super) fn awaited(&self) -> &[u64] {
         &self.awaited
+    }
+
+    /// The same scan of a table in another account.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn of_table(&self, table: Table) -> Self {
+        Self { table, ..self.clone() }
+    }
+
+    /// What other operators tell.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn told_parts(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+        self.told.iter().flat_map(dynamic).collect()
+    }
+
+    #[cfg(feature = "cluster")]
+    pub(crate) fn linked(&self) -> &[Linked] {
+        &self.linked
+    }
+
+    /// The same scan, with what it waits for written down.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn linking(&self, linked: Vec<Linked>) -> Self {
+        Self { told: Vec::new(), awaited: Vec::new(), linked, ..self.clone() }
+    }
+
+    /// The same scan, which waits for these conditions, but not for ever.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn told_by(&self, told: Vec<Arc<dyn PhysicalExpr>>) -> Self {
+        let awaited = told.iter().flat_map(identifiers).collect();
+        Self { told, awaited, patience: Some(PATIENCE), linked: Vec::new(), ..self.clone() }
     }
 
     /// The same scan, which begins when these conditions are complete.

@@ -11,6 +11,8 @@ mod reader;
 mod source;
 
 pub(crate) use entities::EntitySource;
+#[cfg(feature = "cluster")]
+pub(crate) use entities::Read;
 pub use joins::JoinPruning;
 pub use open::{Open, Schema};
 pub(crate) use ranges::{Range, file_groups, object_store_url};

@@ -1,6 +1,7 @@
 //! Reads a range of keys: pages of entities, each a record batch.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -12,6 +13,7 @@ use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
 use datafusion::physical_plan::metrics::{Count, MetricBuilder};
 use futures::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use rowkey::{DynamicEntity, Filter, Page, Table};
+use tokio::time::timeout;
 
 use super::Range;
 use super::entities::{EntitySource, Read, dynamic};
@@ -28,6 +30,7 @@ pub(super) struct Reader {
     inner: Arc<Inner>,
     told: Vec<Arc<dyn PhysicalExpr>>,
     awaited: Vec<u64>,
+    patience: Option<Duration>,
 }
 
 struct Inner {
@@ -67,7 +70,12 @@ impl Reader {
             requests: metrics.counter("requests", partition),
             bytes: bytes.counter("bytes_received", partition),
         };
-        Ok(Self { inner: Arc::new(inner), told: told.to_vec(), awaited: awaited.to_vec() })
+        Ok(Self {
+            inner: Arc::new(inner),
+            told: told.to_vec(),
+            awaited: awaited.to_vec(),
+            patience: source.patience,
+        })
     }
 }
 
@@ -76,10 +84,11 @@ impl FileOpener for Reader {
         let range = file.extension::<Arc<Range>>().cloned().ok_or_else(|| {
             DataFusionError::Internal("a file of a table scan has no range of keys".to_owned())
         })?;
+        let patience = self.patience;
         let (inner, told, awaited) =
             (Arc::clone(&self.inner), self.told.clone(), self.awaited.clone());
         Ok(Box::pin(async move {
-            let conditions = complete(&told, &awaited).await?;
+            let conditions = complete(&told, &awaited, patience).await?;
             let (spans, filter) = inner.narrowed(&range.span, &conditions);
             let each =
                 stream::iter(spans).map(move |span| inner.clone().batches(&span, filter.clone()));
@@ -92,12 +101,17 @@ impl FileOpener for Reader {
 async fn complete(
     told: &[Arc<dyn PhysicalExpr>],
     awaited: &[u64],
+    patience: Option<Duration>,
 ) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
     let mut conditions = Vec::new();
     for part in told.iter().flat_map(dynamic) {
         let Some(filter) = part.downcast_ref::<DynamicFilterPhysicalExpr>() else { continue };
         if part.expression_id().is_some_and(|id| awaited.contains(&id)) {
-            filter.wait_complete().await;
+            match patience {
+                None => filter.wait_complete().await,
+                // What it says until then holds, too.
+                Some(patience) => _ = timeout(patience, filter.wait_complete()).await,
+            }
         }
         // A condition that still changes becomes narrower, so what it says now holds, too.
         conditions.push(filter.current()?);

@@ -110,6 +110,17 @@ impl WriteExec {
         }
     }
 
+    #[cfg(feature = "cluster")]
+    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    /// Whether the rows are sorted first.
+    #[cfg(feature = "cluster")]
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.order.is_some()
+    }
+
     #[cfg_attr(not(feature = "cluster"), expect(dead_code, reason = "for plans as messages"))]
     pub(crate) fn target(&self) -> &Target {
         &self.target
