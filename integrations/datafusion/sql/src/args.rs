@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::{Parser, Subcommand, ValueEnum};
 use rowkey_datafusion::{Mismatch, WriteMode};
+
+use crate::cluster;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,7 +41,10 @@ Exit codes:
 /// needs --scan, or an answer on a terminal.
 #[derive(Parser)]
 #[command(name = "rowkey-sql", version, before_help = EXAMPLES, after_help = ENDING)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) process: Option<Process>,
     /// Run this statement, or several with `;` between. May be repeated.
     #[arg(short = 'c', long = "command", value_name = "SQL", conflicts_with = "file")]
     pub(crate) query: Vec<String>,
@@ -76,6 +81,13 @@ pub(crate) struct Cli {
     /// The default account is that of the emulator on this machine: rowkey-server or Azurite.
     #[arg(long, help_heading = "Connection")]
     pub(crate) emulator: bool,
+}
+
+/// A process of a cluster.
+#[derive(Subcommand)]
+pub(crate) enum Process {
+    Scheduler(cluster::Scheduler),
+    Executor(cluster::Executor),
 }
 
 /// The form of the output.

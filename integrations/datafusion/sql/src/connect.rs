@@ -6,6 +6,7 @@ use datafusion::prelude::SessionContext;
 use rowkey_datafusion::{Accounts, SessionOptions, session_of};
 
 use crate::args::Cli;
+use crate::cluster;
 use crate::error::{Error, Result};
 
 const EMULATOR: &str = "UseDevelopmentStorage=true";
@@ -55,5 +56,6 @@ pub(crate) fn session(cli: &Cli) -> Result<SessionContext> {
         options = options
             .memory_limit(usize::try_from(mib).unwrap_or(usize::MAX).saturating_mul(1 << 20));
     }
-    Ok(session_of(&accounts(cli)?, options)?)
+    let session = session_of(&accounts(cli)?, options)?;
+    Ok(if cli.scheduler.is_some() { cluster::upgraded(&session) } else { session })
 }

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 
-use args::Cli;
+use args::{Cli, Process};
 use error::{Error, Exit, Result};
 use shell::Shell;
 
@@ -52,8 +52,13 @@ fn report(error: &Error) -> ExitCode {
     error.exit().into()
 }
 
-fn execute(cli: Cli) -> Result<()> {
+fn execute(mut cli: Cli) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    match cli.process.take() {
+        Some(Process::Scheduler(scheduler)) => return runtime.block_on(scheduler.run()),
+        Some(Process::Executor(executor)) => return runtime.block_on(executor.run()),
+        None => {}
+    }
     let is_prompt = cli.query.is_empty() && cli.file.is_none() && io::stdin().is_terminal();
     if is_prompt {
         let shell = Shell::new(&cli)?;

@@ -1,18 +1,27 @@
-//! Plans that a cluster runs.
+//! Plans that a cluster runs, and the processes of a cluster.
+//!
+//! - `client`: what runs here and what on the cluster · `remote`: submits plans · `failed`: their errors
+//! - `scheduler`, `executor`: the processes · `engine`: what an executor does with a plan
+//! - `log`: what they log
+
+mod client;
+mod engine;
+mod executor;
+mod failed;
+mod log;
+mod remote;
+mod scheduler;
 
 use std::sync::Arc;
 
-use datafusion::execution::SendableRecordBatchStream;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::prelude::SessionContext;
+use ballista_core::serde::BallistaPhysicalExtensionCodec;
+use rowkey_datafusion::cluster::TableCodec;
 
-use crate::error::{Error, Exit, Result};
+pub(crate) use client::{execute, upgraded};
+pub(crate) use executor::Executor;
+pub(crate) use scheduler::Scheduler;
 
-/// Runs a plan on the cluster with this scheduler, `HOST:PORT`.
-pub(crate) async fn execute(
-    _scheduler: &str,
-    _session: &SessionContext,
-    _plan: Arc<dyn ExecutionPlan>,
-) -> Result<SendableRecordBatchStream> {
-    Err(Error::new(Exit::Failed, "--scheduler is not built"))
+/// Messages of plans, the same for the client, the scheduler and the executors.
+fn codec() -> Arc<TableCodec> {
+    Arc::new(TableCodec::new(Arc::new(BallistaPhysicalExtensionCodec::default())))
 }

@@ -1,0 +1,57 @@
+//! Submits plans to a cluster.
+
+use std::sync::Arc;
+
+use ballista_core::extension::SessionConfigExt as _;
+use ballista_core::optimizer::with_ballista_optimizer_rules;
+use datafusion::datasource::sink::DataSinkExec;
+use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
+use datafusion::physical_plan::analyze::AnalyzeExec;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream, replace_children_if_necessary};
+use datafusion::prelude::SessionContext;
+use rowkey_datafusion::cluster::is_of_tables;
+
+use super::remote::RemoteExec;
+use crate::error::Result;
+
+/// A session that plans for a cluster. Of what operators tell each other while they run, that of joins alone is prepared for other processes.
+pub(crate) fn upgraded(session: &SessionContext) -> SessionContext {
+    let state = session.state();
+    let config = state.config().clone().upgrade_for_ballista();
+    let settings = [
+        // Ballista would sort both sides of each join, and send all rows of the larger one to other executors.
+        ("datafusion.optimizer.prefer_hash_join", true),
+        // This one sets the next three, and it is sent to executors behind them.
+        ("datafusion.optimizer.enable_dynamic_filter_pushdown", true),
+        ("datafusion.optimizer.enable_topk_dynamic_filter_pushdown", false),
+        ("datafusion.optimizer.enable_aggregate_dynamic_filter_pushdown", false),
+    ];
+    let config =
+        settings.into_iter().fold(config, |config, (key, value)| config.set_bool(key, value));
+    let rules = with_ballista_optimizer_rules(state.optimizers());
+    let state = SessionStateBuilder::new_from_existing(state)
+        .with_config(config)
+        .with_optimizer_rules(rules);
+    SessionContext::new_with_state(state.build())
+}
+
+/// Runs a plan on the cluster with this scheduler, `HOST:PORT`.
+///
+/// A plan without tables, as that of `SHOW TABLES`, runs here. So do the root of `COPY … TO`, whose file is one of this machine or of an
+/// account that it knows, and that of `EXPLAIN ANALYZE`.
+pub(crate) async fn execute(
+    scheduler: &str,
+    session: &SessionContext,
+    plan: Arc<dyn ExecutionPlan>,
+) -> Result<SendableRecordBatchStream> {
+    let plan = match (is_of_tables(&plan), plan.children().as_slice()) {
+        (false, _) => plan,
+        (true, [input]) if plan.is::<DataSinkExec>() || plan.is::<AnalyzeExec>() => {
+            let input: Arc<dyn ExecutionPlan> =
+                Arc::new(RemoteExec::new(Arc::clone(input), scheduler));
+            replace_children_if_necessary(plan, vec![input])?
+        }
+        (true, _) => Arc::new(RemoteExec::new(plan, scheduler)),
+    };
+    Ok(execute_stream(plan, session.task_ctx())?)
+}

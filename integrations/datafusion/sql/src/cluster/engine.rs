@@ -1,0 +1,106 @@
+//! What an executor does with the plan of a task.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use ballista_core::JobId;
+use ballista_core::error::BallistaError;
+use ballista_core::serde::protobuf::{
+    RuntimeStatsReport, ShuffleWritePartition, TaskColumnStats, WindowStateReport,
+};
+use ballista_executor::execution_engine::{
+    DefaultExecutionEngine, ExecutionEngine, QueryStageExecutor,
+};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::prelude::SessionConfig;
+use rowkey_datafusion::cluster::{link, resolve};
+use rowkey_datafusion::{Accounts, service_error};
+
+/// Gives the plan of a task the accounts of this process.
+pub(super) struct Engine {
+    accounts: Accounts,
+    inner: DefaultExecutionEngine,
+}
+
+impl Engine {
+    pub(super) fn new(accounts: Accounts) -> Self {
+        Self { accounts, inner: DefaultExecutionEngine::new() }
+    }
+}
+
+impl ExecutionEngine for Engine {
+    fn create_query_stage_exec(
+        &self,
+        job: JobId,
+        stage: usize,
+        task: usize,
+        partitions: Vec<usize>,
+        plan: Arc<dyn ExecutionPlan>,
+        folder: &str,
+        config: &SessionConfig,
+    ) -> Result<Arc<dyn QueryStageExecutor>> {
+        let plan = link(resolve(plan, &self.accounts)?, config.options())?;
+        let inner = self
+            .inner
+            .create_query_stage_exec(job, stage, task, partitions, plan, folder, config)?;
+        Ok(Arc::new(Stage(inner)))
+    }
+}
+
+/// A part of a plan whose errors have the words of the client. Ballista sends the form for debugging to who asked.
+#[derive(Debug)]
+struct Stage(Arc<dyn QueryStageExecutor>);
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The text of an error of the service, also inside of errors of Ballista, which have no source.
+fn of_service(error: &DataFusionError) -> Option<String> {
+    if let Some(error) = service_error(error) {
+        return Some(error.to_string());
+    }
+    let DataFusionError::External(inner) = error.find_root() else { return None };
+    match inner.downcast_ref::<BallistaError>()? {
+        BallistaError::DataFusionError(inner) => of_service(inner),
+        _ => None,
+    }
+}
+
+#[async_trait]
+impl QueryStageExecutor for Stage {
+    async fn execute_query_stage(
+        &self,
+        task: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<Vec<ShuffleWritePartition>> {
+        let written = self.0.execute_query_stage(task, context).await;
+        // Others stay what they are: Ballista runs a task again if it could not fetch the rows of another one.
+        written.map_err(|error| match of_service(&error) {
+            Some(text) => DataFusionError::Execution(text),
+            None => error,
+        })
+    }
+
+    fn collect_plan_metrics(&self) -> Vec<MetricsSet> {
+        self.0.collect_plan_metrics()
+    }
+
+    fn collect_runtime_stats_reports(&self) -> Vec<RuntimeStatsReport> {
+        self.0.collect_runtime_stats_reports()
+    }
+
+    fn collect_window_state_reports(&self) -> Result<Vec<WindowStateReport>> {
+        self.0.collect_window_state_reports()
+    }
+
+    fn collect_column_stats(&self) -> Vec<TaskColumnStats> {
+        self.0.collect_column_stats()
+    }
+}
