@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -141,6 +142,8 @@ def main():
     parser.add_argument("--many", type=int, default=1_000_000, help="rows of the table that rowkey-sql groups for its memory, 0 for none; default: 1,000,000")
     parser.add_argument("--only", action="append", help="a program: pandas, partitions, rowkey-sql or export; may be repeated")
     options = parser.parse_args()
+    # Stopped by another program, it stops the server, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
     with tempfile.TemporaryDirectory() as folder:
         counts = {"orders": options.orders} | ({"many": options.many} if options.many else {})
