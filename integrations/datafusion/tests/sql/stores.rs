@@ -25,11 +25,22 @@ struct Patient {
 async fn a_store_is_read_without_its_copies_and_its_sealed_fields_are_binary() {
     let account = Account::start().await;
     let table = account.storage.table("patients");
-    let ring = KeyRing::new("patients", AesKeyWrap::new("key", [26; 32]), MacKey::new("records", [42; 32]));
-    let patients = Store::<Patient>::builder(table.clone()).queue(account.storage.queue("patients")).keys(ring).build().unwrap();
+    let ring = KeyRing::new(
+        "patients",
+        AesKeyWrap::new("key", [26; 32]),
+        MacKey::new("records", [42; 32]),
+    );
+    let patients = Store::<Patient>::builder(table.clone())
+        .queue(account.storage.queue("patients"))
+        .keys(ring)
+        .build()
+        .unwrap();
     patients.create_if_missing().await.unwrap();
     for number in 0..20 {
-        let (ward, city) = (["north", "south"][number as usize % 2].to_owned(), ["Leeds", "York"][number as usize % 2].to_owned());
+        let (ward, city) = (
+            ["north", "south"][number as usize % 2].to_owned(),
+            ["Leeds", "York"][number as usize % 2].to_owned(),
+        );
         let name = format!("hidden {number}");
         let weight = (number % 4 == 0).then_some(50.5);
         patients.insert(&Patient { ward, number, name, city, bed: number, weight }).await.unwrap();
@@ -40,11 +51,19 @@ async fn a_store_is_read_without_its_copies_and_its_sealed_fields_are_binary() {
     assert!(rows[0].parse::<usize>().unwrap() >= 60, "{rows:?}");
 
     account.register("patients", TableSource::open(&table).schema(of::<Patient>()).await.unwrap());
-    assert_eq!(account.ask("SELECT count(*), sum(Bed), sum(Weight) FROM patients").await.0, ["20 190 252.5"]);
-    let (rows, sent) = account.ask("SELECT count(*) FROM patients WHERE PartitionKey = 'north'").await;
+    assert_eq!(
+        account.ask("SELECT count(*), sum(Bed), sum(Weight) FROM patients").await.0,
+        ["20 190 252.5"]
+    );
+    let (rows, sent) =
+        account.ask("SELECT count(*) FROM patients WHERE PartitionKey = 'north'").await;
     assert_eq!((&*rows, sent), (&["10".to_owned()][..], 1));
-    assert_eq!(account.ask("SELECT count(*) FROM patients WHERE City = 'York' AND Bed < 5").await.0, ["2"]);
-    let (rows, _) = account.ask("SELECT arrow_typeof(Name), count(*) FROM patients GROUP BY 1").await;
+    assert_eq!(
+        account.ask("SELECT count(*) FROM patients WHERE City = 'York' AND Bed < 5").await.0,
+        ["2"]
+    );
+    let (rows, _) =
+        account.ask("SELECT arrow_typeof(Name), count(*) FROM patients GROUP BY 1").await;
     assert_eq!(rows, ["Binary 20"]);
     let (rows, _) = account.ask("SELECT Name FROM patients WHERE RowKey = 'patient_000001'").await;
     assert!(rows.len() == 1 && !rows[0].contains("hidden"), "{rows:?}");
