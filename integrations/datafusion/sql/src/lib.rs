@@ -18,6 +18,7 @@ mod split;
 
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{CommandFactory as _, Parser as _};
 
@@ -61,7 +62,7 @@ fn execute(mut cli: Cli) -> Result<()> {
     }
     let is_prompt = cli.query.is_empty() && cli.file.is_none() && io::stdin().is_terminal();
     if is_prompt {
-        let shell = Shell::new(&cli)?;
+        let shell = Arc::new(Shell::new(&cli)?);
         return prompt::run(&runtime, &shell);
     }
     let mut statements = Vec::new();

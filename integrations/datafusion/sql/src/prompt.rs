@@ -4,6 +4,7 @@ use std::env;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
@@ -27,7 +28,7 @@ const NAMES: &str = "SELECT table_catalog AS account, table_name AS name, table_
                      WHERE table_schema = 'tables' ORDER BY 1, 2";
 
 /// Reads and runs statements until the end of the input.
-pub(crate) fn run(runtime: &Runtime, shell: &Shell) -> Result<()> {
+pub(crate) fn run(runtime: &Runtime, shell: &Arc<Shell>) -> Result<()> {
     let mut editor = DefaultEditor::new().map_err(failed)?;
     let history = history();
     if let Some(path) = &history {
@@ -48,7 +49,7 @@ pub(crate) fn run(runtime: &Runtime, shell: &Shell) -> Result<()> {
     ended
 }
 
-fn read(runtime: &Runtime, shell: &Shell, editor: &mut DefaultEditor) -> Result<()> {
+fn read(runtime: &Runtime, shell: &Arc<Shell>, editor: &mut DefaultEditor) -> Result<()> {
     let mut typed = String::new();
     loop {
         let prompt = if typed.is_empty() { "sql> " } else { "...> " };
@@ -112,16 +113,29 @@ fn read(runtime: &Runtime, shell: &Shell, editor: &mut DefaultEditor) -> Result<
 }
 
 /// Runs one statement, until Ctrl-C.
-fn statement(runtime: &Runtime, shell: &Shell, text: &str) -> Result<()> {
-    runtime.block_on(async {
+///
+/// In a task of its own: one that computes for long does not keep this one from seeing Ctrl-C, and ends when it next waits.
+fn statement(runtime: &Runtime, shell: &Arc<Shell>, text: &str) -> Result<()> {
+    let (shell, text) = (Arc::clone(shell), text.to_owned());
+    let mut running = None;
+    let done = runtime.block_on(async {
         tokio::select! {
-            done = shell.run(text) => done,
+            // First, so that Ctrl-C ends no process before it is waited for.
+            biased;
             stopped = tokio::signal::ctrl_c() => {
                 stopped?;
                 Err(Error::new(Exit::Interrupted, "stopped by Ctrl-C"))
             }
+            done = async {
+                let task = running.insert(runtime.spawn(async move { shell.run(&text).await }));
+                task.await
+            } => done.unwrap_or_else(|error| Err(Error::new(Exit::Failed, error.to_string()))),
         }
-    })
+    });
+    if let Some(running) = running {
+        running.abort();
+    }
+    done
 }
 
 fn show(done: Result<()>) {

@@ -12,7 +12,7 @@ use super::{Kind, Rows};
 /// The most rows of a sample.
 const ROWS: u64 = 1_000;
 /// The most places of a table at which the rows of a sample are.
-const PLACES: u64 = 16;
+const PLACES: u64 = 8;
 
 /// The schema of a table is inferred from a sample of its rows, which is spread over the range of its keys.
 ///
@@ -20,7 +20,7 @@ const PLACES: u64 = 16;
 /// for both with Double. Of other mixed types it has the most frequent one. A property that no row of the sample has is no column.
 /// [`Open::column`](crate::Open::column) names what the sample cannot show.
 ///
-/// A sample of a table with fewer than 1,000 rows takes one request, of a larger one up to about 50.
+/// A sample of a table with fewer than 1,000 rows takes one request, of a larger one about 20.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inferred;
 

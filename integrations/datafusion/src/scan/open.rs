@@ -77,7 +77,7 @@ pub struct Open {
 impl TableSource {
     /// Opens a table, with columns from a sample of its rows.
     ///
-    /// Costs one request for a table with fewer than 1,000 rows, up to about 50 for a larger one. Ranges and statistics are those of the
+    /// Costs one request for a table with fewer than 1,000 rows, about 20 for a larger one. Ranges and statistics are those of the
     /// time when it was opened: later rows are read, but the ranges may become uneven.
     pub fn open(table: &Table) -> Open {
         Open {
