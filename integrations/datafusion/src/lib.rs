@@ -5,7 +5,7 @@
 //! - `columns`: the types of a table's columns, and rows as Arrow arrays · `keys`: sets and ranges of keys · `pushdown`: what the service decides of a
 //!   query's conditions · `scan`: reads · `sink`: writes · `requests`: what a plan requests · `accounts`: storage accounts by name
 //! - `catalog`: an account's tables by name · `objects`: files in blob containers · `session`: sessions that fit tables · `error`: what errors say
-//! - `cluster`: plans as messages, for a cluster
+//! - `statements`: statements that create and drop tables · `cluster`: plans as messages, for a cluster
 
 mod accounts;
 mod catalog;
@@ -21,6 +21,7 @@ mod requests;
 mod scan;
 mod session;
 mod sink;
+mod statements;
 
 pub use accounts::Accounts;
 pub use catalog::Catalog;
@@ -30,3 +31,4 @@ pub use requests::{TableRequests, requests, table_scans};
 pub use scan::{JoinPruning, Open, Schema, TableSource};
 pub use session::{SessionOptions, config, refresh, session, session_of, session_with};
 pub use sink::WriteMode;
+pub use statements::{sql, sql_if};

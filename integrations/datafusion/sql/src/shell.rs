@@ -1,13 +1,14 @@
 //! Runs statements: plans, asks before a whole table is read, executes, and writes the rows.
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use datafusion::common::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{DataFrame, SessionContext};
-use rowkey_datafusion::table_scans;
+use rowkey_datafusion::{sql_if, table_scans};
 
 use crate::args::{Cli, Form};
 use crate::cluster;
@@ -65,34 +66,49 @@ impl Shell {
                 let requests = explain::requests(&self.session, &explained.plan).await?;
                 return explain::write(self.form, batches, requests);
             }
-            LogicalPlan::Ddl(ddl) => {
-                if let DdlStatement::CreateMemoryTable(create) = ddl {
-                    let read = self.session.state().create_physical_plan(&create.input).await?;
-                    self.allow(&read)?;
-                }
-                // It is done when it is planned.
-                let frame = self.frame(statement).await?;
+            LogicalPlan::Ddl(_) => {
+                let frame = self.ddl(statement).await?;
                 return if frame.schema().fields().is_empty() {
+                    // It is done when it is planned.
                     Ok(())
                 } else {
-                    self.show(frame).await
+                    self.execute(frame, &|_| Ok(())).await
                 };
             }
             _ => {}
         }
         let frame = self.frame(statement).await?;
-        self.show(frame).await
+        self.execute(frame, &|plan| self.allow(plan)).await
+    }
+
+    /// Creates or drops a table. The rows of a new one are those that the result writes when it is executed.
+    async fn ddl(&self, statement: &str) -> Result<DataFrame> {
+        // Why the plan was refused, which is not the engine's to say.
+        let refused = Mutex::new(None);
+        let allow = |plan: &Arc<dyn ExecutionPlan>| {
+            self.allow(plan).map_err(|error| {
+                *refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                DataFusionError::Plan("the plan was refused".to_owned())
+            })
+        };
+        let done = sql_if(&self.session, statement, &allow).await;
+        let refused = refused.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.map_err(|error| refused.unwrap_or_else(|| error.into()))
     }
 
     async fn frame(&self, statement: &str) -> Result<DataFrame> {
         Ok(self.session.sql(statement).await?)
     }
 
-    async fn show(&self, frame: DataFrame) -> Result<()> {
+    async fn execute(
+        &self,
+        frame: DataFrame,
+        allow: &(dyn Fn(&Arc<dyn ExecutionPlan>) -> Result<()> + Sync),
+    ) -> Result<()> {
         let is_text = matches!(frame.logical_plan(), LogicalPlan::Analyze(_));
         let context = Arc::new(frame.task_ctx());
         let plan = frame.create_physical_plan().await?;
-        self.allow(&plan)?;
+        allow(&plan)?;
         let rows: SendableRecordBatchStream = match &self.scheduler {
             Some(scheduler) => cluster::execute(scheduler, &self.session, plan).await?,
             None => execute_stream(plan, context)?,

@@ -6,5 +6,6 @@ mod insert;
 mod interrupted;
 mod requests;
 mod rows;
+mod statements;
 mod stores;
 mod support;

@@ -1,0 +1,254 @@
+//! Tables that statements create and drop.
+
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::common::{Result, exec_err};
+use datafusion::physical_plan::displayable;
+use datafusion::prelude::SessionContext;
+use rowkey::edm::Value;
+use rowkey::{DynamicEntity, Key, StorageAccount};
+use rowkey_datafusion::{
+    Accounts, SessionOptions, WriteMode, session_of, sql, sql_if, table_scans,
+};
+use rowkey_emulator::{Operation, Server};
+
+struct Fixture {
+    server: Server,
+    account: StorageAccount,
+    session: SessionContext,
+}
+
+impl Fixture {
+    async fn start() -> Self {
+        Self::with(SessionOptions::default()).await
+    }
+
+    async fn with(options: SessionOptions) -> Self {
+        // The name of a table that was dropped is free at once.
+        let server = Server::builder().reuse_names(true).start().await.unwrap();
+        let account = StorageAccount::from_connection_string(server.connection_string()).unwrap();
+        let session = session_of(&Accounts::of([account.clone()]).unwrap(), options).unwrap();
+        Self { server, account, session }
+    }
+
+    async fn ask(&self, text: &str) -> Result<Vec<String>> {
+        let rows = sql(&self.session, text).await?.collect().await?;
+        let text = pretty_format_batches(&rows)?.to_string();
+        let lines = text.lines().skip(3).filter(|line| line.starts_with('|'));
+        let cells = |line: &str| {
+            line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>().join(" ")
+        };
+        Ok(lines.map(cells).collect())
+    }
+
+    async fn fails(&self, text: &str) -> String {
+        self.ask(text).await.unwrap_err().to_string()
+    }
+
+    fn has(&self, table: &str) -> bool {
+        self.server.snapshot().table(table).is_some()
+    }
+}
+
+const ORDERS: &str = "CREATE TABLE orders AS SELECT 'p' || CAST(value % 7 AS TEXT) AS PartitionKey, \
+                      lpad(CAST(value AS TEXT), 6, '0') AS RowKey, value AS number, value % 2 = 0 AS even, \
+                      CAST(value AS DOUBLE) / 4 AS quarter FROM generate_series(0, 2999)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_is_created_with_the_rows_of_a_query() {
+    let all = Fixture::start().await;
+    assert_eq!(all.ask(ORDERS).await.unwrap(), ["3000"]);
+    let sql =
+        "SELECT count(*), sum(number), sum(quarter), count(CASE WHEN even THEN 1 END) FROM orders";
+    assert_eq!(all.ask(sql).await.unwrap(), ["3000 4498500 1124625.0 1500"]);
+    // Without the Timestamp of the rows that are read, which is of the service.
+    assert_eq!(
+        all.ask("CREATE TABLE copies AS SELECT * FROM orders WHERE even").await.unwrap(),
+        ["1500"]
+    );
+    let sql = "SELECT count(*), sum(c.number) FROM copies c JOIN orders o ON c.PartitionKey = o.PartitionKey AND c.RowKey = o.RowKey";
+    assert_eq!(all.ask(sql).await.unwrap(), ["1500 2248500"]);
+    // Other names and an order of its own.
+    let sql = "CREATE TABLE totals AS SELECT count(*) AS rows, PartitionKey, 'all' AS RowKey FROM orders GROUP BY PartitionKey";
+    assert_eq!(all.ask(sql).await.unwrap(), ["7"]);
+    assert_eq!(all.ask("SELECT sum(rows) FROM totals").await.unwrap(), ["3000"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_is_written_as_it_is_read() {
+    let all = Fixture::with(SessionOptions::default().write(WriteMode::Upsert)).await;
+    all.ask(ORDERS).await.unwrap();
+    let frame = sql(&all.session, "CREATE TABLE copies AS SELECT * FROM orders").await.unwrap();
+    // The table is there, and the rows follow.
+    assert!(all.server.snapshot().table("copies").unwrap().is_empty());
+    let plan = frame.clone().create_physical_plan().await.unwrap();
+    let plan = displayable(&*plan).indent(false).to_string();
+    assert!(plan.contains("WriteExec: table=copies, mode=Upsert"), "{plan}");
+    frame.collect().await.unwrap();
+    assert_eq!(all.server.snapshot().table("copies").unwrap().len(), 3000);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_is_created_if_its_rows_may_be_read() {
+    let all = Fixture::start().await;
+    all.ask(ORDERS).await.unwrap();
+    let create = "CREATE TABLE copies AS SELECT * FROM orders";
+    let refused = sql_if(&all.session, create, &|plan| {
+        if table_scans(plan).is_empty() { Ok(()) } else { exec_err!("it reads a whole table") }
+    });
+    assert!(refused.await.unwrap_err().to_string().contains("it reads a whole table"));
+    assert!(!all.has("copies"));
+    assert_eq!(all.ask(create).await.unwrap(), ["3000"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_exists_is_an_error_or_left_as_it_is() {
+    let all = Fixture::start().await;
+    all.ask(ORDERS).await.unwrap();
+    let error = all.fails(ORDERS).await;
+    assert!(error.contains("the table orders exists already"), "{error}");
+    let again = ORDERS.replace("TABLE orders", "TABLE IF NOT EXISTS Orders").replace("'p'", "'q'");
+    assert_eq!(all.ask(&again).await.unwrap(), ["0"]);
+    assert_eq!(
+        all.ask("CREATE TABLE IF NOT EXISTS orders (PartitionKey TEXT, RowKey TEXT)")
+            .await
+            .unwrap(),
+        [""; 0]
+    );
+    let error = all.fails("CREATE TABLE orders (PartitionKey TEXT, RowKey TEXT)").await;
+    assert!(error.contains("the table orders exists already"), "{error}");
+    let error = all.fails("CREATE OR REPLACE TABLE orders AS SELECT * FROM orders").await;
+    assert!(error.contains("DROP TABLE orders first"), "{error}");
+    assert_eq!(
+        all.ask("SELECT count(*), min(PartitionKey) FROM orders").await.unwrap(),
+        ["3000 p0"]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_columns_of_an_empty_table_last_as_long_as_the_session() {
+    let all = Fixture::start().await;
+    let create = "CREATE TABLE parts (PartitionKey TEXT NOT NULL, RowKey VARCHAR, number INT, big BIGINT, real DOUBLE, open BOOLEAN, \
+                  at TIMESTAMP, bytes BYTEA, note TEXT, PRIMARY KEY (PartitionKey, RowKey))";
+    assert_eq!(all.ask(create).await.unwrap(), [""; 0]);
+    assert!(all.has("parts"));
+    assert_eq!(all.ask("SELECT count(*), sum(number) FROM parts").await.unwrap(), ["0 "]);
+    let insert = "INSERT INTO parts (PartitionKey, RowKey, number, big, real, open, at, bytes) VALUES \
+                  ('p', '1', 7, 9007199254740993, 0.5, true, TIMESTAMP '2026-11-28 05:14:00.1234567', X'00ff')";
+    assert_eq!(all.ask(insert).await.unwrap(), ["1"]);
+    let sql = "SELECT number, big, real, open, at, bytes, note FROM parts";
+    assert_eq!(
+        all.ask(sql).await.unwrap(),
+        ["7 9007199254740993 0.5 true 2026-11-28T05:14:00.123456700Z 00ff "]
+    );
+    let stored = all
+        .account
+        .table("parts")
+        .get(Key::<DynamicEntity>::new("p", "1"))
+        .await
+        .unwrap()
+        .unwrap()
+        .entity;
+    assert_eq!(stored.get("number"), Some(&Value::Int32(7)));
+    assert_eq!((stored.get("note"), stored.iter().count()), (None, 6));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_a_table_is_refused_before_it_is_created() {
+    let all = Fixture::start().await;
+    for (query, expected) in [
+        (
+            "AS SELECT 1 AS number",
+            "the table bad needs the columns PartitionKey and RowKey, and PartitionKey is not there",
+        ),
+        ("AS SELECT 'p' AS PartitionKey, 1 AS number", "RowKey is not there"),
+        (
+            "AS SELECT 'p' AS PartitionKey, 1 AS RowKey",
+            "the column RowKey of the table bad has the type Int64, and keys are text",
+        ),
+        (
+            "AS SELECT 'p' AS PartitionKey, 'r' AS RowKey, count(*) FROM generate_series(1, 3)",
+            "has a name that no property can have",
+        ),
+        (
+            "AS SELECT 'p' AS PartitionKey, 'r' AS RowKey, make_array(1, 2) AS list",
+            "the column list of the table bad has the type List",
+        ),
+        (
+            "AS SELECT 'p' AS PartitionKey, 'r' AS RowKey, CAST(1 AS DECIMAL(10, 2)) AS price",
+            "which no property has; convert it",
+        ),
+        ("AS SELECT 'p' AS PartitionKey, absent AS RowKey", "absent"),
+        ("(number INT)", "PartitionKey is not there"),
+        (
+            "(PartitionKey TEXT, RowKey TEXT, number INT DEFAULT 7)",
+            "the column number of the table bad has a default value",
+        ),
+        (
+            "(PartitionKey TEXT, RowKey TEXT, number INT, UNIQUE (number))",
+            "another key than (PartitionKey, RowKey)",
+        ),
+        (
+            "(PartitionKey TEXT, RowKey TEXT, PRIMARY KEY (RowKey))",
+            "another key than (PartitionKey, RowKey)",
+        ),
+    ] {
+        let error = all.fails(&format!("CREATE TABLE bad {query}")).await;
+        assert!(error.contains(expected), "{query}: {error}");
+        assert!(!all.has("bad"), "{query}");
+    }
+    let before = all.server.journal();
+    let error =
+        all.fails("CREATE TABLE \"no name\" AS SELECT 'p' AS PartitionKey, 'r' AS RowKey").await;
+    assert!(error.contains("no name"), "{error}");
+    assert_eq!(all.server.journal().since(&before).count(Operation::CreateTable), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn types_that_a_table_has_not_are_stored_as_those_that_it_has() {
+    let all = Fixture::start().await;
+    let create = "CREATE TABLE kinds AS SELECT 'p' AS PartitionKey, 'r' AS RowKey, arrow_cast(1, 'Int8') AS a, arrow_cast(2, 'UInt32') AS b, \
+                  arrow_cast(3, 'UInt64') AS c, arrow_cast(0.25, 'Float32') AS d, DATE '2026-11-28' AS e, arrow_cast('x', 'Utf8View') AS f, \
+                  arrow_cast('y', 'LargeUtf8') AS g, arrow_cast('z', 'Dictionary(Int32, Utf8)') AS h, NULL AS i, \
+                  arrow_cast('2026-11-28T01:02:03', 'Timestamp(Second, None)') AS j, arrow_cast(X'01', 'BinaryView') AS k";
+    assert_eq!(all.ask(create).await.unwrap(), ["1"]);
+    let sql = "SELECT a, b, c, d, e, f, g, h, j, k FROM kinds";
+    assert_eq!(
+        all.ask(sql).await.unwrap(),
+        ["1 2 3 0.25 2026-11-28T00:00:00Z x y z 2026-11-28T01:02:03Z 01"]
+    );
+    let error = all.fails("SELECT i FROM kinds").await;
+    assert!(error.contains('i'), "a NULL is no property: {error}");
+    let create = "CREATE TABLE large AS SELECT 'p' AS PartitionKey, 'r' AS RowKey, arrow_cast('18446744073709551615', 'UInt64') AS c";
+    let error = all.fails(create).await;
+    assert!(error.contains("Int64"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_is_dropped_with_its_rows() {
+    let all = Fixture::start().await;
+    all.ask(ORDERS).await.unwrap();
+    assert_eq!(all.ask("DROP TABLE orders").await.unwrap(), [""; 0]);
+    assert!(!all.has("orders"));
+    let error = all.fails("SELECT * FROM orders").await;
+    assert!(error.contains("orders"), "{error}");
+    let error = all.fails("DROP TABLE orders").await;
+    assert!(error.contains("the table orders does not exist"), "{error}");
+    assert_eq!(all.ask("DROP TABLE IF EXISTS orders").await.unwrap(), [""; 0]);
+    // What the session knew of it is forgotten.
+    all.ask("CREATE TABLE orders (PartitionKey TEXT, RowKey TEXT, cents BIGINT)").await.unwrap();
+    all.ask("DROP TABLE orders").await.unwrap();
+    assert_eq!(all.ask(ORDERS).await.unwrap(), ["3000"]);
+    assert_eq!(all.ask("SELECT max(number) FROM orders").await.unwrap(), ["2999"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn views_are_those_of_the_engine() {
+    let all = Fixture::start().await;
+    all.ask(ORDERS).await.unwrap();
+    all.ask("CREATE VIEW few AS SELECT * FROM orders WHERE number < 10").await.unwrap();
+    let before = all.server.journal();
+    assert!(all.fails("DROP TABLE few").await.contains("few"), "a view is no table");
+    all.ask("DROP VIEW few").await.unwrap();
+    assert_eq!(all.server.journal().since(&before).count(Operation::DeleteTable), 0);
+    assert_eq!(all.ask("SELECT count(*) FROM orders").await.unwrap(), ["3000"]);
+}
