@@ -1,7 +1,8 @@
-//! Key ranges: a table of 20,000 meters in 200 partitions is divided into four ranges, which tasks of their own read.
+//! Key ranges: a table of 20,000 meters in 200 partitions is divided into four ranges, which are read at once.
 
 #![expect(clippy::print_stdout, reason = "the example says what it did")]
 
+use futures_util::future::try_join_all;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use rowkey::patterns::ranges::{KeyRange, split};
 use rowkey::{Entity, StorageAccount, Table, Transaction};
@@ -9,10 +10,10 @@ use rowkey_emulator::{Operation, Server};
 
 /// A meter, in the partition of its district.
 #[derive(Clone, Debug, Entity)]
-#[entity(partition = "district-{district:4}", row = "{meter:6}")]
+#[entity(partition = "district-{district:4}", row = "{number:6}")]
 struct Meter {
     district: u32,
-    meter: u32,
+    number: u32,
     kwh: i64,
 }
 
@@ -32,10 +33,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert!(server.journal().since(&before).count(Operation::QueryEntities) <= 9);
 
     // A range is two keys, so it can be sent to another task or machine. Each row is in one of them.
-    let tasks = ranges.iter().map(|range| tokio::spawn(sum(meters.clone(), range.clone())));
+    let sums = ranges.iter().map(|range| sum(meters.clone(), range.clone()));
     let mut kwh = 0;
-    for task in tasks.collect::<Vec<_>>() {
-        let (rows, of_range) = task.await??;
+    for (rows, of_range) in try_join_all(sums).await? {
         println!("{rows:5} meters in a range");
         kwh += of_range;
     }
@@ -59,7 +59,7 @@ async fn sum(meters: Table, range: KeyRange) -> rowkey::Result<(u64, i64)> {
 /// 200 districts with 100 meters each.
 async fn fill(meters: &Table) -> rowkey::Result<()> {
     let write = |district: u32| async move {
-        let meter = |meter| Meter { district, meter, kwh: i64::from(district) };
+        let meter = |number| Meter { district, number, kwh: i64::from(district) };
         let all = (0..100).map(meter);
         all.fold(meters.transaction(), |all, meter| Transaction::insert(all, &meter)).submit().await
     };

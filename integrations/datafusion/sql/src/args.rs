@@ -41,7 +41,7 @@ Exit codes:
 /// needs --scan, or an answer on a terminal.
 #[derive(Parser)]
 #[command(name = "rowkey-sql", version, before_help = EXAMPLES, after_help = ENDING)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) process: Option<Process>,

@@ -8,7 +8,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{DataFrame, SessionContext};
-use rowkey_datafusion::{sql_if, table_scans};
+use rowkey_datafusion::{run_if, table_scans};
 
 use crate::args::{Cli, Form};
 use crate::cluster;
@@ -62,12 +62,13 @@ impl Shell {
         let plan = self.session.state().create_logical_plan(statement).await?;
         match &plan {
             LogicalPlan::Explain(explained) => {
-                let batches = self.frame(statement).await?.collect().await?;
                 let requests = explain::requests(&self.session, &explained.plan).await?;
+                let frame = self.session.execute_logical_plan(plan).await?;
+                let batches = frame.collect().await?;
                 return explain::write(self.form, batches, requests);
             }
             LogicalPlan::Ddl(_) => {
-                let frame = self.ddl(statement).await?;
+                let frame = self.ddl(plan).await?;
                 return if frame.schema().fields().is_empty() {
                     // It is done when it is planned.
                     Ok(())
@@ -77,12 +78,12 @@ impl Shell {
             }
             _ => {}
         }
-        let frame = self.frame(statement).await?;
+        let frame = self.session.execute_logical_plan(plan).await?;
         self.execute(frame, &|plan| self.allow(plan)).await
     }
 
     /// Creates or drops a table. The rows of a new one are those that the result writes when it is executed.
-    async fn ddl(&self, statement: &str) -> Result<DataFrame> {
+    async fn ddl(&self, plan: LogicalPlan) -> Result<DataFrame> {
         // Why the plan was refused, which is not the engine's to say.
         let refused = Mutex::new(None);
         let allow = |plan: &Arc<dyn ExecutionPlan>| {
@@ -91,13 +92,9 @@ impl Shell {
                 DataFusionError::Plan("the plan was refused".to_owned())
             })
         };
-        let done = sql_if(&self.session, statement, &allow).await;
+        let done = run_if(&self.session, plan, &allow).await;
         let refused = refused.into_inner().unwrap_or_else(PoisonError::into_inner);
         done.map_err(|error| refused.unwrap_or_else(|| error.into()))
-    }
-
-    async fn frame(&self, statement: &str) -> Result<DataFrame> {
-        Ok(self.session.sql(statement).await?)
     }
 
     async fn execute(

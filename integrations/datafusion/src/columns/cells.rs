@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayBuilder, ArrayRef, BinaryBuilder, BooleanBuilder, Float64Builder, Int32Builder,
-    Int64Builder, RecordBatch, RecordBatchOptions, StringBuilder, TimestampMicrosecondBuilder,
+    ArrayRef, BinaryBuilder, BooleanBuilder, Float64Builder, Int32Builder, Int64Builder,
+    RecordBatch, RecordBatchOptions, StringBuilder, TimestampMicrosecondBuilder,
     TimestampNanosecondBuilder,
 };
 use arrow::datatypes::{Field, SchemaRef};

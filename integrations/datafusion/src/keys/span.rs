@@ -32,11 +32,6 @@ impl Span {
         self.filters().into_iter().fold(query, Query::filter)
     }
 
-    /// How many comparisons its bounds take.
-    pub(crate) fn comparisons(&self) -> usize {
-        self.filters().len()
-    }
-
     fn filters(&self) -> Vec<Filter> {
         let mut filters = Vec::new();
         for (name, keys) in [("PartitionKey", &self.partition), ("RowKey", &self.row)] {

@@ -17,4 +17,3 @@ pub use joins::JoinPruning;
 pub use open::{Open, Schema};
 pub(crate) use ranges::{Range, file_groups, object_store_url};
 pub use source::TableSource;
-pub(crate) use source::read;

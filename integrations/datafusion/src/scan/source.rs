@@ -54,7 +54,7 @@ pub struct TableSource {
 }
 
 /// What a scan reads.
-pub(crate) fn read(
+fn read(
     keys: &Keys,
     conditions: &[Arc<dyn PhysicalExpr>],
     source: &TableSource,

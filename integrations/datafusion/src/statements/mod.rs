@@ -50,15 +50,20 @@ type Allow<'a> = &'a (dyn Fn(&Arc<dyn ExecutionPlan>) -> Result<()> + Sync);
 /// # Ok(()) }
 /// ```
 pub async fn sql(session: &SessionContext, text: &str) -> Result<DataFrame> {
-    sql_if(session, text, &|_| Ok(())).await
+    let plan = session.state().create_logical_plan(text).await?;
+    run_if(session, plan, &|_| Ok(())).await
 }
 
-/// The same, if `allow` permits the plan of the rows that a new table will have: it is asked before the table is created.
+/// The same for a plan of the engine, if `allow` permits the plan of the rows that a new table will have: it is asked before the table is
+/// created.
 ///
 /// Other plans are the caller's to permit, before it executes the [`DataFrame`].
-pub async fn sql_if(session: &SessionContext, text: &str, allow: Allow<'_>) -> Result<DataFrame> {
+pub async fn run_if(
+    session: &SessionContext,
+    plan: LogicalPlan,
+    allow: Allow<'_>,
+) -> Result<DataFrame> {
     let state = session.state();
-    let plan = state.create_logical_plan(text).await?;
     let name = match &plan {
         LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) if !create.temporary => {
             create.name.clone()

@@ -7,7 +7,7 @@ use datafusion::prelude::SessionContext;
 use rowkey::edm::Value;
 use rowkey::{DynamicEntity, Key, StorageAccount};
 use rowkey_datafusion::{
-    Accounts, SessionOptions, WriteMode, session_of, sql, sql_if, table_scans,
+    Accounts, SessionOptions, WriteMode, run_if, session_of, sql, table_scans,
 };
 use rowkey_emulator::{Operation, Server};
 
@@ -92,7 +92,8 @@ async fn a_table_is_created_if_its_rows_may_be_read() {
     let all = Fixture::start().await;
     all.ask(ORDERS).await.unwrap();
     let create = "CREATE TABLE copies AS SELECT * FROM orders";
-    let refused = sql_if(&all.session, create, &|plan| {
+    let plan = all.session.state().create_logical_plan(create).await.unwrap();
+    let refused = run_if(&all.session, plan, &|plan| {
         if table_scans(plan).is_empty() { Ok(()) } else { exec_err!("it reads a whole table") }
     });
     assert!(refused.await.unwrap_err().to_string().contains("it reads a whole table"));
