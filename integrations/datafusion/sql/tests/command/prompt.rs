@@ -105,7 +105,7 @@ async fn ctrl_c_stops_a_statement_and_not_the_prompt() {
     let account = Account::start().await;
     let mut running = Running::start(&account, "");
     running.shows("sql> ");
-    running.types("SELECT SUM(a.value * b.value % 7) FROM generate_series(1, 10000000) a, generate_series(1, 10000000) b;\r");
+    running.types("SELECT SUM(value % 7) FROM generate_series(1, 1000000000000000);\r");
     running.shows("\n");
     SystemClock.sleep(Duration::from_millis(500)).await;
     running.types("\u{3}");
