@@ -24,7 +24,7 @@ pub enum Schema {
     /// A sample of its rows.
     Inferred,
     /// A type.
-    Declared(Declared),
+    Declared(Box<Declared>),
 }
 
 impl From<Inferred> for Schema {
@@ -35,7 +35,7 @@ impl From<Inferred> for Schema {
 
 impl From<Declared> for Schema {
     fn from(declared: Declared) -> Self {
-        Self::Declared(declared)
+        Self::Declared(Box::new(declared))
     }
 }
 
@@ -144,7 +144,7 @@ impl IntoFuture for Open {
             let Self { table, schema: from, splits, mismatch, columns, write, most_rejects } = self;
             let (declared, rows) = match from {
                 Schema::Inferred => (None, Rows::ALL),
-                Schema::Declared(Declared { properties, rows }) => (Some(properties), rows),
+                Schema::Declared(declared) => (Some(declared.properties), declared.rows),
             };
             let found = Found::of(&table, &rows).await.map_err(error::of_service)?;
             let kind_of = |name: &str| {

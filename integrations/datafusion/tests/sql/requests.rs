@@ -63,7 +63,7 @@ async fn a_join_reads_the_partitions_that_it_needs() {
     account.with("flights", (0..100_000).map(flight).collect()).await;
     let airport = |number: usize| {
         entity("airport", &format!("A{number:02}"), |row| {
-            row.set("country", if number % 17 == 0 { "NO" } else { "SE" });
+            row.set("country", if number.is_multiple_of(17) { "NO" } else { "SE" });
         })
     };
     account.with("airports", (0..50).map(airport).collect()).await;
