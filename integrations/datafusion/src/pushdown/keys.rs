@@ -61,7 +61,9 @@ fn leaf(condition: &Arc<dyn PhysicalExpr>) -> Option<KeySet> {
     if let Some(binary) = condition.downcast_ref::<BinaryExpr>() {
         let (column, operator, value) = terms::comparison(binary)?;
         if value.is_null() {
-            return of(column, []);
+            // No key is NULL, and nothing is equal to NULL or greater.
+            let is_any = *binary.op() == Operator::IsDistinctFrom;
+            return of(column, is_any.then_some(Interval::ALL));
         }
         return of(column, intervals(operator, terms::text(value)?)?);
     }

@@ -148,8 +148,9 @@ impl Inner {
         if let Some(filter) = filter {
             query = query.filter(filter);
         }
-        query = match self.limit.filter(|limit| *limit < PAGE && self.read.check == Keys::default())
-        {
+        // Where rows are passed over, pages of this size might be many.
+        let is_whole = self.read.check == Keys::default() && self.read.rows.copies.is_empty();
+        query = match self.limit.filter(|limit| *limit < PAGE && is_whole) {
             Some(limit) => query.page_size(u32::try_from(limit.max(1)).unwrap_or(1)),
             // A point has no second page.
             None if span.is_point() || self.limit.is_some() => query,

@@ -49,6 +49,9 @@ async fn conditions_on_odd_keys_select_what_sql_says() {
             format!("starts_with({column}, 'a\u{10000}')"),
             format!("{column} IS NULL"),
             format!("{column} = NULL"),
+            format!("{column} IS DISTINCT FROM NULL"),
+            format!("{column} IS NOT DISTINCT FROM 'a'"),
+            format!("{column} IS DISTINCT FROM 'a'"),
             format!("{column} NOT IN ('a', 'b')"),
             format!("{column} IN ('a', 'ab', 'zz') OR {column} > 'a\u{e000}'"),
             format!("upper({column}) = 'A'"),
@@ -71,7 +74,7 @@ async fn conditions_on_odd_keys_select_what_sql_says() {
             asked += 1;
         }
     }
-    assert_eq!(asked, 2 * (12 + 12 * 12));
+    assert_eq!(asked, 2 * (15 + 12 * 12));
 }
 
 #[tokio::test(flavor = "multi_thread")]
