@@ -36,6 +36,14 @@ impl Box2 {
     fn hull(&self, other: &Self) -> Self {
         Self { partition: self.partition.hull(&other.partition), row: self.row.hull(&other.row) }
     }
+
+    fn of(span: &Span) -> Self {
+        Self { partition: span.partition.clone(), row: span.row.clone() }
+    }
+
+    fn in_both_orders(&self) -> Self {
+        Self { partition: self.partition.in_both_orders(), row: self.row.in_both_orders() }
+    }
 }
 
 /// The keys that a condition selects: a union of boxes, which may overlap.
@@ -65,7 +73,7 @@ impl KeySet {
 
     /// The keys of a span.
     pub(crate) fn of_span(span: &Span) -> Self {
-        Self::of([Box2 { partition: span.partition.clone(), row: span.row.clone() }])
+        Self::of([Box2::of(span)])
     }
 
     fn of(boxes: impl IntoIterator<Item = Box2>) -> Self {
@@ -105,59 +113,19 @@ impl KeySet {
     /// The ranges to request, which do not overlap, in the order of the keys. Whether they are exactly these keys: if not, they
     /// have others besides.
     pub(crate) fn spans(&self) -> (Vec<Span>, bool) {
+        let mut boxes = self.boxes.clone();
         let mut exact = true;
-        let mut boxes = Vec::new();
-        for one in &self.boxes {
-            let (partition, row) = (one.partition.in_both_orders(), one.row.in_both_orders());
-            exact &= (&partition, &row) == (&one.partition, &one.row);
-            boxes.push(Box2 { partition, row });
-        }
-        boxes.sort_by(|one, two| Interval::from_order(&one.partition.from, &two.partition.from));
-        // Groups of boxes whose partitions overlap.
-        let mut groups: Vec<(Interval, Vec<Box2>)> = Vec::new();
-        for one in boxes {
-            match groups.last_mut() {
-                Some((partitions, group)) if !partitions.and(&one.partition).is_empty() => {
-                    *partitions = partitions.hull(&one.partition);
-                    group.push(one);
-                }
-                _ => groups.push((one.partition.clone(), vec![one])),
+        loop {
+            let wide: Vec<_> = boxes.iter().map(Box2::in_both_orders).collect();
+            exact &= wide == boxes;
+            let (spans, is_exact) = disjoint(wide);
+            exact &= is_exact;
+            boxes = spans.iter().map(Box2::of).collect();
+            // What was joined may have bounds of two orders again, and be wider with others.
+            if boxes.iter().all(|one| one.in_both_orders() == *one) {
+                return (spans, exact);
             }
         }
-        let mut spans = Vec::new();
-        for (partitions, group) in groups {
-            let alike = group.iter().all(|one| one.partition == partitions);
-            let hull = |group: &[Box2]| {
-                let whole = group.iter().skip(1).fold(group[0].clone(), |all, one| all.hull(one));
-                Span { partition: whole.partition, row: whole.row }
-            };
-            if group.len() == 1 {
-                spans.push(hull(&group));
-            } else if alike {
-                let rows = joined(group.iter().map(|one| one.row.clone()).collect());
-                if partitions.point().is_some() && rows.len() <= MOST {
-                    spans.extend(
-                        rows.into_iter().map(|row| Span { partition: partitions.clone(), row }),
-                    );
-                } else {
-                    // Each range of rows would be another scan of the same partitions.
-                    exact &= rows.len() == 1;
-                    spans.push(hull(&group));
-                }
-            } else {
-                exact = false;
-                spans.push(hull(&group));
-            }
-        }
-        if spans.len() > MOST {
-            let all = spans
-                .iter()
-                .map(|span| Box2 { partition: span.partition.clone(), row: span.row.clone() });
-            let whole = all.reduce(|all, one| all.hull(&one));
-            let whole = whole.map(|one| Span { partition: one.partition, row: one.row });
-            return (whole.into_iter().collect(), false);
-        }
-        (spans, exact)
     }
 
     /// The boxes as pairs of intervals, to write them down.
@@ -171,6 +139,57 @@ impl KeySet {
     pub(crate) fn of_boxes(boxes: impl IntoIterator<Item = (Interval, Interval)>) -> Self {
         Self::of(boxes.into_iter().map(|(partition, row)| Box2 { partition, row }))
     }
+}
+
+/// Spans of all keys of these boxes that do not overlap, and whether they have no others.
+fn disjoint(mut boxes: Vec<Box2>) -> (Vec<Span>, bool) {
+    let mut exact = true;
+    boxes.sort_by(|one, two| Interval::from_order(&one.partition.from, &two.partition.from));
+    // Groups of boxes whose partitions overlap.
+    let mut groups: Vec<(Interval, Vec<Box2>)> = Vec::new();
+    for one in boxes {
+        match groups.last_mut() {
+            Some((partitions, group)) if !partitions.and(&one.partition).is_empty() => {
+                *partitions = partitions.hull(&one.partition);
+                group.push(one);
+            }
+            _ => groups.push((one.partition.clone(), vec![one])),
+        }
+    }
+    let mut spans = Vec::new();
+    for (partitions, group) in groups {
+        let alike = group.iter().all(|one| one.partition == partitions);
+        let hull = |group: &[Box2]| {
+            let whole = group.iter().skip(1).fold(group[0].clone(), |all, one| all.hull(one));
+            Span { partition: whole.partition, row: whole.row }
+        };
+        if group.len() == 1 {
+            spans.push(hull(&group));
+        } else if alike {
+            let rows = joined(group.iter().map(|one| one.row.clone()).collect());
+            if partitions.point().is_some() && rows.len() <= MOST {
+                spans.extend(
+                    rows.into_iter().map(|row| Span { partition: partitions.clone(), row }),
+                );
+            } else {
+                // Each range of rows would be another scan of the same partitions.
+                exact &= rows.len() == 1;
+                spans.push(hull(&group));
+            }
+        } else {
+            exact = false;
+            spans.push(hull(&group));
+        }
+    }
+    if spans.len() > MOST {
+        let all = spans
+            .iter()
+            .map(|span| Box2 { partition: span.partition.clone(), row: span.row.clone() });
+        let whole = all.reduce(|all, one| all.hull(&one));
+        let whole = whole.map(|one| Span { partition: one.partition, row: one.row });
+        return (whole.into_iter().collect(), false);
+    }
+    (spans, exact)
 }
 
 /// Intervals in order, those that overlap as one.

@@ -22,8 +22,8 @@ pub(crate) use keys::{at_least, exactly};
 
 /// The most comparisons that the service takes in a filter.
 const COMPARISONS: usize = 15;
-/// Those that the bounds of a range of keys take at most.
-const OF_KEYS: usize = 4;
+/// Those that the bounds of a range of keys take at most, and the discriminator of a type.
+const OF_KEYS: usize = 5;
 /// The most bytes of a filter: encoded, each may take three of a URL, which has at most 64 KiB.
 const BYTES: usize = 12_000;
 
