@@ -48,6 +48,11 @@ pub(crate) fn misfit(table: &str, field: &Field, found: Option<Type>) -> DataFus
     ))
 }
 
+/// An error that is found when rows have been read or written already.
+pub(crate) fn execution(text: impl Into<String>) -> DataFusionError {
+    DataFusionError::Execution(text.into())
+}
+
 pub(crate) fn plan(text: impl Into<String>) -> DataFusionError {
     DataFusionError::Plan(text.into())
 }

@@ -31,4 +31,4 @@ pub use requests::{TableRequests, requests, table_scans};
 pub use scan::{JoinPruning, Open, Schema, TableSource};
 pub use session::{SessionOptions, config, refresh, session, session_of, session_with};
 pub use sink::WriteMode;
-pub use statements::{run_if, sql};
+pub use statements::{plan, run_if, sql};

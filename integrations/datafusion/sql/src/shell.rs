@@ -59,7 +59,7 @@ impl Shell {
 
     /// Runs one statement.
     pub(crate) async fn run(&self, statement: &str) -> Result<()> {
-        let plan = self.session.state().create_logical_plan(statement).await?;
+        let plan = rowkey_datafusion::plan(&self.session, statement).await?;
         match &plan {
             LogicalPlan::Explain(explained) => {
                 let requests = explain::requests(&self.session, &explained.plan).await?;

@@ -27,7 +27,7 @@ pub struct Inferred;
 /// What a sample shows of a table.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
-    /// The properties, in the order in which rows have them.
+    /// The properties, in the order of their names.
     pub(crate) properties: Vec<(String, Kind)>,
     /// The rows of the sample, and whether they are all.
     pub(crate) rows: u64,
@@ -65,6 +65,8 @@ impl Found {
         let kinds =
             properties.into_iter().filter_map(|(name, values)| Some((name, values.kind()?)));
         found.properties = kinds.collect();
+        // `INSERT INTO .. SELECT *` is by position, so tables with the same properties have one order.
+        found.properties.sort_by(|(one, _), (other, _)| one.cmp(other));
         Ok(found)
     }
 }

@@ -50,7 +50,7 @@ impl Writer {
         let mut entities = Vec::with_capacity(batch.num_rows());
         for row in 0..batch.num_rows() {
             if partition_keys.is_null(row) || row_keys.is_null(row) {
-                return Err(error::plan(format!(
+                return Err(error::execution(format!(
                     "a row for the table {} has a key that is NULL; each needs a PartitionKey and a RowKey",
                     self.table
                 )));
@@ -62,7 +62,7 @@ impl Writer {
                     continue;
                 }
                 let value = value(*kind, column, row).ok_or_else(|| {
-                    error::plan(format!(
+                    error::execution(format!(
                         "a value of the column {name} of the table {} cannot be stored as {}",
                         self.table,
                         kind.edm().name()

@@ -1,6 +1,6 @@
 //! Statements that create and drop tables of an account; all others are DataFusion's.
 //!
-//! - this file: [`sql`], and `DROP TABLE` · `create`: `CREATE TABLE` · `columns`: the columns of a query as those of a table
+//! - this file: [`sql`], and `DROP TABLE` · `create`: `CREATE TABLE` · `insert`: what `INSERT INTO` must not do · `columns`: the columns of a query as those of a table
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use crate::error;
 
 mod columns;
 mod create;
+mod insert;
 
 /// Decides whether a plan may be executed.
 type Allow<'a> = &'a (dyn Fn(&Arc<dyn ExecutionPlan>) -> Result<()> + Sync);
@@ -50,8 +51,19 @@ type Allow<'a> = &'a (dyn Fn(&Arc<dyn ExecutionPlan>) -> Result<()> + Sync);
 /// # Ok(()) }
 /// ```
 pub async fn sql(session: &SessionContext, text: &str) -> Result<DataFrame> {
-    let plan = session.state().create_logical_plan(text).await?;
+    let plan = plan(session, text).await?;
     run_if(session, plan, &|_| Ok(())).await
+}
+
+/// Plans a statement, as `SessionState::create_logical_plan` does.
+///
+/// Fails for an `INSERT INTO` without a list of columns whose query has columns of other names in these places, because the order of a table's
+/// columns is that of their names; and for one that would cut numbers with a fraction to integers.
+pub async fn plan(session: &SessionContext, text: &str) -> Result<LogicalPlan> {
+    let state = session.state();
+    let plan = state.create_logical_plan(text).await?;
+    insert::check(&state, text, &plan)?;
+    Ok(plan)
 }
 
 /// The same for a plan of the engine, if `allow` permits the plan of the rows that a new table will have: it is asked before the table is

@@ -253,3 +253,44 @@ async fn views_are_those_of_the_engine() {
     assert_eq!(all.server.journal().since(&before).count(Operation::DeleteTable), 0);
     assert_eq!(all.ask("SELECT count(*) FROM orders").await.unwrap(), ["3000"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_insert_is_refused_that_would_exchange_columns_or_cut_values() {
+    let all = Fixture::start().await;
+    let table = |name: &str, set: &[(&str, Value)]| {
+        let table = all.account.table(name);
+        let mut row = DynamicEntity::new("a", "1");
+        for (name, value) in set {
+            row.set(*name, value.clone());
+        }
+        async move {
+            table.create().await.unwrap();
+            table.insert(&row).await.unwrap();
+        }
+    };
+    let text = |text: &str| Value::String(text.to_owned());
+    table("first", &[("name", text("N")), ("city", text("C")), ("n", Value::Int32(1))]).await;
+    table("second", &[("n", Value::Int32(2)), ("city", text("C2")), ("name", text("N2"))]).await;
+    table("third", &[("place", text("P")), ("name", text("N3")), ("n", Value::Int32(3))]).await;
+    // Tables with the same properties have one order of columns.
+    let copy = "INSERT INTO second SELECT PartitionKey, 'x' || RowKey AS RowKey, \"Timestamp\", city, n, name FROM first";
+    assert_eq!(all.ask(copy).await.unwrap(), ["1"]);
+    let whole = "SELECT city, name FROM second WHERE RowKey = 'x1'";
+    assert_eq!(all.ask(whole).await.unwrap(), ["C N"]);
+    let error = all.fails("INSERT INTO second SELECT * FROM third").await;
+    assert!(
+        error.contains("write the column n as city") && error.contains("name the columns"),
+        "{error}"
+    );
+    let named = "INSERT INTO second (PartitionKey, RowKey, city) SELECT PartitionKey, 'y', place FROM third";
+    assert_eq!(all.ask(named).await.unwrap(), ["1"]);
+    for cut in [
+        "INSERT INTO second (PartitionKey, RowKey, n) VALUES ('p', '1', 1.7)",
+        "INSERT INTO second (PartitionKey, RowKey, n) SELECT 'p', '1', n / 2.0 FROM first",
+    ] {
+        let error = all.fails(cut).await;
+        assert!(error.contains("would cut values of the type Float64 to Int32"), "{cut}: {error}");
+    }
+    let rounded = "INSERT INTO second (PartitionKey, RowKey, n) SELECT 'p', '1', CAST(round(n / 2.0) AS INT) FROM first";
+    assert_eq!(all.ask(rounded).await.unwrap(), ["1"]);
+}
