@@ -7,12 +7,13 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::{JoinType, Result};
 use datafusion::datasource::physical_plan::FileScanConfigBuilder;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::DynamicFilterPhysicalExpr;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
@@ -92,7 +93,13 @@ fn prepared(
         let right = prepared(right, above);
         above.pop();
         // Without what it tells: the scheduler could not exchange its sides.
-        return join.builder().reset_state().with_new_children(vec![left, right?])?.build_exec();
+        let node =
+            join.builder().reset_state().with_new_children(vec![left, right?])?.build_exec()?;
+        return Ok(if is_demoted(join) {
+            Arc::new(CoalescePartitionsExec::new(node))
+        } else {
+            node
+        });
     }
     let is_passed = is_passed(&node);
     let children = children.into_iter().map(|child| match is_passed {
@@ -101,6 +108,22 @@ fn prepared(
     });
     let children = children.collect::<Result<Vec<_>>>()?;
     replace_children_if_necessary(node, children)
+}
+
+/// Whether the scheduler will divide a join into partitions that has one here: one that also has rows of the smaller side alone, which each
+/// task would add. What is above it was planned for one partition, and would be run for each: a count would have a row from each of them.
+fn is_demoted(join: &HashJoinExec) -> bool {
+    let is_of_larger_side = matches!(
+        join.join_type(),
+        JoinType::Inner
+            | JoinType::Right
+            | JoinType::RightSemi
+            | JoinType::RightAnti
+            | JoinType::RightMark
+    );
+    *join.partition_mode() == PartitionMode::CollectLeft
+        && !is_of_larger_side
+        && join.properties().output_partitioning().partition_count() == 1
 }
 
 /// A hash join above a scan.

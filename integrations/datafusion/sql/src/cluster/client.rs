@@ -4,15 +4,22 @@ use std::sync::Arc;
 
 use ballista_core::extension::SessionConfigExt as _;
 use ballista_core::optimizer::with_ballista_optimizer_rules;
+use datafusion::common::tree_node::TreeNode as _;
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder};
 use datafusion::physical_plan::analyze::AnalyzeExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream, replace_children_if_necessary};
 use datafusion::prelude::SessionContext;
 use rowkey_datafusion::cluster::is_of_tables;
 
 use super::remote::RemoteExec;
-use crate::error::Result;
+use crate::error::{Error, Result};
+
+/// What a session is made from, as long as it is used.
+struct Kept {
+    _session: SessionContext,
+}
 
 /// A session that plans for a cluster. Of what operators tell each other while they run, that of joins alone is prepared for other processes.
 pub(crate) fn upgraded(session: &SessionContext) -> SessionContext {
@@ -28,6 +35,8 @@ pub(crate) fn upgraded(session: &SessionContext) -> SessionContext {
     ];
     let config =
         settings.into_iter().fold(config, |config, (key, value)| config.set_bool(key, value));
+    // The tables of files look into the state of the session that they were made for.
+    let config = config.with_extension(Arc::new(Kept { _session: session.clone() }));
     let rules = with_ballista_optimizer_rules(state.optimizers());
     let state = SessionStateBuilder::new_from_existing(state)
         .with_config(config)
@@ -44,6 +53,11 @@ pub(crate) async fn execute(
     session: &SessionContext,
     plan: Arc<dyn ExecutionPlan>,
 ) -> Result<SendableRecordBatchStream> {
+    if plan.exists(|node| Ok(node.is::<RecursiveQueryExec>()))? {
+        return Err(Error::usage(
+            "a recursive query does not run on a cluster; run it without --scheduler",
+        ));
+    }
     let plan = match (is_of_tables(&plan), plan.children().as_slice()) {
         (false, _) => plan,
         (true, [input]) if plan.is::<DataSinkExec>() || plan.is::<AnalyzeExec>() => {

@@ -89,7 +89,9 @@ impl QueryStageExecutor for Stage {
     }
 
     fn collect_plan_metrics(&self) -> Vec<MetricsSet> {
-        self.0.collect_plan_metrics()
+        // Ballista forgets that a task is done if it reports metrics of another number of operators than the stage has, as a task of a
+        // union does that has some of its branches. The query would never end.
+        Vec::new()
     }
 
     fn collect_runtime_stats_reports(&self) -> Vec<RuntimeStatsReport> {

@@ -15,7 +15,7 @@ fn airports() -> impl Iterator<Item = DynamicEntity> {
     })
 }
 
-const QUERIES: [&str; 12] = [
+const QUERIES: [&str; 18] = [
     "SELECT COUNT(*), SUM(cents), MIN(RowKey), MAX(RowKey), COUNT(DISTINCT PartitionKey) FROM orders",
     "SELECT PartitionKey, COUNT(*), SUM(cents) FROM orders GROUP BY PartitionKey",
     "SELECT airport, COUNT(*) FROM orders WHERE cents >= 500 GROUP BY airport",
@@ -27,6 +27,14 @@ const QUERIES: [&str; 12] = [
     "SELECT COUNT(*) FROM orders WHERE cents > (SELECT AVG(cents) FROM orders)",
     "SELECT COUNT(*) FROM (SELECT RowKey FROM orders UNION ALL SELECT RowKey FROM airports)",
     "SELECT RowKey, id FROM orders WHERE id = '00000000-0000-0000-0000-00000000002a'",
+    // Joins that have rows of the smaller side alone, whose larger side is one range with `--splits 1`.
+    "SELECT COUNT(*) FROM airports LEFT JOIN orders ON airports.RowKey = airport",
+    "SELECT COUNT(*) FROM airports FULL JOIN orders ON airports.RowKey = airport",
+    "SELECT COUNT(*) FROM airports WHERE NOT EXISTS (SELECT 1 FROM orders WHERE airport = airports.RowKey)",
+    "SELECT COUNT(*) FROM airports WHERE RowKey IN (SELECT airport FROM orders)",
+    // A part of a stage may have some branches of a union.
+    "SELECT COUNT(*) FROM (SELECT RowKey FROM orders UNION ALL SELECT 'x')",
+    "SELECT RowKey FROM orders WHERE PartitionKey = 'a' AND PartitionKey = 'b' UNION ALL SELECT RowKey FROM airports",
     "SELECT COUNT(*) FROM orders a JOIN orders b ON a.PartitionKey = b.PartitionKey AND a.RowKey = b.RowKey",
 ];
 
@@ -63,6 +71,14 @@ async fn a_cluster_has_the_rows_of_one_process() {
         cluster.rows_here(&format!("SELECT airport, cents FROM '{file}'")),
         cluster.rows_here(sums)
     );
+    assert_eq!(
+        cluster.rows(&[], &format!("SELECT COUNT(*) FROM '{file}'")).len(),
+        1,
+        "a file is read by its path"
+    );
+    let copy = "CREATE TABLE copies AS SELECT * FROM airports";
+    assert_eq!(cluster.rows(&[], copy), ["3"]);
+    assert_eq!(cluster.rows_here("SELECT COUNT(*) FROM copies"), ["3"]);
     let analyzed = cluster.distributed(&[], &format!("EXPLAIN ANALYZE {sums}")).output().unwrap();
     assert!(String::from_utf8_lossy(&analyzed.stdout).contains("RemoteExec"), "{analyzed:?}");
 }
