@@ -147,7 +147,7 @@ fn a_name_that_is_neither_a_command_nor_a_program_is_an_error_that_names_both() 
     // Paths name no program, and neither is one run that the current folder happens to have.
     script(folder.path(), "rowkey-here", "here");
     fs::create_dir(folder.path().join("rowkey-")).unwrap();
-    for name in ["/../rowkey-here", "../rowkey-here", "", "a b"] {
+    for name in ["/usr/../rowkey-here", "../rowkey-here", "", "a b"] {
         assert!(fails(&[name]).contains("neither a command of rowkey nor the name"), "{name}");
     }
     for path in ["", ".", "bin:"] {

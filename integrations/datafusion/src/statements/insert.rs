@@ -8,14 +8,17 @@ use datafusion::logical_expr::{Expr, ExprSchemable as _, LogicalPlan, WriteOp};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 
-/// Refuses an `INSERT INTO` that names no columns and whose query has them in another order, and one that would cut values.
+/// Refuses an `INSERT INTO` that names no columns and whose query has a column of the table in the place of another one, and one that would cut values.
 ///
 /// The columns of a table come from a sample, so their order is none that a program has chosen; SQL goes by position.
 pub(super) fn check(state: &SessionState, text: &str, plan: &LogicalPlan) -> Result<()> {
-    let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(_), table_name, input, .. }) = plan
+    let LogicalPlan::Dml(DmlStatement {
+        op: WriteOp::Insert(_), table_name, input, target, ..
+    }) = plan
     else {
         return Ok(());
     };
+    let columns = target.schema();
     let LogicalPlan::Projection(projection) = &**input else { return Ok(()) };
     let names_columns = names_columns(state, text)?;
     for expression in &projection.expr {
@@ -30,7 +33,7 @@ pub(super) fn check(state: &SessionState, text: &str, plan: &LogicalPlan) -> Res
         if let Expr::Column(column) = source
             && !names_columns
             && column.name != written
-            && !is_of_values(&column.name)
+            && columns.fields().find(&column.name).is_some()
         {
             return plan_err!(
                 "INSERT INTO {table_name} without a list of columns is by position, and would write the column {} as {written}; name the columns: \
@@ -75,9 +78,4 @@ fn names_columns(state: &SessionState, text: &str) -> Result<bool> {
         ast::Statement::Insert(insert) => !insert.columns.is_empty(),
         _ => true,
     })
-}
-
-/// Whether it is the name of a column of `VALUES`: `column1`.
-fn is_of_values(name: &str) -> bool {
-    name.strip_prefix("column").is_some_and(|number| number.parse::<usize>().is_ok())
 }
