@@ -42,8 +42,8 @@ pub(crate) fn misfit(table: &str, field: &Field, found: Option<Type>) -> DataFus
     let column = Kind::of_field(field).map_or("another type", |kind| kind.edm().name());
     let found = found.map_or("no value", Type::name);
     DataFusionError::Execution(format!(
-        "the column {} of the table {table} is {column}, and an entity has a value of the type {found} that does not fit; name a type \
-         that fits with `TableSource::column`, or read such values as NULL with `Mismatch::Null`",
+        "the column {} of the table {table} is {column}, and an entity has a value of the type {found} that does not fit; read such values as \
+         NULL (`Mismatch::Null`, or the flag --mismatch null), or give the column a type that fits (`Open::column`)",
         field.name()
     ))
 }

@@ -11,6 +11,7 @@ use async_trait::async_trait;
 use datafusion::common::Result;
 use datafusion::execution::object_store::{DefaultObjectStoreRegistry, ObjectStoreRegistry};
 use futures::stream::BoxStream;
+use futures::{FutureExt as _, StreamExt as _, TryFutureExt as _, TryStreamExt as _};
 use object_store::azure::{MicrosoftAzure, MicrosoftAzureBuilder};
 use object_store::path::Path;
 use object_store::{
@@ -157,6 +158,37 @@ impl fmt::Display for Store {
 
 type Done<T> = std::result::Result<T, object_store::Error>;
 
+impl Store {
+    fn told(&self, error: object_store::Error) -> object_store::Error {
+        told(&self.place, error)
+    }
+}
+
+/// An error of the same kind, with the code of the service's answer instead of all of it.
+fn told(place: &str, error: object_store::Error) -> object_store::Error {
+    use object_store::Error;
+    let text = error.to_string();
+    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
+    let Some((code, _)) = code.filter(|(code, _)| code.chars().all(char::is_alphanumeric)) else {
+        return error;
+    };
+    let source = match code {
+        "ContainerNotFound" => "the container does not exist; create it first".into(),
+        code => format!("the service answered {code}").into(),
+    };
+    // The name of a blob alone says nothing if its container is not there.
+    let at = |path: String| if code == "ContainerNotFound" { place.to_owned() } else { path };
+    match error {
+        Error::NotFound { path, .. } => Error::NotFound { path: at(path), source },
+        Error::AlreadyExists { path, .. } => Error::AlreadyExists { path, source },
+        Error::Precondition { path, .. } => Error::Precondition { path, source },
+        Error::PermissionDenied { path, .. } => Error::PermissionDenied { path, source },
+        Error::Unauthenticated { path, .. } => Error::Unauthenticated { path, source },
+        Error::Generic { store, .. } => Error::Generic { store, source },
+        error => error,
+    }
+}
+
 #[async_trait]
 impl ObjectStore for Store {
     async fn put_opts(
@@ -165,7 +197,7 @@ impl ObjectStore for Store {
         payload: PutPayload,
         options: PutOptions,
     ) -> Done<PutResult> {
-        self.inner.put_opts(location, payload, options).await
+        self.inner.put_opts(location, payload, options).await.map_err(|error| self.told(error))
     }
 
     async fn put_multipart_opts(
@@ -174,12 +206,13 @@ impl ObjectStore for Store {
         options: PutMultipartOptions,
     ) -> Done<Box<dyn MultipartUpload>> {
         // It would hold the client, with its credential.
-        let inner = self.inner.put_multipart_opts(location, options).await?;
+        let inner = self.inner.put_multipart_opts(location, options).await;
+        let inner = inner.map_err(|error| self.told(error))?;
         Ok(Box::new(Upload { place: self.place.clone(), inner }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Done<GetResult> {
-        self.inner.get_opts(location, options).await
+        self.inner.get_opts(location, options).await.map_err(|error| self.told(error))
     }
 
     fn delete_stream(
@@ -190,7 +223,8 @@ impl ObjectStore for Store {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Done<ObjectMeta>> {
-        self.inner.list(prefix)
+        let place = self.place.clone();
+        self.inner.list(prefix).map_err(move |error| told(&place, error)).boxed()
     }
 
     fn list_with_offset(
@@ -198,11 +232,13 @@ impl ObjectStore for Store {
         prefix: Option<&Path>,
         offset: &Path,
     ) -> BoxStream<'static, Done<ObjectMeta>> {
-        self.inner.list_with_offset(prefix, offset)
+        let place = self.place.clone();
+        let files = self.inner.list_with_offset(prefix, offset);
+        files.map_err(move |error| told(&place, error)).boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Done<ListResult> {
-        self.inner.list_with_delimiter(prefix).await
+        self.inner.list_with_delimiter(prefix).await.map_err(|error| self.told(error))
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Done<()> {
@@ -229,15 +265,16 @@ impl fmt::Debug for Upload {
 #[async_trait]
 impl MultipartUpload for Upload {
     fn put_part(&mut self, data: PutPayload) -> object_store::UploadPart {
-        self.inner.put_part(data)
+        let place = self.place.clone();
+        self.inner.put_part(data).map_err(move |error| told(&place, error)).boxed()
     }
 
     async fn complete(&mut self) -> Done<PutResult> {
-        self.inner.complete().await
+        self.inner.complete().await.map_err(|error| told(&self.place, error))
     }
 
     async fn abort(&mut self) -> Done<()> {
-        self.inner.abort().await
+        self.inner.abort().await.map_err(|error| told(&self.place, error))
     }
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::process::ExitCode;
 
 use datafusion::common::DataFusionError;
+use datafusion::object_store::Error as FileError;
 use rowkey::ErrorKind;
 use rowkey_datafusion::service_error;
 
@@ -54,6 +55,14 @@ impl Error {
         Self::new(Exit::Usage, text)
     }
 
+    /// The engine refuses to plan the statement.
+    pub(crate) fn of_plan(error: DataFusionError) -> Self {
+        let is_refused = matches!(error.find_root(), DataFusionError::Execution(_));
+        let error = Self::from(error);
+        let exit = if is_refused && error.exit == Exit::Failed { Exit::Usage } else { error.exit };
+        Self { exit, ..error }
+    }
+
     pub(crate) const fn exit(&self) -> Exit {
         self.exit
     }
@@ -70,19 +79,34 @@ impl From<DataFusionError> for Error {
         if let Some(exit) = closed(&error) {
             return Self::new(exit, "");
         }
+        let is_planning = error.to_string().contains(PLANNING);
         let text = text(&error);
         let exit = match service_error(&error) {
             Some(service) => of_service(service.kind()),
             None => of_engine(error.find_root(), &text),
         };
-        let text = match exit {
-            Exit::NotFound if text.contains("not found") && !text.contains(';') => {
-                format!("{text}; `SHOW TABLES` lists those that exist")
+        // A constant that cannot be computed.
+        let exit = if is_planning && exit == Exit::Failed { Exit::Usage } else { exit };
+        let text = match absent(&text) {
+            Some(name) if name.contains('/') => {
+                let path = name.split_once(".tables.").map_or(name, |(_, path)| path);
+                format!(
+                    "there is no file {path} that is a table, or its format is not known by its name"
+                )
             }
-            _ => text,
+            Some(_) => format!("{text}; `SHOW TABLES` lists those that exist"),
+            None => text,
         };
         Self::new(exit, text)
     }
+}
+
+/// In the errors of steps before anything is executed.
+const PLANNING: &str = "Optimizer rule '";
+
+/// The name of a table that the engine did not find. It has no kind of error for it.
+fn absent(text: &str) -> Option<&str> {
+    text.strip_prefix("table '")?.strip_suffix("' not found")
 }
 
 const fn of_service(kind: ErrorKind) -> Exit {
@@ -97,16 +121,18 @@ const fn of_service(kind: ErrorKind) -> Exit {
 }
 
 fn of_engine(root: &DataFusionError, text: &str) -> Exit {
+    if let Some(error) = of_files(root) {
+        return match error {
+            FileError::NotFound { .. } => Exit::NotFound,
+            FileError::AlreadyExists { .. } | FileError::Precondition { .. } => Exit::Condition,
+            FileError::PermissionDenied { .. } | FileError::Unauthenticated { .. } => Exit::Denied,
+            // The library has no kind of error for a service that does not answer.
+            _ if BUSY.iter().any(|busy| text.contains(busy)) => Exit::Unavailable,
+            _ => Exit::Failed,
+        };
+    }
     match root {
-        // The engine has no kind of error for it.
-        DataFusionError::Plan(_) if text.starts_with("table '") && text.contains("' not found") => {
-            Exit::NotFound
-        }
-        DataFusionError::ObjectStore(error)
-            if matches!(**error, datafusion::object_store::Error::NotFound { .. }) =>
-        {
-            Exit::NotFound
-        }
+        DataFusionError::Plan(_) if absent(text).is_some() => Exit::NotFound,
         DataFusionError::SQL(..)
         | DataFusionError::Plan(_)
         | DataFusionError::SchemaError(..)
@@ -114,6 +140,23 @@ fn of_engine(root: &DataFusionError, text: &str) -> Exit {
         | DataFusionError::Configuration(_) => Exit::Usage,
         _ => Exit::Failed,
     }
+}
+
+/// What the errors of blob containers have that are busy or do not answer.
+const BUSY: [&str; 4] = ["HTTP error", "ServerBusy", "OperationTimedOut", "InternalError"];
+
+/// The error of a file, also inside of errors of input and output.
+fn of_files<'e>(error: &'e (dyn std::error::Error + 'static)) -> Option<&'e FileError> {
+    if let Some(DataFusionError::ObjectStore(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    if let Some(DataFusionError::IoError(error)) = error.downcast_ref() {
+        return of_files(error);
+    }
+    if let Some(error) = error.downcast_ref::<io::Error>() {
+        return of_files(error.get_ref()?);
+    }
+    error.downcast_ref().or_else(|| of_files(error.source()?))
 }
 
 /// The exit code if the output is closed.
@@ -131,23 +174,52 @@ fn closed(error: &DataFusionError) -> Option<Exit> {
     None
 }
 
-/// The text without the engine's names of kinds.
+/// The text without the engine's names of kinds and steps, its own settings, and values of entities.
 fn text(error: &DataFusionError) -> String {
     let text = error.strip_backtrace();
-    let mut text = text.as_str();
+    let mut text = text.rsplit(CAUSE).next().unwrap_or_default();
     while let Some(rest) = PREFIXES.iter().find_map(|prefix| text.strip_prefix(prefix)) {
         text = rest;
     }
-    text.trim_end().to_owned()
+    let lines = text.trim_end().lines().filter(|line| !line.starts_with(SETTING));
+    let mut text = lines.collect::<Vec<_>>().join("\n");
+    for (before, behind, instead) in VALUES {
+        let parts = text.split_once(before).and_then(|(head, rest)| {
+            let (_, tail) = rest.rsplit_once(behind)?;
+            Some(format!("{head}{instead}{tail}"))
+        });
+        text = parts.unwrap_or(text);
+    }
+    text
 }
 
-const PREFIXES: [&str; 6] = [
+/// Between an error and a step of the engine in which it happened.
+const CAUSE: &str = "\ncaused by\n";
+
+const PREFIXES: [&str; 12] = [
     "External error: ",
     "Error during planning: ",
     "Execution error: ",
     "Arrow error: ",
     "Schema error: ",
     "External: ",
+    "IO error: ",
+    "Object Store error: ",
+    "This feature is not implemented: ",
+    "Invalid argument error: ",
+    "Cast error: ",
+    "Parser error: ",
+];
+
+/// Advice about a setting of the engine, which this program has set as it is right for tables.
+const SETTING: &str = "Column names are case sensitive. You can use double quotes";
+
+/// What the engine writes before and behind a value with which it cannot compute, and the words instead of all three.
+const VALUES: [(&str, &str, &str); 4] = [
+    ("Cannot cast string '", "' to value of ", "Cannot cast a string to a value of "),
+    ("Error parsing timestamp from '", "': ", "Error parsing a timestamp: "),
+    ("Can't cast value ", " to type ", "Cannot cast a value to the type "),
+    ("Arithmetic overflow: Overflow happened on: ", "", "Arithmetic overflow"),
 ];
 
 /// Of the standard streams and the runtime. Errors of files name the file where they are opened.
@@ -157,5 +229,48 @@ impl From<io::Error> for Error {
             return Self::new(Exit::Ok, "");
         }
         Self::new(Exit::Failed, format!("input or output failed: {error}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::error::ArrowError;
+
+    use super::*;
+
+    fn shown(error: ArrowError) -> (Exit, String) {
+        let error = Error::from(DataFusionError::from(error));
+        (error.exit(), error.to_string())
+    }
+
+    #[test]
+    fn values_are_not_shown() {
+        for (text, expected) in [
+            (
+                "Cannot cast string 'it's secret' to value of Int64 type",
+                "Cannot cast a string to a value of Int64 type",
+            ),
+            ("Can't cast value 4711 to type Int8", "Cannot cast a value to the type Int8"),
+        ] {
+            assert_eq!(
+                shown(ArrowError::CastError(text.to_owned())),
+                (Exit::Failed, expected.to_owned())
+            );
+        }
+        let text =
+            "Error parsing timestamp from 'secret': timestamp must contain at least 10 characters";
+        assert_eq!(
+            shown(ArrowError::ParseError(text.to_owned())).1,
+            "Error parsing a timestamp: timestamp must contain at least 10 characters"
+        );
+        let text = "Overflow happened on: 9223372036854775807 + 4711";
+        assert_eq!(shown(ArrowError::ArithmeticOverflow(text.to_owned())).1, "Arithmetic overflow");
+    }
+
+    #[test]
+    fn a_constant_that_cannot_be_computed_is_wrong_usage() {
+        let cause = DataFusionError::from(ArrowError::CastError("no number".to_owned()));
+        let error = Error::from(cause.context("Optimizer rule 'simplify_expressions' failed"));
+        assert_eq!((error.exit(), &*error.to_string()), (Exit::Usage, "no number"));
     }
 }

@@ -166,6 +166,7 @@ impl TableCodec {
         let target = Target {
             table: self.table(write.place)?,
             schema: Arc::new(schema),
+            rows: Arc::new(write.rows.map_or(Rows::ALL, messages::rows)),
             mode: if write.replaces { WriteMode::Upsert } else { WriteMode::Insert },
             most_rejects: write.most_rejects,
         };
@@ -188,6 +189,7 @@ fn encode_write(write: &WriteExec) -> Result<Write> {
     Ok(Write {
         place: Some(place(&target.table)),
         schema: Some(target.schema.as_ref().try_into()?),
+        rows: Some(messages::of_rows(&target.rows)),
         replaces: target.mode == WriteMode::Upsert,
         most_rejects: target.most_rejects,
         is_sorted: write.is_sorted(),
@@ -207,7 +209,7 @@ impl PhysicalExtensionCodec for TableCodec {
         let kind = if let Some(scan) = scan {
             Kind::Scan(Box::new(scan?))
         } else if let Some(write) = node.downcast_ref::<WriteExec>() {
-            Kind::Write(encode_write(write)?)
+            Kind::Write(Box::new(encode_write(write)?))
         } else if let Some(total) = node.downcast_ref::<TotalExec>() {
             Kind::Total(Total {
                 table: total.table().to_owned(),
@@ -236,7 +238,7 @@ impl PhysicalExtensionCodec for TableCodec {
         let input = || inputs.first().cloned().ok_or_else(|| broken("an input"));
         match node.kind.ok_or_else(|| broken("a known node"))? {
             Kind::Scan(scan) => self.decode_scan(*scan, context, converter),
-            Kind::Write(write) => self.decode_write(write, input()?),
+            Kind::Write(write) => self.decode_write(*write, input()?),
             Kind::Total(Total { table, most_rejects }) => {
                 Ok(Arc::new(TotalExec::new(input()?, table, most_rejects)))
             }

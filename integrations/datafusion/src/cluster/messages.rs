@@ -22,7 +22,7 @@ pub(super) enum Kind {
     #[prost(message, tag = "1")]
     Scan(Box<Scan>),
     #[prost(message, tag = "2")]
-    Write(Write),
+    Write(Box<Write>),
     #[prost(message, tag = "3")]
     Total(Total),
 }
@@ -84,6 +84,8 @@ pub(super) struct Write {
     pub(super) most_rejects: u64,
     #[prost(bool, tag = "5")]
     pub(super) is_sorted: bool,
+    #[prost(message, optional, tag = "6")]
+    pub(super) rows: Option<Which>,
 }
 
 #[derive(Clone, PartialEq, Message)]

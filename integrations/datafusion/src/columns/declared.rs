@@ -2,6 +2,7 @@
 
 use rowkey::Rows as Head;
 use rowkey::edm::Type;
+use rowkey::entity::{Declarations, Wide};
 use rowkey::{DynamicEntity, Entity};
 
 use crate::keys::{Interval, KeySet, Span};
@@ -16,6 +17,8 @@ const ROW_FORMAT: &str = "RowFormat";
 pub struct Declared {
     pub(crate) properties: Vec<(String, Option<Type>)>,
     pub(crate) rows: Rows,
+    /// Whether a store keeps more than one row for an entity, or not in plain text.
+    pub(crate) is_of_store: bool,
 }
 
 /// The schema of the entities of a type, for [`Open::schema`](crate::Open::schema).
@@ -23,6 +26,9 @@ pub struct Declared {
 /// A scan reads the rows of this type alone: those whose keys begin as its templates do, with its discriminator, and of a type with
 /// `#[entity(store)]` the entities, not the copies of its indexes and other rows of the store. Encrypted fields are what the row has,
 /// Binary. A field whose stored type varies has the type that a sample of rows shows.
+///
+/// `INSERT INTO` adds the discriminator, and fails for a key that no entity of the type can have. It is refused for a type whose entities a
+/// store writes with further rows, blobs or encryption.
 ///
 /// ```
 /// use rowkey::Entity;
@@ -47,7 +53,13 @@ pub fn of<E: Entity>() -> Declared {
     let kind = E::KIND.map(|kind| (E::DISCRIMINATOR.to_owned(), kind.to_owned()));
     let copies = E::COPIES.iter().copied().flatten().map(|index| index.name.to_owned()).collect();
     let rows = Rows { partitions: interval(E::PARTITIONS), rows: interval(E::ROWS), kind, copies };
-    Declared { properties: properties.collect(), rows }
+    let Declarations { indexes, lists, blobs, encrypted, wide, .. } = E::DECLARED;
+    let is_of_store = !indexes.is_empty()
+        || !lists.is_empty()
+        || !blobs.is_empty()
+        || !encrypted.is_empty()
+        || wide != Wide::ONE;
+    Declared { properties: properties.collect(), rows, is_of_store }
 }
 
 fn interval(head: Head) -> Interval {

@@ -1,28 +1,33 @@
 //! From a record batch to entities, for writes.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, AsArray as _, RecordBatch};
 use arrow::datatypes::{
     DataType, Float64Type, Int32Type, Int64Type, SchemaRef, TimestampMicrosecondType,
     TimestampNanosecondType,
 };
 use datafusion::common::Result;
-use rowkey::DynamicEntity;
 use rowkey::edm::{Guid, Value};
+use rowkey::{DynamicEntity, Table};
 
 use super::cells::from_unix_ticks;
-use super::{Kind, PARTITION_KEY, ROW_KEY, TIMESTAMP};
+use super::{Kind, PARTITION_KEY, ROW_KEY, Rows, TIMESTAMP};
 use crate::error;
 
 /// Makes entities of the rows of batches with the schema of a table.
 pub(crate) struct Writer {
     table: String,
+    /// Which rows of the table are those of its type.
+    rows: Arc<Rows>,
     partition_key: usize,
     row_key: usize,
     properties: Vec<(usize, String, Kind)>,
 }
 
 impl Writer {
-    pub(crate) fn new(table: &str, schema: &SchemaRef) -> Result<Self> {
+    pub(crate) fn new(table: &Table, schema: &SchemaRef, rows: &Arc<Rows>) -> Result<Self> {
+        let table = table.name();
         let key = |name: &str| {
             let found =
                 schema.fields().find(name).filter(|(_, key)| *key.data_type() == DataType::Utf8);
@@ -40,7 +45,8 @@ impl Writer {
                 properties.push((at, field.name().clone(), error::kind(table, field)?));
             }
         }
-        Ok(Self { table: table.to_owned(), partition_key, row_key, properties })
+        let rows = Arc::clone(rows);
+        Ok(Self { table: table.to_owned(), rows, partition_key, row_key, properties })
     }
 
     /// The entities of a batch. A NULL is a property that the entity does not have.
@@ -55,7 +61,15 @@ impl Writer {
                     self.table
                 )));
             }
-            let mut entity = DynamicEntity::new(partition_keys.value(row), row_keys.value(row));
+            let (partition_key, row_key) = (partition_keys.value(row), row_keys.value(row));
+            if !self.rows.partitions.contains(partition_key) || !self.rows.rows.contains(row_key) {
+                return Err(error::execution(format!(
+                    "a row for the table {} has a key that no entity of the table's type has; its PartitionKey and RowKey begin as the templates of \
+                     the type do",
+                    self.table
+                )));
+            }
+            let mut entity = DynamicEntity::new(partition_key, row_key);
             for (at, name, kind) in &self.properties {
                 let column = batch.column(*at);
                 if column.is_null(row) {
@@ -69,6 +83,9 @@ impl Writer {
                     ))
                 })?;
                 entity.set(name.as_str(), value);
+            }
+            if let Some((name, kind)) = &self.rows.kind {
+                entity.set(name.as_str(), kind.as_str());
             }
             entities.push(entity);
         }

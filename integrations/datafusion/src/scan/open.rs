@@ -142,9 +142,11 @@ impl IntoFuture for Open {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { table, schema: from, splits, mismatch, columns, write, most_rejects } = self;
-            let (declared, rows) = match from {
-                Schema::Inferred => (None, Rows::ALL),
-                Schema::Declared(declared) => (Some(declared.properties), declared.rows),
+            let (declared, rows, is_of_store) = match from {
+                Schema::Inferred => (None, Rows::ALL, false),
+                Schema::Declared(declared) => {
+                    (Some(declared.properties), declared.rows, declared.is_of_store)
+                }
             };
             let found = Found::of(&table, &rows).await.map_err(error::of_service)?;
             let kind_of = |name: &str| {
@@ -173,6 +175,7 @@ impl IntoFuture for Open {
                 table,
                 schema,
                 rows: Arc::new(rows),
+                is_of_store,
                 mismatch,
                 write,
                 most_rejects,

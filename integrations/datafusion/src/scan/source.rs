@@ -22,6 +22,7 @@ use rowkey::{Filter, Operator, Table};
 use super::entities::Read;
 use super::{EntitySource, file_groups, object_store_url};
 use crate::columns::{Mismatch, Rows};
+use crate::error;
 use crate::keys::{Keys, Span};
 use crate::pushdown;
 use crate::sink::{self, Target, WriteMode};
@@ -43,6 +44,8 @@ pub struct TableSource {
     pub(super) table: Table,
     pub(super) schema: SchemaRef,
     pub(super) rows: Arc<Rows>,
+    /// Whether a store keeps more of an entity than a row.
+    pub(super) is_of_store: bool,
     pub(super) mismatch: Mismatch,
     pub(super) write: WriteMode,
     pub(super) most_rejects: u64,
@@ -80,6 +83,7 @@ impl TableSource {
             table,
             schema,
             rows: Arc::new(Rows::ALL),
+            is_of_store: false,
             mismatch: Mismatch::default(),
             write,
             most_rejects,
@@ -200,12 +204,21 @@ impl TableProvider for TableSource {
         input: Arc<dyn ExecutionPlan>,
         operation: InsertOp,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Self { table, schema, write, most_rejects, .. } = self;
-        let (table, schema) = (table.clone(), Arc::clone(schema));
-        sink::insert(
-            Target { table, schema, mode: *write, most_rejects: *most_rejects },
-            input,
-            operation,
-        )
+        let Self { table, schema, rows, write, most_rejects, .. } = self;
+        if self.is_of_store {
+            return Err(error::plan(format!(
+                "the entities of the type in the table {} are written by a store, which keeps further rows, blobs or encrypted fields for each; write them by \
+                 `rowkey::store::Store`, or insert into a table without a type",
+                table.name()
+            )));
+        }
+        let target = Target {
+            table: table.clone(),
+            schema: Arc::clone(schema),
+            rows: Arc::clone(rows),
+            mode: *write,
+            most_rejects: *most_rejects,
+        };
+        sink::insert(target, input, operation)
     }
 }

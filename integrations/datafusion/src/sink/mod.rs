@@ -12,6 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use rowkey::Table;
 
+use crate::columns::Rows;
 use crate::error;
 
 mod fit;
@@ -68,6 +69,8 @@ pub(crate) struct Target {
     pub(crate) table: Table,
     /// The columns of the rows.
     pub(crate) schema: SchemaRef,
+    /// Which rows of the table are those of its type.
+    pub(crate) rows: Arc<Rows>,
     pub(crate) mode: WriteMode,
     /// With more rejects than these the statement fails.
     pub(crate) most_rejects: u64,

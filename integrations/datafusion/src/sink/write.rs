@@ -72,7 +72,7 @@ impl WriteExec {
         reads_itself: bool,
     ) -> Result<Self> {
         // Errors of the columns come before the first request.
-        Writer::new(target.table.name(), &target.schema)?;
+        Writer::new(&target.table, &target.schema, &target.rows)?;
         let order = match reads_itself {
             false => None,
             true => {
@@ -196,7 +196,7 @@ impl ExecutionPlan for WriteExec {
         let counter = |name| MetricBuilder::new(&self.metrics).counter(name, partition);
         let writing = Writing {
             target: self.target.clone(),
-            writer: Writer::new(self.target.table.name(), &self.target.schema)?,
+            writer: Writer::new(&self.target.table, &self.target.schema, &self.target.rows)?,
             pace: self.pace.clone(),
             transactions: (TRANSACTIONS / partitions.max(1)).clamp(fewest, most),
             written: counter("written"),

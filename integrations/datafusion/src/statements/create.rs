@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::common::{Constraint, Result, exec_err, not_impl_err};
+use datafusion::common::{Constraint, Result, not_impl_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::dml::InsertOp;
@@ -11,6 +11,7 @@ use datafusion::logical_expr::{
     CreateMemoryTable, EmptyRelation, LogicalPlan, LogicalPlanBuilder, lit,
 };
 use datafusion::prelude::DataFrame;
+use rowkey::{Error, ErrorKind};
 
 use super::{Allow, columns, nothing};
 use crate::catalog::Catalog;
@@ -56,9 +57,12 @@ pub(super) async fn create(
     };
     let created = table.create_if_missing_within(BLOCKED).await.map_err(error::of_service)?;
     if !created && !create.if_not_exists {
-        return exec_err!(
-            "the table {name} exists already; CREATE TABLE IF NOT EXISTS allows that, and INSERT INTO adds rows to it"
-        );
+        let exists = Error::refused(ErrorKind::AlreadyExists, "the table exists already");
+        return Err(error::of_service(
+            exists
+                .of("CREATE TABLE", name)
+                .advise("CREATE TABLE IF NOT EXISTS allows that, and INSERT INTO adds rows to it"),
+        ));
     }
     match rows {
         Some(rows) if created => {

@@ -4,11 +4,12 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{Result, exec_err};
+use datafusion::common::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{DdlStatement, DropTable, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{DataFrame, SessionContext};
+use rowkey::{Error, ErrorKind};
 
 use crate::catalog::{Catalog, Catalogs};
 use crate::error;
@@ -58,7 +59,7 @@ pub async fn sql(session: &SessionContext, text: &str) -> Result<DataFrame> {
 /// Plans a statement, as `SessionState::create_logical_plan` does.
 ///
 /// Fails for an `INSERT INTO` without a list of columns whose query has columns of other names in these places, because the order of a table's
-/// columns is that of their names; and for one that would cut numbers with a fraction to integers.
+/// columns is that of their names; and for one that would change numbers: fractions that would be cut, and integers that a Double may round.
 pub async fn plan(session: &SessionContext, text: &str) -> Result<LogicalPlan> {
     let state = session.state();
     let plan = state.create_logical_plan(text).await?;
@@ -108,7 +109,9 @@ async fn drop(
     let existed = catalog.table(name).delete_table_if_exists().await.map_err(error::of_service)?;
     catalog.forget(name);
     if !existed && !statement.if_exists {
-        return exec_err!("the table {name} does not exist; DROP TABLE IF EXISTS allows that");
+        let absent = Error::refused(ErrorKind::NotFound, "the table does not exist");
+        let absent = absent.of("DROP TABLE", name).advise("DROP TABLE IF EXISTS allows that");
+        return Err(error::of_service(absent));
     }
     nothing(state)
 }

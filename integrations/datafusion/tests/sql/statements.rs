@@ -106,7 +106,10 @@ async fn a_table_that_exists_is_an_error_or_left_as_it_is() {
     let all = Fixture::start().await;
     all.ask(ORDERS).await.unwrap();
     let error = all.fails(ORDERS).await;
-    assert!(error.contains("the table orders exists already"), "{error}");
+    assert!(
+        error.contains("orders: the table exists already; CREATE TABLE IF NOT EXISTS"),
+        "{error}"
+    );
     let again = ORDERS.replace("TABLE orders", "TABLE IF NOT EXISTS Orders").replace("'p'", "'q'");
     assert_eq!(all.ask(&again).await.unwrap(), ["0"]);
     assert_eq!(
@@ -116,7 +119,10 @@ async fn a_table_that_exists_is_an_error_or_left_as_it_is() {
         [""; 0]
     );
     let error = all.fails("CREATE TABLE orders (PartitionKey TEXT, RowKey TEXT)").await;
-    assert!(error.contains("the table orders exists already"), "{error}");
+    assert!(
+        error.contains("orders: the table exists already; CREATE TABLE IF NOT EXISTS"),
+        "{error}"
+    );
     let error = all.fails("CREATE OR REPLACE TABLE orders AS SELECT * FROM orders").await;
     assert!(error.contains("DROP TABLE orders first"), "{error}");
     assert_eq!(
@@ -233,7 +239,7 @@ async fn a_table_is_dropped_with_its_rows() {
     let error = all.fails("SELECT * FROM orders").await;
     assert!(error.contains("orders"), "{error}");
     let error = all.fails("DROP TABLE orders").await;
-    assert!(error.contains("the table orders does not exist"), "{error}");
+    assert!(error.contains("orders: the table does not exist; DROP TABLE IF EXISTS"), "{error}");
     assert_eq!(all.ask("DROP TABLE IF EXISTS orders").await.unwrap(), [""; 0]);
     // What the session knew of it is forgotten.
     all.ask("CREATE TABLE orders (PartitionKey TEXT, RowKey TEXT, cents BIGINT)").await.unwrap();
@@ -291,6 +297,48 @@ async fn an_insert_is_refused_that_would_exchange_columns_or_cut_values() {
         let error = all.fails(cut).await;
         assert!(error.contains("would cut values of the type Float64 to Int32"), "{cut}: {error}");
     }
+    // A Double has 53 bits for the number.
+    let ratio = ("ratio", Value::Double(0.5));
+    table("fourth", &[("long", Value::Int64(9_007_199_254_740_993)), ratio]).await;
+    for rounded in [
+        "INSERT INTO fourth (PartitionKey, RowKey, ratio) VALUES ('p', '1', 9007199254740993)",
+        "INSERT INTO fourth (PartitionKey, RowKey, ratio) SELECT 'p', '1', long FROM fourth",
+        "EXPLAIN ANALYZE INSERT INTO fourth (PartitionKey, RowKey, ratio) SELECT 'p', '1', long FROM fourth",
+        "INSERT INTO fourth (PartitionKey, RowKey, ratio) SELECT 'p', '1', CAST(1 AS DECIMAL(20, 2))",
+    ] {
+        let error = all.fails(rounded).await;
+        assert!(error.contains("would round values of the type"), "{rounded}: {error}");
+    }
+    for cut in [
+        "INSERT INTO fourth (PartitionKey, RowKey, long) VALUES ('p', '1', CAST(1.5 AS DECIMAL(5, 2)))",
+        "INSERT INTO fourth (PartitionKey, RowKey, long) SELECT 'p', '1', CAST(1.5 AS DECIMAL(5, 2))",
+    ] {
+        let error = all.fails(cut).await;
+        assert!(error.contains("would cut values of the type Decimal128"), "{cut}: {error}");
+    }
+    for exact in [
+        "INSERT INTO fourth (PartitionKey, RowKey, ratio) VALUES ('p', '2', 9007199254740992)",
+        "INSERT INTO fourth (PartitionKey, RowKey, ratio) SELECT 'p', '3', CAST(long AS DOUBLE) FROM fourth WHERE RowKey = '1'",
+        "INSERT INTO fourth (PartitionKey, RowKey, ratio) SELECT 'p', '4', n FROM first",
+        "INSERT INTO fourth (PartitionKey, RowKey, long) SELECT 'p', '5', CAST(7 AS DECIMAL(5, 0))",
+    ] {
+        assert_eq!(all.ask(exact).await.unwrap(), ["1"], "{exact}");
+    }
     let rounded = "INSERT INTO second (PartitionKey, RowKey, n) SELECT 'p', '1', CAST(round(n / 2.0) AS INT) FROM first";
     assert_eq!(all.ask(rounded).await.unwrap(), ["1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_that_change_or_delete_entities_say_what_to_use() {
+    let all = Fixture::start().await;
+    all.ask(ORDERS).await.unwrap();
+    for (statement, expected) in [
+        ("UPDATE orders SET number = 1", "REPLACE INTO orders"),
+        ("DELETE FROM orders WHERE number = 1", "`rowkey purge`"),
+        ("TRUNCATE TABLE orders", "`rowkey purge orders --all`"),
+    ] {
+        let error = all.fails(statement).await;
+        assert!(error.contains("is not supported") && error.contains(expected), "{error}");
+    }
+    assert_eq!(all.ask("SELECT count(*), max(number) FROM orders").await.unwrap(), ["3000 2999"]);
 }

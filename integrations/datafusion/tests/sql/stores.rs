@@ -67,4 +67,37 @@ async fn a_store_is_read_without_its_copies_and_its_sealed_fields_are_binary() {
     assert_eq!(rows, ["Binary 20"]);
     let (rows, _) = account.ask("SELECT Name FROM patients WHERE RowKey = 'patient_000001'").await;
     assert!(rows.len() == 1 && !rows[0].contains("hidden"), "{rows:?}");
+    // A row without the store's further rows would be lost for it.
+    let insert = "INSERT INTO patients (PartitionKey, RowKey, City) VALUES ('north', 'patient_000099', 'York')";
+    let error = account.fails(insert).await;
+    assert!(
+        error.contains("table patients") && error.contains("`rowkey::store::Store`"),
+        "{error}"
+    );
+}
+
+#[derive(Clone, Debug, PartialEq, Entity)]
+#[entity(kind = "visit", partition = "{ward}", row = "visit_{number:6}", rename_all = "PascalCase")]
+struct Visit {
+    ward: String,
+    number: u32,
+    minutes: i32,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_insert_adds_the_discriminator_and_refuses_keys_of_other_types() {
+    let account = Account::start().await;
+    let table = account.table("visits", Vec::new()).await;
+    account.register("visits", TableSource::open(&table).schema(of::<Visit>()).await.unwrap());
+    let insert =
+        "INSERT INTO visits (PartitionKey, RowKey, Minutes) VALUES ('north', 'visit_000001', 7)";
+    assert_eq!(account.count(insert).await, 1);
+    assert_eq!(account.ask("SELECT sum(Minutes) FROM visits").await.0, ["7"]);
+    let found = table.get(rowkey::Key::<Visit>::new("north", "visit_000001")).await.unwrap();
+    assert_eq!(found.unwrap().entity.minutes, 7);
+    let other =
+        "INSERT INTO visits (PartitionKey, RowKey, Minutes) VALUES ('north', 'patient_000001', 7)";
+    let error = account.fails(other).await;
+    assert!(error.contains("table visits") && error.contains("templates"), "{error}");
+    assert_eq!(account.stored("visits"), 1);
 }
